@@ -1,0 +1,104 @@
+//! The bus: partitioned logs that carry calls, signals and presence.
+//!
+//! Nothing here blocks a call. Writers hand records over and learn later where they lie ([`Log::reports`]); readers run on
+//! threads of their own. Records are bytes on every backend, the embedded one included, so nothing works in one process
+//! that would not work in many. One conformance suite holds every backend to this.
+
+pub mod embedded;
+#[doc(hidden)]
+pub mod conformance;
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::counter::Partition;
+use crate::signal::{LogId, Offset};
+
+/// The logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// Every call, partitioned by counter.
+    Calls,
+    /// What the aggregator says, partitioned as the calls are.
+    Signals,
+    /// Who is there; one partition.
+    Presence,
+}
+
+/// Where a reader starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// At the oldest record that is kept.
+    Oldest,
+    /// At the next record to come.
+    Next,
+    /// At this offset, or the oldest that is kept after it.
+    Offset(Offset),
+}
+
+/// What a reader gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// From which partition.
+    pub partition: Partition,
+    /// At which place of it.
+    pub offset: Offset,
+    /// When the bus appended it, by the clock of the bus.
+    pub appended: Timestamp,
+    /// The record.
+    pub payload: Vec<u8>,
+}
+
+/// What became of a record that was handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Its partition.
+    pub partition: Partition,
+    /// What the writer called it.
+    pub tag: u64,
+    /// Where it lies, or nothing if it is lost.
+    pub offset: Option<Offset>,
+}
+
+/// A record that was not taken: the log's queue is full. Nothing of it was kept.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the queue of the bus is full")]
+pub struct Full(pub Vec<u8>);
+
+/// A way to logs.
+pub trait Bus: Clone + Send + Sync + 'static {
+    /// Writes one topic.
+    type Log: Log;
+    /// Reads partitions of one topic.
+    type Reader: Reader;
+
+    /// How many partitions a topic has; `calls` and `signals` have the same number.
+    fn partitions(&self, topic: Topic) -> u32;
+
+    /// Which log the topic is: another number means that offsets mean other records.
+    fn log_id(&self, topic: Topic) -> LogId;
+
+    /// A writer.
+    fn log(&self, topic: Topic) -> Self::Log;
+
+    /// A reader of some partitions.
+    fn read(&self, topic: Topic, partitions: &[Partition], from: From) -> Self::Reader;
+}
+
+/// Writes one topic.
+pub trait Log: Send + 'static {
+    /// Hands a record over; returns at once. `tag` comes back in its report.
+    ///
+    /// # Errors
+    /// When the queue is full.
+    fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), Full>;
+
+    /// What became of records since the last time this was asked, in the order of each partition.
+    fn reports(&mut self) -> Vec<Report>;
+}
+
+/// Reads partitions of one topic, each in its order.
+pub trait Reader: Send + 'static {
+    /// Waits until there is something, at most so long, and takes what is there, at most `records_max`.
+    fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<Delivered>;
+}

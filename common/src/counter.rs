@@ -1,0 +1,156 @@
+//! Counters: one rule applied to one set of values.
+//!
+//! A counter is named by a 128-bit keyed digest (SipHash-2-4, Aumasson and Bernstein, 2012), so that neither Redis nor
+//! Kafka holds a raw key and nobody can make two callers collide. People see its label, in which secrets are cut.
+
+use std::fmt;
+use std::hash::Hasher;
+
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+/// How many characters of a secret value a label shows.
+const SECRET_SHOWN: usize = 4;
+/// The longest value that a label shows whole, in characters.
+const LABEL_VALUE_LEN_MAX: usize = 64;
+
+/// The number of a part of a log.
+pub type Partition = u32;
+
+/// The name of a counter on every machine of the fleet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CounterId(u128);
+
+/// The key of all digests; one for all agents and regions.
+#[derive(Clone)]
+pub struct DigestKey([u8; 16]);
+
+/// What a digest is of, so that digests of different things never meet.
+#[derive(Clone, Copy)]
+enum Domain {
+    Counter,
+    Overflow,
+    Value,
+}
+
+impl CounterId {
+    /// From the 128 bits of a digest.
+    #[must_use]
+    pub const fn from_u128(digest: u128) -> Self {
+        Self(digest)
+    }
+
+    /// The 128 bits of the digest.
+    #[must_use]
+    pub const fn as_u128(self) -> u128 {
+        self.0
+    }
+
+    /// The partition, of so many, in which everything about this counter is.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder by a 32-bit number fits in 32 bits")]
+    pub const fn partition(self, partitions: u32) -> Partition {
+        ((self.0 >> 64) as u64 % partitions as u64) as Partition
+    }
+}
+
+impl fmt::Display for CounterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for CounterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Default for DigestKey {
+    /// The key that everyone knows: good enough where nobody else reads Redis or Kafka.
+    fn default() -> Self {
+        Self(*b"tollgate-digest1")
+    }
+}
+
+impl DigestKey {
+    /// A key of one's own.
+    #[must_use]
+    pub const fn new(key: [u8; 16]) -> Self {
+        Self(key)
+    }
+
+    /// The counter of a rule for the values of its `per`, in their order.
+    #[must_use]
+    pub fn counter<'a>(&self, rule: &'a str, values: impl IntoIterator<Item = &'a str>) -> CounterId {
+        CounterId(self.digest(Domain::Counter, std::iter::once(rule).chain(values)))
+    }
+
+    /// The counter that all callers of a rule share once too many of them are known.
+    #[must_use]
+    pub fn overflow(&self, rule: &str) -> CounterId {
+        CounterId(self.digest(Domain::Overflow, [rule]))
+    }
+
+    /// A value as people may see it: a secret is its first characters and a digest, anything long is cut.
+    #[must_use]
+    pub fn shown(&self, value: &str, secret: bool) -> String {
+        if secret {
+            let head: String = value.chars().take(SECRET_SHOWN).filter(|c| !c.is_control()).collect();
+            let digest = self.digest(Domain::Value, [value]) >> 96;
+            return format!("{head}…{digest:08x}");
+        }
+        let mut shown: String = value.chars().filter(|c| !c.is_control()).take(LABEL_VALUE_LEN_MAX).collect();
+        if shown.len() < value.len() {
+            shown.push('…');
+        }
+        shown
+    }
+
+    fn digest<'a>(&self, domain: Domain, parts: impl IntoIterator<Item = &'a str>) -> u128 {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write_u8(domain as u8);
+        for part in parts {
+            hasher.write_u64(part.len() as u64);
+            hasher.write(part.as_bytes());
+        }
+        hasher.finish128().as_u128()
+    }
+}
+
+impl fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DigestKey(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_join_to_the_same_text_are_different_counters() {
+        let key = DigestKey::default();
+        assert_ne!(key.counter("r", ["ab", "c"]), key.counter("r", ["a", "bc"]));
+        assert_ne!(key.counter("r", ["a"]), key.counter("ra", []));
+        assert_ne!(key.counter("r", ["a"]), DigestKey::new([7; 16]).counter("r", ["a"]));
+        assert_ne!(key.counter("r", []), key.overflow("r"));
+    }
+
+    #[test]
+    fn a_secret_shows_four_characters_and_no_more() {
+        let shown = DigestKey::default().shown("sk_live_51Hx", true);
+        assert!(shown.starts_with("sk_l…") && !shown.contains("live"), "{shown}");
+        assert_ne!(shown, DigestKey::default().shown("sk_live_51Hy", true));
+        assert_eq!(DigestKey::default().shown("10.0.0.1", false), "10.0.0.1");
+    }
+
+    #[test]
+    fn counters_spread_over_all_partitions() {
+        let key = DigestKey::default();
+        let mut hits = [0; 8];
+        for caller in 0..8_000 {
+            hits[key.counter("r", [caller.to_string().as_str()]).partition(8) as usize] += 1;
+        }
+        assert!(hits.iter().all(|hits| (800..1_200).contains(hits)), "{hits:?}");
+    }
+}

@@ -1,0 +1,382 @@
+//! The rules file: YAML to [`RuleSet`], validated.
+//!
+//! Everything that a file asks for and that does not work yet is refused as such: a limit that is quietly not enforced is
+//! the worst a limiter can do.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::descriptor::{DescriptorSource, DescriptorSpec};
+use super::problem::{RulesError, hint};
+use super::yaml::{Fields, Known, Node, Reader, line_of, scalar};
+use super::{
+    Consistency, DEADLINE_MS_DEFAULT, FILE_LEN_MAX, Generation, OnFailure, Pattern, Quota, RULES_LEN_MAX, Rule, RuleSet,
+    parse_duration_ms,
+};
+use crate::algorithm::{Algorithm, SLIDING_LOG_QUOTA_MAX};
+use crate::call::NAME_LEN_MAX;
+use crate::window::{Estimate, Window};
+
+const TOP: Known = Known {
+    what: "the rules file",
+    fields: &["version", "descriptors", "defaults", "rules"],
+    not_yet: &["slot_by", "tiers", "lists"],
+};
+const DESCRIPTOR: Known = Known {
+    what: "a descriptor",
+    fields: &["header", "client_ip", "method", "path", "public"],
+    not_yet: &["jwt", "cookie", "query", "constant", "default"],
+};
+const CLIENT_IP: Known = Known { what: "`client_ip`", fields: &["trusted_hops", "ipv6_prefix"], not_yet: &[] };
+const DEFAULTS: Known = Known {
+    what: "`defaults`",
+    fields: &["algorithm", "sub_windows", "estimate", "consistency", "on_failure", "deadline"],
+    not_yet: &["max_excess", "leases", "scope"],
+};
+const RULE: Known = Known {
+    what: "a rule",
+    fields: &[
+        "name", "match", "per", "quota", "algorithm", "sub_windows", "estimate", "consistency", "on_failure", "deadline",
+    ],
+    not_yet: &[
+        "group", "scope", "keys", "burst", "burst_multiplier", "cost", "costs", "max_excess", "leases", "shadow", "tiers",
+    ],
+};
+const DEADLINE_MS_MAX: u64 = 10_000;
+
+/// Settings that a rule takes from `defaults` unless it has its own.
+#[derive(Clone, Copy, Default)]
+struct Inherited {
+    algorithm: Option<Kind>,
+    sub_windows: Option<u32>,
+    estimate: Option<Estimate>,
+    consistency: Option<Consistency>,
+    on_failure: Option<OnFailure>,
+    deadline_ms: Option<u64>,
+}
+
+/// An algorithm before its settings are known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    SlidingWindow,
+    SlidingLog,
+}
+
+impl RuleSet {
+    /// Reads a rules file. `file` is its name for error messages; `loaded` is the generation of a file without `version:`.
+    ///
+    /// # Errors
+    /// When anything in it is unknown, not yet supported or meaningless: all such places, each with reason and remedy.
+    pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<Self, RulesError> {
+        let mut reader = Reader::new(file);
+        if text.len() > FILE_LEN_MAX {
+            reader.refuse(1, format!("the file has {} bytes; at most {FILE_LEN_MAX} are read", text.len()));
+            return Err(RulesError { problems: reader.problems });
+        }
+        let document = reader.document(text);
+        let set = document.as_ref().map(|document| read_set(&mut reader, document, loaded));
+        match set {
+            Some(mut set) if reader.problems.is_empty() => {
+                set.warnings = reader.warnings;
+                Ok(set)
+            }
+            _ => Err(RulesError { problems: reader.problems }),
+        }
+    }
+}
+
+fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) -> RuleSet {
+    let top = reader.fields(document, &TOP);
+    let generation = top.get("version").and_then(|node| reader.parse(node, "`version`", "a whole number"));
+    let descriptors = top.get("descriptors").map_or_else(DescriptorSpec::defaults, |node| read_descriptors(reader, node));
+    let defaults = top.get("defaults").map(|node| {
+        let fields = reader.fields(node, &DEFAULTS);
+        read_inherited(reader, &fields)
+    });
+    let mut rules: Vec<Arc<Rule>> = Vec::new();
+    match top.get("rules") {
+        None => reader.refuse(1, "there is no `rules:`; write at least one rule under it"),
+        Some(node) => {
+            let items = reader.items(node, "`rules`");
+            if items.len() > RULES_LEN_MAX {
+                reader.refuse(line_of(node), format!("{} rules; at most {RULES_LEN_MAX} are enforced", items.len()));
+            }
+            if items.is_empty() {
+                reader.warn(line_of(node), "there is no rule, so nothing is limited");
+            }
+            let mut names = HashSet::new();
+            for item in items {
+                let Some(rule) = read_rule(reader, item, defaults.unwrap_or_default(), &descriptors) else { continue };
+                if !names.insert(rule.name.clone()) {
+                    reader.refuse(line_of(item), format!("a rule named `{}` stands above; rename one", rule.name));
+                }
+                rules.push(Arc::new(rule));
+            }
+        }
+    }
+    RuleSet { generation: generation.unwrap_or(loaded), descriptors, rules, warnings: Vec::new() }
+}
+
+/// The declared descriptors, and the defaults of those names that are not declared.
+fn read_descriptors(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<DescriptorSpec> {
+    let mut specs = Vec::new();
+    for (name, node) in reader.mapping(node, "`descriptors`").iter() {
+        let source = read_source(reader, name, node);
+        let public = match &source {
+            Some((_, fields)) => fields.as_ref().and_then(|fields| fields.get("public")),
+            None => None,
+        };
+        let public = public.and_then(|node| reader.parse(node, "`public`", "true or false")).unwrap_or(false);
+        if let Some((source, _)) = source {
+            specs.push(DescriptorSpec { name: name.into(), source, public });
+        }
+    }
+    let missing: Vec<_> =
+        DescriptorSpec::defaults().into_iter().filter(|spec| specs.iter().all(|known| known.name != spec.name)).collect();
+    specs.extend(missing);
+    specs
+}
+
+type Sourced<'y> = (DescriptorSource, Option<Fields<'y>>);
+
+fn read_source<'y>(reader: &mut Reader<'_>, name: &str, node: &'y Node<'y>) -> Option<Sourced<'y>> {
+    let plain_ip = DescriptorSource::ClientIp { trusted_hops: 0, ipv6_prefix: 64 };
+    match scalar(node) {
+        Some("client_ip") => return Some((plain_ip, None)),
+        Some("method") => return Some((DescriptorSource::Method, None)),
+        Some("path") => return Some((DescriptorSource::Path { normalized: true }, None)),
+        _ => {}
+    }
+    let before = reader.problems.len();
+    let fields = reader.fields(node, &DESCRIPTOR);
+    if reader.problems.len() > before {
+        return None;
+    }
+    let source = if let Some(header) = fields.get("header") {
+        DescriptorSource::Header(reader.text(header, "`header`")?.to_ascii_lowercase().into())
+    } else if let Some(node) = fields.get("client_ip") {
+        let ip = reader.fields(node, &CLIENT_IP);
+        let trusted_hops = ip.get("trusted_hops").and_then(|n| reader.parse(n, "`trusted_hops`", "0 to 255"));
+        let ipv6_prefix = ip.get("ipv6_prefix").and_then(|n| reader.parse(n, "`ipv6_prefix`", "1 to 128"));
+        if let Some(bits) = ipv6_prefix.filter(|bits| !(1..=128).contains(bits)) {
+            reader.refuse(line_of(node), format!("`ipv6_prefix` is {bits}; write 1 to 128"));
+        }
+        DescriptorSource::ClientIp { trusted_hops: trusted_hops.unwrap_or(0), ipv6_prefix: ipv6_prefix.unwrap_or(64) }
+    } else if let Some(path) = fields.get("path") {
+        let form = reader.text(path, "`path`")?;
+        if form != "normalized" && form != "raw" {
+            reader.refuse(line_of(path), format!("`path` is `{form}`; write normalized or raw"));
+        }
+        DescriptorSource::Path { normalized: form != "raw" }
+    } else if fields.get("method").is_some() {
+        DescriptorSource::Method
+    } else {
+        reader.refuse(line_of(node), format!("`{name}` comes from nowhere; write one of header, client_ip, method, path"));
+        return None;
+    };
+    Some((source, Some(fields)))
+}
+
+fn read_inherited(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Inherited {
+    Inherited {
+        algorithm: fields.get("algorithm").and_then(|node| read_kind(reader, node)),
+        sub_windows: fields.get("sub_windows").and_then(|n| reader.parse(n, "`sub_windows`", "a whole number")),
+        estimate: fields.get("estimate").and_then(|node| read_estimate(reader, node)),
+        consistency: fields.get("consistency").and_then(|node| read_consistency(reader, node)),
+        on_failure: fields.get("on_failure").and_then(|node| read_on_failure(reader, node)),
+        deadline_ms: fields.get("deadline").and_then(|node| read_deadline(reader, node)),
+    }
+}
+
+fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, defaults: Inherited, known: &[DescriptorSpec]) -> Option<Rule> {
+    let fields = reader.fields(node, &RULE);
+    let line = fields.line();
+    let name = read_name(reader, &fields);
+    let per = read_per(reader, &fields, known);
+    let matches = fields.get("match").map_or_else(Vec::new, |node| read_matches(reader, node, known));
+    let own = read_inherited(reader, &fields);
+    let quota = match fields.get("quota") {
+        Some(node) => read_quota(reader, node),
+        None => {
+            reader.refuse(line, "the rule has no `quota`; write one, such as `quota: 100/min`");
+            None
+        }
+    };
+    let kind = own.algorithm.or(defaults.algorithm).unwrap_or(Kind::SlidingWindow);
+    let consistency = own.consistency.or(defaults.consistency).unwrap_or(Consistency::Bounded);
+    let algorithm = match kind {
+        Kind::SlidingLog => {
+            if own.estimate.is_some() {
+                reader.refuse(line, "a `sliding_log` is exact and takes no `estimate`; remove it");
+            }
+            Algorithm::SlidingLog
+        }
+        Kind::SlidingWindow => Algorithm::SlidingWindow(own.estimate.or(defaults.estimate).unwrap_or(match consistency {
+            Consistency::Strict => Estimate::Conservative,
+            Consistency::Bounded => Estimate::Interpolated,
+        })),
+    };
+    let (name, quota) = (name?, quota?);
+    if consistency == Consistency::Bounded {
+        let text = format!("rule `{name}`: `consistency: bounded` decides as `strict` for now; nothing above the quota is handed out");
+        reader.warn(line, text);
+    }
+    if kind == Kind::SlidingLog && quota.units() > SLIDING_LOG_QUOTA_MAX {
+        let text = format!("a `sliding_log` keeps every call, {SLIDING_LOG_QUOTA_MAX} at most; use `sliding_window` for {quota}");
+        reader.refuse(line, text);
+    }
+    let window = match own.sub_windows.or(defaults.sub_windows) {
+        Some(parts) => Window::new(quota.width_ms(), parts),
+        None => Window::with_default_parts(quota.width_ms()),
+    };
+    let window = match window {
+        Ok(window) => window,
+        Err(error) => {
+            let at = fields.get("sub_windows").map_or(line, line_of);
+            reader.refuse(at, format!("{error}; leave `sub_windows` out to have it chosen"));
+            return None;
+        }
+    };
+    Some(Rule {
+        name,
+        matches,
+        per: per?,
+        quota,
+        window,
+        algorithm,
+        consistency,
+        on_failure: own.on_failure.or(defaults.on_failure).unwrap_or(OnFailure::Share),
+        deadline: Duration::from_millis(own.deadline_ms.or(defaults.deadline_ms).unwrap_or(DEADLINE_MS_DEFAULT)),
+    })
+}
+
+fn read_name(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Arc<str>> {
+    let Some(node) = fields.get("name") else {
+        reader.refuse(fields.line(), "the rule has no `name`; metrics, headers and logs need one");
+        return None;
+    };
+    let name = reader.text(node, "`name`")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/ ".contains(c);
+    if name.len() > NAME_LEN_MAX || !name.chars().all(plain) {
+        let text = format!("rule name `{name}`: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
+        reader.refuse(line_of(node), text);
+    }
+    Some(name.into())
+}
+
+fn read_per(reader: &mut Reader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> Option<Vec<Arc<str>>> {
+    let Some(node) = fields.get("per") else {
+        let text = "the rule has no `per`; write the descriptors to count by, or `per: []` for one counter for all calls";
+        reader.refuse(fields.line(), text);
+        return None;
+    };
+    let mut per: Vec<Arc<str>> = Vec::new();
+    for item in reader.items(node, "`per`") {
+        let Some(name) = reader.text(item, "an item of `per`") else { continue };
+        if per.iter().any(|known| **known == *name) {
+            reader.refuse(line_of(item), format!("`per` names `{name}` twice; once is enough"));
+        }
+        warn_unknown(reader, line_of(item), name, known);
+        per.push(name.into());
+    }
+    Some(per)
+}
+
+fn read_matches(reader: &mut Reader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Vec<(Arc<str>, Pattern)> {
+    let mut matches = Vec::new();
+    for (name, node) in reader.mapping(node, "`match`").iter() {
+        let Some(text) = reader.text(node, &format!("`match` of `{name}`")) else { continue };
+        warn_unknown(reader, line_of(node), name, known);
+        match Pattern::parse(text) {
+            Some(pattern) => matches.push((name.into(), pattern)),
+            None => {
+                reader.refuse(line_of(node), format!("`{text}`: a `*` elsewhere than at the end is not yet supported"));
+            }
+        }
+    }
+    matches
+}
+
+fn warn_unknown(reader: &mut Reader<'_>, line: usize, name: &str, known: &[DescriptorSpec]) {
+    if known.iter().all(|spec| *spec.name != *name) {
+        let hint = hint(name, known.iter().map(|spec| &*spec.name));
+        let text = format!("`{name}` is not under `descriptors`, so only a call that names it itself is counted by it{hint}");
+        reader.warn(line, text);
+    }
+}
+
+fn read_quota(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Quota> {
+    let text = reader.text(node, "`quota`")?;
+    if text == "tier" {
+        reader.refuse(line_of(node), "`quota: tier` is not yet supported; write a quota, such as 100/min");
+        return None;
+    }
+    text.parse().map_err(|error| reader.refuse(line_of(node), format!("{error}"))).ok()
+}
+
+fn read_kind(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Kind> {
+    match reader.text(node, "`algorithm`")? {
+        "sliding_window" => Some(Kind::SlidingWindow),
+        "sliding_log" => Some(Kind::SlidingLog),
+        later @ ("fixed_window" | "token_bucket" | "leaky_bucket" | "concurrency") => {
+            let text = format!("`algorithm: {later}` is not yet supported; use sliding_window or sliding_log");
+            reader.refuse(line_of(node), text);
+            None
+        }
+        other => refuse_word(reader, node, "algorithm", other, &["sliding_window", "sliding_log"]),
+    }
+}
+
+fn read_estimate(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Estimate> {
+    match reader.text(node, "`estimate`")? {
+        "interpolated" => Some(Estimate::Interpolated),
+        "conservative" => Some(Estimate::Conservative),
+        other => refuse_word(reader, node, "estimate", other, &["interpolated", "conservative"]),
+    }
+}
+
+fn read_consistency(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Consistency> {
+    match reader.text(node, "`consistency`")? {
+        "strict" => Some(Consistency::Strict),
+        "bounded" => Some(Consistency::Bounded),
+        "eventual" => {
+            reader.refuse(line_of(node), "`consistency: eventual` is not yet supported; use strict or bounded");
+            None
+        }
+        other => refuse_word(reader, node, "consistency", other, &["strict", "bounded"]),
+    }
+}
+
+fn read_on_failure(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<OnFailure> {
+    match reader.text(node, "`on_failure`")? {
+        "share" => Some(OnFailure::Share),
+        "open" => Some(OnFailure::Open),
+        "closed" => Some(OnFailure::Closed),
+        other => match other.strip_prefix("limit ") {
+            Some(quota) => match quota.parse() {
+                Ok(quota) => Some(OnFailure::Limit(quota)),
+                Err(error) => {
+                    reader.refuse(line_of(node), format!("{error}"));
+                    None
+                }
+            },
+            None => refuse_word(reader, node, "on_failure", other, &["share", "open", "closed", "limit 5/min"]),
+        },
+    }
+}
+
+fn read_deadline(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<u64> {
+    let text = reader.text(node, "`deadline`")?;
+    let deadline_ms = parse_duration_ms(text).filter(|ms| (1..=DEADLINE_MS_MAX).contains(ms));
+    if deadline_ms.is_none() {
+        reader.refuse(line_of(node), format!("`deadline` is `{text}`; write 1ms to {DEADLINE_MS_MAX}ms"));
+    }
+    deadline_ms
+}
+
+fn refuse_word<T>(reader: &mut Reader<'_>, node: &Node<'_>, field: &str, word: &str, known: &[&str]) -> Option<T> {
+    let hint = hint(word, known.iter().copied());
+    reader.refuse(line_of(node), format!("unknown {field} `{word}`{hint}"));
+    None
+}

@@ -1,0 +1,54 @@
+//! What is wrong with rules: where, why, and what to do about it.
+
+use std::fmt;
+
+use strsim::damerau_levenshtein;
+
+/// One thing that is wrong, or probably not meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// `rules.yaml:12`, or what the text came from.
+    pub place: String,
+    /// What is wrong, and the remedy.
+    pub text: String,
+}
+
+/// Why a text is not a rule set: everything that was found, in the order of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulesError {
+    /// At least one.
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.text)
+    }
+}
+
+impl fmt::Display for RulesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for RulesError {}
+
+/// `; did you mean ...?` when one of the known names is close, else the list of them.
+pub(super) fn hint<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let nearest = known.iter().min_by_key(|name| damerau_levenshtein(name, unknown));
+    match nearest {
+        Some(name) if damerau_levenshtein(name, unknown) <= 2.max(unknown.len() / 3) => {
+            format!("; did you mean `{name}`?")
+        }
+        _ if known.is_empty() => String::new(),
+        _ => format!("; known are {}", known.join(", ")),
+    }
+}

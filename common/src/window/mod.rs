@@ -1,0 +1,140 @@
+//! The one home of window arithmetic.
+//!
+//! A window is the half-open interval (t-W, t]: what happened exactly W ago has left. It is composed of n sub-windows of
+//! W/n each, aligned to the Unix epoch, so that every agent, store and aggregator cuts time at the same places and their
+//! counts can be added and compared. [`Ring`] holds the counts.
+
+mod ring;
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use crate::clock::Timestamp;
+
+pub use ring::{Added, Estimate, Ring};
+
+/// The widest window, in ms (24 days): ages within two of them fit in 32 bits, which the sliding log relies on.
+pub const WIDTH_MS_MAX: u64 = 24 * 24 * 3_600 * 1_000;
+/// The most sub-windows of a window.
+pub const PARTS_MAX: u32 = 120;
+
+/// The number of a sub-window since the epoch: sub-window i is [i·W/n, (i+1)·W/n).
+pub type SubWindow = u64;
+
+/// A window's width W and the number n of its sub-windows; W/n is a whole number of milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    width_ms: NonZeroU64,
+    parts: NonZeroU32,
+}
+
+/// Why a window cannot be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WindowError {
+    /// Zero, or wider than [`WIDTH_MS_MAX`].
+    #[error("a window is between 1 ms and 24 days wide, not {width_ms} ms")]
+    Width {
+        /// What was asked for.
+        width_ms: u64,
+    },
+    /// Zero, or more than [`PARTS_MAX`].
+    #[error("a window has 1 to {PARTS_MAX} sub-windows, not {parts}")]
+    Parts {
+        /// What was asked for.
+        parts: u32,
+    },
+    /// The sub-windows would not be whole milliseconds.
+    #[error("{parts} sub-windows do not divide {width_ms} ms into whole milliseconds")]
+    Uneven {
+        /// What was asked for.
+        width_ms: u64,
+        /// What was asked for.
+        parts: u32,
+    },
+}
+
+impl Window {
+    /// A window of `width_ms` in `parts` sub-windows.
+    ///
+    /// # Errors
+    /// When either is out of range, or the sub-windows would not be whole milliseconds.
+    pub fn new(width_ms: u64, parts: u32) -> Result<Self, WindowError> {
+        let (width, count) = match (NonZeroU64::new(width_ms), NonZeroU32::new(parts)) {
+            (Some(width), _) if width.get() > WIDTH_MS_MAX => return Err(WindowError::Width { width_ms }),
+            (None, _) => return Err(WindowError::Width { width_ms }),
+            (_, Some(count)) if count.get() > PARTS_MAX => return Err(WindowError::Parts { parts }),
+            (_, None) => return Err(WindowError::Parts { parts }),
+            (Some(width), Some(count)) => (width, count),
+        };
+        if width_ms % u64::from(parts) != 0 {
+            return Err(WindowError::Uneven { width_ms, parts });
+        }
+        Ok(Self { width_ms: width, parts: count })
+    }
+
+    /// A window in the largest of 12, 10, 8, 6, 5, 4, 3, 2, 1 sub-windows that are whole milliseconds.
+    ///
+    /// # Errors
+    /// When the width is out of range.
+    pub fn with_default_parts(width_ms: u64) -> Result<Self, WindowError> {
+        let parts = [12, 10, 8, 6, 5, 4, 3, 2].into_iter().find(|parts| width_ms % u64::from(*parts) == 0);
+        Self::new(width_ms, parts.unwrap_or(1))
+    }
+
+    /// W, in ms.
+    #[must_use]
+    pub const fn width_ms(self) -> u64 {
+        self.width_ms.get()
+    }
+
+    /// n.
+    #[must_use]
+    pub const fn parts(self) -> u32 {
+        self.parts.get()
+    }
+
+    /// W/n, in ms.
+    #[must_use]
+    pub fn part_ms(self) -> u64 {
+        self.width_ms.get() / u64::from(self.parts.get())
+    }
+
+    /// The sub-window that holds an instant.
+    #[must_use]
+    pub fn sub_window(self, at: Timestamp) -> SubWindow {
+        at.as_ms() / self.part_ms()
+    }
+
+    /// The first instant of a sub-window.
+    #[must_use]
+    pub fn start_of(self, sub_window: SubWindow) -> Timestamp {
+        Timestamp::from_ms(sub_window.saturating_mul(self.part_ms()))
+    }
+
+    /// The last instant of a sub-window.
+    #[must_use]
+    pub fn end_of(self, sub_window: SubWindow) -> Timestamp {
+        self.start_of(sub_window).plus_ms(self.part_ms() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_parts_are_the_largest_that_divide() {
+        let parts = |width_ms| Window::with_default_parts(width_ms).unwrap().parts();
+        assert_eq!(parts(60_000), 12);
+        assert_eq!(parts(1_000), 10);
+        assert_eq!(parts(7), 1);
+        assert_eq!(parts(9), 3);
+    }
+
+    #[test]
+    fn impossible_windows_are_refused() {
+        assert!(matches!(Window::new(0, 1), Err(WindowError::Width { .. })));
+        assert!(matches!(Window::new(WIDTH_MS_MAX + 1, 1), Err(WindowError::Width { .. })));
+        assert!(matches!(Window::new(1_000, 0), Err(WindowError::Parts { .. })));
+        assert!(matches!(Window::new(1_000, 7), Err(WindowError::Uneven { .. })));
+    }
+}

@@ -1,0 +1,281 @@
+//! A ring of sub-window counts: the state of a sliding window.
+//!
+//! Why n+1 slots: at any instant the window reaches back into the sub-window before its n whole ones. That oldest one is
+//! either counted whole ([`Estimate::Conservative`], never over) or weighed by the share of it that is still inside
+//! ([`Estimate::Interpolated`], the "previous x 17/60" of the approximated sliding window: Muscat, "Distributed
+//! Rate-Limiting Algorithms", 2022). The ring reads no clock and holds no quota.
+
+use super::{SubWindow, Window};
+use crate::clock::Timestamp;
+
+/// How the part of the oldest sub-window that the window still covers is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Estimate {
+    /// In proportion to its overlap with the window: right on average, wrong by at most its content.
+    #[default]
+    Interpolated,
+    /// Whole: never below the truth; admits n/(n+1) of the quota under steady demand.
+    Conservative,
+}
+
+/// What became of units that were added to a [`Ring`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// They count.
+    Counted,
+    /// Their sub-window had left the ring.
+    TooOld,
+}
+
+/// Counts of the newest sub-window and of the n before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ring {
+    window: Window,
+    newest: SubWindow,
+    slots: Box<[u64]>,
+}
+
+impl Ring {
+    /// An empty ring.
+    #[must_use]
+    pub fn new(window: Window) -> Self {
+        Self { window, newest: 0, slots: vec![0; window.parts() as usize + 1].into() }
+    }
+
+    /// The window whose counts these are.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// The newest sub-window that was ever added to.
+    #[must_use]
+    pub fn newest(&self) -> SubWindow {
+        self.newest
+    }
+
+    /// Adds units to a sub-window. A newer one than the newest pushes the oldest out.
+    pub fn add(&mut self, sub_window: SubWindow, units: u64) -> Added {
+        if sub_window > self.newest {
+            self.roll_to(sub_window);
+        }
+        if self.newest - sub_window >= self.len() {
+            return Added::TooOld;
+        }
+        let slot = &mut self.slots[slot_of(sub_window, self.slots.len())];
+        *slot = slot.saturating_add(units);
+        Added::Counted
+    }
+
+    /// Takes back what [`Ring::add`] added, as far as it is still there.
+    pub fn subtract(&mut self, sub_window: SubWindow, units: u64) {
+        if sub_window <= self.newest && self.newest - sub_window < self.len() {
+            let slot = &mut self.slots[slot_of(sub_window, self.slots.len())];
+            *slot = slot.saturating_sub(units);
+        }
+    }
+
+    /// The count of one sub-window; 0 outside the ring.
+    #[must_use]
+    pub fn get(&self, sub_window: SubWindow) -> u64 {
+        if sub_window > self.newest || self.newest - sub_window >= self.len() {
+            return 0;
+        }
+        self.slots[slot_of(sub_window, self.slots.len())]
+    }
+
+    /// The sub-windows that hold something, oldest first.
+    pub fn counts(&self) -> impl Iterator<Item = (SubWindow, u64)> + '_ {
+        let oldest = self.newest.saturating_sub(self.len() - 1);
+        (oldest..=self.newest).map(|sub_window| (sub_window, self.get(sub_window))).filter(|(_, units)| *units > 0)
+    }
+
+    /// Units in the window that ends at `now`, rounded up. An instant before the newest sub-window reads as its start.
+    #[must_use]
+    pub fn used(&self, now: Timestamp, estimate: Estimate) -> u64 {
+        let (current, offset_ms) = self.place(now);
+        let (whole, oldest) = self.whole_and_oldest(current);
+        let part_ms = self.window.part_ms();
+        match estimate {
+            Estimate::Conservative => whole.saturating_add(oldest),
+            Estimate::Interpolated => whole.saturating_add(scale_up(oldest, part_ms - offset_ms, part_ms)),
+        }
+    }
+
+    /// The first instant, not before `now`, at which at most `units` are in the window if nothing is added.
+    #[must_use]
+    pub fn falls_to(&self, units: u64, now: Timestamp, estimate: Estimate) -> Timestamp {
+        let (mut current, _) = self.place(now);
+        loop {
+            let (whole, oldest) = self.whole_and_oldest(current);
+            let from = self.window.start_of(current).max(now);
+            if whole.saturating_add(oldest) <= units {
+                return from;
+            }
+            if estimate == Estimate::Interpolated && whole <= units {
+                // oldest * (S - o) <= (units - whole) * S, solved for the smallest offset o.
+                let part_ms = self.window.part_ms();
+                let covered_ms = scale_down(part_ms, units - whole, oldest);
+                if covered_ms > 0 {
+                    return self.window.start_of(current).plus_ms(part_ms - covered_ms).max(from);
+                }
+            }
+            current += 1;
+        }
+    }
+
+    /// Whether nothing is left in the window that ends at `now`.
+    #[must_use]
+    pub fn is_empty_at(&self, now: Timestamp) -> bool {
+        self.used(now, Estimate::Conservative) == 0
+    }
+
+    /// The same counts, moved so that the newest lies in the sub-window of `now`: for a clock that stepped back.
+    pub fn rebase(&mut self, now: Timestamp) {
+        let mut moved = Self::new(self.window);
+        let current = self.window.sub_window(now);
+        for (sub_window, units) in self.counts() {
+            moved.add(current.saturating_sub(self.newest - sub_window), units);
+        }
+        *self = moved;
+    }
+
+    fn len(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    /// The sub-window in which `now` reads, and how far into it.
+    fn place(&self, now: Timestamp) -> (SubWindow, u64) {
+        let current = self.window.sub_window(now);
+        if current < self.newest { (self.newest, 0) } else { (current, now.as_ms() % self.window.part_ms()) }
+    }
+
+    /// Units of the n sub-windows up to `current`, and of the one before them.
+    fn whole_and_oldest(&self, current: SubWindow) -> (u64, u64) {
+        let age = current - self.newest;
+        if age >= self.len() {
+            return (0, 0);
+        }
+        let oldest = current.checked_sub(self.len() - 1).map_or(0, |sub_window| self.get(sub_window));
+        let held: u64 = if age == 0 {
+            self.slots.iter().fold(0, |sum, units| sum.saturating_add(*units))
+        } else {
+            let first = current.saturating_sub(self.len() - 1);
+            (first..=self.newest).fold(0, |sum: u64, sub_window| sum.saturating_add(self.get(sub_window)))
+        };
+        (held.saturating_sub(oldest), oldest)
+    }
+
+    fn roll_to(&mut self, sub_window: SubWindow) {
+        let steps = sub_window - self.newest;
+        if steps >= self.len() {
+            self.slots.fill(0);
+        } else {
+            for opened in self.newest + 1..=sub_window {
+                self.slots[slot_of(opened, self.slots.len())] = 0;
+            }
+        }
+        self.newest = sub_window;
+    }
+}
+
+fn slot_of(sub_window: SubWindow, len: usize) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder by a usize fits in a usize")]
+    let slot = (sub_window % len as u64) as usize;
+    slot
+}
+
+/// units * part / whole, rounded up.
+fn scale_up(units: u64, part: u64, whole: u64) -> u64 {
+    let scaled = (u128::from(units) * u128::from(part)).div_ceil(u128::from(whole));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// units * part / whole, rounded down.
+fn scale_down(units: u64, part: u64, whole: u64) -> u64 {
+    let scaled = u128::from(units) * u128::from(part) / u128::from(whole);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn at(ms: u64) -> Timestamp {
+        Timestamp::from_ms(ms)
+    }
+
+    /// A9: previous 60, current 0 at second 43 of the minute reads 17.
+    #[test]
+    fn previous_minute_is_weighed_by_what_is_left_of_it() {
+        let minute = Window::new(60_000, 1).unwrap();
+        let mut ring = Ring::new(minute);
+        ring.add(0, 60);
+        assert_eq!(ring.used(at(60_000 + 43_000), Estimate::Interpolated), 17);
+        assert_eq!(ring.used(at(60_000 + 43_000), Estimate::Conservative), 60);
+    }
+
+    #[test]
+    fn a_sub_window_counts_until_it_has_left_and_no_longer() {
+        let mut ring = Ring::new(Window::new(60, 6).unwrap());
+        ring.add(0, 5);
+        assert_eq!(ring.used(at(69), Estimate::Conservative), 5);
+        assert_eq!(ring.used(at(70), Estimate::Conservative), 0);
+        assert_eq!(ring.add(6, 1), Added::Counted);
+        assert_eq!(ring.add(0, 1), Added::Counted, "the slot before the n whole ones is still held");
+        assert_eq!(ring.add(7, 1), Added::Counted);
+        assert_eq!(ring.add(0, 1), Added::TooOld);
+    }
+
+    #[test]
+    fn a_clock_that_stepped_back_keeps_the_counts() {
+        let mut ring = Ring::new(Window::new(60, 6).unwrap());
+        ring.add(100, 3);
+        ring.add(102, 4);
+        ring.rebase(at(500));
+        assert_eq!(ring.counts().collect::<Vec<_>>(), [(48, 3), (50, 4)]);
+    }
+
+    /// What the ring holds, the slow and obvious way: every addition kept, the window cut out of them.
+    fn used_by_list(window: Window, additions: &[(u64, u64)], now: Timestamp, estimate: Estimate) -> u64 {
+        let (part, parts) = (window.part_ms(), u64::from(window.parts()));
+        let current = now.as_ms() / part;
+        let of = |index: u64| -> u64 { additions.iter().filter(|(i, _)| *i == index).map(|(_, units)| units).sum() };
+        let whole: u64 = (0..parts).filter_map(|back| current.checked_sub(back)).map(of).sum();
+        let oldest = current.checked_sub(parts).map_or(0, of);
+        match estimate {
+            Estimate::Conservative => whole + oldest,
+            Estimate::Interpolated => whole + (oldest * (part - now.as_ms() % part)).div_ceil(part),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_ring_reads_as_the_list_of_all_additions(
+            parts in 1_u32..14,
+            part_ms in 1_u64..40,
+            steps in prop::collection::vec((0_u64..30, 0_u64..9), 1..60),
+            room in 0_u64..40,
+            conservative: bool,
+        ) {
+            let window = Window::new(part_ms * u64::from(parts), parts).unwrap();
+            let estimate = if conservative { Estimate::Conservative } else { Estimate::Interpolated };
+            let mut ring = Ring::new(window);
+            let mut additions = Vec::new();
+            let mut now = at(1_000);
+            for (wait_ms, units) in steps {
+                now = now.plus_ms(wait_ms);
+                prop_assert_eq!(ring.used(now, estimate), used_by_list(window, &additions, now, estimate));
+                ring.add(window.sub_window(now), units);
+                additions.push((window.sub_window(now), units));
+            }
+            let free_at = ring.falls_to(room, now, estimate);
+            prop_assert!(used_by_list(window, &additions, free_at, estimate) <= room);
+            if free_at > now {
+                prop_assert!(used_by_list(window, &additions, free_at.minus_ms(1), estimate) > room);
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `calls`: rows as columns.
+
+use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, check_version, counter_from_wire, counter_to_wire, shared, v1};
+use crate::charge::{Batch, BatchName, DescriptorSet, Home, Outcome, Row};
+use crate::clock::Timestamp;
+use crate::decision::Source;
+
+pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
+    let mut wire = v1::CallBatch {
+        version: VERSION,
+        agent: batch.name.agent.to_string(),
+        epoch: batch.name.epoch,
+        partition: batch.name.partition,
+        sequence: batch.name.sequence,
+        region: batch.region.to_string(),
+        complete_through_ms: batch.complete_through.as_ms(),
+        counters: batch.counters.iter().map(counter_to_wire).collect(),
+        descriptor_sets: batch.descriptor_sets.iter().map(set_to_wire).collect(),
+        deciders: batch.deciders.iter().map(ToString::to_string).collect(),
+        ..v1::CallBatch::default()
+    };
+    let (mut call, mut at) = (0_u64, 0_u64);
+    for row in &batch.rows {
+        wire.call_delta.push(row.call.wrapping_sub(call).cast_signed());
+        wire.at_delta_ms.push(row.at.as_ms().wrapping_sub(at).cast_signed());
+        (call, at) = (row.call, row.at.as_ms());
+        let window = row.counter.and_then(|index| batch.counters.get(index as usize)).map(|counter| counter.window);
+        let natural = window.map_or(0, |window| window.sub_window(row.at));
+        wire.sub_window_delta.push(row.sub_window.wrapping_sub(natural).cast_signed());
+        wire.counter.push(row.counter.map_or(0, |index| index + 1));
+        wire.cost.push(row.cost);
+        wire.outcome.push(outcome_to_wire(row.outcome).into());
+        wire.home_descriptors.push(row.home.as_ref().map_or(0, |home| home.descriptors + 1));
+        if let Some(home) = &row.home {
+            wire.home_decider.push(home.decider.map_or(0, |index| index + 1));
+            wire.home_source.push(source_to_wire(home.source).into());
+        }
+    }
+    wire
+}
+
+pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
+    check_version(wire.version)?;
+    let len = wire.call_delta.len();
+    check(
+        len.max(wire.counters.len()).max(wire.descriptor_sets.len()).max(wire.deciders.len()) <= BATCH_ROWS_LEN_MAX,
+        "a batch is larger than any agent writes",
+    )?;
+    let columns = [
+        wire.counter.len(),
+        wire.at_delta_ms.len(),
+        wire.sub_window_delta.len(),
+        wire.cost.len(),
+        wire.outcome.len(),
+        wire.home_descriptors.len(),
+    ];
+    check(columns.iter().all(|column| *column == len), "the columns of a batch differ in length")?;
+    let homes = wire.home_descriptors.iter().filter(|index| **index > 0).count();
+    check(wire.home_decider.len() == homes && wire.home_source.len() == homes, "home rows and their columns differ")?;
+
+    let counters = wire.counters.into_iter().map(counter_from_wire).collect::<Result<Vec<_>, _>>()?;
+    let mut homes = wire.home_decider.iter().zip(&wire.home_source);
+    let mut rows = Vec::with_capacity(len);
+    let (mut call, mut at) = (0_u64, 0_u64);
+    for i in 0..len {
+        call = call.wrapping_add_signed(wire.call_delta[i]);
+        at = at.wrapping_add_signed(wire.at_delta_ms[i]);
+        let counter = index(wire.counter[i], counters.len())?;
+        let natural = counter.map_or(0, |index| counters[index as usize].window.sub_window(Timestamp::from_ms(at)));
+        let home = match index(wire.home_descriptors[i], wire.descriptor_sets.len())? {
+            None => None,
+            Some(descriptors) => {
+                let (decider, source) = homes.next().ok_or(WireError::Invalid("home rows and their columns differ"))?;
+                Some(Home {
+                    descriptors,
+                    decider: index(*decider, wire.deciders.len())?,
+                    source: source_from_wire(*source)?,
+                })
+            }
+        };
+        rows.push(Row {
+            call,
+            counter,
+            at: Timestamp::from_ms(at),
+            sub_window: natural.wrapping_add_signed(wire.sub_window_delta[i]),
+            cost: wire.cost[i],
+            outcome: outcome_from_wire(wire.outcome[i])?,
+            home,
+        });
+    }
+    Ok(Batch {
+        name: BatchName {
+            agent: wire.agent.into(),
+            epoch: wire.epoch,
+            partition: wire.partition,
+            sequence: wire.sequence,
+        },
+        region: wire.region.into(),
+        complete_through: Timestamp::from_ms(wire.complete_through_ms),
+        counters,
+        descriptor_sets: wire.descriptor_sets.into_iter().map(set_from_wire).collect::<Result<_, _>>()?,
+        deciders: shared(wire.deciders),
+        rows,
+    })
+}
+
+/// An index that was written as index + 1, with 0 for none.
+fn index(written: u32, len: usize) -> Result<Option<u32>, WireError> {
+    check(written as usize <= len, "a row points outside the batch's dictionary")?;
+    Ok(written.checked_sub(1))
+}
+
+fn set_to_wire(set: &DescriptorSet) -> v1::DescriptorSet {
+    let pairs = set.iter().flat_map(|(name, value)| [name.to_string(), value.to_string()]);
+    v1::DescriptorSet { names_and_values: pairs.collect() }
+}
+
+fn set_from_wire(set: v1::DescriptorSet) -> Result<DescriptorSet, WireError> {
+    check(set.names_and_values.len() % 2 == 0, "a descriptor has a name and a value")?;
+    let mut texts = shared(set.names_and_values).into_iter();
+    Ok(std::iter::from_fn(|| Some((texts.next()?, texts.next()?))).collect())
+}
+
+fn outcome_to_wire(outcome: Outcome) -> v1::Outcome {
+    match outcome {
+        Outcome::Admitted => v1::Outcome::Admitted,
+        Outcome::Denied => v1::Outcome::Denied,
+        Outcome::Spared => v1::Outcome::Spared,
+    }
+}
+
+fn outcome_from_wire(outcome: i32) -> Result<Outcome, WireError> {
+    match v1::Outcome::try_from(outcome) {
+        Ok(v1::Outcome::Admitted) => Ok(Outcome::Admitted),
+        Ok(v1::Outcome::Denied) => Ok(Outcome::Denied),
+        Ok(v1::Outcome::Spared) => Ok(Outcome::Spared),
+        _ => Err(WireError::Invalid("a row has an unknown outcome")),
+    }
+}
+
+fn source_to_wire(source: Source) -> v1::Source {
+    match source {
+        Source::Local => v1::Source::Local,
+        Source::Store => v1::Source::Store,
+        Source::Signal => v1::Source::Signal,
+        Source::Fallback => v1::Source::Fallback,
+    }
+}
+
+fn source_from_wire(source: i32) -> Result<Source, WireError> {
+    match v1::Source::try_from(source) {
+        Ok(v1::Source::Local) => Ok(Source::Local),
+        Ok(v1::Source::Store) => Ok(Source::Store),
+        Ok(v1::Source::Signal) => Ok(Source::Signal),
+        Ok(v1::Source::Fallback) => Ok(Source::Fallback),
+        _ => Err(WireError::Invalid("a decision has an unknown source")),
+    }
+}

@@ -1,0 +1,134 @@
+//! Every field survives the way there and back; nothing else gets in.
+
+use super::*;
+use crate::charge::{BatchName, Home, Outcome, Row};
+use crate::clock::Timestamp;
+use crate::decision::Source;
+use crate::presence::Role;
+use crate::signal::Signal;
+use crate::window::Ring;
+
+fn minute() -> Window {
+    Window::new(60_000, 12).unwrap()
+}
+
+fn entry() -> CounterEntry {
+    CounterEntry {
+        id: CounterId::from_u128(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
+        rule: "per-key".into(),
+        label: "api_key=sk_a…12345678".into(),
+        generation: 3,
+        quota: 100,
+        window: minute(),
+    }
+}
+
+fn batch() -> Batch {
+    let at = Timestamp::from_ms(1_763_700_000_123);
+    let home = |decider| Some(Home { descriptors: 0, decider, source: Source::Store });
+    let row = |call, counter: Option<u32>, cost, outcome, home| Row {
+        call,
+        counter,
+        at,
+        sub_window: if counter.is_some() { minute().sub_window(at) - 1 } else { 0 },
+        cost,
+        outcome,
+        home,
+    };
+    Batch {
+        name: BatchName { agent: "a1".into(), epoch: 99, partition: 2, sequence: 7 },
+        region: "eu".into(),
+        complete_through: at.plus_ms(5),
+        counters: vec![entry()],
+        descriptor_sets: vec![vec![("endpoint".into(), "/search".into()), ("ip".into(), "10.0.0.1".into())]],
+        deciders: vec!["per-key".into()],
+        rows: vec![
+            row(41, Some(0), 1, Outcome::Admitted, home(Some(0))),
+            row(40, Some(0), -3, Outcome::Spared, None),
+            row(1 << 40, None, 1, Outcome::Denied, home(None)),
+        ],
+    }
+}
+
+fn signals() -> SignalBatch {
+    let mut admitted = Ring::new(minute());
+    admitted.add(1_000, 4);
+    admitted.add(1_003, 9);
+    SignalBatch {
+        aggregator: "g1".into(),
+        partition: 2,
+        log: u64::MAX - 1,
+        as_of: 12,
+        as_of_appended: Timestamp::from_ms(77),
+        threshold_permille: 500,
+        signals: vec![Signal {
+            counter: entry().id,
+            rule: "per-key".into(),
+            label: "x".into(),
+            generation: 3,
+            quota: 100,
+            admitted,
+            denied: 8,
+            rate_milli: 1_500,
+            budget: Some(0),
+            newest_at: Timestamp::from_ms(78),
+        }],
+    }
+}
+
+#[test]
+fn every_record_survives_the_way_there_and_back() {
+    assert_eq!(Batch::decode(&batch().encode()).unwrap(), batch());
+    assert_eq!(SignalBatch::decode(&signals().encode()).unwrap(), signals());
+    let presence = Presence {
+        id: "a1".into(),
+        epoch: 4,
+        region: "eu".into(),
+        role: Role::Aggregator,
+        generation: 5,
+        clock: Timestamp::from_ms(6),
+        open_breakers: vec!["10.0.0.1:6379".into()],
+        dropped_rows: 7,
+        leaving: true,
+    };
+    assert_eq!(Presence::decode(&presence.encode()).unwrap(), presence);
+}
+
+#[test]
+fn a_row_of_a_busy_batch_costs_few_bytes() {
+    let mut busy = batch();
+    busy.rows = (0..1_000).map(|call| Row { call, ..busy.rows[0].clone() }).collect();
+    assert!(busy.encode().len() < 12_000, "{} bytes", busy.encode().len());
+}
+
+#[test]
+fn an_unknown_version_says_which_side_to_upgrade() {
+    let mut wire = calls::to_wire(&batch());
+    wire.version = 9;
+    let error = Batch::decode(&wire.encode_to_vec()).unwrap_err();
+    assert_eq!(error.to_string(), "version 9 is not known here; this reader knows version 1: upgrade it first");
+}
+
+#[test]
+fn poison_is_refused_and_never_panics() {
+    let poisons: [fn(&mut v1::CallBatch); 8] = [
+        |wire| wire.counter[0] = 2,
+        |wire| wire.home_decider[0] = 9,
+        |wire| wire.home_descriptors[0] = 5,
+        |wire| wire.cost.truncate(1),
+        |wire| wire.home_source.clear(),
+        |wire| wire.outcome[0] = 0,
+        |wire| wire.counters[0].sub_windows = 7_000,
+        |wire| wire.counters = vec![v1::Counter::default(); BATCH_ROWS_LEN_MAX + 1],
+    ];
+    for poison in poisons {
+        let mut wire = calls::to_wire(&batch());
+        poison(&mut wire);
+        assert!(Batch::decode(&wire.encode_to_vec()).is_err());
+    }
+    let good = batch().encode();
+    for len in 0..good.len() {
+        let _ = Batch::decode(&good[..len]);
+        let _ = SignalBatch::decode(&good[..len]);
+    }
+}
