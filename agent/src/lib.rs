@@ -1,1 +1,37 @@
-//! Empty.
+//! Tollgate's agent: rate limiting inside a gateway, or beside it.
+//!
+//! ```no_run
+//! use tollgate::{Agent, Call, Rule};
+//! # async fn handle(key: &str) -> Result<(), Box<dyn std::error::Error>> {
+//! let agent = Agent::builder()
+//!     .rule(Rule::per("per-key", &["api_key"], "100/min".parse()?))
+//!     .start()?;
+//! let call = Call::new().with("api_key", key).with("endpoint", "/search");
+//! let decision = agent.check(&call).await; // never fails, never longer than the rule's deadline
+//! if let Some(denied) = decision.denied() {
+//!     println!("come back in {:?}", denied.retry_after());
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! Without Redis the counters live in this process ([`store::MemoryStore`]): limits are per process. Modules stand in the
+//! order of their layers: each imports only what stands before it.
+
+pub mod enforce;
+pub mod store;
+mod seen_map;
+mod outbox;
+mod inbox;
+pub mod request;
+pub mod answer;
+pub mod metrics;
+pub mod limiter;
+mod link;
+mod rules_file;
+mod agent;
+
+pub use agent::{Agent, Builder, Readiness, StartError};
+pub use rules_file::{RulesFileError, read_rules};
+pub use tollgate_common::call::Call;
+pub use tollgate_common::decision::{Bound, Decision, DecisionId, Denied, Source};
+pub use tollgate_common::rule::{Quota, Rule, RuleSet};

@@ -25,6 +25,7 @@ pub type SubWindow = u64;
 pub struct Window {
     width_ms: NonZeroU64,
     parts: NonZeroU32,
+    part_ms: NonZeroU64,
 }
 
 /// Why a window cannot be built.
@@ -65,10 +66,9 @@ impl Window {
             (_, None) => return Err(WindowError::Parts { parts }),
             (Some(width), Some(count)) => (width, count),
         };
-        if width_ms % u64::from(parts) != 0 {
-            return Err(WindowError::Uneven { width_ms, parts });
-        }
-        Ok(Self { width_ms: width, parts: count })
+        let part_ms = NonZeroU64::new(width_ms / u64::from(parts)).filter(|part| part.get() * u64::from(parts) == width_ms);
+        let part_ms = part_ms.ok_or(WindowError::Uneven { width_ms, parts })?;
+        Ok(Self { width_ms: width, parts: count, part_ms })
     }
 
     /// A window in the largest of 12, 10, 8, 6, 5, 4, 3, 2, 1 sub-windows that are whole milliseconds.
@@ -94,8 +94,8 @@ impl Window {
 
     /// W/n, in ms.
     #[must_use]
-    pub fn part_ms(self) -> u64 {
-        self.width_ms.get() / u64::from(self.parts.get())
+    pub const fn part_ms(self) -> u64 {
+        self.part_ms.get()
     }
 
     /// The sub-window that holds an instant.

@@ -28,10 +28,12 @@ pub enum Added {
 }
 
 /// Counts of the newest sub-window and of the n before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Ring {
     window: Window,
     newest: SubWindow,
+    /// Where in `slots` the newest lies; older ones lie before it, round the end.
+    newest_slot: usize,
     slots: Box<[u64]>,
 }
 
@@ -39,7 +41,7 @@ impl Ring {
     /// An empty ring.
     #[must_use]
     pub fn new(window: Window) -> Self {
-        Self { window, newest: 0, slots: vec![0; window.parts() as usize + 1].into() }
+        Self { window, newest: 0, newest_slot: 0, slots: vec![0; window.parts() as usize + 1].into() }
     }
 
     /// The window whose counts these are.
@@ -59,29 +61,22 @@ impl Ring {
         if sub_window > self.newest {
             self.roll_to(sub_window);
         }
-        if self.newest - sub_window >= self.len() {
-            return Added::TooOld;
-        }
-        let slot = &mut self.slots[slot_of(sub_window, self.slots.len())];
-        *slot = slot.saturating_add(units);
+        let Some(slot) = self.slot_of(sub_window) else { return Added::TooOld };
+        self.slots[slot] = self.slots[slot].saturating_add(units);
         Added::Counted
     }
 
     /// Takes back what [`Ring::add`] added, as far as it is still there.
     pub fn subtract(&mut self, sub_window: SubWindow, units: u64) {
-        if sub_window <= self.newest && self.newest - sub_window < self.len() {
-            let slot = &mut self.slots[slot_of(sub_window, self.slots.len())];
-            *slot = slot.saturating_sub(units);
+        if let Some(slot) = self.slot_of(sub_window) {
+            self.slots[slot] = self.slots[slot].saturating_sub(units);
         }
     }
 
     /// The count of one sub-window; 0 outside the ring.
     #[must_use]
     pub fn get(&self, sub_window: SubWindow) -> u64 {
-        if sub_window > self.newest || self.newest - sub_window >= self.len() {
-            return 0;
-        }
-        self.slots[slot_of(sub_window, self.slots.len())]
+        self.slot_of(sub_window).map_or(0, |slot| self.slots[slot])
     }
 
     /// The sub-windows that hold something, oldest first.
@@ -106,8 +101,8 @@ impl Ring {
     #[must_use]
     pub fn falls_to(&self, units: u64, now: Timestamp, estimate: Estimate) -> Timestamp {
         let (mut current, _) = self.place(now);
+        let (mut whole, mut oldest) = self.whole_and_oldest(current);
         loop {
-            let (whole, oldest) = self.whole_and_oldest(current);
             let from = self.window.start_of(current).max(now);
             if whole.saturating_add(oldest) <= units {
                 return from;
@@ -121,6 +116,8 @@ impl Ring {
                 }
             }
             current += 1;
+            oldest = current.checked_sub(self.len() - 1).map_or(0, |sub_window| self.get(sub_window));
+            whole = whole.saturating_sub(oldest);
         }
     }
 
@@ -144,25 +141,30 @@ impl Ring {
         self.slots.len() as u64
     }
 
+    /// Where the count of a sub-window lies, if the ring holds it.
+    fn slot_of(&self, sub_window: SubWindow) -> Option<usize> {
+        let back = usize::try_from(self.newest.checked_sub(sub_window)?).ok()?;
+        if back >= self.slots.len() {
+            return None;
+        }
+        Some(if back <= self.newest_slot { self.newest_slot - back } else { self.newest_slot + self.slots.len() - back })
+    }
+
     /// The sub-window in which `now` reads, and how far into it.
     fn place(&self, now: Timestamp) -> (SubWindow, u64) {
         let current = self.window.sub_window(now);
-        if current < self.newest { (self.newest, 0) } else { (current, now.as_ms() % self.window.part_ms()) }
+        if current < self.newest { (self.newest, 0) } else { (current, now.ms_since(self.window.start_of(current))) }
     }
 
     /// Units of the n sub-windows up to `current`, and of the one before them.
     fn whole_and_oldest(&self, current: SubWindow) -> (u64, u64) {
-        let age = current - self.newest;
-        if age >= self.len() {
-            return (0, 0);
-        }
-        let oldest = current.checked_sub(self.len() - 1).map_or(0, |sub_window| self.get(sub_window));
-        let held: u64 = if age == 0 {
-            self.slots.iter().fold(0, |sum, units| sum.saturating_add(*units))
+        let held = if current == self.newest {
+            self.slots.iter().fold(0, |sum: u64, units| sum.saturating_add(*units))
         } else {
             let first = current.saturating_sub(self.len() - 1);
             (first..=self.newest).fold(0, |sum: u64, sub_window| sum.saturating_add(self.get(sub_window)))
         };
+        let oldest = current.checked_sub(self.len() - 1).map_or(0, |sub_window| self.get(sub_window));
         (held.saturating_sub(oldest), oldest)
     }
 
@@ -171,30 +173,42 @@ impl Ring {
         if steps >= self.len() {
             self.slots.fill(0);
         } else {
-            for opened in self.newest + 1..=sub_window {
-                self.slots[slot_of(opened, self.slots.len())] = 0;
+            for _ in 0..steps {
+                self.newest_slot = if self.newest_slot + 1 == self.slots.len() { 0 } else { self.newest_slot + 1 };
+                self.slots[self.newest_slot] = 0;
             }
         }
         self.newest = sub_window;
     }
 }
 
-fn slot_of(sub_window: SubWindow, len: usize) -> usize {
-    #[expect(clippy::cast_possible_truncation, reason = "a remainder by a usize fits in a usize")]
-    let slot = (sub_window % len as u64) as usize;
-    slot
+impl PartialEq for Ring {
+    /// Whether both hold the same counts; where in memory is of no account.
+    fn eq(&self, other: &Self) -> bool {
+        self.window == other.window && self.newest == other.newest && self.counts().eq(other.counts())
+    }
 }
+
+impl Eq for Ring {}
 
 /// units * part / whole, rounded up.
 fn scale_up(units: u64, part: u64, whole: u64) -> u64 {
-    let scaled = (u128::from(units) * u128::from(part)).div_ceil(u128::from(whole));
-    u64::try_from(scaled).unwrap_or(u64::MAX)
+    match units.checked_mul(part) {
+        Some(product) => product.div_ceil(whole),
+        None => narrow((u128::from(units) * u128::from(part)).div_ceil(u128::from(whole))),
+    }
 }
 
 /// units * part / whole, rounded down.
 fn scale_down(units: u64, part: u64, whole: u64) -> u64 {
-    let scaled = u128::from(units) * u128::from(part) / u128::from(whole);
-    u64::try_from(scaled).unwrap_or(u64::MAX)
+    match units.checked_mul(part) {
+        Some(product) => product / whole,
+        None => narrow(u128::from(units) * u128::from(part) / u128::from(whole)),
+    }
+}
+
+fn narrow(wide: u128) -> u64 {
+    u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::presence::Presence;
 use crate::signal::SignalBatch;
 use crate::window::{Window, WindowError};
 
-#[expect(missing_docs, clippy::pedantic, unreachable_pub, reason = "generated")]
+#[expect(clippy::pedantic, unreachable_pub, reason = "generated")]
 mod v1 {
     include!("tollgate.v1.rs");
 }

@@ -1,0 +1,52 @@
+//! What a decision costs the gateway, beside the reference of one atomic addition behind a map.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use divan::{Bencher, black_box};
+use tollgate::{Agent, Call, Rule};
+
+fn main() {
+    divan::main();
+}
+
+fn agent(quota: &str) -> Agent {
+    let rule = Rule::per("per-key", &["api_key"], quota.parse().expect("a quota")).strict();
+    Agent::builder().rule(rule).start().expect("an agent")
+}
+
+fn bench(bencher: Bencher, quota: &str, callers: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let _inside = runtime.enter();
+    let agent = agent(quota);
+    let keys: Vec<String> = (0..callers).map(|caller| format!("caller-{caller}")).collect();
+    let mut next = keys.iter().cycle();
+    bencher.bench_local(|| {
+        let key = next.next().expect("a cycle has no end");
+        agent.try_check(black_box(&Call::new().with("api_key", key.as_str())))
+    });
+}
+
+#[divan::bench(args = [1, 10_000])]
+fn reference_map_and_add(bencher: Bencher, callers: usize) {
+    let keys: Vec<String> = (0..callers).map(|caller| format!("caller-{caller}")).collect();
+    let counts: Mutex<HashMap<String, u64>> = Mutex::new(keys.iter().map(|key| (key.clone(), 0)).collect());
+    let mut next = keys.iter().cycle();
+    bencher.bench_local(|| {
+        let key = next.next().expect("a cycle has no end");
+        let mut counts = counts.lock().expect("one thread");
+        let count = counts.get_mut(black_box(key)).expect("known");
+        *count += 1;
+        *count
+    });
+}
+
+#[divan::bench(args = [1, 10_000])]
+fn admitted_by_the_memory_store(bencher: Bencher, callers: usize) {
+    bench(bencher, "1000000000/min", callers);
+}
+
+#[divan::bench(args = [1, 10_000])]
+fn denied_from_the_cache(bencher: Bencher, callers: usize) {
+    bench(bencher, "1/24d", callers);
+}

@@ -1,0 +1,163 @@
+//! A decision as HTTP: headers and bodies.
+//!
+//! `RateLimit` and `RateLimit-Policy` are those of draft-ietf-httpapi-ratelimit-headers-10; the body of a denial is
+//! `application/problem+json` (RFC 9457) with the members of an allowed answer beside its own.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tollgate_common::decision::{Decision, Source};
+
+/// The content type of a denial.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+/// Waits below this spread over as many seconds, longer ones over a tenth of the wait.
+const JITTER_S_MIN: u64 = 2;
+
+const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The members of every answer.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    allowed: bool,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    reset_ms: Option<u64>,
+    retry_after_ms: Option<u64>,
+    rule: Option<&'a str>,
+    source: &'a str,
+    id: String,
+}
+
+/// The headers of a decision that this node gave.
+#[must_use]
+pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut set = |name: HeaderName, value: String| {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    };
+    set(NODE, node.to_owned());
+    let Some(bound) = &decision.bound else { return headers };
+    let reset_at_s = decision.at.plus_ms(bound.reset_ms).as_ms().div_ceil(1_000);
+    set(LIMIT, bound.limit.to_string());
+    set(REMAINING, bound.remaining.to_string());
+    set(RESET, reset_at_s.to_string());
+    set(RATELIMIT_POLICY, format!("\"{}\";q={};w={}", bound.rule, bound.limit, bound.window_ms.div_ceil(1_000)));
+    set(RATELIMIT, format!("\"{}\";r={};t={}", bound.rule, bound.remaining, bound.reset_ms.div_ceil(1_000)));
+    if decision.source == Source::Fallback {
+        set(DEGRADED, "degraded".to_owned());
+    }
+    if !decision.allowed {
+        set(RETRY_AFTER, retry_after_s(bound.retry_after_ms, decision.id.call).to_string());
+    }
+    headers
+}
+
+/// The body of a decision, allowed or denied.
+#[must_use]
+pub fn body(decision: &Decision) -> Value {
+    let bound = decision.bound.as_ref();
+    let answer = Answer {
+        allowed: decision.allowed,
+        limit: bound.map(|bound| bound.limit),
+        remaining: bound.map(|bound| bound.remaining),
+        reset_ms: bound.map(|bound| bound.reset_ms),
+        retry_after_ms: bound.map(|bound| bound.retry_after_ms),
+        rule: bound.map(|bound| &*bound.rule),
+        source: decision.source.as_str(),
+        id: decision.id.to_string(),
+    };
+    let mut body = json!(answer);
+    if let (Some(bound), Value::Object(members)) = (bound.filter(|_| !decision.allowed), &mut body) {
+        let (kind, title) = match decision.source {
+            Source::Fallback => ("temporary-reduced-capacity", "Too many requests for now"),
+            _ => ("quota-exceeded", "Too many requests"),
+        };
+        let detail = format!(
+            "rule {} allows {} in {}; the next call passes in {}",
+            bound.rule,
+            bound.limit,
+            seconds(bound.window_ms),
+            seconds(bound.retry_after_ms)
+        );
+        members.insert("type".into(), format!("https://iana.org/assignments/http-problem-types#{kind}").into());
+        members.insert("title".into(), title.into());
+        members.insert("status".into(), 429.into());
+        members.insert("detail".into(), detail.into());
+    }
+    body
+}
+
+/// Whole seconds, never before the wait is over, and spread so that those who were denied together do not return together.
+fn retry_after_s(retry_after_ms: u64, salt: u64) -> u64 {
+    let wait_s = retry_after_ms.div_ceil(1_000).max(1);
+    wait_s + salt.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) % JITTER_S_MIN.max(wait_s / 10)
+}
+
+fn seconds(ms: u64) -> String {
+    if ms % 1_000 == 0 { format!("{} s", ms / 1_000) } else { format!("{}.{:03} s", ms / 1_000, ms % 1_000) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_common::clock::Timestamp;
+    use tollgate_common::decision::{Bound, DecisionId};
+
+    use super::*;
+
+    fn decision(allowed: bool, source: Source) -> Decision {
+        Decision {
+            allowed,
+            bound: Some(Bound {
+                rule: "per-key".into(),
+                limit: 100,
+                window_ms: 60_000,
+                remaining: 0,
+                reset_ms: 60_500,
+                retry_after_ms: if allowed { 0 } else { 1_001 },
+            }),
+            source,
+            at: Timestamp::from_ms(1_000_000),
+            id: DecisionId { agent: "a".into(), epoch: 16, call: 255 },
+        }
+    }
+
+    /// H1, H2, H5: what clients read.
+    #[test]
+    fn a_denial_says_all_that_a_client_needs() {
+        let headers = headers(&decision(false, Source::Store), "gw-1");
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(text("x-gateway-node").unwrap(), "gw-1");
+        assert_eq!(text("x-ratelimit-limit").unwrap(), "100");
+        assert_eq!(text("x-ratelimit-reset").unwrap(), "1061");
+        assert_eq!(text("ratelimit").unwrap(), "\"per-key\";r=0;t=61");
+        assert_eq!(text("ratelimit-policy").unwrap(), "\"per-key\";q=100;w=60");
+        assert!(text("retry-after").unwrap().parse::<u64>().unwrap() >= 2);
+        assert_eq!(text("x-ratelimit-policy"), None);
+        let body = body(&decision(false, Source::Store));
+        assert_eq!(body["detail"], "rule per-key allows 100 in 60 s; the next call passes in 1.001 s");
+        assert_eq!((body["status"].as_u64(), body["id"].as_str()), (Some(429), Some("a-10-ff")));
+    }
+
+    /// H2: no denial without Retry-After, no Retry-After without denial.
+    #[test]
+    fn an_admission_does_not_send_anyone_away() {
+        assert!(headers(&decision(true, Source::Store), "n").get(RETRY_AFTER).is_none());
+        assert!(body(&decision(true, Source::Store)).get("status").is_none());
+        assert_eq!(headers(&decision(true, Source::Fallback), "n")[DEGRADED], "degraded");
+    }
+
+    /// I13: a thousand denied at once come back spread out, and none too early.
+    #[test]
+    fn those_who_were_denied_together_do_not_return_together() {
+        let waits: std::collections::BTreeSet<u64> = (0..1_000).map(|call| retry_after_s(59_001, call)).collect();
+        assert_eq!((waits.first(), waits.last(), waits.len()), (Some(&60), Some(&65), 6));
+    }
+}

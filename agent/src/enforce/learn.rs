@@ -1,0 +1,73 @@
+//! What news change in what was seen of a counter.
+
+use tollgate_common::clock::Timestamp;
+use tollgate_common::rule::{Generation, Rule};
+use tollgate_common::signal::{Offset, Signal};
+
+use super::Taken;
+use super::denial::CachedDenial;
+use super::own::Sequence;
+use super::seen::{Seen, Told};
+
+/// Something that an agent hears of a counter.
+#[derive(Clone, Copy, Debug)]
+pub enum News<'a> {
+    /// The store answered a question about `cost` units.
+    Taken {
+        /// The answer.
+        taken: &'a Taken,
+        /// Of the question.
+        cost: u64,
+        /// Of the question.
+        generation: Generation,
+        /// Which batch publishes the charge.
+        sequence: Sequence,
+    },
+    /// A call passed that the agent answered without the store, and this batch publishes it.
+    PassedAlone {
+        /// The time under which the plan entered it.
+        at: Timestamp,
+        /// Units.
+        cost: u64,
+        /// Which batch.
+        sequence: Sequence,
+    },
+    /// The plan had admitted it without the store, but another counter denied the call.
+    Spared {
+        /// The time under which the plan entered it.
+        at: Timestamp,
+        /// Units.
+        cost: u64,
+    },
+    /// The aggregator says how full the counter is.
+    Signal {
+        /// What it says.
+        signal: &'a Signal,
+        /// Up to which offset of `calls` that counts.
+        as_of: Offset,
+    },
+}
+
+/// Takes news into account.
+pub fn learn(rule: &Rule, seen: &mut Seen, news: News<'_>) {
+    match news {
+        News::Taken { taken, cost, sequence, .. } if taken.charged => seen.own(rule).admit(taken.at, cost, sequence),
+        News::Taken { taken, cost, generation, .. } if !taken.verdict.admitted => {
+            seen.denial = Some(CachedDenial { verdict: taken.verdict, cost, generation, limit: taken.limit });
+        }
+        // Had room, but another counter of the call denied.
+        News::Taken { .. } => {}
+        News::PassedAlone { at, cost, sequence } => {
+            let own = seen.own(rule);
+            own.published(at, cost, sequence);
+            own.owe(at, cost);
+        }
+        News::Spared { at, cost } => seen.own(rule).give_back(at, cost),
+        News::Signal { signal, as_of } => {
+            // What is older than what is known changes nothing.
+            if seen.signal.as_ref().is_none_or(|told| told.as_of <= as_of) {
+                seen.signal = Some(Box::new(Told { as_of, admitted: signal.admitted.clone() }));
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What an agent itself has admitted on one counter.
+//!
+//! Three views of the same units: per sub-window for the last W (`on_failure: share`), those that the signals do not count
+//! yet (answers by signal), and those that the store was never asked for and must be told when it is back.
+
+use std::collections::VecDeque;
+
+use tollgate_common::clock::Timestamp;
+use tollgate_common::window::{Estimate, Ring, Window};
+
+/// Entries of units that signals do not count yet; past that the two oldest become one.
+const UNCOVERED_LEN_MAX: usize = 64;
+/// Entries that the store must be told; past that units of neighbouring times become one.
+const OWED_LEN_MAX: usize = 128;
+
+/// The number of the batch that publishes something, within this life of the agent and the partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sequence {
+    /// In this batch.
+    Batch(u64),
+    /// In none that is known: dropped, or not handed over yet.
+    Unknown,
+}
+
+/// Which of the agent's own batches a signal counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Covered {
+    /// None up to this one...
+    pub none_through: u64,
+    /// ...then all up to this one...
+    pub through: u64,
+    /// ...but these, which never reached the log.
+    pub lost: Vec<u64>,
+}
+
+/// Units that passed without the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// When, in the store's time; never before it happened.
+    pub at: Timestamp,
+    /// How many.
+    pub units: u64,
+}
+
+/// What an agent itself has admitted on one counter.
+#[derive(Clone, Debug)]
+pub struct Own {
+    ring: Ring,
+    uncovered: VecDeque<Uncovered>,
+    owed: VecDeque<Owed>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Uncovered {
+    sequence: Sequence,
+    at: Timestamp,
+    units: u64,
+}
+
+impl Covered {
+    fn covers(&self, sequence: Sequence) -> bool {
+        let Sequence::Batch(number) = sequence else { return false };
+        self.none_through < number && number <= self.through && !self.lost.contains(&number)
+    }
+}
+
+impl Own {
+    /// Nothing yet; the last W is that of this window.
+    #[must_use]
+    pub fn new(window: Window) -> Self {
+        Self { ring: Ring::new(window), uncovered: VecDeque::new(), owed: VecDeque::new() }
+    }
+
+    /// Keeps what was admitted when the window changed; units move to the end of their sub-window, never to be too early.
+    pub fn fit(&mut self, window: Window) {
+        let old = self.ring.window();
+        if old != window {
+            let mut ring = Ring::new(window);
+            for (sub_window, units) in self.ring.counts() {
+                ring.add(window.sub_window(old.end_of(sub_window)), units);
+            }
+            self.ring = ring;
+        }
+    }
+
+    /// Enters units that passed at `at`.
+    pub fn admit(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
+        self.ring.add(self.ring.window().sub_window(at), units);
+        match self.uncovered.back_mut() {
+            Some(last) if last.sequence == sequence && sequence != Sequence::Unknown => {
+                last.units += units;
+                last.at = last.at.max(at);
+            }
+            _ => self.uncovered.push_back(Uncovered { sequence, at, units }),
+        }
+        if self.uncovered.len() > UNCOVERED_LEN_MAX {
+            self.merge_oldest();
+        }
+    }
+
+    /// Says in which batch units are that were admitted before that was known.
+    pub fn published(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
+        let unknown = |entry: &&mut Uncovered| entry.sequence == Sequence::Unknown && entry.at == at && entry.units == units;
+        if let Some(entry) = self.uncovered.iter_mut().rev().find(unknown) {
+            entry.sequence = sequence;
+        }
+    }
+
+    /// Takes back units of a call that another counter denied.
+    pub fn give_back(&mut self, at: Timestamp, units: u64) {
+        self.ring.subtract(self.ring.window().sub_window(at), units);
+        let last = self.uncovered.iter().rposition(|entry| entry.at == at && entry.units == units);
+        last.map(|index| self.uncovered.remove(index));
+    }
+
+    /// Remembers that the store must be told of units.
+    pub fn owe(&mut self, at: Timestamp, units: u64) {
+        // When there are many entries, units of neighbouring times become one; the later time is never too early.
+        let near_ms = if self.owed.len() < OWED_LEN_MAX { 0 } else { self.ring.window().part_ms() };
+        match self.owed.back_mut() {
+            Some(last) if at.ms_since(last.at) <= near_ms => {
+                last.at = last.at.max(at);
+                last.units += units;
+            }
+            _ => self.owed.push_back(Owed { at, units }),
+        }
+        if self.owed.len() > OWED_LEN_MAX {
+            self.owed.pop_front();
+        }
+    }
+
+    /// Whether the store must be told something.
+    #[must_use]
+    pub fn is_in_debt(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// What the store must be told, and is from here on taken for told.
+    pub fn settle_debt(&mut self) -> impl Iterator<Item = Owed> {
+        std::mem::take(&mut self.owed).into_iter()
+    }
+
+    /// Units admitted in the last W.
+    #[must_use]
+    pub fn used(&self, now: Timestamp) -> u64 {
+        self.ring.used(now, Estimate::Conservative)
+    }
+
+    /// When at most `units` of them are left.
+    #[must_use]
+    pub fn falls_to(&self, units: u64, now: Timestamp) -> Timestamp {
+        self.ring.falls_to(units, now, Estimate::Conservative)
+    }
+
+    /// Units admitted in the last `width_ms` that the signals do not count yet.
+    pub fn uncovered(&mut self, covered: &Covered, now: Timestamp, width_ms: u64) -> u64 {
+        self.uncovered.retain(|entry| !covered.covers(entry.sequence) && entry.at.plus_ms(width_ms) > now);
+        self.uncovered.iter().map(|entry| entry.units).sum()
+    }
+
+    /// Whether nothing here matters any more.
+    #[must_use]
+    pub fn is_idle_at(&self, now: Timestamp) -> bool {
+        self.owed.is_empty() && self.ring.is_empty_at(now)
+    }
+
+    /// Two entries become one that is covered when the later of them is.
+    fn merge_oldest(&mut self) {
+        if let (Some(oldest), Some(second)) = (self.uncovered.pop_front(), self.uncovered.front_mut()) {
+            second.units += oldest.units;
+            second.at = second.at.max(oldest.at);
+            second.sequence = second.sequence.max(oldest.sequence);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ms: u64) -> Timestamp {
+        Timestamp::from_ms(ms)
+    }
+
+    fn own() -> Own {
+        Own::new(Window::new(1_000, 10).unwrap())
+    }
+
+    #[test]
+    fn units_count_beyond_the_signal_until_their_batch_is_counted() {
+        let mut own = own();
+        own.admit(at(10), 2, Sequence::Batch(1));
+        own.admit(at(20), 3, Sequence::Batch(2));
+        own.admit(at(30), 5, Sequence::Unknown);
+        own.published(at(30), 5, Sequence::Batch(3));
+        let covered = |through, lost: &[u64]| Covered { none_through: 0, through, lost: lost.to_vec() };
+        assert_eq!(own.uncovered(&covered(0, &[]), at(40), 1_000), 10);
+        assert_eq!(own.uncovered(&covered(1, &[]), at(40), 1_000), 8);
+        assert_eq!(own.uncovered(&covered(3, &[2]), at(40), 1_000), 3, "a lost batch is never covered");
+        assert_eq!(own.uncovered(&covered(3, &[2]), at(1_020), 1_000), 0, "until it leaves the window");
+        assert_eq!(own.used(at(40)), 10);
+    }
+
+    #[test]
+    fn many_batches_are_kept_in_little_space_and_never_forgotten() {
+        let mut own = own();
+        for number in 1..=1_000 {
+            own.admit(at(number), 1, Sequence::Batch(number));
+        }
+        assert!(own.uncovered.len() <= UNCOVERED_LEN_MAX);
+        let through = Covered { through: 990, ..Covered::default() };
+        assert!(own.uncovered(&through, at(1_000), 5_000) >= 10);
+    }
+
+    #[test]
+    fn what_another_counter_denied_is_taken_back() {
+        let mut own = own();
+        own.admit(at(10), 2, Sequence::Unknown);
+        own.give_back(at(10), 2);
+        assert_eq!((own.used(at(10)), own.uncovered(&Covered::default(), at(10), 1_000)), (0, 0));
+    }
+}

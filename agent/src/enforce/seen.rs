@@ -1,0 +1,60 @@
+//! What an agent has seen of one counter.
+
+use tollgate_common::clock::Timestamp;
+use tollgate_common::rule::{OnFailure, Rule};
+use tollgate_common::signal::Offset;
+use tollgate_common::window::{Ring, Window};
+
+use super::denial::CachedDenial;
+use super::own::Own;
+
+/// What an agent has seen of one counter: a denial, its own admissions, a signal.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The last denial of the store.
+    pub denial: Option<CachedDenial>,
+    /// What the agent itself admitted.
+    pub own: Option<Box<Own>>,
+    /// What the aggregator said.
+    pub signal: Option<Box<Told>>,
+}
+
+/// The last signal of a counter.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Up to which offset of `calls` it counts.
+    pub as_of: Offset,
+    /// Admitted units per sub-window.
+    pub admitted: Ring,
+}
+
+impl Seen {
+    /// What the agent itself admitted, over the window in which this rule's `on_failure` looks back.
+    pub fn own(&mut self, rule: &Rule) -> &mut Own {
+        let window = look_back(rule);
+        let own = self.own.get_or_insert_with(|| Box::new(Own::new(window)));
+        own.fit(window);
+        own
+    }
+
+    /// Whether something passed that the store was not asked for.
+    #[must_use]
+    pub fn is_in_debt(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.is_in_debt())
+    }
+
+    /// Whether nothing here matters any more.
+    #[must_use]
+    pub fn is_idle_at(&self, now: Timestamp) -> bool {
+        self.denial.is_none_or(|denial| denial.verdict.retry_at <= now)
+            && self.own.as_ref().is_none_or(|own| own.is_idle_at(now))
+            && self.signal.as_ref().is_none_or(|told| told.admitted.is_empty_at(now))
+    }
+}
+
+fn look_back(rule: &Rule) -> Window {
+    match rule.on_failure {
+        OnFailure::Limit(quota) => Window::with_default_parts(quota.width_ms()).unwrap_or(rule.window),
+        _ => rule.window,
+    }
+}

@@ -1,0 +1,140 @@
+//! What an agent knows of the store's time.
+//!
+//! Every answer carries the store's time, and it was read between sending and receiving; so the difference between the two
+//! clocks lies in an interval as wide as the round trip. The agent keeps the narrowest it has seen, widened by what two
+//! quartz clocks may drift apart since. Cristian, "Probabilistic clock synchronization", 1989.
+
+use tollgate_common::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+
+/// How fast two clocks may drift apart, in millionths.
+const DRIFT_PPM: u64 = 100;
+
+/// An instant of the store's time that is known to lie in `lo..=hi`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Not before this.
+    pub lo: Timestamp,
+    /// Not after this.
+    pub hi: Timestamp,
+}
+
+/// The store's time as a function of the agent's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoreTime {
+    best: Option<Sample>,
+}
+
+/// One answer: at the agent's `received` the store's clock stood in `lo..=hi`.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    received: Timestamp,
+    lo: Timestamp,
+    hi: Timestamp,
+}
+
+impl Span {
+    /// Exactly one instant.
+    #[must_use]
+    pub const fn exactly(at: Timestamp) -> Self {
+        Self { lo: at, hi: at }
+    }
+
+    fn width_ms(self) -> u64 {
+        self.hi.ms_since(self.lo)
+    }
+}
+
+impl StoreTime {
+    /// The store's time when the agent's own is `now`; before the first answer, the agent's ± the greatest clock error.
+    #[must_use]
+    pub fn at(&self, now: Timestamp) -> Span {
+        match &self.best {
+            None => Span { lo: now.minus_ms(CLOCK_ERROR_MAX_MS), hi: now.plus_ms(CLOCK_ERROR_MAX_MS) },
+            Some(sample) => sample.at(now),
+        }
+    }
+
+    /// Whether [`StoreTime::learn`] would know more after this answer.
+    #[must_use]
+    pub fn would_learn(&self, sent: Timestamp, received: Timestamp) -> bool {
+        // A store's clock reads whole milliseconds, so a sample is at least one wide.
+        self.best.is_none_or(|best| best.at(received).width_ms() > received.ms_since(sent) + 1)
+    }
+
+    /// Takes an answer into account: asked at `sent`, here at `received`, given at `store_now`.
+    pub fn learn(&mut self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+        let sample = Sample { received, lo: store_now, hi: store_now.plus_ms(received.ms_since(sent) + 1) };
+        let narrower = self.best.is_none_or(|best| {
+            let kept = best.at(received);
+            // What contradicts the estimate replaces it: one of the clocks was set.
+            kept.width_ms() > received.ms_since(sent) + 1 || sample.hi < kept.lo || sample.lo > kept.hi
+        });
+        if narrower {
+            self.best = Some(sample);
+        }
+    }
+}
+
+impl Sample {
+    fn at(&self, now: Timestamp) -> Span {
+        let since_ms = now.ms_since(self.received);
+        let drift_ms = since_ms.saturating_mul(DRIFT_PPM) / 1_000_000;
+        Span {
+            lo: self.lo.plus_ms(since_ms - drift_ms.min(since_ms)).minus_ms(u64::from(since_ms > 0)),
+            hi: self.hi.plus_ms(since_ms + drift_ms).plus_ms(u64::from(since_ms > 0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn at(ms: u64) -> Timestamp {
+        Timestamp::from_ms(ms)
+    }
+
+    #[test]
+    fn before_the_first_answer_the_own_clock_is_trusted_so_far() {
+        assert_eq!(StoreTime::default().at(at(10_000)), Span { lo: at(9_000), hi: at(11_000) });
+    }
+
+    #[test]
+    fn a_store_whose_clock_was_set_is_believed_again() {
+        let mut time = StoreTime::default();
+        time.learn(at(100), at(101), at(50_000));
+        time.learn(at(200), at(205), at(20_000));
+        assert!(time.at(at(205)).hi <= at(20_006));
+    }
+
+    proptest! {
+        /// one-truth-of-time: whatever the offset, the delays and a drift within bounds, the truth is inside.
+        #[test]
+        fn the_stores_time_always_lies_inside(
+            offset_ms in 0_u64..1_000_000,
+            drift_ppm in -90_i64..90,
+            exchanges in prop::collection::vec((0_u64..500, 0_u64..60, 0_u64..60), 1..60),
+        ) {
+            // The store's clock in microseconds, as a function of the agent's in milliseconds.
+            let store_us = |own_ms: u64| {
+                let drifted = own_ms.cast_signed() * drift_ppm / 1_000;
+                (own_ms * 1_000 + offset_ms * 1_000).saturating_add_signed(drifted)
+            };
+            let mut time = StoreTime::default();
+            let mut now = 5_000_000;
+            for (wait_ms, there_ms, back_ms) in exchanges {
+                now += wait_ms;
+                if time.best.is_some() {
+                    let span = time.at(at(now));
+                    let truth = at(store_us(now) / 1_000);
+                    prop_assert!(span.lo <= truth && truth <= span.hi, "{span:?} {truth:?}");
+                }
+                let (sent, read) = (now, now + there_ms);
+                now = read + back_ms;
+                time.learn(at(sent), at(now), at(store_us(read) / 1_000));
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The address of the client behind proxies.
+//!
+//! Each proxy appends to `X-Forwarded-For` whom it heard from. With n trusted hops the n-th entry from the right was
+//! written by a proxy that may be believed; everything left of it is what the client claims. IPv6 clients own whole
+//! networks, so their address is cut to a prefix.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use http::HeaderMap;
+
+/// The client's address as a descriptor: `10.0.0.1`, `2001:db8::/64`.
+#[must_use]
+pub fn client_ip(peer: Option<IpAddr>, headers: &HeaderMap, trusted_hops: u8, ipv6_prefix: u8) -> Option<String> {
+    let address = if trusted_hops == 0 {
+        peer
+    } else {
+        let forwarded = headers.get_all("x-forwarded-for");
+        let hops: Vec<&str> = forwarded.iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(',')).collect();
+        // Fewer entries than trusted proxies: the request came in behind some of them; the first entry is theirs.
+        let index = hops.len().saturating_sub(usize::from(trusted_hops));
+        hops.get(index).and_then(|hop| parse(hop)).or(peer)
+    };
+    address.map(|address| show(address, ipv6_prefix))
+}
+
+/// `1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1`, `[2001:db8::1]:5678`.
+fn parse(hop: &str) -> Option<IpAddr> {
+    let hop = hop.trim();
+    let bare = hop.strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or(hop);
+    bare.parse().ok().or_else(|| bare.rsplit_once(':').and_then(|(address, _)| address.parse().ok()))
+}
+
+fn show(address: IpAddr, ipv6_prefix: u8) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) if ipv6_prefix >= 128 => address.to_string(),
+        IpAddr::V6(address) => {
+            let mask = !(u128::MAX >> ipv6_prefix);
+            format!("{}/{ipv6_prefix}", Ipv6Addr::from_bits(address.to_bits() & mask))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(forwarded: &[&str], hops: u8) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for value in forwarded {
+            headers.append("x-forwarded-for", value.parse().unwrap());
+        }
+        client_ip(Some([192, 0, 2, 1].into()), &headers, hops, 64)
+    }
+
+    /// K5: a client cannot choose its own address.
+    #[test]
+    fn only_what_trusted_hops_wrote_is_believed() {
+        assert_eq!(ip(&["1.1.1.1, 2.2.2.2"], 0).unwrap(), "192.0.2.1");
+        assert_eq!(ip(&["1.1.1.1, 2.2.2.2"], 1).unwrap(), "2.2.2.2");
+        assert_eq!(ip(&["1.1.1.1", "2.2.2.2, 3.3.3.3:80"], 2).unwrap(), "2.2.2.2");
+        assert_eq!(ip(&["1.1.1.1"], 2).unwrap(), "1.1.1.1");
+        assert_eq!(ip(&["nonsense"], 1).unwrap(), "192.0.2.1");
+        assert_eq!(ip(&[], 1).unwrap(), "192.0.2.1");
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_client() {
+        assert_eq!(ip(&["[2001:db8:1:2:3::9]:443"], 1).unwrap(), "2001:db8:1:2::/64");
+        assert_eq!(ip(&["2001:db8:1:2:ffff::1"], 1).unwrap(), "2001:db8:1:2::/64");
+        assert_eq!(ip(&["::ffff:10.0.0.9"], 1).unwrap(), "10.0.0.9");
+    }
+}

@@ -1,0 +1,102 @@
+//! One endpoint, one name: the path of a request in its normal form.
+//!
+//! Without the query; `//`, `/./` and `/../` resolved, escaped letters read, no slash at the end, so that nobody gets a
+//! second quota by writing a path otherwise; and numbers, UUIDs and hexadecimal parts become `{id}`.
+
+use std::borrow::Cow;
+
+/// The shortest part that is taken for a hexadecimal id, in characters; it must hold a digit.
+const HEX_LEN_MIN: usize = 8;
+
+/// The normal form of a path.
+#[must_use]
+pub fn normalize(path: &str) -> Cow<'_, str> {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let plain = !path.contains('%') && !path.contains("//") && !path.ends_with('/') && path.starts_with('/');
+    if plain && path[1..].split('/').all(|part| !is_id(part) && part != "." && part != "..") {
+        return Cow::Borrowed(path);
+    }
+    let unescaped = unescape(path);
+    let mut parts: Vec<&str> = Vec::new();
+    for part in unescaped.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            id if is_id(id) => parts.push("{id}"),
+            part => parts.push(part),
+        }
+    }
+    Cow::Owned(format!("/{}", parts.join("/")))
+}
+
+fn is_id(part: &str) -> bool {
+    let digit = part.bytes().any(|b| b.is_ascii_digit());
+    let number = digit && part.bytes().all(|b| b.is_ascii_digit());
+    let hex = digit && part.len() >= HEX_LEN_MIN && part.bytes().all(|b| b.is_ascii_hexdigit());
+    number || hex || is_uuid(part)
+}
+
+fn is_uuid(part: &str) -> bool {
+    part.len() == 36
+        && part.bytes().enumerate().all(|(i, b)| match i {
+            8 | 13 | 18 | 23 => b == b'-',
+            _ => b.is_ascii_hexdigit(),
+        })
+}
+
+/// Reads the escapes of characters that never need one (RFC 3986, 2.3); others stay as they are.
+fn unescape(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return Cow::Borrowed(path);
+    }
+    let mut out = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..at]);
+        let byte = rest.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match byte.map(char::from).filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c)) {
+            Some(c) => {
+                out.push(c);
+                rest = &rest[at + 3..];
+            }
+            None => {
+                out.push('%');
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_become_one_name() {
+        for (path, normal) in [
+            ("/users/1", "/users/{id}"),
+            ("/users/2/posts/30?x=1", "/users/{id}/posts/{id}"),
+            ("/o/123e4567-e89b-12d3-a456-426614174000", "/o/{id}"),
+            ("/blob/deadbeef01", "/blob/{id}"),
+            ("/blob/deadbeef", "/blob/deadbeef"),
+            ("/v1/search", "/v1/search"),
+            ("/", "/"),
+            ("", "/"),
+            ("*", "/*"),
+        ] {
+            assert_eq!(normalize(path), normal, "{path}");
+        }
+    }
+
+    #[test]
+    fn no_other_spelling_gives_a_second_quota() {
+        for path in ["/search", "/search/", "//search", "/./search", "/a/../search", "/%73earch", "/search?x#y"] {
+            assert_eq!(normalize(path), "/search", "{path}");
+        }
+        assert_eq!(normalize("/%2e%2e/é%zz%"), "/é%zz%");
+    }
+}

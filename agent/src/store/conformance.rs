@@ -1,0 +1,155 @@
+//! What every store must do, as a suite that each backend's tests run.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tollgate_common::algorithm::{Algorithm, Limit, State};
+use tollgate_common::clock::{Clock, Timestamp};
+use tollgate_common::counter::CounterId;
+use tollgate_common::window::{Estimate, Window};
+
+use super::{Answers, Store, StoreError};
+use crate::enforce::{Take, TakeKind};
+
+/// A clock that stands until it is set.
+pub(super) struct HandClock(AtomicU64);
+
+impl HandClock {
+    pub(super) fn at(ms: u64) -> Self {
+        Self(AtomicU64::new(ms))
+    }
+
+    pub(super) fn set(&self, ms: u64) {
+        self.0.store(ms, Ordering::Relaxed);
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.0.load(Ordering::Relaxed))
+    }
+}
+
+const FOREVER: Timestamp = Timestamp::from_ms(u64::MAX);
+
+fn limit(algorithm: Algorithm, units: u64) -> Limit {
+    Limit { algorithm, units, window: Window::new(60_000, 12).expect("a window") }
+}
+
+fn strict(units: u64) -> Limit {
+    limit(Algorithm::SlidingWindow(Estimate::Conservative), units)
+}
+
+/// A question of 1 unit against so many a minute.
+pub(super) fn ask(counter: u128, units: u64) -> Take {
+    Take {
+        counter: CounterId::from_u128(counter),
+        limit: strict(units),
+        generation: 1,
+        cost: 1,
+        kind: TakeKind::Ask { expires_at: FOREVER },
+    }
+}
+
+/// Runs the suite; `make` gives a fresh store that goes by the clock.
+pub(super) fn run<S: Store>(make: impl Fn(Arc<HandClock>) -> S) {
+    let fresh = |ms: u64| {
+        let clock = Arc::new(HandClock::at(ms));
+        (make(clock.clone()), clock)
+    };
+    all_counters_of_a_call_or_none(&fresh(1_000_000).0);
+    one_unit_left_is_given_once(fresh(1_000_000).0);
+    a_question_read_too_late_charges_nothing(&fresh(1_000_000).0);
+    what_is_owed_is_charged_in_any_case(&fresh(1_000_000).0);
+    a_raise_opens_at_once_and_an_older_generation_is_judged_by_the_newer(&fresh(1_000_000).0);
+    steps_equal_the_pure_algorithm(fresh);
+}
+
+fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn take<S: Store>(store: &S, takes: &[Take]) -> Answers {
+    now(store.take(takes)).expect("the store answers")
+}
+
+fn all_counters_of_a_call_or_none<S: Store>(store: &S) {
+    let (wide, narrow) = (ask(1, 10), ask(2, 1));
+    assert!(take(store, &[wide.clone(), narrow.clone()]).iter().all(|taken| taken.charged));
+    let refused = take(store, &[wide.clone(), narrow]);
+    assert_eq!(refused.iter().map(|taken| taken.verdict.admitted).collect::<Vec<_>>(), [true, false]);
+    assert!(refused.iter().all(|taken| !taken.charged));
+    assert_eq!(take(store, &[wide])[0].verdict.remaining, 8, "the refused call charged nothing");
+}
+
+/// B4: one unit left, many racing calls: one passes.
+fn one_unit_left_is_given_once<S: Store>(store: S) {
+    let store = Arc::new(store);
+    let racers: Vec<_> = (0..4)
+        .map(|_| {
+            let store = store.clone();
+            std::thread::spawn(move || (0..250).filter(|_| take(&*store, &[ask(1, 1)])[0].charged).count())
+        })
+        .collect();
+    let passed: usize = racers.into_iter().map(|racer| racer.join().expect("a racer finishes")).sum();
+    assert_eq!(passed, 1);
+}
+
+fn a_question_read_too_late_charges_nothing<S: Store>(store: &S) {
+    let late = Take { kind: TakeKind::Ask { expires_at: Timestamp::from_ms(999_999) }, ..ask(1, 1) };
+    assert_eq!(now(store.take(&[late])), Err(StoreError::Expired));
+    assert!(take(store, &[ask(1, 1)])[0].charged);
+}
+
+fn what_is_owed_is_charged_in_any_case<S: Store>(store: &S) {
+    let owed = |cost, ms| Take { cost, kind: TakeKind::Owed { at: Timestamp::from_ms(ms) }, ..ask(1, 10) };
+    assert!(take(store, &[owed(8, 960_000)])[0].charged);
+    assert_eq!(take(store, &[ask(1, 10)])[0].verdict.remaining, 1);
+    assert!(take(store, &[owed(30, 999_000)])[0].charged, "there is no room, and yet it happened");
+    assert!(!take(store, &[ask(1, 10)])[0].charged);
+}
+
+fn a_raise_opens_at_once_and_an_older_generation_is_judged_by_the_newer<S: Store>(store: &S) {
+    assert!(take(store, &[ask(1, 1)])[0].charged);
+    assert!(!take(store, &[ask(1, 1)])[0].charged);
+    let raised = Take { generation: 2, ..ask(1, 3) };
+    assert_eq!(take(store, &[raised])[0].verdict.remaining, 1, "what was spent is kept");
+    let old = take(store, &[ask(1, 1)])[0];
+    assert_eq!((old.charged, old.limit), (true, 3));
+}
+
+fn steps_equal_the_pure_algorithm<S: Store>(fresh: impl Fn(u64) -> (S, Arc<HandClock>)) {
+    let algorithms = [
+        Algorithm::SlidingWindow(Estimate::Interpolated),
+        Algorithm::SlidingWindow(Estimate::Conservative),
+        Algorithm::SlidingLog,
+    ];
+    let history = prop::collection::vec((0_u64..20_000, 1_u64..4), 1..80);
+    let mut runner = TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() });
+    let run = runner.run(&(0_usize..3, 1_u64..9, history), |(which, units, history)| {
+        let limit = limit(algorithms[which], units);
+        let (store, clock) = fresh(1_000_000);
+        let mut state = State::new(&limit);
+        let mut ms = 1_000_000;
+        for (wait_ms, cost) in history {
+            ms += wait_ms;
+            clock.set(ms);
+            let taken = take(&store, &[Take { limit, cost, ..ask(7, units) }])[0];
+            let pure = state.step(&limit, Timestamp::from_ms(ms), cost);
+            prop_assert_eq!((taken.verdict, taken.charged), (pure, pure.admitted));
+        }
+        Ok(())
+    });
+    run.unwrap();
+}

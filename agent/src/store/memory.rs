@@ -1,0 +1,207 @@
+//! Counters in this process: exact for one process, and the reference for every other store.
+
+use std::collections::hash_map::Entry;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+use tollgate_common::algorithm::{Limit, State};
+use tollgate_common::clock::{Clock, Timestamp};
+use tollgate_common::counter::CounterId;
+use tollgate_common::rule::Generation;
+
+use super::{Answers, Store, StoreError};
+use crate::enforce::{Take, TakeKind, Taken};
+
+/// How many counters a memory store holds unless told otherwise.
+const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
+const SHARDS: usize = 64;
+/// A shard below this size is not worth sweeping.
+const SWEEP_LEN_MIN: usize = 256;
+
+/// Counters in this process.
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    shard_len_max: usize,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+struct Shard {
+    counters: HashMap<CounterId, Counter, RandomState>,
+    /// When it has grown to this, what is idle is dropped.
+    sweep_at_len: usize,
+}
+
+struct Counter {
+    state: State,
+    generation: Generation,
+    limit: Limit,
+}
+
+impl MemoryStore {
+    /// An empty store that goes by this clock.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with_counters_max(clock, COUNTERS_MAX_DEFAULT)
+    }
+
+    /// An empty store that holds at most about so many counters.
+    #[must_use]
+    pub fn with_counters_max(clock: Arc<dyn Clock>, counters_max: usize) -> Self {
+        let shard = || Mutex::new(Shard { counters: HashMap::default(), sweep_at_len: SWEEP_LEN_MIN });
+        Self {
+            clock,
+            shard_len_max: counters_max.div_ceil(SHARDS),
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+        }
+    }
+
+    /// How many counters it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().counters.len()).sum()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a counter holds, for those who check on the store.
+    #[must_use]
+    pub fn peek(&self, counter: CounterId) -> Option<State> {
+        self.shards[shard_of(counter)].lock().counters.get(&counter).map(|counter| counter.state.clone())
+    }
+
+    fn step(&self, takes: &[Take]) -> Result<Answers, StoreError> {
+        let now = self.clock.now();
+        let expired = |take: &Take| matches!(take.kind, TakeKind::Ask { expires_at } if expires_at < now);
+        if takes.iter().any(expired) {
+            return Err(StoreError::Expired);
+        }
+        let mut shards = self.lock(takes);
+        let mut answers = Answers::new();
+        for take in takes {
+            let shard = shards.of(take.counter);
+            let counter = shard.counter(take, now, self.shard_len_max)?;
+            let advanced = counter.state.advance(now);
+            let verdict = counter.state.judge(&counter.limit, advanced.now, take.cost);
+            answers.push(Taken {
+                verdict,
+                charged: false,
+                at: advanced.now,
+                limit: counter.limit.units,
+                rebased: advanced.rebased,
+            });
+        }
+        let room = takes.iter().zip(&answers).all(|(take, taken)| match take.kind {
+            TakeKind::Ask { .. } => taken.verdict.admitted,
+            TakeKind::Owed { .. } => true,
+        });
+        if room {
+            for (take, taken) in takes.iter().zip(&mut answers) {
+                let at = match take.kind {
+                    TakeKind::Ask { .. } => taken.at,
+                    TakeKind::Owed { at } => at.min(taken.at),
+                };
+                if let Some(counter) = shards.of(take.counter).counters.get_mut(&take.counter) {
+                    counter.state.charge(at, take.cost);
+                    taken.charged = true;
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Locks the shards of these counters, always in the same order.
+    fn lock(&self, takes: &[Take]) -> Locked<'_> {
+        let mut wanted: SmallVec<[usize; 2]> = takes.iter().map(|take| shard_of(take.counter)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        Locked { shards: wanted.into_iter().map(|index| (index, self.shards[index].lock())).collect() }
+    }
+}
+
+impl Store for MemoryStore {
+    async fn take(&self, takes: &[Take]) -> Result<Answers, StoreError> {
+        self.step(takes)
+    }
+
+    fn take_now(&self, takes: &[Take]) -> Option<Result<Answers, StoreError>> {
+        Some(self.step(takes))
+    }
+
+    async fn ping(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.clock.now())
+    }
+}
+
+struct Locked<'a> {
+    shards: SmallVec<[(usize, MutexGuard<'a, Shard>); 2]>,
+}
+
+impl Locked<'_> {
+    fn of(&mut self, counter: CounterId) -> &mut Shard {
+        let index = shard_of(counter);
+        let place = self.shards.iter().position(|(locked, _)| *locked == index);
+        &mut self.shards[place.expect("the shards of all takes are locked")].1
+    }
+}
+
+impl Shard {
+    /// The counter of a take, opened if need be, fitted to the newest rule that it knows.
+    fn counter(&mut self, take: &Take, now: Timestamp, len_max: usize) -> Result<&mut Counter, StoreError> {
+        if self.counters.len() >= self.sweep_at_len.min(len_max) && !self.counters.contains_key(&take.counter) {
+            self.counters.retain(|_, counter| !counter.state.is_idle_at(now));
+            self.sweep_at_len = (2 * self.counters.len()).max(SWEEP_LEN_MIN);
+            if self.counters.len() >= len_max {
+                return Err(StoreError::Full);
+            }
+        }
+        let counter = match self.counters.entry(take.counter) {
+            Entry::Occupied(occupied) => occupied.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(Counter {
+                state: State::new(&take.limit),
+                generation: take.generation,
+                limit: take.limit,
+            }),
+        };
+        if take.generation >= counter.generation {
+            counter.generation = take.generation;
+            counter.limit = take.limit;
+            counter.state.fit(&take.limit);
+        }
+        Ok(counter)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a remainder by a small number")]
+fn shard_of(counter: CounterId) -> usize {
+    (counter.as_u128() % SHARDS as u128) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::conformance;
+
+    #[test]
+    fn it_is_a_store() {
+        conformance::run(|clock| MemoryStore::new(clock));
+    }
+
+    /// capped: past the cap idle counters make room; when none is idle, the store says so and charges nothing.
+    #[test]
+    fn it_never_holds_more_than_its_cap() {
+        let clock = Arc::new(conformance::HandClock::at(1_000_000));
+        let store = MemoryStore::with_counters_max(clock.clone(), 6_400);
+        let ask = |number: u128| store.step(&[conformance::ask(number, 10)]);
+        let full = (0..20_000).filter(|number| ask(*number) == Err(StoreError::Full)).count();
+        assert!(full > 0 && store.len() <= 6_400, "{full} refused, {} held", store.len());
+        clock.set(1_000_000 + 200_000);
+        assert!((20_000..22_000).all(|number| ask(number).is_ok()));
+    }
+}

@@ -1,0 +1,64 @@
+//! Where counters live.
+//!
+//! A store charges all counters of a call or none, by its own clock. Every backend runs the same conformance suite.
+
+mod memory;
+#[cfg(test)]
+mod conformance;
+
+use std::future::Future;
+
+use smallvec::SmallVec;
+use tollgate_common::clock::Timestamp;
+
+use crate::enforce::{Take, Taken};
+
+pub use memory::MemoryStore;
+
+/// The answers to the charges of one call, in their order.
+pub type Answers = SmallVec<[Taken; 2]>;
+
+/// Why a store did not answer. None of these is ever a denial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum StoreError {
+    /// It did not answer before the deadline; whether it charged is not known.
+    #[error("the store did not answer in time")]
+    TimedOut,
+    /// It read the question after its time and charged nothing.
+    #[error("the store read the question too late")]
+    Expired,
+    /// It cannot be reached; nothing was charged.
+    #[error("the store cannot be reached")]
+    Unreachable,
+    /// It holds as many counters as it may; nothing was charged.
+    #[error("the store is full")]
+    Full,
+}
+
+/// Where counters live.
+pub trait Store: Send + Sync + 'static {
+    /// Charges the counters of one call: all or none, in one round trip. What is owed is charged in any case.
+    fn take(&self, takes: &[Take]) -> impl Future<Output = Result<Answers, StoreError>> + Send;
+
+    /// The same at once, for a store that need not be waited for.
+    fn take_now(&self, takes: &[Take]) -> Option<Result<Answers, StoreError>> {
+        let _ = takes;
+        None
+    }
+
+    /// The store's time, if it answers at all.
+    fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
+}
+
+impl StoreError {
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TimedOut => "timed_out",
+            Self::Expired => "expired",
+            Self::Unreachable => "unreachable",
+            Self::Full => "full",
+        }
+    }
+}
