@@ -152,8 +152,8 @@ impl Inbox {
 
     /// Entries that are kept, for those who check on caps.
     pub(crate) fn kept(&self) -> usize {
-        let view = |view: &Mutex<View>| view.lock().delivered.len() + view.lock().lost.len();
-        self.views.iter().map(view).sum()
+        let kept = |view: &View| view.delivered.len() + view.lost.len();
+        self.views.iter().map(|view| kept(&view.lock())).sum()
     }
 
     fn count(&self, members: &mut HashMap<Arc<str>, Timestamp>, now: Timestamp) {

@@ -547,7 +547,7 @@ impl Limiter {
             let row = Row { call: number, counter: None, at, sub_window: 0, cost: cost_on_wire(call.cost()), outcome, home: None };
             let publish = Publish { counter: None, row, home };
             let no_entry = |_| unreachable!("a row without counter needs no entry");
-            let partition = self.outbox.partition_of(call);
+            let partition = self.settings.digest_key.call(call.descriptors()).partition(self.settings.partitions);
             self.outbox.publish(partition, now, publish, no_entry, |call| self.shown_set(loaded, call));
         }
         let counters = settled.shown.map_or(&self.unlimited, |shown| &loaded.counters[charges[shown].index]);

@@ -86,18 +86,8 @@ impl Outbox {
         }
     }
 
-    pub(crate) fn partitions(&self) -> u32 {
-        u32::try_from(self.partitions.len()).unwrap_or(u32::MAX)
-    }
-
     pub(crate) fn dropped_rows(&self) -> u64 {
         self.dropped_rows.load(Ordering::Relaxed)
-    }
-
-    /// The partition of a call that no rule limits: by its descriptors.
-    pub(crate) fn partition_of(&self, call: &Call<'_>) -> Partition {
-        let digest = u128::from(self.digest(call));
-        CounterId::from_u128(digest << 64 | digest).partition(self.partitions())
     }
 
     /// Adds a row; says in which batch it will be. `entry` describes its counter and `set` the call's descriptors, if the

@@ -30,6 +30,7 @@ enum Domain {
     Counter,
     Overflow,
     Value,
+    Call,
 }
 
 impl CounterId {
@@ -89,6 +90,13 @@ impl DigestKey {
     #[must_use]
     pub fn overflow(&self, rule: &str) -> CounterId {
         CounterId(self.digest(Domain::Overflow, [rule]))
+    }
+
+    /// What stands for a call that no rule limits, where a counter would: it chooses the partition.
+    #[must_use]
+    pub fn call<'a>(&self, descriptors: impl IntoIterator<Item = (&'a str, &'a str)>) -> CounterId {
+        let parts = descriptors.into_iter().flat_map(|(name, value)| [name, value]);
+        CounterId(self.digest(Domain::Call, parts))
     }
 
     /// A value as people may see it: a secret is its first characters and a digest, anything long is cut.

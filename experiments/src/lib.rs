@@ -1,1 +1,10 @@
-//! Empty.
+//! Experiments: what Tollgate does, measured.
+//!
+//! [`world`] runs agents, store, bus and aggregator in virtual time; [`replay`] is its first user and runs an access log
+//! through it; [`demo`] runs the real parts in wall time. All judge by the same [`oracle`].
+
+pub mod size;
+pub mod oracle;
+pub mod world;
+pub mod replay;
+pub mod demo;

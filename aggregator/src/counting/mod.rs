@@ -20,6 +20,9 @@ use table::Table;
 
 pub use table::Entry;
 
+/// How much later than its window has passed a charge still finds its counter as it was, in ms.
+const GRACE_MS: u64 = 60_000;
+
 /// What one step takes in.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
@@ -190,11 +193,15 @@ impl Counting {
     }
 
     fn tick(&mut self, now: Timestamp, out: &mut Outbox) {
-        // A place that is given up goes to the last entry, which is pushed from its new place.
-        for (gone, moved) in self.table.sweep(now) {
+        let Some((as_of, as_of_appended)) = self.read else { return };
+        // By the log's time, so that a replay drops what the first reading dropped. A place that is given up goes to the
+        // last entry, which is pushed from its new place.
+        for (gone, moved) in self.table.sweep(as_of_appended.minus_ms(GRACE_MS)) {
             self.push.moved(gone, moved);
         }
-        let Some((as_of, as_of_appended)) = self.read.filter(|_| self.restored) else { return };
+        if !self.restored {
+            return;
+        }
         let Some((signals, threshold_permille)) = self.push.due(&mut self.table, now, self.scope.threshold_permille)
         else {
             return;

@@ -1,0 +1,234 @@
+//! What must hold at every step of any world. Each invariant is checked by its own plain bookkeeping, which shares no code
+//! with what it checks.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tollgate::{RuleSet, Source};
+use tollgate_common::algorithm::Limit;
+use tollgate_common::charge::{Batch, Outcome};
+use tollgate_common::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_common::counter::{CounterId, DigestKey};
+use tollgate_common::rule::Consistency;
+use tollgate_common::wire::Record;
+use tollgate_experiments::world::{Decided, World};
+
+/// The bookkeeping.
+pub(crate) struct Invariants {
+    rules: RuleSet,
+    key: DigestKey,
+    counters_max: usize,
+    /// never-over: what the store admitted, per rule and counter.
+    by_store: HashMap<(usize, CounterId), Vec<(u64, u64)>>,
+    /// never-over and on_failure: what was admitted by anyone.
+    by_anyone: HashMap<(usize, CounterId), Vec<(u64, u64)>>,
+    /// exactly-counted: distinct batches, and units per counter and sub-window, by partition.
+    logs: Vec<Log>,
+    pub(crate) arrived: usize,
+    pub(crate) decided: usize,
+    pub(crate) by_source: BTreeMap<Source, usize>,
+    pub(crate) compared: usize,
+    pub(crate) seen_twice: usize,
+    /// The most that was ever admitted in a window, as a multiple of the quota, in thousandths.
+    pub(crate) worst_permille: u64,
+}
+
+#[derive(Default)]
+struct Log {
+    read: u64,
+    seen: HashSet<(String, u64, u64)>,
+    admitted: HashMap<(CounterId, u64), u64>,
+}
+
+impl Invariants {
+    pub(crate) fn new(rules: RuleSet, partitions: u32, counters_max: usize) -> Self {
+        Self {
+            rules,
+            key: DigestKey::default(),
+            counters_max,
+            by_store: HashMap::new(),
+            by_anyone: HashMap::new(),
+            logs: (0..partitions).map(|_| Log::default()).collect(),
+            arrived: 0,
+            decided: 0,
+            by_source: BTreeMap::new(),
+            compared: 0,
+            seen_twice: 0,
+            worst_permille: 0,
+        }
+    }
+
+    /// Checks everything that can be checked after one step.
+    pub(crate) fn check(&mut self, world: &mut World, store_is_up: bool) -> Result<(), String> {
+        for decided in world.decided().collect::<Vec<_>>() {
+            self.no_wait(&decided)?;
+            self.never_over(&decided)?;
+            if store_is_up && !self.overflows() {
+                self.true_denial(&decided, world)?;
+            }
+            self.decided += 1;
+            *self.by_source.entry(decided.decision.source).or_default() += 1;
+        }
+        one_truth_of_time(world)?;
+        self.exactly_counted(world)?;
+        self.capped(world)?;
+        self.last_good(world)
+    }
+
+    /// Past the cap a caller is judged by the overflow counter, which has another name and is not checked here.
+    fn overflows(&self) -> bool {
+        self.counters_max < 1_000
+    }
+
+    /// stand-alone: whatever is missing, every call gets an answer.
+    pub(crate) fn stand_alone(&self, world: &World) -> Result<(), String> {
+        let open = world.in_flight();
+        if self.arrived == self.decided && open == 0 {
+            return Ok(());
+        }
+        Err(format!("stand-alone: {} calls arrived, {} were answered, {open} still wait", self.arrived, self.decided))
+    }
+
+    fn no_wait(&self, decided: &Decided) -> Result<(), String> {
+        let took_ms = decided.answered.ms_since(decided.arrived);
+        let deadline_ms = self.rules.matching(&decided.call).map(|rule| rule.deadline.as_millis()).min().unwrap_or(0);
+        if u128::from(took_ms) <= deadline_ms {
+            return Ok(());
+        }
+        Err(format!("no-wait: a call took {took_ms} ms, its deadline is {deadline_ms} ms"))
+    }
+
+    fn never_over(&mut self, decided: &Decided) -> Result<(), String> {
+        if !decided.decision.allowed {
+            return Ok(());
+        }
+        for (index, rule) in self.rules.rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&decided.call)) {
+            let counter = self.key.counter(&rule.name, rule.values(&decided.call));
+            let (at, cost) = (decided.decision.at.as_ms(), decided.call.cost());
+            let (quota, width_ms) = (rule.quota.units(), rule.quota.width_ms());
+            let overflows = self.overflows();
+            let everything = self.by_anyone.entry((index, counter)).or_default();
+            // Nobody's clock but the world's: when it was answered.
+            everything.push((decided.answered.as_ms(), cost));
+                self.worst_permille = self.worst_permille.max(fullest(everything, width_ms) * 1_000 / quota);
+            let strict = rule.consistency == Consistency::Strict && !overflows;
+            if decided.decision.source == Source::Store && strict {
+                let admitted = self.by_store.entry((index, counter)).or_default();
+                admitted.push((at, cost));
+                let fullest = fullest(admitted, width_ms);
+                if fullest > quota {
+                    return Err(format!("never-over: rule {} admitted {fullest} of {quota} in a window", rule.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// true-denial: what an agent denied by itself while the store answers, the store would have denied.
+    fn true_denial(&self, decided: &Decided, world: &World) -> Result<(), String> {
+        let decision = &decided.decision;
+        let Some(bound) = decision.bound.as_ref().filter(|_| !decision.allowed && decision.source == Source::Local) else {
+            return Ok(());
+        };
+        let rule = self.rules.rules.iter().find(|rule| rule.name == bound.rule).ok_or("a denial by an unknown rule")?;
+        let counter = self.key.counter(&rule.name, rule.values(&decided.call));
+        let limit: Limit = rule.limit();
+        let state = world.store().peek(counter).ok_or("true-denial: the store does not know the counter")?;
+        let verdict = state.judge(&limit, world.now(), decided.call.cost());
+        if verdict.admitted { Err(format!("true-denial: the store had room under {}", rule.name)) } else { Ok(()) }
+    }
+
+    fn exactly_counted(&mut self, world: &World) -> Result<(), String> {
+        for (partition, log) in (0_u32..).zip(&mut self.logs) {
+            let counting = &world.counts()[partition as usize];
+            let Some((read, _)) = counting.read() else { continue };
+            if log.read == read + 1 {
+                continue;
+            }
+            for (offset, record) in world.bus().from(partition, log.read).take_while(|(offset, _)| *offset <= read) {
+                log.read = offset + 1;
+                let batch = Batch::decode(&record.payload).map_err(|error| error.to_string())?;
+                let name = (batch.name.agent.to_string(), batch.name.epoch, batch.name.sequence);
+                if !log.seen.insert(name) {
+                    self.seen_twice += 1;
+                    continue;
+                }
+                for row in batch.rows.iter().filter(|row| row.outcome == Outcome::Admitted) {
+                    let Some(counter) = row.counter.map(|index| &batch.counters[index as usize]) else { continue };
+                    let latest = record.appended.plus_ms(CLOCK_ERROR_MAX_MS).as_ms() / counter.window.part_ms();
+                    let units = u64::try_from(row.cost).map_err(|_| "a negative cost")?;
+                    *log.admitted.entry((counter.id, row.sub_window.min(latest))).or_default() += units;
+                }
+            }
+            self.compared += 1;
+            for entry in counting.counters() {
+                let newest = entry.admitted.newest();
+                let oldest = newest.saturating_sub(u64::from(entry.admitted.window().parts()));
+                for sub_window in oldest..=newest {
+                    let counted = entry.admitted.get(sub_window);
+                    let truth = log.admitted.get(&(entry.id, sub_window)).copied().unwrap_or(0);
+                    if counted != truth {
+                        return Err(format!(
+                            "exactly-counted: {} counts {counted} in sub-window {sub_window}, the log holds {truth}",
+                            entry.label
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn capped(&self, world: &World) -> Result<(), String> {
+        // Maps are split in shards, each of which rounds its part of the cap up; overflow counters come on top.
+        let counters_max = self.counters_max + 128;
+        for agent in world.agents() {
+            let held = agent.limiter().held();
+            let within = held.counters <= counters_max && held.waiting_batches <= 64 && held.own_batches <= 10_000;
+            if !within {
+                return Err(format!("capped: {held:?}"));
+            }
+        }
+        let store = world.store().len();
+        if store > counters_max { Err(format!("capped: the store holds {store} counters")) } else { Ok(()) }
+    }
+
+    /// last-good: no broken or older rule set ever replaces the one in force.
+    fn last_good(&self, world: &World) -> Result<(), String> {
+        let in_force = |agent: &tollgate_experiments::world::SimAgent| agent.limiter().with_rules(|rules| rules.generation);
+        match world.agents().iter().map(in_force).find(|generation| *generation != self.rules.generation) {
+            Some(generation) => Err(format!("last-good: generation {generation} is in force")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// one-truth-of-time: however its clock is off, an agent's idea of the store's time holds the truth.
+fn one_truth_of_time(world: &World) -> Result<(), String> {
+    for agent in world.agents() {
+        let (limiter, own) = agent.at(world.now());
+        let span = limiter.store_time(own);
+        if span.lo > world.now() || world.now() > span.hi {
+            return Err(format!("one-truth-of-time: {:?} is not in {span:?}", world.now()));
+        }
+    }
+    Ok(())
+}
+
+/// The most units that any window (t-W, t] ending at an admission holds.
+fn fullest(admitted: &[(u64, u64)], width_ms: u64) -> u64 {
+    let last = admitted.last().map_or(0, |(at, _)| *at);
+    // Earlier windows were looked at when they ended, but an answer may arrive after a later one: look at all near the end.
+    admitted
+        .iter()
+        .rev()
+        .take_while(|(end, _)| *end + 50 >= last)
+        .map(|(end, _)| {
+            let inside = |at: u64| at <= *end && at + width_ms > *end;
+            admitted.iter().rev().take(500).filter(|(at, _)| inside(*at)).map(|(_, cost)| cost).sum()
+        })
+        .max()
+        .unwrap_or(0)
+}
+
+/// When a world begins, in the tests.
+pub(crate) const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
