@@ -314,12 +314,18 @@ impl Limiter {
         for signal in &batch.signals {
             let rule = loaded.set.rules.iter().find(|rule| rule.name == signal.rule);
             let Some(rule) = rule.filter(|rule| rule.window == signal.admitted.window()) else { continue };
-            let lag_ms = self.store_time(now).hi.ms_since(signal.newest_at);
-            self.metrics.signal_lag.observe(Duration::from_millis(lag_ms).as_secs_f64());
             let counter = self.seen.place(signal.counter, now, || self.settings.digest_key.overflow(&rule.name));
-            if counter == signal.counter {
-                let news = News::Signal { signal, as_of: batch.as_of };
-                self.seen.with(counter, |seen| learn(rule, seen, news));
+            if counter != signal.counter {
+                continue;
+            }
+            let is_news = self.seen.with(counter, |seen| {
+                let known = seen.signal.as_ref().map(|told| told.newest_at);
+                learn(rule, seen, News::Signal { signal, as_of: batch.as_of });
+                known.is_none_or(|known| known < signal.newest_at)
+            });
+            if is_news {
+                let lag_ms = self.store_time(now).hi.ms_since(signal.newest_at);
+                self.metrics.signal_lag.observe(Duration::from_millis(lag_ms).as_secs_f64());
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use http::StatusCode;
 use http_body_util::BodyExt;
 
@@ -38,7 +38,8 @@ async fn read_to_end(mut body: Body) -> Result<Vec<u8>, Problem> {
     };
     let mut content = Vec::new();
     let mut len = 0;
-    if http_body::announced(&body) > DISCARD_LEN_MAX {
+    // Told beforehand, the client may not even begin to send it.
+    if body.size_hint().lower() > DISCARD_LEN_MAX as u64 {
         return Err(too_long());
     }
     while let Some(frame) = body.frame().await {
@@ -55,14 +56,4 @@ async fn read_to_end(mut body: Body) -> Result<Vec<u8>, Problem> {
         }
     }
     if len > BODY_LEN_MAX { Err(too_long()) } else { Ok(content) }
-}
-
-mod http_body {
-    use super::Body;
-
-    /// How long the body says it is.
-    pub(super) fn announced(body: &Body) -> usize {
-        let hint = axum::body::HttpBody::size_hint(body);
-        usize::try_from(hint.lower()).unwrap_or(usize::MAX)
-    }
 }

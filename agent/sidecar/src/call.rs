@@ -155,7 +155,7 @@ mod tests {
         read(body.as_bytes()).expect_err("must be refused")
     }
 
-    /// P1: any descriptors, and a cost of 1 unless told.
+    /// A14: any descriptors, and a cost of 1 unless told.
     #[test]
     fn a_call_reads_as_written() {
         let call = read(br#"{"descriptors": {"api_key": "k1", "tenant": 17, "beta": true, "shift": -2}}"#).unwrap();
@@ -169,7 +169,7 @@ mod tests {
     fn what_is_no_call_is_refused_with_its_place_and_an_example() {
         for (body, reason) in [
             ("", "EOF while parsing a value at line 1 column 0"),
-            ("{\n  \"descriptors\": {\"a\": }\n}", "expected value at line 2 column 25"),
+            ("{\n  \"descriptors\": {\"a\": }\n}", "expected value at line 2 column 24"),
             ("[]", "invalid type: sequence, expected an object with `descriptors` at line 1"),
             (r#"{"cost": 1}"#, "missing field `descriptors` at line 1 column 11"),
             (r#"{"descriptors": {}} x"#, "trailing characters at line 1 column 21"),

@@ -26,6 +26,8 @@ pub struct Told {
     pub as_of: Offset,
     /// Admitted units per sub-window.
     pub admitted: Ring,
+    /// The time of the newest charge that it counts.
+    pub newest_at: Timestamp,
 }
 
 impl Seen {

@@ -1,1 +1,96 @@
-//! placeholder
+//! The demo: what Tollgate does, in ten seconds.
+//!
+//! Real agents, the real pump and embedded parts in wall time: three agents over one store, five hundred callers and one
+//! abuser among them. In the middle the store goes away and comes back; at the end an exact count says how right it all was.
+
+mod store;
+mod load;
+mod record;
+mod board;
+mod summary;
+
+use std::io::Write;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
+use tollgate_aggregator::{Pump, Settings};
+use tollgate_common::bus::embedded::Embedded;
+use tollgate_common::clock::{Clock, Stopwatch, SystemClock};
+
+use board::Board;
+use record::Recorder;
+use store::SwitchedStore;
+
+pub use summary::Summary;
+
+const AGENTS: u32 = 3;
+const PARTITIONS: u32 = 4;
+const CALLERS: u32 = 500;
+/// What every caller may do.
+const QUOTA_UNITS: u64 = 100;
+const QUOTA_WIDTH_MS: u64 = 2_000;
+const LENGTH: Duration = Duration::from_secs(10);
+const STORE_GOES: Duration = Duration::from_secs(4);
+const STORE_RETURNS: Duration = Duration::from_secs(7);
+const REDRAW: Duration = Duration::from_millis(250);
+
+/// Why the demo cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// An agent does not start.
+    #[error(transparent)]
+    Agent(#[from] StartError),
+    /// The screen or a thread failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Runs the demo inside a tokio runtime and shows it on `out`: as a live table on a terminal, else as plain lines.
+///
+/// # Errors
+/// When an agent does not start, or `out` cannot be written.
+pub async fn run(out: &mut (dyn Write + Send), terminal: bool) -> Result<Summary, DemoError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let bus = Embedded::new(clock.clone(), PARTITIONS);
+    let mut pump = Pump::start(&bus, &Settings::new("aggregator"), clock.clone(), &mut Registry::default())?;
+    let store = Arc::new(SwitchedStore::new(clock.clone()));
+    let quota = Quota::new(QUOTA_UNITS, QUOTA_WIDTH_MS).map_err(|error| std::io::Error::other(error.to_string()))?;
+    let rules = RuleSet::new(1, [Rule::per("per-key", &["api_key"], quota).strict()]);
+    let mut agents = Vec::new();
+    for number in 1..=AGENTS {
+        let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());
+        let builder = builder.agents_expected(NonZeroU32::new(AGENTS).unwrap_or(NonZeroU32::MIN)).bus(bus.clone());
+        agents.push(builder.store(store.clone()).start_with_store()?);
+    }
+    let recorder = Arc::new(Mutex::new(Recorder::new(quota)));
+    let listening = record::listen(&bus, clock.clone(), recorder.clone())?;
+    let load = load::start(&agents, CALLERS, &recorder);
+    let mut board = Board::new(out, terminal);
+    board.begin(AGENTS, CALLERS, quota)?;
+
+    let since = Stopwatch::start();
+    let mut ticks = tokio::time::interval(REDRAW);
+    while since.elapsed() < LENGTH {
+        ticks.tick().await;
+        let at = since.elapsed();
+        let up = at < STORE_GOES || at >= STORE_RETURNS;
+        if store.switch(up) {
+            board.tell(at, if up { "the store is back, with its old counts" } else { "the store goes away" })?;
+        }
+        let view = recorder.lock().view();
+        board.show(at, &view, up)?;
+    }
+    load.stop().await;
+    for agent in &agents {
+        agent.stop().await;
+    }
+    tokio::task::spawn_blocking(move || pump.stop()).await.map_err(std::io::Error::other)?;
+    listening.stop();
+    let summary = recorder.lock().summary();
+    board.end(&summary)?;
+    Ok(summary)
+}

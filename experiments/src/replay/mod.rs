@@ -1,1 +1,187 @@
-//! placeholder
+//! Replay: whom would a rule have limited? An access log, run through the world in virtual time.
+//!
+//! One agent, one store, no distance: every call is decided at the time of its line, by the code that decides for a fleet,
+//! and judged by an exact count of the same calls.
+
+mod access_log;
+mod json_line;
+mod input;
+mod report;
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use indicatif::ProgressBar;
+use serde_json::json;
+use tollgate::{Call, RuleSet};
+use tollgate_common::clock::Timestamp;
+use tollgate_common::counter::{CounterId, DigestKey};
+
+use crate::oracle::Oracle;
+use crate::world::{Decided, Settings, World};
+
+pub use input::{BadLine, InputError, Recording};
+pub(crate) use report::{percent, plain_table};
+pub use report::{CallerReport, Report, RuleReport};
+
+/// How often the progress bar moves, in calls.
+const PROGRESS_EVERY: u64 = 4_096;
+/// How many columns the timeline has.
+const TIMELINE_COLUMNS: u64 = 60;
+/// How many of the most limited callers are told.
+const CALLERS_SHOWN: usize = 10;
+
+/// What is kept of one counter.
+struct Counter {
+    rule: usize,
+    label: String,
+    oracle: Oracle,
+    calls: u64,
+    denied: u64,
+}
+
+/// What is kept of the whole run.
+struct Tally<'r> {
+    rules: &'r RuleSet,
+    key: DigestKey,
+    reports: Vec<RuleReport>,
+    counters: HashMap<(usize, CounterId), Counter>,
+    admitted: u64,
+    denied: u64,
+    timeline: Vec<(u64, u64)>,
+    from: Timestamp,
+    column_ms: u64,
+}
+
+/// Replays a recording against rules. Each decision goes to `decisions` as one JSON line, in the order of the calls.
+///
+/// # Errors
+/// When `decisions` cannot be written.
+pub fn run(
+    recording: &Recording,
+    rules: &RuleSet,
+    mut decisions: Option<&mut dyn Write>,
+    progress: &ProgressBar,
+) -> std::io::Result<Report> {
+    let (from, to) = recording.span().unwrap_or_default();
+    let mut world = World::new(Settings::instant(from), rules);
+    let mut tally = Tally::new(rules, from, to);
+    progress.set_length(recording.len() as u64);
+    for (number, (at, call)) in (0_u64..).zip(recording.calls()) {
+        world.run_until(at);
+        world.arrive(0, call);
+        for decided in world.decided() {
+            if let Some(out) = decisions.as_deref_mut() {
+                write_decision(out, &decided)?;
+            }
+            tally.count(&decided);
+        }
+        if number % PROGRESS_EVERY == 0 {
+            progress.set_position(number);
+        }
+    }
+    progress.finish_and_clear();
+    Ok(tally.report(recording, to))
+}
+
+fn write_decision(out: &mut dyn Write, decided: &Decided) -> std::io::Result<()> {
+    let decision = &decided.decision;
+    let descriptors: serde_json::Map<_, _> =
+        decided.call.descriptors().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let line = json!({
+        "time_ms": decided.arrived.as_ms(),
+        "descriptors": descriptors,
+        "cost": decided.call.cost(),
+        "allowed": decision.allowed,
+        "rule": decision.denied().map(|denied| &*denied.bound.rule),
+        "remaining": decision.bound.as_ref().map(|bound| bound.remaining),
+    });
+    writeln!(out, "{line}")
+}
+
+impl<'r> Tally<'r> {
+    fn new(rules: &'r RuleSet, from: Timestamp, to: Timestamp) -> Self {
+        let column_ms = (to.ms_since(from) / TIMELINE_COLUMNS + 1).max(1_000);
+        let columns = to.ms_since(from) / column_ms + 1;
+        Self {
+            reports: rules.rules.iter().map(|rule| RuleReport::new(rule)).collect(),
+            rules,
+            key: DigestKey::default(),
+            counters: HashMap::new(),
+            admitted: 0,
+            denied: 0,
+            timeline: vec![(0, 0); usize::try_from(columns).unwrap_or(1)],
+            from,
+            column_ms,
+        }
+    }
+
+    fn count(&mut self, decided: &Decided) {
+        let (at, allowed) = (decided.arrived, decided.decision.allowed);
+        let denied_by = decided.decision.denied().map(|denied| denied.bound.rule.clone());
+        *(if allowed { &mut self.admitted } else { &mut self.denied }) += 1;
+        let column = usize::try_from(at.ms_since(self.from) / self.column_ms).unwrap_or_default();
+        if let Some((calls, denied)) = self.timeline.get_mut(column) {
+            *calls += 1;
+            *denied += u64::from(!allowed);
+        }
+        for (index, rule) in self.rules.rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&decided.call)) {
+            let id = self.key.counter(&rule.name, rule.values(&decided.call));
+            let counter = self.counters.entry((index, id)).or_insert_with(|| Counter {
+                rule: index,
+                label: label(&rule.per, &decided.call),
+                oracle: Oracle::new(rule.quota),
+                calls: 0,
+                denied: 0,
+            });
+            let report = &mut self.reports[index];
+            let cost = decided.call.cost();
+            counter.calls += 1;
+            report.calls += 1;
+            if allowed {
+                report.admitted += 1;
+                report.over_admitted += u64::from(counter.oracle.admit(at, cost));
+            } else if denied_by.as_deref() == Some(&*rule.name) {
+                counter.denied += 1;
+                report.denied += 1;
+                report.under_admitted += u64::from(counter.oracle.has_room(at, cost));
+            }
+        }
+    }
+
+    fn report(mut self, recording: &Recording, to: Timestamp) -> Report {
+        for (index, _) in self.counters.keys() {
+            self.reports[*index].counters += 1;
+        }
+        let mut limited: Vec<&Counter> = self.counters.values().filter(|counter| counter.denied > 0).collect();
+        limited.sort_unstable_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.label.cmp(&b.label)));
+        let caller = |counter: &&Counter| CallerReport {
+            caller: counter.label.clone(),
+            rule: self.rules.rules[counter.rule].name.to_string(),
+            calls: counter.calls,
+            denied: counter.denied,
+        };
+        Report {
+            calls: recording.len() as u64,
+            bad_lines: recording.bad_lines,
+            bad_lines_shown: recording.bad_lines_shown.clone(),
+            admitted: self.admitted,
+            denied: self.denied,
+            from: self.from,
+            to,
+            limited_callers: limited.len() as u64,
+            callers: limited.iter().take(CALLERS_SHOWN).map(caller).collect(),
+            timeline: self.timeline,
+            column_ms: self.column_ms,
+            rules: self.reports,
+        }
+    }
+}
+
+fn label(per: &[std::sync::Arc<str>], call: &Call<'_>) -> String {
+    if per.is_empty() {
+        return "(all calls)".to_owned();
+    }
+    let pairs = per.iter().map(|name| format!("{name}={}", call.get(name).unwrap_or_default()));
+    pairs.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,140 @@
+//! What the demo shows while it runs: a table that is drawn anew on a terminal, a line a second elsewhere.
+
+use std::fmt::Write as _;
+use std::io::{Result, Write};
+use std::time::Duration;
+
+use console::style;
+use indicatif::HumanCount;
+use tollgate::{Quota, Source};
+
+use super::load;
+use super::record::View;
+use super::summary::Summary;
+use crate::replay::percent;
+
+/// How many characters the bar of a source is wide.
+const BAR_WIDTH: u64 = 30;
+
+pub(super) struct Board<'a> {
+    out: &'a mut (dyn Write + Send),
+    terminal: bool,
+    drawn_lines: usize,
+    drawn_at: Duration,
+    /// What happened since the last plain line.
+    pending: View,
+}
+
+impl<'a> Board<'a> {
+    pub(super) fn new(out: &'a mut (dyn Write + Send), terminal: bool) -> Self {
+        Self { out, terminal, drawn_lines: 0, drawn_at: Duration::ZERO, pending: View::default() }
+    }
+
+    pub(super) fn begin(&mut self, agents: u32, callers: u32, quota: Quota) -> Result<()> {
+        writeln!(
+            self.out,
+            "{agents} agents over one store limit {callers} callers and one abuser to {quota} each; the aggregator counts along."
+        )?;
+        writeln!(self.out, "At 4 s the store goes away, at 7 s it is back.\n")
+    }
+
+    /// Something happens that is worth a line.
+    pub(super) fn tell(&mut self, at: Duration, what: &str) -> Result<()> {
+        self.wipe()?;
+        writeln!(self.out, "{:>4.1} s  {}", at.as_secs_f64(), self.strong(what))
+    }
+
+    pub(super) fn show(&mut self, at: Duration, view: &View, store_is_up: bool) -> Result<()> {
+        self.pending.add(view);
+        let since = at.saturating_sub(self.drawn_at);
+        if !self.terminal && since < Duration::from_secs(1) {
+            return Ok(());
+        }
+        let seconds = since.as_secs_f64().max(0.001);
+        let view = std::mem::take(&mut self.pending);
+        self.drawn_at = at;
+        if self.terminal { self.draw(at, &view, seconds, store_is_up) } else { self.line(at, &view, seconds) }
+    }
+
+    pub(super) fn end(&mut self, summary: &Summary) -> Result<()> {
+        self.wipe()?;
+        writeln!(self.out, "\n{summary}")?;
+        self.out.flush()
+    }
+
+    fn line(&mut self, at: Duration, view: &View, seconds: f64) -> Result<()> {
+        let mut line = format!("{:>4.1} s  {:>5} calls/s ", at.as_secs_f64(), per_second(view.calls(), seconds));
+        let _ = write!(line, " {:>5} admitted  {:>4} denied  by", view.allowed, view.denied);
+        for source in Source::ALL {
+            let count = view.by_source[source as usize];
+            if count > 0 {
+                let _ = write!(line, " {source} {}", percent(count, view.calls()));
+            }
+        }
+        if let Some((caller, calls, denied)) = view.top.first() {
+            let _ = write!(line, "  top {} {calls} ({denied} denied)", load::key(*caller));
+        }
+        writeln!(self.out, "{line}  signal lag {} ms", view.lag_p50_ms)
+    }
+
+    fn draw(&mut self, at: Duration, view: &View, seconds: f64, store_is_up: bool) -> Result<()> {
+        let store = if store_is_up { style("up").green() } else { style("away").red().bold() };
+        let mut text = format!(
+            "{:>4.1} s   {:>5} calls/s   {:>5} admitted/s   {:>4} denied/s   store {store}   signal lag {} ms\n\n",
+            at.as_secs_f64(),
+            per_second(view.calls(), seconds),
+            per_second(view.allowed, seconds),
+            per_second(view.denied, seconds),
+            view.lag_p50_ms
+        );
+        for source in Source::ALL {
+            let count = view.by_source[source as usize];
+            let filled = usize::try_from(count * BAR_WIDTH / view.calls().max(1)).unwrap_or(0);
+            let bar = format!("{:<30}", "█".repeat(filled));
+            let _ = writeln!(text, "  {source:<9} {}  {:>6}", style(bar).cyan(), percent(count, view.calls()));
+        }
+        let _ = writeln!(text, "\n  {:<12} {:>7} {:>7}", "top callers", "calls", "denied");
+        for (caller, calls, denied) in &view.top {
+            let _ = writeln!(text, "  {:<12} {:>7} {:>7}", load::key(*caller), HumanCount(*calls), HumanCount(*denied));
+        }
+        self.wipe()?;
+        self.drawn_lines = text.lines().count();
+        write!(self.out, "{text}")?;
+        self.out.flush()
+    }
+
+    /// Goes back over what was drawn last.
+    fn wipe(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.drawn_lines) {
+            0 => Ok(()),
+            // Cursor up so many lines, then clear to the end of the screen (ECMA-48: CUU, ED).
+            lines => write!(self.out, "\x1b[{lines}A\x1b[J"),
+        }
+    }
+
+    fn strong(&self, text: &str) -> String {
+        if self.terminal { style(text).bold().yellow().to_string() } else { text.to_owned() }
+    }
+}
+
+impl View {
+    fn calls(&self) -> u64 {
+        self.allowed + self.denied
+    }
+
+    /// Adds what happened later; the leaders are those of the later view.
+    fn add(&mut self, later: &Self) {
+        self.allowed += later.allowed;
+        self.denied += later.denied;
+        for (sum, count) in self.by_source.iter_mut().zip(later.by_source) {
+            *sum += count;
+        }
+        self.top.clone_from(&later.top);
+        self.lag_p50_ms = later.lag_p50_ms;
+    }
+}
+
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shown to people")]
+fn per_second(count: u64, seconds: f64) -> u64 {
+    (count as f64 / seconds).round() as u64
+}

@@ -1,0 +1,82 @@
+//! The callers: five hundred who behave, each a few calls a second, and one who does not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fastrand::Rng;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tollgate::store::Store;
+use tollgate::{Agent, Call};
+use tollgate_common::clock::Stopwatch;
+
+use super::record::Recorder;
+
+/// How long a caller who behaves waits between two calls, in ms.
+const WAIT_MS: std::ops::Range<u64> = 100..400;
+/// How often the abuser calls.
+const ABUSER_PERIOD: Duration = Duration::from_millis(2);
+/// The number of the abuser among the callers.
+pub(super) const ABUSER: u32 = 0;
+
+/// Callers at work.
+pub(super) struct Load {
+    stop: Arc<AtomicBool>,
+    tasks: JoinSet<()>,
+}
+
+/// Starts the callers; each call goes to the next of the agents.
+pub(super) fn start<S: Store>(agents: &[Agent<S>], callers: u32, recorder: &Arc<Mutex<Recorder>>) -> Load {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut tasks = JoinSet::new();
+    for caller in 1..=callers {
+        let (agents, recorder, stop) = (agents.to_vec(), recorder.clone(), stop.clone());
+        tasks.spawn(async move {
+            let mut rng = Rng::with_seed(caller.into());
+            let mut next = caller as usize;
+            while !stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(rng.u64(WAIT_MS))).await;
+                next += 1;
+                call(&agents[next % agents.len()], caller, &recorder).await;
+            }
+        });
+    }
+    let (agents, recorder, stopped) = (agents.to_vec(), recorder.clone(), stop.clone());
+    tasks.spawn(async move {
+        let mut period = tokio::time::interval(ABUSER_PERIOD);
+        let mut calls = JoinSet::new();
+        let mut next = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            period.tick().await;
+            next += 1;
+            // It does not wait for answers; that is what makes it one.
+            let (agent, recorder) = (agents[next % agents.len()].clone(), recorder.clone());
+            calls.spawn(async move { call(&agent, ABUSER, &recorder).await });
+            while calls.try_join_next().is_some() {}
+        }
+        calls.join_all().await;
+    });
+    Load { stop, tasks }
+}
+
+impl Load {
+    /// Lets every call that was begun be answered.
+    pub(super) async fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.tasks.join_all().await;
+    }
+}
+
+/// The key of a caller.
+pub(super) fn key(caller: u32) -> String {
+    if caller == ABUSER { "abuser".to_owned() } else { format!("caller-{caller:03}") }
+}
+
+async fn call<S: Store>(agent: &Agent<S>, caller: u32, recorder: &Mutex<Recorder>) {
+    let call = Call::new().with("api_key", key(caller));
+    let took = Stopwatch::start();
+    let decision = agent.check(&call).await;
+    let took = took.elapsed();
+    recorder.lock().decided(caller, &decision, took);
+}

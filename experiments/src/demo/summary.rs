@@ -1,0 +1,96 @@
+//! What the demo says at its end.
+
+use std::fmt;
+
+use indicatif::HumanCount;
+use tollgate::{Quota, Source};
+
+use crate::replay::{percent, plain_table};
+
+/// How far above its quota a key may be, in percent of it.
+const EXCESS_PERCENT_MAX: u64 = 5;
+
+/// What the demo says at its end.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// What every caller might do.
+    pub quota: Quota,
+    /// Decisions by source.
+    pub by_source: Vec<OfSource>,
+    /// Calls admitted with more than the quota in the window that ends with them.
+    pub over_admitted: u64,
+    /// The most units above the quota in any window of any key.
+    pub worst_excess: u64,
+    /// Calls denied although the window had room.
+    pub under_admitted: u64,
+    /// Signals that were heard.
+    pub signals: u64,
+    /// From a charge to its signal, in ms: half of them took no longer.
+    pub lag_p50_ms: u64,
+    /// From a charge to its signal, in ms: 99 of 100 took no longer.
+    pub lag_p99_ms: u64,
+}
+
+/// The decisions of one source.
+#[derive(Clone, Debug)]
+pub struct OfSource {
+    /// Who decided.
+    pub source: Source,
+    /// Calls admitted.
+    pub allowed: usize,
+    /// Calls denied.
+    pub denied: usize,
+    /// How long half of the checks took at most, in microseconds.
+    pub p50_us: u64,
+    /// How long 99 of 100 checks took at most, in microseconds.
+    pub p99_us: u64,
+}
+
+impl Summary {
+    /// Whether no key was further above its quota than is promised.
+    #[must_use]
+    pub fn is_within_bound(&self) -> bool {
+        self.worst_excess * 100 <= self.quota.units() * EXCESS_PERCENT_MAX
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = plain_table(&["source", "admitted", "denied", "p50 ms", "p99 ms"], 1);
+        for of in &self.by_source {
+            table.add_row([
+                of.source.to_string(),
+                HumanCount(of.allowed as u64).to_string(),
+                HumanCount(of.denied as u64).to_string(),
+                ms(of.p50_us),
+                ms(of.p99_us),
+            ]);
+        }
+        writeln!(f, "{table}\n")?;
+        let verdict = if self.is_within_bound() { "within" } else { "ABOVE" };
+        writeln!(
+            f,
+            "over-admitted   {} calls; the worst key was {} units above {}, {} of its quota: {verdict} the bound of {EXCESS_PERCENT_MAX}%",
+            HumanCount(self.over_admitted),
+            self.worst_excess,
+            self.quota,
+            percent(self.worst_excess, self.quota.units()),
+        )?;
+        writeln!(
+            f,
+            "under-admitted  {} calls were denied with room there: the price of never being over",
+            HumanCount(self.under_admitted)
+        )?;
+        write!(
+            f,
+            "signal lag      p50 {} ms, p99 {} ms from a call to its signal, over {} signals",
+            self.lag_p50_ms,
+            self.lag_p99_ms,
+            HumanCount(self.signals)
+        )
+    }
+}
+
+fn ms(us: u64) -> String {
+    format!("{}.{:03}", us / 1_000, us % 1_000)
+}

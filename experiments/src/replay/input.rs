@@ -1,0 +1,243 @@
+//! Reading logs: files or standard input, gzip seen through, lines put in order of time.
+//!
+//! A recording keeps each text once and each call in a few words, so that a log of many millions of lines fits in memory.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use http::HeaderMap;
+use indicatif::ProgressBar;
+use tollgate::request::{client_ip, normalize};
+use tollgate::{Call, RuleSet};
+use tollgate_common::clock::Timestamp;
+use tollgate_common::rule::DescriptorSource;
+
+use super::{access_log, json_line};
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// How many bad lines are shown.
+const BAD_LINES_SHOWN_MAX: usize = 5;
+/// The longest line that is read, in bytes; a longer one is a bad line.
+const LINE_LEN_MAX: usize = 1 << 20;
+const IPV6_PREFIX: u8 = 64;
+
+/// Why a log cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {error}; check the path and its permissions")]
+pub struct InputError {
+    path: String,
+    error: std::io::Error,
+}
+
+/// A line that is no call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// `access.log:17`.
+    pub place: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Calls in order of time, ties in order of the files.
+#[derive(Debug, Default)]
+pub struct Recording {
+    texts: Texts,
+    pairs: Vec<(u32, u32)>,
+    calls: Vec<Recorded>,
+    /// Lines that are no calls.
+    pub bad_lines: u64,
+    /// The first few of them.
+    pub bad_lines_shown: Vec<BadLine>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Recorded {
+    time_ms: u64,
+    cost: u64,
+    first_pair: u32,
+    pairs: u32,
+}
+
+/// Every text once.
+#[derive(Debug, Default)]
+struct Texts {
+    numbers: HashMap<Box<str>, u32>,
+    texts: Vec<Box<str>>,
+}
+
+impl Recording {
+    /// Reads logs; `-` is standard input. The rules say which further descriptors a line of an access log gives.
+    ///
+    /// # Errors
+    /// When a file cannot be read. Lines that are no calls are counted instead.
+    pub fn read(paths: &[PathBuf], rules: &RuleSet, progress: &ProgressBar) -> Result<Self, InputError> {
+        let mut recording = Self::default();
+        for path in paths {
+            let failed = |error| InputError { path: path.display().to_string(), error };
+            if path == Path::new("-") {
+                recording.read_lines("stdin", std::io::stdin().lock(), rules, progress).map_err(failed)?;
+            } else {
+                let file = File::open(path).map_err(failed)?;
+                progress.inc_length(file.metadata().map_or(0, |metadata| metadata.len()));
+                let name = path.display().to_string();
+                recording.read_lines(&name, progress.wrap_read(file), rules, progress).map_err(failed)?;
+            }
+        }
+        // A stable sort: ties stay in the order of the files.
+        recording.calls.sort_by_key(|call| call.time_ms);
+        progress.finish_and_clear();
+        Ok(recording)
+    }
+
+    /// How many calls there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// The times of the first and the last call.
+    #[must_use]
+    pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        let (first, last) = (self.calls.first()?, self.calls.last()?);
+        Some((Timestamp::from_ms(first.time_ms), Timestamp::from_ms(last.time_ms)))
+    }
+
+    /// The calls and their times, in order.
+    pub fn calls(&self) -> impl Iterator<Item = (Timestamp, Call<'static>)> + '_ {
+        self.calls.iter().map(|recorded| {
+            let pairs = &self.pairs[recorded.first_pair as usize..][..recorded.pairs as usize];
+            let mut call = Call::new().costing(recorded.cost);
+            for (name, value) in pairs {
+                call.set(Cow::Owned(self.texts.get(*name).into()), Cow::Owned(self.texts.get(*value).into()));
+            }
+            (Timestamp::from_ms(recorded.time_ms), call)
+        })
+    }
+
+    fn read_lines(&mut self, name: &str, raw: impl Read, rules: &RuleSet, bar: &ProgressBar) -> std::io::Result<()> {
+        let mut raw = BufReader::with_capacity(1 << 16, raw);
+        let zipped = raw.fill_buf()?.starts_with(&GZIP_MAGIC);
+        let mut lines: Box<dyn BufRead> =
+            if zipped { Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(raw))) } else { Box::new(raw) };
+        let mut line = Vec::new();
+        for number in 1_u64.. {
+            line.clear();
+            if read_line(&mut lines, &mut line)? == 0 {
+                break;
+            }
+            let text = String::from_utf8_lossy(&line);
+            let text = text.trim_end_matches(['\n', '\r']);
+            if text.trim().is_empty() {
+                continue;
+            }
+            if let Err(why) = self.read_line(text, rules) {
+                self.bad_lines += 1;
+                if self.bad_lines_shown.len() < BAD_LINES_SHOWN_MAX {
+                    self.bad_lines_shown.push(BadLine { place: format!("{name}:{number}"), why });
+                }
+            }
+            if number % 4_096 == 0 {
+                bar.tick();
+            }
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, text: &str, rules: &RuleSet) -> Result<(), String> {
+        if text.len() > LINE_LEN_MAX {
+            return Err(format!("the line is longer than {LINE_LEN_MAX} bytes"));
+        }
+        let first_pair = self.pairs.len();
+        let (time_ms, cost) = if text.trim_start().starts_with('{') {
+            let line = json_line::parse(text)?;
+            for (name, value) in &line.descriptors {
+                self.add(name, value);
+            }
+            (line.time_ms, line.cost)
+        } else {
+            let line = access_log::parse(text)?;
+            self.add_access(&line, rules);
+            (line.time_ms, 1)
+        };
+        let number = |count: usize| u32::try_from(count).map_err(|_| "more descriptors than fit in memory".to_owned());
+        let (first_pair, pairs) = (number(first_pair)?, number(self.pairs.len() - first_pair)?);
+        self.calls.push(Recorded { time_ms, cost, first_pair, pairs });
+        Ok(())
+    }
+
+    /// `ip`, `method`, `endpoint`, `status`, `user` and `user_agent`, and under their own names those that the rules take
+    /// from the same places.
+    fn add_access(&mut self, line: &access_log::Line<'_>, rules: &RuleSet) {
+        let ip = |prefix: u8| match line.ip.parse::<IpAddr>() {
+            Ok(ip) if ip.is_ipv6() => client_ip(Some(ip), &HeaderMap::new(), 0, prefix).unwrap_or_default().into(),
+            _ => Cow::Borrowed(line.ip),
+        };
+        let raw = line.path.split(['?', '#']).next().unwrap_or_default();
+        let declared = |name: &str| rules.descriptors.iter().any(|spec| *spec.name == *name);
+        for spec in &rules.descriptors {
+            let value = match &spec.source {
+                DescriptorSource::ClientIp { ipv6_prefix, .. } => Some(ip(*ipv6_prefix)),
+                DescriptorSource::Method => Some(Cow::Borrowed(line.method)),
+                DescriptorSource::Path { normalized: true } => Some(normalize(line.path)),
+                DescriptorSource::Path { normalized: false } => Some(Cow::Borrowed(raw)),
+                DescriptorSource::Header(header) if &**header == "user-agent" => line.user_agent.clone(),
+                DescriptorSource::Header(_) => None,
+            };
+            value.map(|value| self.add(&spec.name, &value));
+        }
+        let further = [
+            ("ip", Some(ip(IPV6_PREFIX))),
+            ("method", Some(Cow::Borrowed(line.method))),
+            ("endpoint", Some(normalize(line.path))),
+            ("status", Some(Cow::Borrowed(line.status))),
+            ("user", line.user.map(Cow::Borrowed)),
+            ("user_agent", line.user_agent.clone()),
+        ];
+        for (name, value) in further {
+            if let Some(value) = value.filter(|_| !declared(name)) {
+                self.add(name, &value);
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str, value: &str) {
+        let pair = (self.texts.number(name), self.texts.number(value));
+        self.pairs.push(pair);
+    }
+}
+
+/// Reads one line, keeping no more of it than is needed to see that it is too long.
+fn read_line(lines: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
+    let read = lines.take(LINE_LEN_MAX as u64 + 2).read_until(b'\n', line)?;
+    if line.len() > LINE_LEN_MAX && !line.ends_with(b"\n") {
+        lines.skip_until(b'\n')?;
+    }
+    Ok(read)
+}
+
+impl Texts {
+    fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = u32::try_from(self.texts.len()).expect("fewer than four thousand million different texts");
+        self.texts.push(text.into());
+        self.numbers.insert(text.into(), number);
+        number
+    }
+
+    fn get(&self, number: u32) -> &str {
+        &self.texts[number as usize]
+    }
+}

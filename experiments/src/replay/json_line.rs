@@ -1,0 +1,84 @@
+//! One call as JSON: `{"time": "2026-01-02T03:04:05.678Z", "descriptors": {"api_key": "k1"}, "cost": 1}`; the time may also
+//! be a number of milliseconds since the Unix epoch, and the cost is 1 when it is left out.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tollgate_common::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
+
+/// A call as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    time: Value,
+    descriptors: Map<String, Value>,
+    #[serde(default = "one")]
+    cost: u64,
+}
+
+/// A call as it is meant.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) time_ms: u64,
+    pub(super) descriptors: Vec<(String, String)>,
+    pub(super) cost: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// Reads a line; why it is none.
+pub(super) fn parse(line: &str) -> Result<Line, String> {
+    let written: Written = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let time_ms = match &written.time {
+        Value::Number(ms) => ms.as_u64(),
+        Value::String(text) => text.parse::<jiff::Timestamp>().ok().and_then(|at| u64::try_from(at.as_millisecond()).ok()),
+        _ => None,
+    };
+    let time_ms = time_ms.ok_or("`time` must be RFC 3339 text or milliseconds since 1970")?;
+    if written.cost == 0 {
+        return Err("`cost` is 0; write 1 or more".to_owned());
+    }
+    if written.descriptors.len() > DESCRIPTORS_LEN_MAX {
+        return Err(format!("more than {DESCRIPTORS_LEN_MAX} descriptors"));
+    }
+    let descriptors = written.descriptors.into_iter().map(|(name, value)| {
+        let value = match value {
+            Value::String(text) => text,
+            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            _ => return Err(format!("descriptor `{name}` must be a text")),
+        };
+        if name.len() > NAME_LEN_MAX || value.len() > VALUE_LEN_MAX {
+            return Err(format!("a name has at most {NAME_LEN_MAX} bytes, a value at most {VALUE_LEN_MAX}"));
+        }
+        Ok((name, value))
+    });
+    Ok(Line { time_ms, descriptors: descriptors.collect::<Result<_, _>>()?, cost: written.cost })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_reads_with_either_kind_of_time() {
+        let read = parse(r#"{"time": "1970-01-01T00:00:01.5Z", "descriptors": {"k": "v", "n": 7}, "cost": 3}"#).unwrap();
+        assert_eq!(read.descriptors, [("k".into(), "v".into()), ("n".into(), "7".into())]);
+        assert_eq!((read.time_ms, read.cost), (1_500, 3));
+        assert_eq!(parse(r#"{"time": 1500, "descriptors": {}}"#).unwrap().cost, 1);
+    }
+
+    #[test]
+    fn a_bad_line_says_why() {
+        for line in [
+            "{",
+            r#"{"descriptors": {}}"#,
+            r#"{"time": "noon", "descriptors": {}}"#,
+            r#"{"time": 1, "descriptors": {"a": []}}"#,
+            r#"{"time": 1, "descriptors": {}, "cost": 0}"#,
+            r#"{"time": 1, "descriptors": {}, "costs": 2}"#,
+        ] {
+            assert!(!parse(line).unwrap_err().is_empty(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What a replay tells: as text for people, as JSON for programs.
+
+use std::fmt;
+
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::HumanCount;
+use serde::Serialize;
+use tollgate::Rule;
+use tollgate_common::clock::Timestamp;
+
+use super::input::BadLine;
+
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// What a replay tells.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Calls read.
+    pub calls: u64,
+    /// Lines that are no calls.
+    pub bad_lines: u64,
+    /// Of each rule.
+    pub rules: Vec<RuleReport>,
+    /// The first few bad lines.
+    #[serde(skip)]
+    pub bad_lines_shown: Vec<BadLine>,
+    /// Calls that every rule admitted.
+    #[serde(skip)]
+    pub admitted: u64,
+    /// Calls that a rule denied.
+    #[serde(skip)]
+    pub denied: u64,
+    /// The time of the first call.
+    #[serde(skip)]
+    pub from: Timestamp,
+    /// The time of the last call.
+    #[serde(skip)]
+    pub to: Timestamp,
+    /// How many counters denied something.
+    #[serde(skip)]
+    pub limited_callers: u64,
+    /// Those that denied the most.
+    #[serde(skip)]
+    pub callers: Vec<CallerReport>,
+    /// (calls, denied) per column.
+    #[serde(skip)]
+    pub timeline: Vec<(u64, u64)>,
+    /// The width of a column, in ms.
+    #[serde(skip)]
+    pub column_ms: u64,
+}
+
+/// What a replay tells of one rule.
+#[derive(Clone, Debug, Serialize)]
+pub struct RuleReport {
+    /// Its name.
+    pub name: String,
+    /// Its quota.
+    #[serde(skip)]
+    pub quota: String,
+    /// Calls that it limits.
+    pub calls: u64,
+    /// Of these, calls that passed.
+    pub admitted: u64,
+    /// Of these, calls that this rule denied.
+    pub denied: u64,
+    /// How many callers it tells apart.
+    pub counters: u64,
+    /// Calls admitted with more than the quota in the window that ends with them.
+    pub over_admitted: u64,
+    /// Calls that this rule denied although the window had room.
+    pub under_admitted: u64,
+}
+
+/// What a replay tells of one caller.
+#[derive(Clone, Debug)]
+pub struct CallerReport {
+    /// The values that make the counter.
+    pub caller: String,
+    /// Its rule.
+    pub rule: String,
+    /// Calls on the counter.
+    pub calls: u64,
+    /// Calls that the counter denied.
+    pub denied: u64,
+}
+
+impl RuleReport {
+    pub(super) fn new(rule: &Rule) -> Self {
+        Self {
+            name: rule.name.to_string(),
+            quota: rule.quota.to_string(),
+            calls: 0,
+            admitted: 0,
+            denied: 0,
+            counters: 0,
+            over_admitted: 0,
+            under_admitted: 0,
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = HumanCount;
+        if self.calls == 0 {
+            writeln!(f, "no calls")?;
+        } else {
+            writeln!(
+                f,
+                "{} calls from {} to {}: {} admitted, {} denied ({})",
+                count(self.calls),
+                utc(self.from),
+                utc(self.to),
+                count(self.admitted),
+                count(self.denied),
+                percent(self.denied, self.calls)
+            )?;
+        }
+        if self.bad_lines > 0 {
+            writeln!(f, "{} lines could not be read, the first of them:", count(self.bad_lines))?;
+            for bad in &self.bad_lines_shown {
+                writeln!(f, "  {}: {}", bad.place, bad.why)?;
+            }
+        }
+        writeln!(f, "\n{}", self.rules_table())?;
+        for rule in self.rules.iter().filter(|rule| rule.calls == 0 && self.calls > 0) {
+            writeln!(f, "rule {} limits none of these calls: they lack a descriptor of its `per`, or do not match", rule.name)?;
+        }
+        if !self.callers.is_empty() {
+            writeln!(f, "\nmost limited of {} limited callers", count(self.limited_callers))?;
+            writeln!(f, "{}", self.callers_table())?;
+        }
+        if self.calls > 0 {
+            writeln!(f, "\ntimeline, {} a column", duration(self.column_ms))?;
+            let most = self.timeline.iter().map(|(calls, _)| *calls).max().unwrap_or(0);
+            let bars = |of: fn(&(u64, u64)) -> u64| self.timeline.iter().map(|x| bar(of(x), most)).collect::<String>();
+            writeln!(f, "  calls   {}  at most {}", bars(|column| column.0), count(most))?;
+            writeln!(f, "  denied  {}", bars(|column| column.1))?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    fn rules_table(&self) -> Table {
+        let mut table = plain_table(&["rule", "quota", "calls", "admitted", "denied", "counters", "over-admitted", "under-admitted"], 2);
+        for rule in &self.rules {
+            let figures =
+                [rule.calls, rule.admitted, rule.denied, rule.counters, rule.over_admitted, rule.under_admitted];
+            let figures = figures.into_iter().map(|figure| HumanCount(figure).to_string());
+            table.add_row([rule.name.clone(), rule.quota.clone()].into_iter().chain(figures));
+        }
+        table
+    }
+
+    fn callers_table(&self) -> Table {
+        let mut table = plain_table(&["caller", "rule", "calls", "denied", ""], 2);
+        for caller in &self.callers {
+            table.add_row([
+                caller.caller.clone(),
+                caller.rule.clone(),
+                HumanCount(caller.calls).to_string(),
+                HumanCount(caller.denied).to_string(),
+                percent(caller.denied, caller.calls),
+            ]);
+        }
+        table
+    }
+}
+
+/// A table without lines; columns from `figures` on are aligned to the right.
+pub(crate) fn plain_table(header: &[&str], figures: usize) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header.iter().copied());
+    for column in table.column_iter_mut().skip(figures) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// `12.3%`.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    let permille = (u128::from(part) * 1_000 + u128::from(whole) / 2) / u128::from(whole.max(1));
+    format!("{}.{}%", permille / 10, permille % 10)
+}
+
+fn utc(at: Timestamp) -> String {
+    let instant = i64::try_from(at.as_ms()).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    instant.map_or_else(|| format!("{} ms", at.as_ms()), |instant| instant.strftime("%F %T UTC").to_string())
+}
+
+fn duration(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, s) => format!("{s} s"),
+        (0, 0, m, s) => format!("{m} min {s} s"),
+        (0, h, m, _) => format!("{h} h {m} min"),
+        (d, h, _, _) => format!("{d} d {h} h"),
+    }
+}
+
+/// A bar as high as its part of the greatest; anything but nothing can be seen.
+fn bar(value: u64, most: u64) -> char {
+    let step = (value * 8).div_ceil(most.max(1));
+    BARS[usize::try_from(step).unwrap_or(0).min(8)]
+}
