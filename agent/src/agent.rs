@@ -273,7 +273,7 @@ impl<S: Store> Agent<S> {
             Begun::Ask(pending) => {
                 let answer = match shared.store.take_now(pending.takes()) {
                     Some(answer) => answer,
-                    None => tokio::time::timeout(pending.deadline(), shared.store.take(pending.takes()))
+                    None => tokio::time::timeout(timer(pending.deadline()), shared.store.take(pending.takes()))
                         .await
                         .unwrap_or(Err(StoreError::TimedOut)),
                 };
@@ -339,18 +339,27 @@ impl<S> Drop for Shared<S> {
     }
 }
 
+/// How long to set a timer so that it goes off by the deadline: tokio's goes off up to a millisecond late.
+fn timer(deadline: Duration) -> Duration {
+    deadline.saturating_sub(Duration::from_millis(1)).max(Duration::from_millis(1))
+}
+
 /// Tells the store, once it answers again, what passed without it.
 async fn pay_debts<S: Store>(shared: std::sync::Weak<Shared<S>>) {
     let mut interval = tokio::time::interval(PROBE_INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
-        let Some(shared) = shared.upgrade() else { return };
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
         if !shared.limiter.is_in_debt() {
             continue;
         }
         let sent = shared.clock.now();
-        let Ok(Ok(store_now)) = tokio::time::timeout(PROBE_DEADLINE, shared.store.ping()).await else { continue };
+        let Ok(Ok(store_now)) = tokio::time::timeout(PROBE_DEADLINE, shared.store.ping()).await else {
+            continue;
+        };
         // First the debts, then the calls: nobody should be admitted on counts that lack them.
         while shared.limiter.is_in_debt() {
             let takes = shared.limiter.settle_debts();
@@ -398,11 +407,10 @@ mod tests {
         let agent = agent(strict("1/min"));
         let call = Call::new().with("api_key", "k");
         let decisions = [agent.check(&call).await, agent.check(&call).await, agent.check(&call).await];
-        assert_eq!(decisions.map(|d| (d.allowed, d.source)), [
-            (true, Source::Store),
-            (false, Source::Store),
-            (false, Source::Local)
-        ]);
+        assert_eq!(
+            decisions.map(|d| (d.allowed, d.source)),
+            [(true, Source::Store), (false, Source::Store), (false, Source::Local)]
+        );
     }
 
     #[tokio::test]

@@ -44,7 +44,9 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
         }
     };
     set(NODE, node.to_owned());
-    let Some(bound) = &decision.bound else { return headers };
+    let Some(bound) = &decision.bound else {
+        return headers;
+    };
     let reset_at_s = decision.at.plus_ms(bound.reset_ms).as_ms().div_ceil(1_000);
     set(LIMIT, bound.limit.to_string());
     set(REMAINING, bound.remaining.to_string());
@@ -102,7 +104,7 @@ fn retry_after_s(retry_after_ms: u64, salt: u64) -> u64 {
 }
 
 fn seconds(ms: u64) -> String {
-    if ms % 1_000 == 0 { format!("{} s", ms / 1_000) } else { format!("{}.{:03} s", ms / 1_000, ms % 1_000) }
+    if ms.is_multiple_of(1_000) { format!("{} s", ms / 1_000) } else { format!("{}.{:03} s", ms / 1_000, ms % 1_000) }
 }
 
 #[cfg(test)]

@@ -64,12 +64,14 @@ impl Inbox {
 
     /// Takes the heartbeat in a batch of signals into account; says whether its signals are news.
     pub(crate) fn signals(&self, now: Timestamp, batch: &SignalBatch) -> bool {
-        let Some(view) = self.views.get(batch.partition as usize) else { return false };
+        let Some(view) = self.views.get(batch.partition as usize) else {
+            return false;
+        };
         let mut view = view.lock();
         view.reading_since.get_or_insert(now);
         if view.log.replace(batch.log).is_some_and(|log| log != batch.log) {
             // Another log, which counts nothing of what went into the old one.
-            let last = view.delivered.drain(..).map(|(sequence, _)| sequence).last();
+            let last = view.delivered.drain(..).map(|(sequence, _)| sequence).next_back();
             view.none_through = view.none_through.max(view.covered).max(last.unwrap_or_default());
             view.as_of = 0;
         }
@@ -91,7 +93,9 @@ impl Inbox {
 
     /// Says where own batches lie, or that they are lost. A report's tag is the batch's sequence.
     pub(crate) fn report(&self, report: &Report) {
-        let Some(view) = self.views.get(report.partition as usize) else { return };
+        let Some(view) = self.views.get(report.partition as usize) else {
+            return;
+        };
         let mut view = view.lock();
         match report.offset {
             Some(offset) if view.delivered.len() < DELIVERED_LEN_MAX => view.delivered.push_back((report.tag, offset)),
@@ -122,7 +126,8 @@ impl Inbox {
 
     /// Whether the signals of every partition have been read long enough to be relied on.
     pub(crate) fn has_read_enough(&self, now: Span) -> bool {
-        let enough = |view: &Mutex<View>| view.lock().reading_since.is_some_and(|t| now.lo.ms_since(t) >= READ_FIRST_MS);
+        let enough =
+            |view: &Mutex<View>| view.lock().reading_since.is_some_and(|t| now.lo.ms_since(t) >= READ_FIRST_MS);
         !self.views.is_empty() && self.views.iter().all(enough)
     }
 

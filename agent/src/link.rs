@@ -14,7 +14,7 @@ use tollgate_common::presence::{INTERVAL_MS, Presence};
 use tollgate_common::signal::SignalBatch;
 use tollgate_common::wire::Record;
 
-use crate::limiter::Limiter;
+use crate::limiter::{Limiter, Outgoing};
 
 /// How long the reader waits for records before it looks whether it should stop.
 const READ_WAIT: Duration = Duration::from_millis(50);
@@ -109,9 +109,9 @@ fn write<L: Log>(limiter: &Limiter, clock: &dyn Clock, mut calls: L, mut presenc
 }
 
 fn send_batches<L: Log>(limiter: &Limiter, calls: &mut L, now: Timestamp) {
-    for (partition, sequence, rows, payload) in limiter.batches_due(now) {
-        if let Err(Full(payload)) = calls.append(partition, payload, sequence) {
-            limiter.batch_refused(partition, sequence, rows, payload);
+    for batch in limiter.batches_due(now) {
+        if let Err(Full(payload)) = calls.append(batch.partition, batch.payload, batch.sequence) {
+            limiter.batch_refused(Outgoing { payload, ..batch });
         }
     }
     for report in calls.reports() {

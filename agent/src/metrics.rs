@@ -93,8 +93,16 @@ impl AgentMetrics {
         r.register_with_unit("signal_lag", "From a charge to its signal here", Unit::Seconds, m.signal_lag.clone());
         r.register("overflow_charges", "Charges on a rule's overflow counter, past counters_max", m.overflowed.clone());
         r.register("store_clock_steps", "Counters moved because the store's clock stepped back", m.rebased.clone());
-        r.register("owed_units", "Units that passed without the store and were charged when it was back", m.owed.clone());
-        r.register("forgotten_debts", "Counters whose owed units were forgotten, too many were in debt", m.forgotten_debts.clone());
+        r.register(
+            "owed_units",
+            "Units that passed without the store and were charged when it was back",
+            m.owed.clone(),
+        );
+        r.register(
+            "forgotten_debts",
+            "Counters whose owed units were forgotten, too many were in debt",
+            m.forgotten_debts.clone(),
+        );
         r.register("unreadable_records", "Records of the bus that could not be read", m.unreadable.clone());
         r.register("rules_rejected", "Rule sets that were refused, the last good one stayed", m.rules_rejected.clone());
         r.register("dropped_rows", "Charges that could not be published in this life", m.dropped_rows.clone());

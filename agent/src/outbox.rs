@@ -7,7 +7,7 @@
 //! [due]: Outbox::due
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,16 +42,21 @@ pub(crate) struct Outbox {
 
 /// A batch on its way.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) partition: Partition,
-    pub(crate) sequence: u64,
-    pub(crate) rows: usize,
-    pub(crate) payload: Vec<u8>,
+pub struct Outgoing {
+    /// For which partition of `calls`.
+    pub partition: Partition,
+    /// Its number, by which the bus reports on it.
+    pub sequence: u64,
+    /// How many rows it holds.
+    pub rows: usize,
+    /// The record.
+    pub payload: Vec<u8>,
 }
 
 /// What the outbox is to say of one charge.
-pub(crate) struct Publish<'a, 'c> {
-    pub(crate) counter: Option<CounterId>,
+pub(crate) struct Publish<'a, 'c, T> {
+    /// The counter, and what its entry is made of.
+    pub(crate) counter: Option<(CounterId, &'a T)>,
     pub(crate) row: Row,
     /// For the home row: the call, which rule decided, and who.
     pub(crate) home: Option<(&'a Call<'c>, Option<Arc<str>>, Source)>,
@@ -66,9 +71,10 @@ struct Partial {
     complete_through: Timestamp,
     counters: HashMap<CounterId, u32, RandomState>,
     entries: Vec<CounterEntry>,
+    text_indexes: HashMap<u64, u32, RandomState>,
+    texts: Vec<String>,
     sets: HashMap<u64, u32, RandomState>,
     descriptor_sets: Vec<DescriptorSet>,
-    deciders: Vec<Arc<str>>,
     rows: Vec<Row>,
     waiting: VecDeque<Outgoing>,
 }
@@ -90,15 +96,15 @@ impl Outbox {
         self.dropped_rows.load(Ordering::Relaxed)
     }
 
-    /// Adds a row; says in which batch it will be. `entry` describes its counter and `set` the call's descriptors, if the
-    /// batch does not know them yet.
-    pub(crate) fn publish(
+    /// Adds a row; says in which batch it will be. `entry` describes its counter, and `shown` says how the value of a
+    /// descriptor may be shown, if the batch does not know them yet.
+    pub(crate) fn publish<T>(
         &self,
         partition: Partition,
         now: Timestamp,
-        publish: Publish<'_, '_>,
-        entry: impl FnOnce(CounterId) -> CounterEntry,
-        set: impl FnOnce(&Call<'_>) -> DescriptorSet,
+        publish: Publish<'_, '_, T>,
+        entry: impl FnOnce(&T) -> CounterEntry,
+        shown: impl Fn(&str, &str) -> String,
     ) -> Sequence {
         let mut open = self.partitions[partition as usize].lock();
         if open.rows.len() >= BATCH_ROWS_MAX {
@@ -109,10 +115,10 @@ impl Outbox {
             self.close(&mut open, partition, now);
         }
         let mut row = publish.row;
-        row.counter = publish.counter.map(|counter| open.index_of_counter(counter, entry));
+        row.counter = publish.counter.map(|(counter, of)| open.index_of_counter(counter, || entry(of)));
         row.home = publish.home.map(|(call, decider, source)| Home {
-            descriptors: open.index_of_set(self.digest(call), || set(call)),
-            decider: decider.map(|decider| open.index_of_decider(decider)),
+            descriptors: self.index_of_set(&mut open, call, shown),
+            decider: decider.map(|decider| open.index_of_text(self.hasher.hash_one(&decider), || decider.to_string())),
             source,
         });
         open.opened_at.get_or_insert(now);
@@ -173,7 +179,7 @@ impl Outbox {
             complete_through: partial.complete_through,
             counters: std::mem::take(&mut partial.entries),
             descriptor_sets: std::mem::take(&mut partial.descriptor_sets),
-            deciders: std::mem::take(&mut partial.deciders),
+            texts: std::mem::take(&mut partial.texts),
             rows,
         };
         partial.waiting.push_back(Outgoing {
@@ -184,40 +190,47 @@ impl Outbox {
         });
         partial.counters.clear();
         partial.sets.clear();
+        partial.text_indexes.clear();
         partial.sequence += 1;
         partial.opened_at = None;
         partial.written_at = now;
     }
 
-    fn digest(&self, call: &Call<'_>) -> u64 {
-        self.hasher.hash_one(call.descriptors().collect::<smallvec::SmallVec<[_; 8]>>())
+    fn index_of_set(&self, open: &mut Partial, call: &Call<'_>, shown: impl Fn(&str, &str) -> String) -> u32 {
+        let mut digest = self.hasher.build_hasher();
+        call.descriptors().for_each(|descriptor| descriptor.hash(&mut digest));
+        let digest = digest.finish();
+        if let Some(index) = open.sets.get(&digest) {
+            return *index;
+        }
+        let pairs = call.descriptors().map(|(name, value)| {
+            let name_index = open.index_of_text(self.hasher.hash_one(name), || name.to_owned());
+            (name_index, open.index_of_text(self.hasher.hash_one((name, value)), || shown(name, value)))
+        });
+        let pairs = pairs.collect();
+        let index = u32::try_from(open.descriptor_sets.len()).unwrap_or(u32::MAX);
+        open.descriptor_sets.push(pairs);
+        open.sets.insert(digest, index);
+        index
     }
 }
 
 impl Partial {
-    fn index_of_counter(&mut self, id: CounterId, entry: impl FnOnce(CounterId) -> CounterEntry) -> u32 {
+    fn index_of_counter(&mut self, id: CounterId, entry: impl FnOnce() -> CounterEntry) -> u32 {
         let next = self.entries.len();
         let entries = &mut self.entries;
         *self.counters.entry(id).or_insert_with(|| {
-            entries.push(entry(id));
+            entries.push(entry());
             u32::try_from(next).unwrap_or(u32::MAX)
         })
     }
 
-    fn index_of_set(&mut self, digest: u64, set: impl FnOnce() -> DescriptorSet) -> u32 {
-        let next = self.descriptor_sets.len();
-        let sets = &mut self.descriptor_sets;
-        *self.sets.entry(digest).or_insert_with(|| {
-            sets.push(set());
+    fn index_of_text(&mut self, digest: u64, text: impl FnOnce() -> String) -> u32 {
+        let next = self.texts.len();
+        let texts = &mut self.texts;
+        *self.text_indexes.entry(digest).or_insert_with(|| {
+            texts.push(text());
             u32::try_from(next).unwrap_or(u32::MAX)
         })
-    }
-
-    fn index_of_decider(&mut self, decider: Arc<str>) -> u32 {
-        let index = self.deciders.iter().position(|known| *known == decider).unwrap_or_else(|| {
-            self.deciders.push(decider);
-            self.deciders.len() - 1
-        });
-        u32::try_from(index).unwrap_or(u32::MAX)
     }
 }

@@ -34,8 +34,8 @@ pub enum RulesFileError {
 /// # Errors
 /// When it cannot be read or is not valid; each problem with its line, reason and remedy.
 pub fn read_rules(path: &Path, now: Timestamp) -> Result<RuleSet, RulesFileError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| RulesFileError::Unreadable { path: path.to_owned(), error })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| RulesFileError::Unreadable { path: path.to_owned(), error })?;
     Ok(RuleSet::from_yaml(&path.display().to_string(), &text, now.as_ms())?)
 }
 

@@ -73,7 +73,6 @@ impl Shard {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a remainder by a small number")]
 fn shard_of(counter: CounterId) -> usize {
     (counter.as_u128() % SHARDS as u128) as usize
 }

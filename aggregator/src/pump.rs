@@ -68,11 +68,7 @@ impl Settings {
     /// An aggregator of this name, with the default threshold and cap.
     #[must_use]
     pub fn new(id: &str) -> Self {
-        Self {
-            id: id.into(),
-            threshold_permille: THRESHOLD_PERMILLE_DEFAULT,
-            counters_max: COUNTERS_MAX_DEFAULT,
-        }
+        Self { id: id.into(), threshold_permille: THRESHOLD_PERMILLE_DEFAULT, counters_max: COUNTERS_MAX_DEFAULT }
     }
 }
 
@@ -142,7 +138,9 @@ fn run<R: Reader, L: Log>(
         let now = clock.now();
         if !restored && records.len() < POLL_RECORDS_MAX {
             restored = true;
-            counts.values_mut().for_each(|counting| counting.step(now, Input::Restored, &mut out));
+            for counting in counts.values_mut() {
+                counting.step(now, Input::Restored, &mut out);
+            }
         }
         for record in &records {
             if let Some(counting) = counts.get_mut(&record.partition) {

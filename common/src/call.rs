@@ -60,6 +60,7 @@ impl<'a> Call<'a> {
     }
 
     /// The descriptors in the order in which they were added.
+    #[must_use]
     pub fn descriptors(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.descriptors.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }

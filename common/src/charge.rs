@@ -36,10 +36,10 @@ pub struct Batch {
     pub complete_through: Timestamp,
     /// The counters that rows point at.
     pub counters: Vec<CounterEntry>,
-    /// The sets of descriptors that home rows point at; secret values as they may be shown.
+    /// Names and values of descriptors, and names of deciding rules, each once; secret values as they may be shown.
+    pub texts: Vec<String>,
+    /// The sets of descriptors that home rows point at.
     pub descriptor_sets: Vec<DescriptorSet>,
-    /// The names of deciding rules that home rows point at.
-    pub deciders: Vec<Arc<str>>,
     /// The charges.
     pub rows: Vec<Row>,
 }
@@ -61,8 +61,8 @@ pub struct CounterEntry {
     pub window: Window,
 }
 
-/// Names and values, in the order of the call.
-pub type DescriptorSet = Vec<(Arc<str>, Arc<str>)>;
+/// Indexes of names and values in the batch's texts, in the order of the call.
+pub type DescriptorSet = Vec<(u32, u32)>;
 
 /// One charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub struct Row {
 pub struct Home {
     /// Which set of descriptors of the batch.
     pub descriptors: u32,
-    /// Which decider of the batch; none when no rule limits the call.
+    /// The name of the deciding rule, by its index in the batch's texts; none when no rule limits the call.
     pub decider: Option<u32>,
     /// Who decided.
     pub source: Source,

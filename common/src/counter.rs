@@ -48,7 +48,6 @@ impl CounterId {
 
     /// The partition, of so many, in which everything about this counter is.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "a remainder by a 32-bit number fits in 32 bits")]
     pub const fn partition(self, partitions: u32) -> Partition {
         ((self.0 >> 64) as u64 % partitions as u64) as Partition
     }
@@ -106,6 +105,9 @@ impl DigestKey {
             let head: String = value.chars().take(SECRET_SHOWN).filter(|c| !c.is_control()).collect();
             let digest = self.digest(Domain::Value, [value]) >> 96;
             return format!("{head}…{digest:08x}");
+        }
+        if value.len() <= LABEL_VALUE_LEN_MAX && value.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
+            return value.to_owned();
         }
         let mut shown: String = value.chars().filter(|c| !c.is_control()).take(LABEL_VALUE_LEN_MAX).collect();
         if shown.len() < value.len() {

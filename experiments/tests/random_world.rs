@@ -36,7 +36,7 @@ struct Plan {
 
 /// What one run did.
 struct Run {
-    seen: Invariants,
+    checks: Invariants,
     trace: u64,
 }
 
@@ -81,7 +81,7 @@ fn call(rng: &mut Rng, callers: usize) -> Call<'static> {
 fn run(seed: u64, bug: Option<Bug>) -> Result<Run, String> {
     let mut rng = Rng::with_seed(seed);
     let plan = plan(seed, &mut rng);
-    let mut seen = Invariants::new(rules(), plan.settings.partitions, plan.settings.counters_max);
+    let mut checks = Invariants::new(rules(), plan.settings.partitions, plan.settings.counters_max);
     let mut world = World::new(plan.settings, &rules());
     if let Some(bug) = bug {
         world.plant(bug);
@@ -91,12 +91,12 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<Run, String> {
     for _ in 0..plan.calls {
         let until = world.now().plus_ms(rng.u64(0..25));
         while world.step_until(until) {
-            seen.check(&mut world, store_up)?;
+            checks.check(&mut world, store_up)?;
         }
         let agent = rng.usize(0..world.agents().len());
         world.arrive(agent, call(&mut rng, plan.callers));
-        seen.arrived += 1;
-        seen.check(&mut world, store_up)?;
+        checks.arrived += 1;
+        checks.check(&mut world, store_up)?;
         match rng.u16(0..200) {
             0 if plan.outages => {
                 store_up = !store_up;
@@ -115,19 +115,19 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<Run, String> {
     world.set_store_up(true);
     let until = world.now().plus_ms(3_000);
     while world.step_until(until) {
-        seen.check(&mut world, true)?;
+        checks.check(&mut world, true)?;
     }
-    seen.stand_alone(&world)?;
+    checks.stand_alone(&world)?;
     for partition in 0..partitions(&world) {
         for (offset, record) in world.bus().from(partition, 0) {
             (offset, &record.appended.as_ms(), &record.payload).hash(&mut trace);
         }
     }
-    Ok(Run { seen, trace: trace.finish() })
+    Ok(Run { checks, trace: trace.finish() })
 }
 
 /// Rules that are broken or older never come into force.
-fn reload(world: &World, agent: usize) {
+fn reload(world: &World<'_>, agent: usize) {
     let broken = RULES.replace("quota: 20/2s", "quota: 0/2s");
     assert!(RuleSet::from_yaml("rules.yaml", &broken, 9).is_err());
     let older = RULES.replace("version: 5", "version: 4");
@@ -135,7 +135,7 @@ fn reload(world: &World, agent: usize) {
     assert_eq!(world.agents()[agent].limiter().set_rules(older), Err(5));
 }
 
-fn partitions(world: &World) -> u32 {
+fn partitions(world: &World<'_>) -> u32 {
     u32::try_from(world.counts().len()).expect("few")
 }
 
@@ -147,15 +147,17 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     let (mut decided, mut compared, mut twice, mut worst) = (0, 0, 0, 0);
     for seed in 0..scaled(SEEDS) {
         let run = run(seed, None).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
-        for (source, calls) in run.seen.by_source {
+        for (source, calls) in run.checks.by_source {
             *sources.entry(source).or_insert(0) += calls;
         }
-        decided += run.seen.decided;
-        compared += run.seen.compared;
-        twice += run.seen.seen_twice;
-        worst = worst.max(run.seen.worst_permille);
+        decided += run.checks.decided;
+        compared += run.checks.compared;
+        twice += run.checks.seen_twice;
+        worst = worst.max(run.checks.worst_permille);
     }
-    println!("{decided} calls, by source {sources:?}; {compared} counts compared, {twice} duplicates; fullest window {worst} permille of its quota");
+    println!(
+        "{decided} calls, by source {sources:?}; {compared} counts compared, {twice} duplicates; fullest window {worst} permille of its quota"
+    );
     // A world in which nothing ever went wrong would prove nothing.
     assert_eq!(sources.len(), 4, "every source decided");
     assert!(compared > 0 && twice > 0);
@@ -166,7 +168,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
 fn one_seed_replays_everything() {
     for seed in 0..5 {
         let (first, second) = (run(seed, None).expect("holds"), run(seed, None).expect("holds"));
-        assert_eq!((first.trace, first.seen.by_source), (second.trace, second.seen.by_source), "seed {seed}");
+        assert_eq!((first.trace, first.checks.by_source), (second.trace, second.checks.by_source), "seed {seed}");
     }
 }
 

@@ -6,12 +6,22 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tollgate::Agent;
 use tollgate::store::Store;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
+
+/// Names the node on every answer, so that whoever looks into one knows whom to ask.
+pub(crate) async fn sign<S: Store>(State(agent): State<Agent<S>>, mut response: Response) -> Response {
+    if let Ok(node) = HeaderValue::from_str(&agent.limiter().settings().node) {
+        response.headers_mut().insert(NODE, node);
+    }
+    response
+}
 
 /// Alive, and by which rules.
 pub(crate) async fn healthz<S: Store>(State(agent): State<Agent<S>>) -> Response {

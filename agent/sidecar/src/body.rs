@@ -47,7 +47,9 @@ async fn read_to_end(mut body: Body) -> Result<Vec<u8>, Problem> {
             let detail = format!("the body cannot be read: {error}; send it whole, as long as Content-Length says");
             Problem::new(StatusCode::BAD_REQUEST, detail)
         })?;
-        let Some(data) = frame.data_ref() else { continue };
+        let Some(data) = frame.data_ref() else {
+            continue;
+        };
         len += data.len();
         match len {
             0..=BODY_LEN_MAX => content.extend_from_slice(data),

@@ -72,7 +72,8 @@ impl<'de> Visitor<'de> for DescriptorsVisitor {
         let mut read: Vec<(Cow<'de, str>, Cow<'de, str>)> = Vec::new();
         while let Some(Text(name)) = map.next_key()? {
             if name.is_empty() || name.len() > NAME_LEN_MAX {
-                let text = format_args!("the name of a descriptor has {} bytes, it may have 1 to {NAME_LEN_MAX}", name.len());
+                let text =
+                    format_args!("the name of a descriptor has {} bytes, it may have 1 to {NAME_LEN_MAX}", name.len());
                 return Err(Error::custom(text));
             }
             if read.iter().any(|(known, _)| *known == name) {
@@ -161,7 +162,10 @@ mod tests {
         let call = read(br#"{"descriptors": {"api_key": "k1", "tenant": 17, "beta": true, "shift": -2}}"#).unwrap();
         let expected = [("api_key", "k1"), ("tenant", "17"), ("beta", "true"), ("shift", "-2")];
         assert_eq!((call.descriptors().collect::<Vec<_>>(), call.cost()), (expected.to_vec(), 1));
-        assert_eq!(read(br#"{"cost": 5, "descriptors": {"a\u0062c": "\n"}}"#).unwrap(), Call::new().with("abc", "\n").costing(5));
+        assert_eq!(
+            read(br#"{"cost": 5, "descriptors": {"a\u0062c": "\n"}}"#).unwrap(),
+            Call::new().with("abc", "\n").costing(5)
+        );
         assert_eq!(read(br#"{"descriptors": {}}"#).unwrap(), Call::new());
     }
 

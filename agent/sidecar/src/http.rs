@@ -75,9 +75,10 @@ async fn decide<S: Store>(agent: &Agent<S>, call: &Call<'_>) -> Response {
 }
 
 fn respond(decision: &Decision, node: &str) -> Response {
-    let (status, content_type) = match decision.allowed {
-        true => (StatusCode::OK, "application/json"),
-        false => (StatusCode::TOO_MANY_REQUESTS, PROBLEM_JSON),
+    let (status, content_type) = if decision.allowed {
+        (StatusCode::OK, "application/json")
+    } else {
+        (StatusCode::TOO_MANY_REQUESTS, PROBLEM_JSON)
     };
     // An answer that a cache repeats would be a limit that nobody counts.
     let fixed = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store")];
@@ -87,7 +88,11 @@ fn respond(decision: &Decision, node: &str) -> Response {
 }
 
 /// Method and path of the request that a gateway holds back; without such headers, those of the request itself.
-fn held_back<'a>(method: &'a Method, uri: &'a Uri, headers: &'a HeaderMap) -> Result<(Cow<'a, str>, Cow<'a, str>), Problem> {
+fn held_back<'a>(
+    method: &'a Method,
+    uri: &'a Uri,
+    headers: &'a HeaderMap,
+) -> Result<(Cow<'a, str>, Cow<'a, str>), Problem> {
     let method = match said_once(headers, METHOD_HEADERS)? {
         Some(method) => Cow::Owned(method.to_ascii_uppercase()),
         None => Cow::Borrowed(method.as_str()),
@@ -108,7 +113,8 @@ fn said_once<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Result<Option<&'a 
         let value = value.to_str().map_err(|_| unreadable())?;
         if said.is_some_and(|said| said != value) {
             let [one, other] = names;
-            let detail = format!("{one} and {other} contradict each other; have the gateway set one and clear the other");
+            let detail =
+                format!("{one} and {other} contradict each other; have the gateway set one and clear the other");
             return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
         }
         said = Some(value);

@@ -22,6 +22,7 @@ mod admin;
 mod serve;
 
 use axum::Router;
+use axum::middleware::map_response_with_state;
 use axum::routing::get;
 use tollgate::Agent;
 use tollgate::store::Store;
@@ -31,7 +32,6 @@ pub use call::COST_MAX;
 pub use serve::{DRAIN_WAIT, serve};
 
 /// Everything that an agent answers over HTTP.
-#[must_use]
 pub fn router<S: Store>(agent: Agent<S>) -> Router {
     Router::new()
         .route("/check", get(http::check_request::<S>).post(http::check_call::<S>))
@@ -40,5 +40,6 @@ pub fn router<S: Store>(agent: Agent<S>) -> Router {
         .route("/metrics", get(admin::metrics::<S>))
         .fallback(http::unknown_path)
         .method_not_allowed_fallback(http::wrong_method)
+        .layer(map_response_with_state(agent.clone(), admin::sign::<S>))
         .with_state(agent)
 }

@@ -41,7 +41,7 @@ pub async fn serve(
         tokio::time::sleep(DRAIN_WAIT).await;
     };
     tokio::select! {
-        served = async { server.await } => served,
+        ended = async { server.await } => ended,
         () = too_long => {
             let wait_s = DRAIN_WAIT.as_secs();
             tracing::warn!("requests that were not finished within {wait_s} s are given up; their clients see a closed connection");

@@ -24,12 +24,11 @@ pub(super) fn by_signal(rule: &Rule, seen: &mut Seen, facts: &Facts, heard: &Hea
     let spent = seen.own(rule).uncovered(&heard.covered, now.lo, rule.window.width_ms());
     let left = share.saturating_sub(spent);
     let reset_at = seen.signal.as_ref().map_or(now.lo, |told| falls_to(told, rule, 0, now.lo));
-    match left.checked_sub(cost) {
-        Some(remaining) => Verdict { admitted: true, remaining, retry_at: now.lo, reset_at },
-        None => {
-            let retry_at = next_sub_window(rule, now).max(now.lo.plus_ms(1));
-            Verdict { admitted: false, remaining: left, retry_at, reset_at: reset_at.max(retry_at) }
-        }
+    if let Some(remaining) = left.checked_sub(cost) {
+        Verdict { admitted: true, remaining, retry_at: now.lo, reset_at }
+    } else {
+        let retry_at = next_sub_window(rule, now).max(now.lo.plus_ms(1));
+        Verdict { admitted: false, remaining: left, retry_at, reset_at: reset_at.max(retry_at) }
     }
 }
 

@@ -66,7 +66,8 @@ pub fn learn(rule: &Rule, seen: &mut Seen, news: News<'_>) {
         News::Signal { signal, as_of } => {
             // What is older than what is known changes nothing.
             if seen.signal.as_ref().is_none_or(|told| told.as_of <= as_of) {
-                seen.signal = Some(Box::new(Told { as_of, admitted: signal.admitted.clone(), newest_at: signal.newest_at }));
+                seen.signal =
+                    Some(Box::new(Told { as_of, admitted: signal.admitted.clone(), newest_at: signal.newest_at }));
             }
         }
     }

@@ -59,7 +59,9 @@ struct Uncovered {
 
 impl Covered {
     fn covers(&self, sequence: Sequence) -> bool {
-        let Sequence::Batch(number) = sequence else { return false };
+        let Sequence::Batch(number) = sequence else {
+            return false;
+        };
         self.none_through < number && number <= self.through && !self.lost.contains(&number)
     }
 }
@@ -100,7 +102,8 @@ impl Own {
 
     /// Says in which batch units are that were admitted before that was known.
     pub fn published(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
-        let unknown = |entry: &&mut Uncovered| entry.sequence == Sequence::Unknown && entry.at == at && entry.units == units;
+        let unknown =
+            |entry: &&mut Uncovered| entry.sequence == Sequence::Unknown && entry.at == at && entry.units == units;
         if let Some(entry) = self.uncovered.iter_mut().rev().find(unknown) {
             entry.sequence = sequence;
         }

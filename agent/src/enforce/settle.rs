@@ -52,20 +52,27 @@ mod tests {
 
     use super::*;
 
-    fn judged(admitted: bool, remaining: u64, limit: u64, retry_ms: u64) -> Option<Judged> {
+    fn judged(admitted: bool, remaining: u64, limit: u64, retry_ms: u64) -> Judged {
         let at = Timestamp::from_ms(retry_ms);
-        Some(Judged { verdict: Verdict { admitted, remaining, retry_at: at, reset_at: at }, limit, source: Source::Store })
+        Judged { verdict: Verdict { admitted, remaining, retry_at: at, reset_at: at }, limit, source: Source::Store }
     }
 
     #[test]
     fn one_refusal_refuses_and_the_longest_is_shown() {
-        let settled = settle(&[None, judged(true, 0, 9, 0), judged(false, 0, 9, 5), judged(false, 0, 9, 7), judged(false, 0, 9, 7)]);
+        let settled = settle(&[
+            None,
+            Some(judged(true, 0, 9, 0)),
+            Some(judged(false, 0, 9, 5)),
+            Some(judged(false, 0, 9, 7)),
+            Some(judged(false, 0, 9, 7)),
+        ]);
         assert_eq!((settled.allowed, settled.shown), (false, Some(3)));
     }
 
     #[test]
     fn of_those_that_admit_the_tightest_is_shown() {
-        let settled = settle(&[judged(true, 50, 100, 0), judged(true, 9, 10, 0), judged(true, 40, 100, 0)]);
+        let settled =
+            settle(&[Some(judged(true, 50, 100, 0)), Some(judged(true, 9, 10, 0)), Some(judged(true, 40, 100, 0))]);
         assert_eq!((settled.allowed, settled.shown), (true, Some(2)));
         assert_eq!(settle(&[]), Settled { allowed: true, shown: None, source: Source::Local });
     }

@@ -15,7 +15,8 @@ pub fn client_ip(peer: Option<IpAddr>, headers: &HeaderMap, trusted_hops: u8, ip
         peer
     } else {
         let forwarded = headers.get_all("x-forwarded-for");
-        let hops: Vec<&str> = forwarded.iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(',')).collect();
+        let hops: Vec<&str> =
+            forwarded.iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(',')).collect();
         // Fewer entries than trusted proxies: the request came in behind some of them; the first entry is theirs.
         let index = hops.len().saturating_sub(usize::from(trusted_hops));
         hops.get(index).and_then(|hop| parse(hop)).or(peer)

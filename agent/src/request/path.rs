@@ -56,15 +56,12 @@ fn unescape(path: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
         let byte = rest.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match byte.map(char::from).filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c)) {
-            Some(c) => {
-                out.push(c);
-                rest = &rest[at + 3..];
-            }
-            None => {
-                out.push('%');
-                rest = &rest[at + 1..];
-            }
+        if let Some(c) = byte.map(char::from).filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c)) {
+            out.push(c);
+            rest = &rest[at + 3..];
+        } else {
+            out.push('%');
+            rest = &rest[at + 1..];
         }
     }
     out.push_str(rest);

@@ -1,7 +1,7 @@
 //! Counters in this process: exact for one process, and the reference for every other store.
 
-use std::collections::hash_map::Entry;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -51,11 +51,7 @@ impl MemoryStore {
     #[must_use]
     pub fn with_counters_max(clock: Arc<dyn Clock>, counters_max: usize) -> Self {
         let shard = || Mutex::new(Shard { counters: HashMap::default(), sweep_at_len: SWEEP_LEN_MIN });
-        Self {
-            clock,
-            shard_len_max: counters_max.div_ceil(SHARDS),
-            shards: (0..SHARDS).map(|_| shard()).collect(),
-        }
+        Self { clock, shard_len_max: counters_max.div_ceil(SHARDS), shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 
     /// How many counters it holds.
@@ -178,7 +174,6 @@ impl Shard {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a remainder by a small number")]
 fn shard_of(counter: CounterId) -> usize {
     (counter.as_u128() % SHARDS as u128) as usize
 }

@@ -170,7 +170,9 @@ impl Counting {
         let places: Vec<Option<usize>> = batch.counters.iter().map(|counter| self.table.place(counter)).collect();
         for row in &batch.rows {
             self.tally.rows += 1;
-            let Some(index) = row.counter.map(|index| index as usize) else { continue };
+            let Some(index) = row.counter.map(|index| index as usize) else {
+                continue;
+            };
             let Some(place) = places[index] else {
                 self.tally.uncounted += 1;
                 continue;
@@ -193,7 +195,9 @@ impl Counting {
     }
 
     fn tick(&mut self, now: Timestamp, out: &mut Outbox) {
-        let Some((as_of, as_of_appended)) = self.read else { return };
+        let Some((as_of, as_of_appended)) = self.read else {
+            return;
+        };
         // By the log's time, so that a replay drops what the first reading dropped. A place that is given up goes to the
         // last entry, which is pushed from its new place.
         for (gone, moved) in self.table.sweep(as_of_appended.minus_ms(GRACE_MS)) {

@@ -153,7 +153,9 @@ impl Table {
             if self.swept >= self.entries.len() {
                 self.swept = 0;
             }
-            let Some(entry) = self.entries.get(self.swept) else { break };
+            let Some(entry) = self.entries.get(self.swept) else {
+                break;
+            };
             if entry.dirty || !entry.is_idle_at(now) {
                 self.swept += 1;
                 continue;

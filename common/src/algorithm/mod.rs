@@ -119,7 +119,9 @@ impl State {
             (Self::SlidingWindow(state), Algorithm::SlidingWindow(estimate)) => state.judge(limit, estimate, now, cost),
             (Self::SlidingLog(state), _) => state.judge(limit, now, cost),
             // A state that was not fitted reads at its safest.
-            (Self::SlidingWindow(state), Algorithm::SlidingLog) => state.judge(limit, Estimate::Conservative, now, cost),
+            (Self::SlidingWindow(state), Algorithm::SlidingLog) => {
+                state.judge(limit, Estimate::Conservative, now, cost)
+            }
         }
     }
 

@@ -138,9 +138,10 @@ mod tests {
     fn the_first_call_after_the_oldest_leaves_passes() {
         let mut state = State::new(&login());
         let mut admitted = |ms| state.step(&login(), Timestamp::from_ms(ms), 1).admitted;
-        assert_eq!([admitted(100), admitted(104), admitted(109), admitted(110), admitted(113)], [
-            true, true, false, true, false
-        ]);
+        assert_eq!(
+            [admitted(100), admitted(104), admitted(109), admitted(110), admitted(113)],
+            [true, true, false, true, false]
+        );
     }
 
     #[test]

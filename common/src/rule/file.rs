@@ -11,8 +11,8 @@ use super::descriptor::{DescriptorSource, DescriptorSpec};
 use super::problem::{RulesError, hint};
 use super::yaml::{Fields, Known, Node, Reader, line_of, scalar};
 use super::{
-    Consistency, DEADLINE_MS_DEFAULT, FILE_LEN_MAX, Generation, OnFailure, Pattern, Quota, RULES_LEN_MAX, Rule, RuleSet,
-    parse_duration_ms,
+    Consistency, DEADLINE_MS_DEFAULT, FILE_LEN_MAX, Generation, OnFailure, Pattern, Quota, RULES_LEN_MAX, Rule,
+    RuleSet, parse_duration_ms,
 };
 use crate::algorithm::{Algorithm, SLIDING_LOG_QUOTA_MAX};
 use crate::call::NAME_LEN_MAX;
@@ -37,10 +37,29 @@ const DEFAULTS: Known = Known {
 const RULE: Known = Known {
     what: "a rule",
     fields: &[
-        "name", "match", "per", "quota", "algorithm", "sub_windows", "estimate", "consistency", "on_failure", "deadline",
+        "name",
+        "match",
+        "per",
+        "quota",
+        "algorithm",
+        "sub_windows",
+        "estimate",
+        "consistency",
+        "on_failure",
+        "deadline",
     ],
     not_yet: &[
-        "group", "scope", "keys", "burst", "burst_multiplier", "cost", "costs", "max_excess", "leases", "shadow", "tiers",
+        "group",
+        "scope",
+        "keys",
+        "burst",
+        "burst_multiplier",
+        "cost",
+        "costs",
+        "max_excess",
+        "leases",
+        "shadow",
+        "tiers",
     ],
 };
 const DEADLINE_MS_MAX: u64 = 10_000;
@@ -89,7 +108,8 @@ impl RuleSet {
 fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) -> RuleSet {
     let top = reader.fields(document, &TOP);
     let generation = top.get("version").and_then(|node| reader.parse(node, "`version`", "a whole number"));
-    let descriptors = top.get("descriptors").map_or_else(DescriptorSpec::defaults, |node| read_descriptors(reader, node));
+    let descriptors =
+        top.get("descriptors").map_or_else(DescriptorSpec::defaults, |node| read_descriptors(reader, node));
     let defaults = top.get("defaults").map(|node| {
         let fields = reader.fields(node, &DEFAULTS);
         read_inherited(reader, &fields)
@@ -107,7 +127,9 @@ fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) ->
             }
             let mut names = HashSet::new();
             for item in items {
-                let Some(rule) = read_rule(reader, item, defaults.unwrap_or_default(), &descriptors) else { continue };
+                let Some(rule) = read_rule(reader, item, defaults.unwrap_or_default(), &descriptors) else {
+                    continue;
+                };
                 if !names.insert(rule.name.clone()) {
                     reader.refuse(line_of(item), format!("a rule named `{}` stands above; rename one", rule.name));
                 }
@@ -132,8 +154,10 @@ fn read_descriptors(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<DescriptorS
             specs.push(DescriptorSpec { name: name.into(), source, public });
         }
     }
-    let missing: Vec<_> =
-        DescriptorSpec::defaults().into_iter().filter(|spec| specs.iter().all(|known| known.name != spec.name)).collect();
+    let missing: Vec<_> = DescriptorSpec::defaults()
+        .into_iter()
+        .filter(|spec| specs.iter().all(|known| known.name != spec.name))
+        .collect();
     specs.extend(missing);
     specs
 }
@@ -172,7 +196,10 @@ fn read_source<'y>(reader: &mut Reader<'_>, name: &str, node: &'y Node<'y>) -> O
     } else if fields.get("method").is_some() {
         DescriptorSource::Method
     } else {
-        reader.refuse(line_of(node), format!("`{name}` comes from nowhere; write one of header, client_ip, method, path"));
+        reader.refuse(
+            line_of(node),
+            format!("`{name}` comes from nowhere; write one of header, client_ip, method, path"),
+        );
         return None;
     };
     Some((source, Some(fields)))
@@ -196,12 +223,11 @@ fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, defaults: Inherited, know
     let per = read_per(reader, &fields, known);
     let matches = fields.get("match").map_or_else(Vec::new, |node| read_matches(reader, node, known));
     let own = read_inherited(reader, &fields);
-    let quota = match fields.get("quota") {
-        Some(node) => read_quota(reader, node),
-        None => {
-            reader.refuse(line, "the rule has no `quota`; write one, such as `quota: 100/min`");
-            None
-        }
+    let quota = if let Some(node) = fields.get("quota") {
+        read_quota(reader, node)
+    } else {
+        reader.refuse(line, "the rule has no `quota`; write one, such as `quota: 100/min`");
+        None
     };
     let kind = own.algorithm.or(defaults.algorithm).unwrap_or(Kind::SlidingWindow);
     let consistency = own.consistency.or(defaults.consistency).unwrap_or(Consistency::Bounded);
@@ -212,18 +238,24 @@ fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, defaults: Inherited, know
             }
             Algorithm::SlidingLog
         }
-        Kind::SlidingWindow => Algorithm::SlidingWindow(own.estimate.or(defaults.estimate).unwrap_or(match consistency {
-            Consistency::Strict => Estimate::Conservative,
-            Consistency::Bounded => Estimate::Interpolated,
-        })),
+        Kind::SlidingWindow => {
+            Algorithm::SlidingWindow(own.estimate.or(defaults.estimate).unwrap_or(match consistency {
+                Consistency::Strict => Estimate::Conservative,
+                Consistency::Bounded => Estimate::Interpolated,
+            }))
+        }
     };
     let (name, quota) = (name?, quota?);
     if consistency == Consistency::Bounded {
-        let text = format!("rule `{name}`: `consistency: bounded` decides as `strict` for now; nothing above the quota is handed out");
+        let text = format!(
+            "rule `{name}`: `consistency: bounded` decides as `strict` for now; nothing above the quota is handed out"
+        );
         reader.warn(line, text);
     }
     if kind == Kind::SlidingLog && quota.units() > SLIDING_LOG_QUOTA_MAX {
-        let text = format!("a `sliding_log` keeps every call, {SLIDING_LOG_QUOTA_MAX} at most; use `sliding_window` for {quota}");
+        let text = format!(
+            "a `sliding_log` keeps every call, {SLIDING_LOG_QUOTA_MAX} at most; use `sliding_window` for {quota}"
+        );
         reader.refuse(line, text);
     }
     let window = match own.sub_windows.or(defaults.sub_windows) {
@@ -259,7 +291,8 @@ fn read_name(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Arc<str>> {
     let name = reader.text(node, "`name`")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/ ".contains(c);
     if name.len() > NAME_LEN_MAX || !name.chars().all(plain) {
-        let text = format!("rule name `{name}`: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
+        let text =
+            format!("rule name `{name}`: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
         reader.refuse(line_of(node), text);
     }
     Some(name.into())
@@ -267,13 +300,16 @@ fn read_name(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Arc<str>> {
 
 fn read_per(reader: &mut Reader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> Option<Vec<Arc<str>>> {
     let Some(node) = fields.get("per") else {
-        let text = "the rule has no `per`; write the descriptors to count by, or `per: []` for one counter for all calls";
+        let text =
+            "the rule has no `per`; write the descriptors to count by, or `per: []` for one counter for all calls";
         reader.refuse(fields.line(), text);
         return None;
     };
     let mut per: Vec<Arc<str>> = Vec::new();
     for item in reader.items(node, "`per`") {
-        let Some(name) = reader.text(item, "an item of `per`") else { continue };
+        let Some(name) = reader.text(item, "an item of `per`") else {
+            continue;
+        };
         if per.iter().any(|known| **known == *name) {
             reader.refuse(line_of(item), format!("`per` names `{name}` twice; once is enough"));
         }
@@ -286,7 +322,9 @@ fn read_per(reader: &mut Reader<'_>, fields: &Fields<'_>, known: &[DescriptorSpe
 fn read_matches(reader: &mut Reader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Vec<(Arc<str>, Pattern)> {
     let mut matches = Vec::new();
     for (name, node) in reader.mapping(node, "`match`").iter() {
-        let Some(text) = reader.text(node, &format!("`match` of `{name}`")) else { continue };
+        let Some(text) = reader.text(node, &format!("`match` of `{name}`")) else {
+            continue;
+        };
         warn_unknown(reader, line_of(node), name, known);
         match Pattern::parse(text) {
             Some(pattern) => matches.push((name.into(), pattern)),
@@ -301,7 +339,8 @@ fn read_matches(reader: &mut Reader<'_>, node: &Node<'_>, known: &[DescriptorSpe
 fn warn_unknown(reader: &mut Reader<'_>, line: usize, name: &str, known: &[DescriptorSpec]) {
     if known.iter().all(|spec| *spec.name != *name) {
         let hint = hint(name, known.iter().map(|spec| &*spec.name));
-        let text = format!("`{name}` is not under `descriptors`, so only a call that names it itself is counted by it{hint}");
+        let text =
+            format!("`{name}` is not under `descriptors`, so only a call that names it itself is counted by it{hint}");
         reader.warn(line, text);
     }
 }

@@ -25,8 +25,8 @@ use crate::window::Window;
 pub use descriptor::{DescriptorSource, DescriptorSpec};
 pub use pattern::Pattern;
 pub use problem::{Problem, RulesError};
-pub use shorthand::ShorthandError;
 pub use quota::{Quota, QuotaError, parse_duration_ms};
+pub use shorthand::ShorthandError;
 
 /// How long a call waits for the store unless its rule says otherwise, in ms.
 pub const DEADLINE_MS_DEFAULT: u64 = 5;

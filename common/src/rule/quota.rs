@@ -104,7 +104,7 @@ impl fmt::Display for Quota {
         let width_ms = self.width_ms.get();
         let (unit, unit_ms) = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)]
             .into_iter()
-            .find(|(_, unit_ms)| width_ms % unit_ms == 0)
+            .find(|(_, unit_ms)| width_ms.is_multiple_of(*unit_ms))
             .unwrap_or(("ms", 1));
         match width_ms / unit_ms {
             1 => write!(f, "{}/{unit}", self.units),

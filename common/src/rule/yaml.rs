@@ -110,7 +110,9 @@ impl<'f> Reader<'f> {
         let fields = self.mapping(node, known.what);
         if let YamlData::Mapping(mapping) = &node.data {
             for (key, _) in mapping {
-                let Some(name) = scalar(key).filter(|name| !known.fields.contains(name)) else { continue };
+                let Some(name) = scalar(key).filter(|name| !known.fields.contains(name)) else {
+                    continue;
+                };
                 if known.not_yet.contains(&name) {
                     self.refuse(line_of(key), format!("`{name}` in {} is not yet supported; remove it", known.what));
                 } else {

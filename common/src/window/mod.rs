@@ -60,13 +60,18 @@ impl Window {
     /// When either is out of range, or the sub-windows would not be whole milliseconds.
     pub fn new(width_ms: u64, parts: u32) -> Result<Self, WindowError> {
         let (width, count) = match (NonZeroU64::new(width_ms), NonZeroU32::new(parts)) {
-            (Some(width), _) if width.get() > WIDTH_MS_MAX => return Err(WindowError::Width { width_ms }),
+            (Some(width), _) if width.get() > WIDTH_MS_MAX => {
+                return Err(WindowError::Width { width_ms });
+            }
             (None, _) => return Err(WindowError::Width { width_ms }),
-            (_, Some(count)) if count.get() > PARTS_MAX => return Err(WindowError::Parts { parts }),
+            (_, Some(count)) if count.get() > PARTS_MAX => {
+                return Err(WindowError::Parts { parts });
+            }
             (_, None) => return Err(WindowError::Parts { parts }),
             (Some(width), Some(count)) => (width, count),
         };
-        let part_ms = NonZeroU64::new(width_ms / u64::from(parts)).filter(|part| part.get() * u64::from(parts) == width_ms);
+        let part_ms =
+            NonZeroU64::new(width_ms / u64::from(parts)).filter(|part| part.get() * u64::from(parts) == width_ms);
         let part_ms = part_ms.ok_or(WindowError::Uneven { width_ms, parts })?;
         Ok(Self { width_ms: width, parts: count, part_ms })
     }
@@ -76,7 +81,7 @@ impl Window {
     /// # Errors
     /// When the width is out of range.
     pub fn with_default_parts(width_ms: u64) -> Result<Self, WindowError> {
-        let parts = [12, 10, 8, 6, 5, 4, 3, 2].into_iter().find(|parts| width_ms % u64::from(*parts) == 0);
+        let parts = [12, 10, 8, 6, 5, 4, 3, 2].into_iter().find(|parts| width_ms.is_multiple_of(u64::from(*parts)));
         Self::new(width_ms, parts.unwrap_or(1))
     }
 

@@ -61,7 +61,9 @@ impl Ring {
         if sub_window > self.newest {
             self.roll_to(sub_window);
         }
-        let Some(slot) = self.slot_of(sub_window) else { return Added::TooOld };
+        let Some(slot) = self.slot_of(sub_window) else {
+            return Added::TooOld;
+        };
         self.slots[slot] = self.slots[slot].saturating_add(units);
         Added::Counted
     }
@@ -147,7 +149,11 @@ impl Ring {
         if back >= self.slots.len() {
             return None;
         }
-        Some(if back <= self.newest_slot { self.newest_slot - back } else { self.newest_slot + self.slots.len() - back })
+        Some(if back <= self.newest_slot {
+            self.newest_slot - back
+        } else {
+            self.newest_slot + self.slots.len() - back
+        })
     }
 
     /// The sub-window in which `now` reads, and how far into it.

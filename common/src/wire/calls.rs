@@ -1,11 +1,11 @@
 //! `calls`: rows as columns.
 
-use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, check_version, counter_from_wire, counter_to_wire, shared, v1};
+use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, check_version, counter_from_wire, counter_to_wire, v1};
 use crate::charge::{Batch, BatchName, DescriptorSet, Home, Outcome, Row};
 use crate::clock::Timestamp;
 use crate::decision::Source;
 
-pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
+pub(super) fn to_wire(batch: Batch) -> v1::CallBatch {
     let mut wire = v1::CallBatch {
         version: VERSION,
         agent: batch.name.agent.to_string(),
@@ -15,8 +15,8 @@ pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
         region: batch.region.to_string(),
         complete_through_ms: batch.complete_through.as_ms(),
         counters: batch.counters.iter().map(counter_to_wire).collect(),
-        descriptor_sets: batch.descriptor_sets.iter().map(set_to_wire).collect(),
-        deciders: batch.deciders.iter().map(ToString::to_string).collect(),
+        descriptor_sets: batch.descriptor_sets.into_iter().map(set_to_wire).collect(),
+        texts: batch.texts,
         ..v1::CallBatch::default()
     };
     let (mut call, mut at) = (0_u64, 0_u64);
@@ -43,7 +43,7 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
     check_version(wire.version)?;
     let len = wire.call_delta.len();
     check(
-        len.max(wire.counters.len()).max(wire.descriptor_sets.len()).max(wire.deciders.len()) <= BATCH_ROWS_LEN_MAX,
+        len.max(wire.counters.len()).max(wire.descriptor_sets.len()).max(wire.texts.len() / 8) <= BATCH_ROWS_LEN_MAX,
         "a batch is larger than any agent writes",
     )?;
     let columns = [
@@ -73,7 +73,7 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
                 let (decider, source) = homes.next().ok_or(WireError::Invalid("home rows and their columns differ"))?;
                 Some(Home {
                     descriptors,
-                    decider: index(*decider, wire.deciders.len())?,
+                    decider: index(*decider, wire.texts.len())?,
                     source: source_from_wire(*source)?,
                 })
             }
@@ -88,6 +88,7 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
             home,
         });
     }
+    let descriptor_sets = wire.descriptor_sets.iter().map(|set| set_from_wire(set, wire.texts.len()));
     Ok(Batch {
         name: BatchName {
             agent: wire.agent.into(),
@@ -98,8 +99,8 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         region: wire.region.into(),
         complete_through: Timestamp::from_ms(wire.complete_through_ms),
         counters,
-        descriptor_sets: wire.descriptor_sets.into_iter().map(set_from_wire).collect::<Result<_, _>>()?,
-        deciders: shared(wire.deciders),
+        descriptor_sets: descriptor_sets.collect::<Result<_, _>>()?,
+        texts: wire.texts,
         rows,
     })
 }
@@ -110,15 +111,15 @@ fn index(written: u32, len: usize) -> Result<Option<u32>, WireError> {
     Ok(written.checked_sub(1))
 }
 
-fn set_to_wire(set: &DescriptorSet) -> v1::DescriptorSet {
-    let pairs = set.iter().flat_map(|(name, value)| [name.to_string(), value.to_string()]);
-    v1::DescriptorSet { names_and_values: pairs.collect() }
+fn set_to_wire(set: DescriptorSet) -> v1::DescriptorSet {
+    v1::DescriptorSet { names_and_values: set.into_iter().flat_map(|(name, value)| [name, value]).collect() }
 }
 
-fn set_from_wire(set: v1::DescriptorSet) -> Result<DescriptorSet, WireError> {
-    check(set.names_and_values.len() % 2 == 0, "a descriptor has a name and a value")?;
-    let mut texts = shared(set.names_and_values).into_iter();
-    Ok(std::iter::from_fn(|| Some((texts.next()?, texts.next()?))).collect())
+fn set_from_wire(set: &v1::DescriptorSet, texts: usize) -> Result<DescriptorSet, WireError> {
+    let (pairs, rest) = set.names_and_values.as_chunks::<2>();
+    check(rest.is_empty(), "a descriptor has a name and a value")?;
+    check(set.names_and_values.iter().all(|text| (*text as usize) < texts), "a descriptor points outside the batch")?;
+    Ok(pairs.iter().map(|[name, value]| (*name, *value)).collect())
 }
 
 fn outcome_to_wire(outcome: Outcome) -> v1::Outcome {

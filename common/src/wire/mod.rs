@@ -48,7 +48,7 @@ pub enum WireError {
 /// A record that can be written to a log and read back.
 pub trait Record: Sized {
     /// The bytes of the record.
-    fn encode(&self) -> Vec<u8>;
+    fn encode(self) -> Vec<u8>;
 
     /// The record of these bytes.
     ///
@@ -58,7 +58,7 @@ pub trait Record: Sized {
 }
 
 impl Record for Batch {
-    fn encode(&self) -> Vec<u8> {
+    fn encode(self) -> Vec<u8> {
         calls::to_wire(self).encode_to_vec()
     }
 
@@ -68,8 +68,8 @@ impl Record for Batch {
 }
 
 impl Record for SignalBatch {
-    fn encode(&self) -> Vec<u8> {
-        signals::to_wire(self).encode_to_vec()
+    fn encode(self) -> Vec<u8> {
+        signals::to_wire(&self).encode_to_vec()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, WireError> {
@@ -78,8 +78,8 @@ impl Record for SignalBatch {
 }
 
 impl Record for Presence {
-    fn encode(&self) -> Vec<u8> {
-        presence::to_wire(self).encode_to_vec()
+    fn encode(self) -> Vec<u8> {
+        presence::to_wire(&self).encode_to_vec()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, WireError> {

@@ -20,11 +20,11 @@ pub struct CallBatch {
     pub complete_through_ms: u64,
     #[prost(message, repeated, tag = "8")]
     pub counters: ::prost::alloc::vec::Vec<Counter>,
-    #[prost(message, repeated, tag = "9")]
+    /// Names and values of descriptors, and names of deciding rules; each text once.
+    #[prost(string, repeated, tag = "9")]
+    pub texts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "10")]
     pub descriptor_sets: ::prost::alloc::vec::Vec<DescriptorSet>,
-    /// Names of the rules that decided, pointed at by home_decider.
-    #[prost(string, repeated, tag = "10")]
-    pub deciders: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Number of the call, as the difference to the row before.
     #[prost(sint64, repeated, tag = "11")]
     pub call_delta: ::prost::alloc::vec::Vec<i64>,
@@ -44,7 +44,7 @@ pub struct CallBatch {
     /// Index into `descriptor_sets` + 1; 0 when this is not the call's home row.
     #[prost(uint32, repeated, tag = "17")]
     pub home_descriptors: ::prost::alloc::vec::Vec<u32>,
-    /// Home rows only, in their order: index into `deciders` + 1, 0 when no rule limits the call.
+    /// Home rows only, in their order: index of the deciding rule's name in `texts` + 1, 0 when no rule limits the call.
     #[prost(uint32, repeated, tag = "18")]
     pub home_decider: ::prost::alloc::vec::Vec<u32>,
     /// Home rows only, in their order.
@@ -71,9 +71,9 @@ pub struct Counter {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescriptorSet {
-    /// Names and values in turn.
-    #[prost(string, repeated, tag = "1")]
-    pub names_and_values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Indexes of names and values in `texts`, in turn.
+    #[prost(uint32, repeated, tag = "1")]
+    pub names_and_values: ::prost::alloc::vec::Vec<u32>,
 }
 /// One record of `signals`; without signals it is the heartbeat of its partition.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -134,7 +134,12 @@ impl View {
     }
 }
 
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shown to people")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "shown to people"
+)]
 fn per_second(count: u64, seconds: f64) -> u64 {
     (count as f64 / seconds).round() as u64
 }

@@ -110,7 +110,13 @@ impl Recorder {
             let count = |allowed| self.decisions.iter().filter(|n| n.source == source && n.allowed == allowed).count();
             let latency = self.latency_us.get(&source);
             let quantile = |q| latency.map_or(0, |latency| latency.value_at_quantile(q));
-            OfSource { source, allowed: count(true), denied: count(false), p50_us: quantile(0.5), p99_us: quantile(0.99) }
+            OfSource {
+                source,
+                allowed: count(true),
+                denied: count(false),
+                p50_us: quantile(0.5),
+                p99_us: quantile(0.99),
+            }
         };
         Summary {
             quota: self.quota,
@@ -139,7 +145,9 @@ pub(super) fn listen<B: Bus>(
     let listen = move || {
         while !stopped.load(Ordering::Relaxed) {
             for record in signals.poll(Duration::from_millis(50), 1_000) {
-                let Ok(batch) = SignalBatch::decode(&record.payload) else { continue };
+                let Ok(batch) = SignalBatch::decode(&record.payload) else {
+                    continue;
+                };
                 for signal in &batch.signals {
                     // What is only said again has no lag.
                     if newest.insert(signal.counter, signal.newest_at) != Some(signal.newest_at) {

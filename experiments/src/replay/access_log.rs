@@ -19,13 +19,30 @@ pub(super) struct Line<'a> {
     pub(super) user_agent: Option<Cow<'a, str>>,
 }
 
+/// Reads times; neighbouring lines mostly have the same.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    text: String,
+    time_ms: u64,
+}
+
+impl Times {
+    fn parse(&mut self, text: &str) -> Option<u64> {
+        if self.text != text {
+            self.time_ms = parse_time(text)?;
+            text.clone_into(&mut self.text);
+        }
+        Some(self.time_ms)
+    }
+}
+
 /// Reads a line; what is missing, if it is none.
-pub(super) fn parse(line: &str) -> Result<Line<'_>, &'static str> {
+pub(super) fn parse<'l>(line: &'l str, times: &mut Times) -> Result<Line<'l>, &'static str> {
     let (ip, rest) = line.split_once(' ').ok_or("not an access log line and not JSON")?;
     let (_ident, rest) = rest.split_once(' ').ok_or("no user")?;
     let (user, rest) = rest.split_once(" [").ok_or("no time in brackets")?;
     let (time, rest) = rest.split_once("] ").ok_or("no time in brackets")?;
-    let time_ms = parse_time(time).ok_or("the time is not like 17/May/2015:10:05:03 +0000")?;
+    let time_ms = times.parse(time).ok_or("the time is not like 17/May/2015:10:05:03 +0000")?;
     let (request, rest) = quoted(rest).ok_or("no request in quotes")?;
     let mut words = request.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -85,15 +102,19 @@ mod tests {
     #[test]
     fn a_combined_line_gives_its_parts() {
         let line = r#"10.0.0.1 - ann [17/May/2015:12:05:03 +0200] "GET /a?b=1 HTTP/1.1" 200 203 "http://x/\"q\"" "Mo\"z (X; Y)""#;
-        let read = parse(line).unwrap();
-        assert_eq!((read.ip, read.user, read.method, read.path, read.status), ("10.0.0.1", Some("ann"), "GET", "/a?b=1", "200"));
+        let read = parse(line, &mut Times::default()).unwrap();
+        assert_eq!(
+            (read.ip, read.user, read.method, read.path, read.status),
+            ("10.0.0.1", Some("ann"), "GET", "/a?b=1", "200")
+        );
         assert_eq!(read.time_ms, 1_431_857_103_000);
         assert_eq!(read.user_agent.as_deref(), Some("Mo\"z (X; Y)"));
     }
 
     #[test]
     fn a_common_line_has_no_user_agent() {
-        let read = parse(r#"::1 - - [01/Jan/2024:00:00:00 +0000] "POST / HTTP/1.0" 404 -"#).unwrap();
+        let read =
+            parse(r#"::1 - - [01/Jan/2024:00:00:00 +0000] "POST / HTTP/1.0" 404 -"#, &mut Times::default()).unwrap();
         assert_eq!((read.user, read.user_agent, read.status), (None, None, "404"));
     }
 
@@ -105,9 +126,12 @@ mod tests {
             ("1.1.1.1 - - [yesterday] \"GET / HTTP/1.1\" 200 1", "the time is not like 17/May/2015:10:05:03 +0000"),
             ("1.1.1.1 - - [17/May/2015:12:05:03 +0200] GET 200", "no request in quotes"),
             ("1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"-\" 408 0", "the request is not like \"GET /path HTTP/1.1\""),
-            ("1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" ok 0", "no status of three digits after the request"),
+            (
+                "1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" ok 0",
+                "no status of three digits after the request",
+            ),
         ] {
-            assert_eq!(parse(line), Err(why), "{line}");
+            assert_eq!(parse(line, &mut Times::default()), Err(why), "{line}");
         }
     }
 }

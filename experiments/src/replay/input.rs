@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
+use foldhash::fast::RandomState;
 use http::HeaderMap;
 use indicatif::ProgressBar;
 use tollgate::request::{client_ip, normalize};
@@ -47,6 +48,7 @@ pub struct BadLine {
 #[derive(Debug, Default)]
 pub struct Recording {
     texts: Texts,
+    times: access_log::Times,
     pairs: Vec<(u32, u32)>,
     calls: Vec<Recorded>,
     /// Lines that are no calls.
@@ -66,7 +68,7 @@ struct Recorded {
 /// Every text once.
 #[derive(Debug, Default)]
 struct Texts {
-    numbers: HashMap<Box<str>, u32>,
+    numbers: HashMap<Box<str>, u32, RandomState>,
     texts: Vec<Box<str>>,
 }
 
@@ -114,12 +116,12 @@ impl Recording {
     }
 
     /// The calls and their times, in order.
-    pub fn calls(&self) -> impl Iterator<Item = (Timestamp, Call<'static>)> + '_ {
+    pub fn calls(&self) -> impl Iterator<Item = (Timestamp, Call<'_>)> {
         self.calls.iter().map(|recorded| {
             let pairs = &self.pairs[recorded.first_pair as usize..][..recorded.pairs as usize];
             let mut call = Call::new().costing(recorded.cost);
             for (name, value) in pairs {
-                call.set(Cow::Owned(self.texts.get(*name).into()), Cow::Owned(self.texts.get(*value).into()));
+                call.set(Cow::Borrowed(self.texts.get(*name)), Cow::Borrowed(self.texts.get(*value)));
             }
             (Timestamp::from_ms(recorded.time_ms), call)
         })
@@ -166,7 +168,7 @@ impl Recording {
             }
             (line.time_ms, line.cost)
         } else {
-            let line = access_log::parse(text)?;
+            let line = access_log::parse(text, &mut self.times)?;
             self.add_access(&line, rules);
             (line.time_ms, 1)
         };
@@ -194,7 +196,9 @@ impl Recording {
                 DescriptorSource::Header(header) if &**header == "user-agent" => line.user_agent.clone(),
                 DescriptorSource::Header(_) => None,
             };
-            value.map(|value| self.add(&spec.name, &value));
+            if let Some(value) = value {
+                self.add(&spec.name, &value)
+            }
         }
         let further = [
             ("ip", Some(ip(IPV6_PREFIX))),

@@ -32,7 +32,9 @@ pub(super) fn parse(line: &str) -> Result<Line, String> {
     let written: Written = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let time_ms = match &written.time {
         Value::Number(ms) => ms.as_u64(),
-        Value::String(text) => text.parse::<jiff::Timestamp>().ok().and_then(|at| u64::try_from(at.as_millisecond()).ok()),
+        Value::String(text) => {
+            text.parse::<jiff::Timestamp>().ok().and_then(|at| u64::try_from(at.as_millisecond()).ok())
+        }
         _ => None,
     };
     let time_ms = time_ms.ok_or("`time` must be RFC 3339 text or milliseconds since 1970")?;
@@ -62,7 +64,8 @@ mod tests {
 
     #[test]
     fn a_call_reads_with_either_kind_of_time() {
-        let read = parse(r#"{"time": "1970-01-01T00:00:01.5Z", "descriptors": {"k": "v", "n": 7}, "cost": 3}"#).unwrap();
+        let read =
+            parse(r#"{"time": "1970-01-01T00:00:01.5Z", "descriptors": {"k": "v", "n": 7}, "cost": 3}"#).unwrap();
         assert_eq!(read.descriptors, [("k".into(), "v".into()), ("n".into(), "7".into())]);
         assert_eq!((read.time_ms, read.cost), (1_500, 3));
         assert_eq!(parse(r#"{"time": 1500, "descriptors": {}}"#).unwrap().cost, 1);

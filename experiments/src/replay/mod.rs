@@ -11,6 +11,7 @@ mod report;
 use std::collections::HashMap;
 use std::io::Write;
 
+use foldhash::fast::RandomState;
 use indicatif::ProgressBar;
 use serde_json::json;
 use tollgate::{Call, RuleSet};
@@ -21,8 +22,8 @@ use crate::oracle::Oracle;
 use crate::world::{Decided, Settings, World};
 
 pub use input::{BadLine, InputError, Recording};
-pub(crate) use report::{percent, plain_table};
 pub use report::{CallerReport, Report, RuleReport};
+pub(crate) use report::{percent, plain_table};
 
 /// How often the progress bar moves, in calls.
 const PROGRESS_EVERY: u64 = 4_096;
@@ -45,7 +46,7 @@ struct Tally<'r> {
     rules: &'r RuleSet,
     key: DigestKey,
     reports: Vec<RuleReport>,
-    counters: HashMap<(usize, CounterId), Counter>,
+    counters: HashMap<(usize, CounterId), Counter, RandomState>,
     admitted: u64,
     denied: u64,
     timeline: Vec<(u64, u64)>,
@@ -84,7 +85,7 @@ pub fn run(
     Ok(tally.report(recording, to))
 }
 
-fn write_decision(out: &mut dyn Write, decided: &Decided) -> std::io::Result<()> {
+fn write_decision(out: &mut dyn Write, decided: &Decided<'_>) -> std::io::Result<()> {
     let decision = &decided.decision;
     let descriptors: serde_json::Map<_, _> =
         decided.call.descriptors().map(|(name, value)| (name.to_owned(), value.into())).collect();
@@ -107,7 +108,7 @@ impl<'r> Tally<'r> {
             reports: rules.rules.iter().map(|rule| RuleReport::new(rule)).collect(),
             rules,
             key: DigestKey::default(),
-            counters: HashMap::new(),
+            counters: HashMap::default(),
             admitted: 0,
             denied: 0,
             timeline: vec![(0, 0); usize::try_from(columns).unwrap_or(1)],
@@ -116,7 +117,7 @@ impl<'r> Tally<'r> {
         }
     }
 
-    fn count(&mut self, decided: &Decided) {
+    fn count(&mut self, decided: &Decided<'_>) {
         let (at, allowed) = (decided.arrived, decided.decision.allowed);
         let denied_by = decided.decision.denied().map(|denied| denied.bound.rule.clone());
         *(if allowed { &mut self.admitted } else { &mut self.denied }) += 1;

@@ -125,7 +125,11 @@ impl fmt::Display for Report {
         }
         writeln!(f, "\n{}", self.rules_table())?;
         for rule in self.rules.iter().filter(|rule| rule.calls == 0 && self.calls > 0) {
-            writeln!(f, "rule {} limits none of these calls: they lack a descriptor of its `per`, or do not match", rule.name)?;
+            writeln!(
+                f,
+                "rule {} limits none of these calls: they lack a descriptor of its `per`, or do not match",
+                rule.name
+            )?;
         }
         if !self.callers.is_empty() {
             writeln!(f, "\nmost limited of {} limited callers", count(self.limited_callers))?;
@@ -144,7 +148,10 @@ impl fmt::Display for Report {
 
 impl Report {
     fn rules_table(&self) -> Table {
-        let mut table = plain_table(&["rule", "quota", "calls", "admitted", "denied", "counters", "over-admitted", "under-admitted"], 2);
+        let mut table = plain_table(
+            &["rule", "quota", "calls", "admitted", "denied", "counters", "over-admitted", "under-admitted"],
+            2,
+        );
         for rule in &self.rules {
             let figures =
                 [rule.calls, rule.admitted, rule.denied, rule.counters, rule.over_admitted, rule.under_admitted];

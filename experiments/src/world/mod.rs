@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use tollgate::enforce::Take;
-use tollgate::limiter::{Begun, Limiter, Pending};
+use tollgate::limiter::{Begun, Limiter, Outgoing, Pending};
 use tollgate::store::{Answers, MemoryStore, Store, StoreError};
 use tollgate::{Call, Decision, RuleSet};
 use tollgate_aggregator::counting::{Counting, Input, Scope};
@@ -63,11 +63,11 @@ pub struct Settings {
 
 /// A call that was decided.
 #[derive(Clone, Debug)]
-pub struct Decided {
+pub struct Decided<'c> {
     /// By which agent.
     pub agent: usize,
     /// What was asked.
-    pub call: Call<'static>,
+    pub call: Call<'c>,
     /// When it arrived, in true time.
     pub arrived: Timestamp,
     /// When it was answered, in true time.
@@ -77,7 +77,7 @@ pub struct Decided {
 }
 
 /// A world in virtual time.
-pub struct World {
+pub struct World<'c> {
     settings: Settings,
     clock: Arc<VirtualClock>,
     queue: BinaryHeap<Reverse<Scheduled>>,
@@ -89,14 +89,14 @@ pub struct World {
     bus: SimBus,
     counts: Vec<Counting>,
     planted: Planted,
-    in_flight: BTreeMap<Ticket, InFlight>,
+    in_flight: BTreeMap<Ticket, InFlight<'c>>,
     tickets: Ticket,
-    decided: Vec<Decided>,
+    decided: Vec<Decided<'c>>,
 }
 
-struct InFlight {
+struct InFlight<'c> {
     agent: usize,
-    call: Call<'static>,
+    call: Call<'c>,
     pending: Pending,
     arrived: Timestamp,
 }
@@ -117,7 +117,7 @@ impl Settings {
     }
 }
 
-impl World {
+impl<'c> World<'c> {
     /// A world whose agents enforce these rules.
     #[must_use]
     pub fn new(settings: Settings, rules: &RuleSet) -> Self {
@@ -192,12 +192,12 @@ impl World {
     }
 
     /// What was decided since this was asked the last time, in order.
-    pub fn decided(&mut self) -> std::vec::Drain<'_, Decided> {
+    pub fn decided(&mut self) -> std::vec::Drain<'_, Decided<'c>> {
         self.decided.drain(..)
     }
 
     /// A call arrives at an agent, now.
-    pub fn arrive(&mut self, agent: usize, call: Call<'static>) {
+    pub fn arrive(&mut self, agent: usize, call: Call<'c>) {
         let (limiter, own_now) = self.agents[agent].at(self.now());
         let arrived = self.now();
         match limiter.begin(own_now, &call) {
@@ -214,7 +214,7 @@ impl World {
                 let deadline_ms = u64::try_from(pending.deadline().as_millis()).unwrap_or(u64::MAX);
                 let takes = pending.takes().to_vec();
                 self.in_flight.insert(ticket, InFlight { agent, call, pending, arrived });
-                let there = self.settings.network.to_store();
+                let there = self.settings.network.way_to_store();
                 self.after(there, Event::StoreReads { ticket, takes });
                 self.after(deadline_ms, Event::Deadline { ticket });
             }
@@ -316,7 +316,7 @@ impl World {
     fn store_reads(&mut self, ticket: Ticket, takes: Vec<Take>) {
         if self.store_is_up {
             let answer = self.ask_store(&takes);
-            let back = self.settings.network.from_store();
+            let back = self.settings.network.way_from_store();
             self.after(back, Event::StoreReplies { ticket, answer });
         } else {
             self.unread.push((ticket, takes));
@@ -329,7 +329,9 @@ impl World {
 
     /// The answer of the store or the deadline, whichever comes first.
     fn finish(&mut self, ticket: Ticket, answer: Result<Answers, StoreError>) {
-        let Some(InFlight { agent, call, pending, arrived }) = self.in_flight.remove(&ticket) else { return };
+        let Some(InFlight { agent, call, pending, arrived }) = self.in_flight.remove(&ticket) else {
+            return;
+        };
         let (limiter, own_now) = self.agents[agent].at(self.now());
         let decision = limiter.finish(own_now, &call, pending, answer);
         self.decide(agent, call, arrived, decision);
@@ -338,7 +340,7 @@ impl World {
         }
     }
 
-    fn decide(&mut self, agent: usize, call: Call<'static>, arrived: Timestamp, decision: Decision) {
+    fn decide(&mut self, agent: usize, call: Call<'c>, arrived: Timestamp, decision: Decision) {
         let answered = self.now();
         self.decided.push(Decided { agent, call, arrived, answered, decision });
     }
@@ -366,10 +368,10 @@ impl World {
     fn wake(&mut self, agent: usize) {
         self.agents[agent].woke();
         let (limiter, own_now) = self.agents[agent].at(self.now());
-        let due: Vec<_> = limiter.batches_due(own_now).collect();
+        let due = limiter.batches_due(own_now);
         limiter.tick(own_now);
-        for (partition, sequence, _, payload) in due {
-            match self.settings.network.to_bus() {
+        for Outgoing { partition, sequence, payload, .. } in due {
+            match self.settings.network.way_to_bus() {
                 Delay::After(ms) => self.after(ms, Event::Append { agent, partition, sequence, payload }),
                 Delay::Twice(first, second) => {
                     self.after(first, Event::Append { agent, partition, sequence, payload: payload.clone() });
@@ -390,7 +392,7 @@ impl World {
         let (limiter, own_now) = self.agents[agent].at(self.now());
         let payload = limiter.presence(own_now, false).encode();
         for other in 0..self.agents.len() {
-            if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.to_agent() {
+            if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
                 self.after(ms, Event::Meet { agent: other, payload: payload.clone() });
             }
         }
@@ -400,9 +402,9 @@ impl World {
     fn append(&mut self, agent: usize, partition: Partition, sequence: u64, payload: Vec<u8>) {
         let offset = self.bus.append(partition, self.now(), payload);
         let report = Report { partition, tag: sequence, offset: Some(offset) };
-        let back = self.settings.network.from_store();
+        let back = self.settings.network.way_from_store();
         self.after(back, Event::Report { agent, report });
-        let soon = self.settings.network.to_aggregator();
+        let soon = self.settings.network.way_to_aggregator();
         self.after(soon, Event::Count { partition, again: false });
     }
 
@@ -429,7 +431,7 @@ impl World {
         for batch in out {
             let payload = batch.encode();
             for agent in 0..self.agents.len() {
-                if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.to_agent() {
+                if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
                     self.after(ms, Event::Hear { agent, payload: payload.clone() });
                 }
             }

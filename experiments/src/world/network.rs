@@ -55,20 +55,20 @@ impl Network {
         self.bus_is_up = up;
     }
 
-    pub(super) fn to_store(&mut self) -> u64 {
+    pub(super) fn way_to_store(&mut self) -> u64 {
         self.rng.u64(0..=self.faults.store_ms_max)
     }
 
-    pub(super) fn from_store(&mut self) -> u64 {
+    pub(super) fn way_from_store(&mut self) -> u64 {
         self.rng.u64(0..=self.faults.store_ms_max)
     }
 
-    pub(super) fn to_aggregator(&mut self) -> u64 {
+    pub(super) fn way_to_aggregator(&mut self) -> u64 {
         self.rng.u64(0..=self.faults.bus_ms_max)
     }
 
     /// The way of a batch to the bus.
-    pub(super) fn to_bus(&mut self) -> Delay {
+    pub(super) fn way_to_bus(&mut self) -> Delay {
         let ms = self.rng.u64(0..=self.faults.bus_ms_max);
         let luck = self.rng.u8(0..100);
         if !self.bus_is_up || luck < self.faults.lost_percent {
@@ -81,7 +81,7 @@ impl Network {
     }
 
     /// The way of a signal or a heartbeat to an agent.
-    pub(super) fn to_agent(&mut self) -> Delay {
+    pub(super) fn way_to_agent(&mut self) -> Delay {
         let ms = self.rng.u64(0..=self.faults.bus_ms_max);
         if self.bus_is_up { Delay::After(ms) } else { Delay::Lost }
     }

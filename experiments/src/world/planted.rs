@@ -36,7 +36,9 @@ impl Planted {
     }
 
     fn lose(&mut self, counters: &[tollgate_common::charge::CounterEntry], row: Row) -> Vec<Row> {
-        let Some(counter) = row.counter.filter(|_| row.outcome == Outcome::Admitted) else { return vec![row] };
+        let Some(counter) = row.counter.filter(|_| row.outcome == Outcome::Admitted) else {
+            return vec![row];
+        };
         let last = self.newest.entry(counters[counter as usize].id).or_insert((row.sub_window, 0));
         if row.sub_window <= last.0 {
             last.1 += if row.sub_window == last.0 { row.cost } else { 0 };

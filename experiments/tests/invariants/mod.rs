@@ -19,7 +19,7 @@ pub(crate) struct Invariants {
     counters_max: usize,
     /// never-over: what the store admitted, per rule and counter.
     by_store: HashMap<(usize, CounterId), Vec<(u64, u64)>>,
-    /// never-over and on_failure: what was admitted by anyone.
+    /// never-over and `on_failure`: what was admitted by anyone.
     by_anyone: HashMap<(usize, CounterId), Vec<(u64, u64)>>,
     /// exactly-counted: distinct batches, and units per counter and sub-window, by partition.
     logs: Vec<Log>,
@@ -58,7 +58,7 @@ impl Invariants {
     }
 
     /// Checks everything that can be checked after one step.
-    pub(crate) fn check(&mut self, world: &mut World, store_is_up: bool) -> Result<(), String> {
+    pub(crate) fn check(&mut self, world: &mut World<'_>, store_is_up: bool) -> Result<(), String> {
         for decided in world.decided().collect::<Vec<_>>() {
             self.no_wait(&decided)?;
             self.never_over(&decided)?;
@@ -80,7 +80,7 @@ impl Invariants {
     }
 
     /// stand-alone: whatever is missing, every call gets an answer.
-    pub(crate) fn stand_alone(&self, world: &World) -> Result<(), String> {
+    pub(crate) fn stand_alone(&self, world: &World<'_>) -> Result<(), String> {
         let open = world.in_flight();
         if self.arrived == self.decided && open == 0 {
             return Ok(());
@@ -88,7 +88,7 @@ impl Invariants {
         Err(format!("stand-alone: {} calls arrived, {} were answered, {open} still wait", self.arrived, self.decided))
     }
 
-    fn no_wait(&self, decided: &Decided) -> Result<(), String> {
+    fn no_wait(&self, decided: &Decided<'_>) -> Result<(), String> {
         let took_ms = decided.answered.ms_since(decided.arrived);
         let deadline_ms = self.rules.matching(&decided.call).map(|rule| rule.deadline.as_millis()).min().unwrap_or(0);
         if u128::from(took_ms) <= deadline_ms {
@@ -97,7 +97,7 @@ impl Invariants {
         Err(format!("no-wait: a call took {took_ms} ms, its deadline is {deadline_ms} ms"))
     }
 
-    fn never_over(&mut self, decided: &Decided) -> Result<(), String> {
+    fn never_over(&mut self, decided: &Decided<'_>) -> Result<(), String> {
         if !decided.decision.allowed {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Invariants {
             let everything = self.by_anyone.entry((index, counter)).or_default();
             // Nobody's clock but the world's: when it was answered.
             everything.push((decided.answered.as_ms(), cost));
-                self.worst_permille = self.worst_permille.max(fullest(everything, width_ms) * 1_000 / quota);
+            self.worst_permille = self.worst_permille.max(fullest(everything, width_ms) * 1_000 / quota);
             let strict = rule.consistency == Consistency::Strict && !overflows;
             if decided.decision.source == Source::Store && strict {
                 let admitted = self.by_store.entry((index, counter)).or_default();
@@ -124,9 +124,10 @@ impl Invariants {
     }
 
     /// true-denial: what an agent denied by itself while the store answers, the store would have denied.
-    fn true_denial(&self, decided: &Decided, world: &World) -> Result<(), String> {
+    fn true_denial(&self, decided: &Decided<'_>, world: &World<'_>) -> Result<(), String> {
         let decision = &decided.decision;
-        let Some(bound) = decision.bound.as_ref().filter(|_| !decision.allowed && decision.source == Source::Local) else {
+        let Some(bound) = decision.bound.as_ref().filter(|_| !decision.allowed && decision.source == Source::Local)
+        else {
             return Ok(());
         };
         let rule = self.rules.rules.iter().find(|rule| rule.name == bound.rule).ok_or("a denial by an unknown rule")?;
@@ -137,10 +138,12 @@ impl Invariants {
         if verdict.admitted { Err(format!("true-denial: the store had room under {}", rule.name)) } else { Ok(()) }
     }
 
-    fn exactly_counted(&mut self, world: &World) -> Result<(), String> {
+    fn exactly_counted(&mut self, world: &World<'_>) -> Result<(), String> {
         for (partition, log) in (0_u32..).zip(&mut self.logs) {
             let counting = &world.counts()[partition as usize];
-            let Some((read, _)) = counting.read() else { continue };
+            let Some((read, _)) = counting.read() else {
+                continue;
+            };
             if log.read == read + 1 {
                 continue;
             }
@@ -153,7 +156,9 @@ impl Invariants {
                     continue;
                 }
                 for row in batch.rows.iter().filter(|row| row.outcome == Outcome::Admitted) {
-                    let Some(counter) = row.counter.map(|index| &batch.counters[index as usize]) else { continue };
+                    let Some(counter) = row.counter.map(|index| &batch.counters[index as usize]) else {
+                        continue;
+                    };
                     let latest = record.appended.plus_ms(CLOCK_ERROR_MAX_MS).as_ms() / counter.window.part_ms();
                     let units = u64::try_from(row.cost).map_err(|_| "a negative cost")?;
                     *log.admitted.entry((counter.id, row.sub_window.min(latest))).or_default() += units;
@@ -178,7 +183,7 @@ impl Invariants {
         Ok(())
     }
 
-    fn capped(&self, world: &World) -> Result<(), String> {
+    fn capped(&self, world: &World<'_>) -> Result<(), String> {
         // Maps are split in shards, each of which rounds its part of the cap up; overflow counters come on top.
         let counters_max = self.counters_max + 128;
         for agent in world.agents() {
@@ -193,8 +198,9 @@ impl Invariants {
     }
 
     /// last-good: no broken or older rule set ever replaces the one in force.
-    fn last_good(&self, world: &World) -> Result<(), String> {
-        let in_force = |agent: &tollgate_experiments::world::SimAgent| agent.limiter().with_rules(|rules| rules.generation);
+    fn last_good(&self, world: &World<'_>) -> Result<(), String> {
+        let in_force =
+            |agent: &tollgate_experiments::world::SimAgent| agent.limiter().with_rules(|rules| rules.generation);
         match world.agents().iter().map(in_force).find(|generation| *generation != self.rules.generation) {
             Some(generation) => Err(format!("last-good: generation {generation} is in force")),
             None => Ok(()),
@@ -203,7 +209,7 @@ impl Invariants {
 }
 
 /// one-truth-of-time: however its clock is off, an agent's idea of the store's time holds the truth.
-fn one_truth_of_time(world: &World) -> Result<(), String> {
+fn one_truth_of_time(world: &World<'_>) -> Result<(), String> {
     for agent in world.agents() {
         let (limiter, own) = agent.at(world.now());
         let span = limiter.store_time(own);

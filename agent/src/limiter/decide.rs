@@ -1,0 +1,170 @@
+//! From charges to a decision: plan, settle, publish, learn, and word the answer.
+
+use tollgate_common::call::Call;
+use tollgate_common::charge::{Outcome, Row};
+use tollgate_common::clock::Timestamp;
+use tollgate_common::decision::{Bound, Decision, DecisionId, Source};
+
+use smallvec::SmallVec;
+
+use super::charge::Charge;
+use super::{Limiter, Loaded};
+use crate::enforce::{Facts, Footing, Judged, News, Plan, Sequence, Settled, Span, Taken, learn, plan, settle};
+use crate::outbox::Publish;
+
+pub(super) type Verdicts = SmallVec<[Option<Judged>; 2]>;
+
+/// Everything by which a call is decided.
+pub(super) struct Asked<'a> {
+    pub(super) number: u64,
+    pub(super) loaded: &'a Loaded,
+    pub(super) charges: &'a [Charge],
+    pub(super) verdicts: &'a [Option<Judged>],
+    pub(super) answers: &'a [Taken],
+    pub(super) span: Span,
+}
+
+/// Whom a plan may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    Store,
+    Nobody,
+}
+
+impl Limiter {
+    /// Plans the charges of a call: their verdicts, up to the first denial; nothing when the store must be asked.
+    pub(super) fn plan(&self, loaded: &Loaded, charges: &[Charge], now: Span, who: Ask) -> Option<Verdicts> {
+        let mut verdicts = Verdicts::new();
+        let mut ask = false;
+        for charge in charges {
+            let footing = match who {
+                Ask::Store => Footing::Store,
+                Ask::Nobody => {
+                    let heard = self.inbox.heard(charge.counter.partition(self.settings.partitions), now);
+                    heard.map_or(Footing::Alone, Footing::Signal)
+                }
+            };
+            let facts = Facts { now, footing, fleet: self.inbox.fleet() };
+            let generation = loaded.set.generation;
+            match self.seen.with(charge.counter, |seen| plan(&charge.rule, generation, seen, &facts, charge.cost)) {
+                Plan::Ask => ask = true,
+                Plan::Answer(verdict, source) => {
+                    verdicts.resize(charge.place, None);
+                    verdicts.push(Some(Judged { verdict, limit: charge.rule.quota.units(), source }));
+                    if !verdict.admitted {
+                        ask = false;
+                        break;
+                    }
+                }
+            }
+        }
+        verdicts.resize(charges.len(), None);
+        (!ask).then_some(verdicts)
+    }
+
+    /// Settles a call: publishes its charges, learns from them, and words the answer.
+    pub(super) fn decide(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>) -> Decision {
+        let settled = settle(asked.verdicts);
+        for charge in asked.charges {
+            let sequence = self.publish(now, call, asked, &settled, Some(charge));
+            self.learn(asked, settled.allowed, charge, sequence);
+        }
+        if asked.charges.is_empty() {
+            self.publish(now, call, asked, &settled, None);
+        }
+        let counters =
+            settled.shown.map_or(&self.unlimited, |shown| &asked.loaded.counters[asked.charges[shown].index]);
+        counters.count(settled.source, settled.allowed);
+        self.word(asked, &settled)
+    }
+
+    /// Puts one charge into the outbox, with the call itself if it is the first; a call without charge is a row, too.
+    fn publish(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        asked: &Asked<'_>,
+        settled: &Settled,
+        charge: Option<&Charge>,
+    ) -> Sequence {
+        let key = &self.settings.digest_key;
+        let at = asked.at();
+        let outcome = match charge {
+            _ if settled.allowed => Outcome::Admitted,
+            Some(charge) if settled.shown == Some(charge.place) => Outcome::Denied,
+            _ => Outcome::Spared,
+        };
+        let row = Row {
+            call: asked.number,
+            counter: None,
+            at,
+            sub_window: charge.map_or(0, |charge| charge.rule.window.sub_window(at)),
+            cost: i64::try_from(call.cost()).unwrap_or(i64::MAX),
+            outcome,
+            home: None,
+        };
+        let decider = || settled.shown.map(|shown| asked.charges[shown].rule.name.clone());
+        let is_home = charge.is_none_or(|charge| charge.place == 0);
+        let publish = Publish {
+            counter: charge.map(|charge| (charge.counter, charge)),
+            row,
+            home: is_home.then(|| (call, decider(), settled.source)),
+        };
+        let placed_by = charge.map_or_else(|| key.call(call.descriptors()), |charge| charge.counter);
+        let entry = |charge: &Charge| charge.entry(&asked.loaded.set, call, key);
+        let shown = |name: &str, value: &str| key.shown(value, asked.loaded.set.is_secret(name));
+        self.outbox.publish(placed_by.partition(self.settings.partitions), now, publish, entry, shown)
+    }
+
+    fn learn(&self, asked: &Asked<'_>, allowed: bool, charge: &Charge, sequence: Sequence) {
+        let judged = asked.verdicts[charge.place];
+        let generation = asked.loaded.set.generation;
+        let at = asked.span.hi;
+        let alone = judged.is_some_and(|judged| judged.verdict.admitted && judged.source != Source::Store);
+        let news = match asked.answers.get(charge.place) {
+            Some(taken) => News::Taken { taken, cost: charge.cost, generation, sequence },
+            None if alone && allowed => News::PassedAlone { at, cost: charge.cost, sequence },
+            None if alone => News::Spared { at, cost: charge.cost },
+            None => return,
+        };
+        let newly_in_debt = self.seen.with(charge.counter, |seen| {
+            let before = seen.is_in_debt();
+            learn(&charge.rule, seen, news);
+            !before && seen.is_in_debt()
+        });
+        if newly_in_debt && self.debts.add(charge, generation) {
+            self.metrics.forgotten_debts.inc();
+        }
+    }
+
+    fn word(&self, asked: &Asked<'_>, settled: &Settled) -> Decision {
+        // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
+        let from = asked.answers.first().map_or(asked.span.lo, |taken| taken.at);
+        let bound = settled.shown.and_then(|shown| Some((&asked.charges[shown].rule, asked.verdicts[shown]?)));
+        Decision {
+            allowed: settled.allowed,
+            bound: bound.map(|(rule, judged)| Bound {
+                rule: rule.name.clone(),
+                limit: judged.limit,
+                window_ms: rule.window.width_ms(),
+                remaining: judged.verdict.remaining,
+                reset_ms: judged.verdict.reset_at.ms_since(from),
+                retry_after_ms: if settled.allowed { 0 } else { judged.verdict.retry_at.ms_since(from).max(1) },
+            }),
+            source: settled.source,
+            at: asked.at(),
+            id: DecisionId {
+                agent: self.settings.node.clone(),
+                epoch: self.settings.epoch.as_ms(),
+                call: asked.number,
+            },
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// When the call was decided: the store's step, or the latest that the store's time may be.
+    fn at(&self) -> Timestamp {
+        self.answers.first().map_or(self.span.hi, |taken| taken.at)
+    }
+}

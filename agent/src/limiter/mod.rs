@@ -1,0 +1,293 @@
+//! One agent without its input and output: what the real agent and the simulated world both drive.
+//!
+//! A call goes [`Limiter::begin`] → (a store's answer, if it must be asked) → [`Limiter::finish`]. Everything else comes in
+//! as news: signals, presence, delivery reports, rules. It reads no clock and waits for nothing; all its methods may be
+//! called from many threads at once.
+
+mod charge;
+mod debts;
+mod contact;
+mod decide;
+mod news;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use prometheus_client::registry::Registry;
+use smallvec::SmallVec;
+use tollgate_common::call::Call;
+use tollgate_common::clock::Timestamp;
+use tollgate_common::counter::DigestKey;
+use tollgate_common::decision::{Decision, Source};
+use tollgate_common::rule::{Generation, RuleSet};
+
+use crate::enforce::{Judged, Take, Taken};
+use crate::inbox::{FLEET_EXPECTED_DEFAULT, Inbox};
+use crate::metrics::{AgentMetrics, RuleCounters};
+use crate::outbox::Outbox;
+use crate::seen_map::SeenMap;
+use crate::store::{Answers, StoreError};
+
+pub use crate::outbox::Outgoing;
+
+use charge::Charges;
+use contact::Contact;
+use debts::Debts;
+use decide::{Ask, Asked};
+
+/// How many counters an agent remembers unless told otherwise.
+pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
+
+/// Who an agent is, and its caps.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The name by which it is shown and told apart.
+    pub node: Arc<str>,
+    /// Where it is.
+    pub region: Arc<str>,
+    /// When this life began.
+    pub epoch: Timestamp,
+    /// The key of all digests.
+    pub digest_key: DigestKey,
+    /// How many counters it remembers; past that, unknown callers of a rule share one counter.
+    pub counters_max: usize,
+    /// How many partitions the bus has.
+    pub partitions: u32,
+    /// How many agents to expect before the first heartbeat tells.
+    pub agents_expected: Option<NonZeroU32>,
+}
+
+/// One agent without its input and output.
+pub struct Limiter {
+    settings: Settings,
+    rules: ArcSwap<Loaded>,
+    seen: SeenMap,
+    contact: Contact,
+    outbox: Outbox,
+    inbox: Inbox,
+    calls: AtomicU64,
+    debts: Debts,
+    ticks: AtomicU64,
+    unlimited: Arc<RuleCounters>,
+    metrics: AgentMetrics,
+}
+
+/// What became of a call at once.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, which a box would cost an allocation")]
+pub enum Begun {
+    /// It is decided.
+    Decided(Decision),
+    /// The store must be asked.
+    Ask(Pending),
+}
+
+/// A call for which the store is asked.
+#[derive(Debug)]
+pub struct Pending {
+    call: u64,
+    loaded: Arc<Loaded>,
+    charges: Charges,
+    takes: SmallVec<[Take; 2]>,
+    asked_at: Timestamp,
+}
+
+/// What a full queue, a lost record or a stuck reader may cost; for those who check on caps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Counters remembered.
+    pub counters: usize,
+    /// Batches that wait for the bus.
+    pub waiting_batches: usize,
+    /// Own batches of which the inbox keeps account.
+    pub own_batches: usize,
+    /// Counters in debt to the store.
+    pub debtors: usize,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    set: RuleSet,
+    counters: Vec<Arc<RuleCounters>>,
+}
+
+impl Settings {
+    /// An agent of this name that starts now.
+    #[must_use]
+    pub fn new(node: &str, epoch: Timestamp) -> Self {
+        Self {
+            node: node.into(),
+            region: "default".into(),
+            epoch,
+            digest_key: DigestKey::default(),
+            counters_max: COUNTERS_MAX_DEFAULT,
+            partitions: 1,
+            agents_expected: None,
+        }
+    }
+}
+
+impl Pending {
+    /// What to ask the store.
+    #[must_use]
+    pub fn takes(&self) -> &[Take] {
+        &self.takes
+    }
+
+    /// How long to wait: the least deadline of the rules that are asked about.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.charges.iter().map(|charge| charge.rule.deadline).min().unwrap_or_default()
+    }
+}
+
+impl Limiter {
+    /// An agent with these rules; what it counts is shown by the registry.
+    #[must_use]
+    pub fn new(settings: Settings, rules: RuleSet, registry: &mut Registry) -> Self {
+        let metrics = AgentMetrics::register(registry);
+        let expected = settings.agents_expected.or(NonZeroU32::new(FLEET_EXPECTED_DEFAULT)).unwrap_or(NonZeroU32::MIN);
+        let unlimited = metrics.of_rule("");
+        metrics.generation.set(rules.generation);
+        Self {
+            rules: ArcSwap::from_pointee(Loaded::new(rules, &metrics)),
+            seen: SeenMap::new(settings.counters_max),
+            contact: Contact::default(),
+            outbox: Outbox::new(
+                settings.node.clone(),
+                settings.region.clone(),
+                settings.epoch.as_ms(),
+                settings.partitions,
+            ),
+            inbox: Inbox::new(settings.partitions, expected),
+            calls: AtomicU64::new(0),
+            debts: Debts::default(),
+            ticks: AtomicU64::new(0),
+            unlimited,
+            metrics,
+            settings,
+        }
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Looks at the rules in force.
+    pub fn with_rules<R>(&self, look: impl FnOnce(&RuleSet) -> R) -> R {
+        look(&self.rules.load().set)
+    }
+
+    /// Puts rules in force. Counters keep what they hold.
+    ///
+    /// # Errors
+    /// When a newer set is in force; its generation.
+    pub fn set_rules(&self, rules: RuleSet) -> Result<(), Generation> {
+        let in_force = self.rules.load().set.generation;
+        if rules.generation < in_force {
+            self.metrics.rules_rejected.inc();
+            return Err(in_force);
+        }
+        self.metrics.generation.set(rules.generation);
+        self.rules.store(Arc::new(Loaded::new(rules, &self.metrics)));
+        Ok(())
+    }
+
+    /// Counts a rule set that was refused before it came here.
+    pub fn rules_refused(&self) {
+        self.metrics.rules_rejected.inc();
+    }
+
+    /// Begins a call.
+    #[must_use]
+    pub fn begin(&self, now: Timestamp, call: &Call<'_>) -> Begun {
+        let loaded = self.rules.load();
+        let charges = self.charges(&loaded.set, now, call);
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let span = self.store_time(now);
+        // A count that lacks what passed without the store is wrong: it is not asked for until that is charged.
+        let store = if self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
+        if let Some(verdicts) = self.plan(&loaded, &charges, span, store) {
+            let asked = Asked { number, loaded: &loaded, charges: &charges, verdicts: &verdicts, answers: &[], span };
+            Begun::Decided(self.decide(now, call, &asked))
+        } else {
+            let takes = charges.iter().map(|charge| {
+                // Past this instant, by the latest the store's clock may show, nobody waits any more.
+                let expires_at = span.hi.plus_ms(u64::try_from(charge.rule.deadline.as_millis()).unwrap_or(u64::MAX));
+                Take::ask(charge.counter, &charge.rule, loaded.set.generation, charge.cost, expires_at)
+            });
+            let takes = takes.collect();
+            Begun::Ask(Pending { call: number, loaded: loaded.clone(), charges, takes, asked_at: now })
+        }
+    }
+
+    /// Finishes a call with what the store said; without an answer the agent decides by what it knows.
+    #[must_use]
+    pub fn finish(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        pending: Pending,
+        answer: Result<Answers, StoreError>,
+    ) -> Decision {
+        let Pending { call: number, loaded, charges, asked_at, .. } = pending;
+        let span = self.store_time(now);
+        let (verdicts, answers) = match answer {
+            Ok(answers) => {
+                self.answered(asked_at, now, &answers);
+                let judged =
+                    |taken: &Taken| Some(Judged { verdict: taken.verdict, limit: taken.limit, source: Source::Store });
+                (answers.iter().map(judged).collect(), answers)
+            }
+            Err(error) => {
+                self.unanswered(error);
+                (self.plan(&loaded, &charges, span, Ask::Nobody).unwrap_or_default(), Answers::new())
+            }
+        };
+        let asked = Asked { number, loaded: &loaded, charges: &charges, verdicts: &verdicts, answers: &answers, span };
+        self.decide(now, call, &asked)
+    }
+
+    /// Housekeeping, a few times a second.
+    pub fn tick(&self, now: Timestamp) {
+        let turn = self.ticks.fetch_add(1, Ordering::Relaxed);
+        self.seen.sweep(usize::try_from(turn).unwrap_or_default(), now);
+        self.inbox.tick(now);
+        self.metrics.counters.set(self.seen.len() as u64);
+        self.metrics.agents.set(self.inbox.fleet().get().into());
+        self.metrics.dropped_rows.set(self.outbox.dropped_rows());
+    }
+
+    /// How many agents are active.
+    #[must_use]
+    pub fn fleet(&self) -> NonZeroU32 {
+        self.inbox.fleet()
+    }
+
+    /// What is held in queues and maps.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        Held {
+            counters: self.seen.len(),
+            waiting_batches: self.outbox.waiting_batches(),
+            own_batches: self.inbox.kept(),
+            debtors: self.debts.len(),
+        }
+    }
+
+    pub(crate) fn observe_latency(&self, took: Duration) {
+        self.metrics.latency.observe(took.as_secs_f64());
+    }
+}
+
+impl Loaded {
+    fn new(set: RuleSet, metrics: &AgentMetrics) -> Self {
+        let counters = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
+        Self { set, counters }
+    }
+}

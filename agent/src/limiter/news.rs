@@ -1,0 +1,100 @@
+//! What comes in beside calls, and what goes out: signals, presence, reports, batches.
+
+use std::time::Duration;
+
+use tollgate_common::bus::Report;
+use tollgate_common::clock::Timestamp;
+use tollgate_common::presence::{Presence, Role};
+use tollgate_common::signal::SignalBatch;
+
+use super::Limiter;
+use crate::enforce::{News, learn};
+use crate::outbox::Outgoing;
+
+impl Limiter {
+    /// Hears a record of `signals`.
+    pub fn hear_signals(&self, now: Timestamp, batch: &SignalBatch) {
+        if !self.inbox.signals(now, batch) {
+            return;
+        }
+        let loaded = self.rules.load();
+        for signal in &batch.signals {
+            let rule = loaded.set.rules.iter().find(|rule| rule.name == signal.rule);
+            let Some(rule) = rule.filter(|rule| rule.window == signal.admitted.window()) else {
+                continue;
+            };
+            let counter = self.seen.place(signal.counter, now, || self.settings.digest_key.overflow(&rule.name));
+            if counter != signal.counter {
+                continue;
+            }
+            let is_news = self.seen.with(counter, |seen| {
+                let known = seen.signal.as_ref().map(|told| told.newest_at);
+                learn(rule, seen, News::Signal { signal, as_of: batch.as_of });
+                known.is_none_or(|known| known < signal.newest_at)
+            });
+            if is_news {
+                let lag_ms = self.store_time(now).hi.ms_since(signal.newest_at);
+                self.metrics.signal_lag.observe(Duration::from_millis(lag_ms).as_secs_f64());
+            }
+        }
+    }
+
+    /// Hears a record of `presence`.
+    pub fn hear_presence(&self, now: Timestamp, presence: &Presence) {
+        self.inbox.presence(now, presence);
+    }
+
+    /// Hears what became of a batch.
+    pub fn hear_report(&self, report: &Report) {
+        self.inbox.report(report);
+    }
+
+    /// Counts a record that could not be read.
+    pub fn hear_noise(&self) {
+        self.metrics.unreadable.inc();
+    }
+
+    /// Whether signals of every partition have been read long enough to be relied on.
+    #[must_use]
+    pub fn has_read_signals(&self, now: Timestamp) -> bool {
+        self.inbox.has_read_enough(self.store_time(now))
+    }
+
+    /// The next heartbeat.
+    #[must_use]
+    pub fn presence(&self, now: Timestamp, leaving: bool) -> Presence {
+        Presence {
+            id: self.settings.node.clone(),
+            epoch: self.settings.epoch.as_ms(),
+            region: self.settings.region.clone(),
+            role: Role::Agent,
+            generation: self.rules.load().set.generation,
+            clock: now,
+            open_breakers: Vec::new(),
+            dropped_rows: self.outbox.dropped_rows(),
+            leaving,
+        }
+    }
+
+    /// When there will be batches for the bus.
+    #[must_use]
+    pub fn batches_due_at(&self) -> Timestamp {
+        self.outbox.due_at()
+    }
+
+    /// The batches that the bus should get now.
+    #[must_use]
+    pub fn batches_due(&self, now: Timestamp) -> Vec<Outgoing> {
+        let loaded = self.rules.load();
+        let longest = loaded.set.rules.iter().map(|rule| rule.deadline).max().unwrap_or_default();
+        let in_flight_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        self.outbox.due(now, self.store_time(now).lo.minus_ms(in_flight_ms + 1))
+    }
+
+    /// Takes back a batch that the bus has no room for now.
+    pub fn batch_refused(&self, batch: Outgoing) {
+        if let Some((partition, sequence)) = self.outbox.refused(batch) {
+            self.inbox.report(&Report { partition, tag: sequence, offset: None });
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! How a command ends: its exit code, and how an error is told.
+
+use std::process::ExitCode;
+
+use tollgate::{RulesFileError, StartError};
+use tollgate_common::rule::{RulesError, ShorthandError};
+
+/// What a script learns from a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It is done, or the call is allowed.
+    Done = 0,
+    /// It failed.
+    Failed = 1,
+    /// It was asked wrongly, or its rules are not valid.
+    Usage = 2,
+    /// The call is denied.
+    Denied = 3,
+    /// Nobody answered.
+    Unanswered = 4,
+}
+
+/// A question that makes no sense, and how it would.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(pub(crate) String);
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Tells an error on standard error. Problems of rules begin with their place, so that editors find it.
+pub(crate) fn report(error: &anyhow::Error) -> Exit {
+    let (exit, has_place) = kind(error);
+    if has_place {
+        eprintln!("{error}");
+    } else {
+        eprintln!("error: {error:#}");
+    }
+    exit
+}
+
+/// The exit code of an error, and whether its text begins with a place.
+fn kind(error: &anyhow::Error) -> (Exit, bool) {
+    let of_file = |error: &RulesFileError| matches!(error, RulesFileError::Invalid(_));
+    if let Some(error) = error.downcast_ref::<RulesFileError>() {
+        return (Exit::Usage, of_file(error));
+    }
+    match error.downcast_ref::<StartError>() {
+        Some(StartError::Rules(error)) => return (Exit::Usage, of_file(error)),
+        Some(StartError::NoRules) => return (Exit::Usage, false),
+        Some(StartError::Thread(_)) | None => {}
+    }
+    if error.is::<RulesError>() {
+        return (Exit::Usage, true);
+    }
+    let usage = error.is::<Usage>() || error.is::<ShorthandError>();
+    (if usage { Exit::Usage } else { Exit::Failed }, false)
+}

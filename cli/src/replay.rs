@@ -1,0 +1,101 @@
+//! `tollgate replay`: whom a rule would have limited.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write, stderr};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tollgate::{RuleSet, read_rules};
+use tollgate_common::clock::Timestamp;
+use tollgate_experiments::replay::{self, Recording};
+
+use crate::exit::{Exit, Usage};
+use crate::limits::Limits;
+use crate::output::{Format, say};
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate replay /var/log/nginx/access.log --limit \"60/min per ip\"
+  tollgate replay access.log.*.gz --rules rules.yaml --format json
+  zcat old.gz | tollgate replay - --limit \"10/s per ip, endpoint\" --decisions decisions.jsonl
+
+A line of an access log (common or combined format of nginx and Apache) gives ip, method, endpoint,
+status, user and user_agent. A line of JSON is {\"time\": RFC 3339 or milliseconds, \"descriptors\":
+{\"name\": \"value\"}, \"cost\": 1}.";
+
+/// Shows whom rules would have limited, from access logs
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Logs to read, gzipped or not; - is standard input
+    #[arg(required = true, value_name = "LOG")]
+    logs: Vec<PathBuf>,
+    #[command(flatten)]
+    limits: Limits,
+    /// How to print the report
+    #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
+    format: Format,
+    /// Writes each decision to this file as a line of JSON; - is standard output
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_DECISIONS")]
+    decisions: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let rules = rules(&args.limits)?;
+    for warning in rules.warnings.iter().filter(|_| args.format == Format::Text) {
+        eprintln!("warning: {warning}");
+    }
+    let reading = bar("reading   {bar:40} {bytes} of {total_bytes}")?;
+    let recording = Recording::read(&args.logs, &rules, &reading)?;
+    if recording.is_empty() && recording.bad_lines > 0 {
+        let first = recording.bad_lines_shown.first().map(|bad| format!("{}: {}", bad.place, bad.why));
+        anyhow::bail!("none of {} lines is a call; the first: {}", recording.bad_lines, first.unwrap_or_default());
+    }
+    let replaying = bar("replaying {bar:40} {human_pos} of {human_len} calls, {per_sec}")?;
+    let mut decisions = args.decisions.as_deref().map(create).transpose()?;
+    let out = decisions.as_mut().map(|(_, out)| &mut **out as &mut dyn Write);
+    let report = replay::run(&recording, &rules, out, &replaying);
+    let report = report.and_then(|report| match &mut decisions {
+        Some((_, out)) => out.flush().map(|()| report),
+        None => Ok(report),
+    });
+    let report =
+        report.with_context(|| format!("{}: cannot write decisions", decisions.map_or("", |(name, _)| name)))?;
+    match args.format {
+        Format::Text => say(&report)?,
+        Format::Json => {
+            for bad in &report.bad_lines_shown {
+                eprintln!("warning: {}: {}", bad.place, bad.why);
+            }
+            say(serde_json::to_string(&report)?)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn rules(limits: &Limits) -> anyhow::Result<RuleSet> {
+    match limits {
+        Limits::File(path) => Ok(read_rules(path, Timestamp::from_ms(1))?),
+        Limits::Limit(text) => Ok(RuleSet::from_shorthand(text, 1)?),
+        Limits::Unsaid => {
+            Err(Usage("which limit? give --limit \"60/min per ip\" or --rules rules.yaml".to_owned()).into())
+        }
+    }
+}
+
+fn create(path: &Path) -> anyhow::Result<(&'static str, Box<dyn Write>)> {
+    if path == Path::new("-") {
+        return Ok(("standard output", Box::new(BufWriter::new(std::io::stdout()))));
+    }
+    let file = File::create(path).with_context(|| format!("{}: cannot write decisions", path.display()))?;
+    Ok(("--decisions", Box::new(BufWriter::with_capacity(1 << 16, file))))
+}
+
+/// A progress bar on a terminal, nothing elsewhere.
+fn bar(template: &str) -> anyhow::Result<ProgressBar> {
+    let target = if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(0), target);
+    bar.set_style(ProgressStyle::with_template(template)?);
+    Ok(bar)
+}

@@ -1,0 +1,102 @@
+//! A first call to try: a curl line that the rules in force really limit.
+
+use std::net::SocketAddr;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value, json};
+use tollgate::{Rule, RuleSet, request};
+use tollgate_common::rule::{DescriptorSource, Pattern};
+
+/// The value of a descriptor that may have any.
+const ANY: &str = "k1";
+
+/// A curl line for an agent at this address; plain `/check` when no rule limits anything.
+pub(crate) fn curl(rules: &RuleSet, address: SocketAddr) -> String {
+    let url = format!("http://{}/check", reachable(address));
+    let Some(rule) = rules.rules.first() else {
+        return format!("curl -i {url}");
+    };
+    match headers(rules, rule, address) {
+        Some(headers) => {
+            let flags = headers.iter().map(|(name, value)| format!(" -H {}", quoted(&format!("{name}: {value}"))));
+            format!("curl -i {url}{}", flags.collect::<String>())
+        }
+        None => format!("curl -i {url} -d {}", quoted(&body(rule).to_string())),
+    }
+}
+
+/// The headers with which a `GET /check` falls under the rule, if headers can do that.
+fn headers<'a>(rules: &'a RuleSet, rule: &'a Rule, address: SocketAddr) -> Option<Vec<(&'a str, String)>> {
+    let header = |name: &str| match &rules.descriptors.iter().find(|spec| *spec.name == *name)?.source {
+        DescriptorSource::Header(header) => Some((&**header, value(rule, name))),
+        _ => None,
+    };
+    let headers: Vec<_> = names(rule).filter_map(header).collect();
+    let mut map = HeaderMap::new();
+    for (name, value) in &headers {
+        map.insert(HeaderName::try_from(*name).ok()?, HeaderValue::try_from(value).ok()?);
+    }
+    let request = request::Request { method: "GET", path: "/check", peer: Some(address.ip()), headers: &map };
+    rule.applies_to(&request::describe(rules, &request)).then_some(headers)
+}
+
+/// The body with which a `POST /check` falls under the rule.
+fn body(rule: &Rule) -> Value {
+    let descriptors: Map<String, Value> = names(rule).map(|name| (name.to_owned(), value(rule, name).into())).collect();
+    json!({ "descriptors": descriptors })
+}
+
+/// What the rule must know of a call, each once.
+fn names(rule: &Rule) -> impl Iterator<Item = &str> {
+    let matched = rule.matches.iter().map(|(name, _)| name).filter(|name| !rule.per.contains(name));
+    rule.per.iter().chain(matched).map(|name| &**name)
+}
+
+fn value(rule: &Rule, name: &str) -> String {
+    match rule.matches.iter().find(|(matched, _)| **matched == *name) {
+        Some((_, Pattern::Exact(text) | Pattern::Prefix(text))) if !text.is_empty() => text.to_string(),
+        _ => ANY.to_owned(),
+    }
+}
+
+/// An address to connect to: whoever listens everywhere listens on loopback, too.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        let v4 = address.is_ipv4();
+        address.set_ip(if v4 { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+    }
+    address
+}
+
+/// Quoted for a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(yaml: &str) -> String {
+        curl(&RuleSet::from_yaml("rules.yaml", yaml, 1).unwrap(), ([0, 0, 0, 0], 8080).into())
+    }
+
+    #[test]
+    fn the_line_falls_under_the_first_rule() {
+        for (rules, expected) in [
+            ("{ name: a, per: [api_key], quota: 1/s }", "-H 'x-api-key: k1'"),
+            ("{ name: a, per: [api_key], match: { api_key: it's* }, quota: 1/s }", r"-H 'x-api-key: it'\''s'"),
+            ("{ name: a, per: [ip], quota: 1/s }", ""),
+            ("{ name: a, per: [], quota: 1/s }", ""),
+            ("{ name: a, per: [tenant], quota: 1/s }", r#"-d '{"descriptors":{"tenant":"k1"}}'"#),
+            (
+                "{ name: a, per: [api_key], match: { endpoint: /search* }, quota: 1/s }",
+                r#"-d '{"descriptors":{"api_key":"k1","endpoint":"/search"}}'"#,
+            ),
+        ] {
+            let expected = format!("curl -i http://127.0.0.1:8080/check {expected}");
+            assert_eq!(line(&format!("rules: [{rules}]")), expected.trim_end());
+        }
+        assert_eq!(line("rules: []"), "curl -i http://127.0.0.1:8080/check");
+    }
+}

@@ -1,0 +1,39 @@
+//! What those see who have never heard of Tollgate.
+
+use crate::support::{finish, tollgate};
+
+#[test]
+fn the_bare_command_says_where_to_start() {
+    let bare = finish(&mut tollgate(&[]));
+    assert_eq!((bare.exit, &*bare.err), (0, ""));
+    insta::assert_snapshot!(bare.out, @r#"
+    Rate limiting for fleets of API gateways
+
+    Usage: tollgate [COMMAND]
+
+    Commands:
+      demo    Shows a fleet of agents, an abuser and an outage, in ten seconds
+      replay  Shows whom rules would have limited, from access logs
+      up      Starts a limiter: agent and aggregator in one process
+      check   Asks a running agent whether a call may pass
+      rules   Looks into rules files
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Start here, no server is needed:
+      tollgate demo                                a fleet, an abuser, an outage
+      tollgate replay LOG --limit "60/min per ip"  whom it would have limited
+      tollgate up                                  a limiter on 127.0.0.1:8080
+    "#);
+}
+
+#[test]
+fn an_unknown_command_or_flag_is_a_usage_error() {
+    for args in [&["upp"][..], &["up", "--htp", "x"], &["up", "--http", "nowhere"], &["rules"]] {
+        let refused = finish(&mut tollgate(args));
+        assert_eq!((refused.exit, &*refused.out), (2, ""), "{args:?}");
+        assert!(!refused.err.is_empty());
+    }
+}

@@ -1,0 +1,9 @@
+//! The binary as users run it: what it prints, where, and how it ends.
+
+mod support;
+mod help;
+mod rules;
+mod up;
+mod reload;
+mod stop;
+mod check;

@@ -1,0 +1,82 @@
+//! `tollgate rules validate`.
+
+use crate::support::{file, finish, tollgate};
+
+const GOOD: &str = "\
+rules:
+  - name: per-key
+    per: [api_key]
+    quota: 100/min
+  - name: search
+    match: { endpoint: /search*, method: GET }
+    per: [api_key, endpoint]
+    quota: 25/10s
+    sub_windows: 4
+    consistency: strict
+    on_failure: closed
+  - name: login
+    match: { endpoint: /login }
+    per: []
+    quota: 5/15min
+    algorithm: sliding_log
+    consistency: strict
+    on_failure: limit 5/15min
+";
+
+#[test]
+fn a_valid_file_is_shown_as_it_will_be_enforced() {
+    let path = file("valid.yaml", GOOD);
+    let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap()]));
+    assert_eq!(said.exit, 0);
+    let lines: Vec<&str> = said.out.lines().map(str::trim_end).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    RULE     MATCH                         PER                QUOTA    ALGORITHM                                  CONSISTENCY  ON FAILURE
+    per-key  every call                    api_key            100/min  sliding_window, 12 x 5 s, interpolated     bounded      share
+    search   endpoint=/search* method=GET  api_key, endpoint  25/10s   sliding_window, 4 x 2500 ms, conservative  strict       closed
+    login    endpoint=/login               (one counter)      5/15min  sliding_log, exact                         strict       limit 5/15min
+    ");
+    let err = said.err.replace(path.to_str().unwrap(), "valid.yaml");
+    insta::assert_snapshot!(err, @r"
+    warning: valid.yaml:2: rule `per-key`: `consistency: bounded` decides as `strict` for now; nothing above the quota is handed out
+    valid.yaml: valid, 3 rules, 1 warning
+    ");
+}
+
+#[test]
+fn a_valid_file_can_be_read_by_programs() {
+    let path = file("valid-json.yaml", GOOD);
+    let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap(), "--format", "json"]));
+    let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((said.exit, set["valid"].as_bool()), (0, Some(true)));
+    assert_eq!(set["warnings"].as_array().unwrap().len(), 1);
+    let search = &set["rules"][1];
+    assert_eq!(search["match"]["endpoint"], "/search*");
+    assert_eq!((&search["units"], &search["window_ms"]), (&25.into(), &10_000.into()));
+    assert_eq!((&search["sub_windows"], &search["estimate"]), (&4.into(), &"conservative".into()));
+}
+
+#[test]
+fn all_that_is_wrong_is_told_with_file_and_line() {
+    let path = file("invalid.yaml", "rules:\n  - name: a\n    per: [ip]\n    quotta: 1/s\n    quota: 0/min\n");
+    let path = path.to_str().unwrap();
+    let said = finish(&mut tollgate(&["rules", "validate", path]));
+    assert_eq!((said.exit, &*said.out), (2, ""));
+    insta::assert_snapshot!(said.err.replace(path, "invalid.yaml"), @r"
+    invalid.yaml:4: unknown field `quotta` in a rule; did you mean `quota`?
+    invalid.yaml:5: a quota of 0 would deny every call; write at least 1, or leave the rule out
+    ");
+    let up = finish(&mut tollgate(&["up", "--rules", path]));
+    assert_eq!((up.exit, up.err), (2, said.err), "`up` refuses in the same words");
+    let json = finish(&mut tollgate(&["rules", "validate", path, "--format", "json"]));
+    let problems: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(json.exit, 2);
+    assert_eq!(problems["problems"][0]["place"], format!("{path}:4"));
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let said = finish(&mut tollgate(&["rules", "validate", "/nowhere/rules.yaml"]));
+    assert_eq!((said.exit, &*said.out), (2, ""));
+    assert!(said.err.contains("/nowhere/rules.yaml: "), "{}", said.err);
+    assert!(said.err.contains("check the path"), "{}", said.err);
+}

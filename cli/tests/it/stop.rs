@@ -1,0 +1,43 @@
+//! How `tollgate up` ends.
+
+use crate::support::{Client, Up};
+
+const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
+
+/// A request of which the server has read the head and waits for the body.
+fn begin(up: &Up) -> Client {
+    let mut client = up.client();
+    client.write(&format!(
+        "POST /check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        CALL.len()
+    ));
+    assert_eq!(client.receive().status, 100);
+    client
+}
+
+#[test]
+fn a_signal_lets_open_requests_end_and_then_ends_well() {
+    for signal in ["TERM", "INT"] {
+        let up = Up::start(&["--limit", "1/min per api_key"]);
+        let mut idle = up.client();
+        assert_eq!(idle.check("k1").status, 200);
+        let mut open = begin(&up);
+        up.signal(signal);
+        up.wait_until_closed();
+        open.write(CALL);
+        assert_eq!(open.receive().status, 429);
+        let (status, err) = up.end();
+        assert_eq!(status.code(), Some(0), "{err}");
+        assert!(err.contains("stopped; calls allowed: 1, denied: 1"), "{err}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let up = Up::start(&[]);
+    let _open = begin(&up);
+    up.signal("INT");
+    up.wait_until_closed();
+    up.signal("INT");
+    assert_eq!(up.end().0.code(), Some(1));
+}

@@ -1,0 +1,31 @@
+//! Writes `common/src/wire/tollgate.v1.rs` from the schema beside it, in plain Rust: no protoc.
+
+use std::path::Path;
+
+fn main() -> anyhow::Result<()> {
+    generate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/wire"))
+}
+
+fn generate(out: &Path) -> anyhow::Result<()> {
+    let schema = env!("CARGO_MANIFEST_DIR");
+    let descriptors = protox::compile(["tollgate/v1/tollgate.proto"], [schema])?;
+    prost_build::Config::new().out_dir(out).compile_fds(descriptors)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The checked-in code of the wire is what its schema says.
+    #[test]
+    fn checked_in_code_is_that_of_the_schema() {
+        let out = std::env::temp_dir().join(format!("tollgate-proto-{}", std::process::id()));
+        std::fs::create_dir_all(&out).unwrap();
+        generate(&out).unwrap();
+        let generated = std::fs::read_to_string(out.join("tollgate.v1.rs")).unwrap();
+        std::fs::remove_dir_all(&out).unwrap();
+        let checked_in = include_str!("../../src/wire/tollgate.v1.rs");
+        assert!(generated == checked_in, "run `cargo run -p tollgate-proto` and commit what it writes");
+    }
+}
