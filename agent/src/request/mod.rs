@@ -34,7 +34,11 @@ pub fn describe<'a>(rules: &'a RuleSet, request: &Request<'a>) -> Call<'a> {
     for spec in &rules.descriptors {
         let value = match &spec.source {
             DescriptorSource::Header(name) => {
-                request.headers.get(&**name).and_then(|value| value.to_str().ok()).map(Cow::Borrowed)
+                request.headers.get(&**name).map(|value| match value.to_str() {
+                    Ok(text) => Cow::Borrowed(text),
+                    // Nobody escapes a rule by sending bytes that are no text.
+                    Err(_) => Cow::Owned(value.as_bytes().escape_ascii().to_string()),
+                })
             }
             DescriptorSource::ClientIp { trusted_hops, ipv6_prefix } => {
                 client_ip(request.peer, request.headers, *trusted_hops, *ipv6_prefix).map(Cow::Owned)
@@ -83,5 +87,18 @@ mod tests {
             [("api_key", "k1"), ("ip", "10.0.0.1"), ("method", "GET"), ("endpoint", "/users/{id}")]
         );
         assert_eq!(call, describe(&rules, &request("/users/18")));
+    }
+
+    /// A key that is no text still has a counter, and not that of another such key.
+    #[test]
+    fn a_header_that_is_no_text_does_not_escape_a_rule() {
+        let rules = RuleSet::from_shorthand("1/s per api_key", 1).unwrap();
+        let key = |byte: u8| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-api-key", http::HeaderValue::from_bytes(&[byte]).unwrap());
+            let request = Request { method: "GET", path: "/", peer: None, headers: &headers };
+            describe(&rules, &request).get("api_key").map(ToOwned::to_owned)
+        };
+        assert!(key(0xff).is_some() && key(0xff) != key(0xfe));
     }
 }
