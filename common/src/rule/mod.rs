@@ -1,7 +1,8 @@
 //! Rules: which calls are limited, counted by what, against which quota.
 //!
-//! A [`RuleSet`] is validated once, when it is built; whoever holds one need not ask again. Text becomes rules in
-//! [`file`] (YAML) and [`shorthand`] (`100/min per ip`), both with errors that name place, reason and remedy.
+//! A [`RuleSet`] is validated once, when it is built; whoever holds one need not ask again. Text becomes rules by
+//! [`RuleSet::from_yaml`] and [`RuleSet::from_shorthand`] (`100/min per ip`), both with errors that name place, reason and
+//! remedy.
 
 mod quota;
 mod pattern;
@@ -10,8 +11,6 @@ mod problem;
 mod yaml;
 mod file;
 mod shorthand;
-#[cfg(test)]
-mod file_tests;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -197,7 +197,7 @@ impl Recording {
                 DescriptorSource::Header(_) => None,
             };
             if let Some(value) = value {
-                self.add(&spec.name, &value)
+                self.add(&spec.name, &value);
             }
         }
         let further = [

@@ -34,10 +34,10 @@ impl SimAgent {
         &self.limiter
     }
 
-    /// What its clock says at this instant.
+    /// The limiter, and what its clock says at this instant of true time.
     #[must_use]
-    pub fn own_time(&self, now: Timestamp) -> Timestamp {
-        Timestamp::from_ms(now.as_ms().saturating_add_signed(self.skew_ms))
+    pub fn at(&self, now: Timestamp) -> (&Arc<Limiter>, Timestamp) {
+        (&self.limiter, Timestamp::from_ms(now.as_ms().saturating_add_signed(self.skew_ms)))
     }
 
     /// Whether it must begin to look for the store: it is in debt and does not look yet.

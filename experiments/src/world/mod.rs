@@ -1,27 +1,27 @@
 //! The world in virtual time: agents, store, bus and aggregator, driven by one queue of events.
 //!
-//! The parts are the real ones ([`Limiter`], [`MemoryStore`], [`Counting`], and every record encoded and decoded); what is
-//! simulated is what lies between them: time, delays, loss. One seed decides everything, so a run can be repeated. Whoever
-//! drives a world lets calls [arrive](World::arrive), moves time [forward](World::run_until) and collects what was
-//! [decided](World::decided).
+//! The parts are the real ones ([`Limiter`](tollgate::limiter::Limiter), [`MemoryStore`], [`Counting`], and every record
+//! encoded and decoded); what is simulated is what lies between them: time, delays, loss. One seed decides everything, so a
+//! run can be repeated. Whoever drives a world lets calls [arrive](World::arrive), moves time
+//! [forward](World::run_until) and collects what was [decided](World::decided).
 
 mod event;
 mod network;
 mod agents;
 mod bus;
 mod planted;
+mod call;
+mod batch;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use tollgate::enforce::Take;
-use tollgate::limiter::{Begun, Limiter, Outgoing, Pending};
-use tollgate::store::{Answers, MemoryStore, Store, StoreError};
+use tollgate::limiter::Pending;
+use tollgate::store::{MemoryStore, StoreError};
 use tollgate::{Call, Decision, RuleSet};
 use tollgate_aggregator::counting::{Counting, Input, Scope};
-use tollgate_common::bus::Report;
-use tollgate_common::charge::Batch;
 use tollgate_common::clock::Timestamp;
 use tollgate_common::counter::Partition;
 use tollgate_common::presence;
@@ -196,34 +196,6 @@ impl<'c> World<'c> {
         self.decided.drain(..)
     }
 
-    /// A call arrives at an agent, now.
-    pub fn arrive(&mut self, agent: usize, call: Call<'c>) {
-        let (limiter, own_now) = self.agents[agent].at(self.now());
-        let arrived = self.now();
-        match limiter.begin(own_now, &call) {
-            Begun::Decided(decision) => self.decide(agent, call, arrived, decision),
-            Begun::Ask(pending) if self.settings.network.is_instant() && self.store_is_up => {
-                let answer = self.ask_store(pending.takes());
-                let (limiter, own_now) = self.agents[agent].at(self.now());
-                let decision = limiter.finish(own_now, &call, pending, answer);
-                self.decide(agent, call, arrived, decision);
-            }
-            Begun::Ask(pending) => {
-                self.tickets += 1;
-                let ticket = self.tickets;
-                let deadline_ms = u64::try_from(pending.deadline().as_millis()).unwrap_or(u64::MAX);
-                let takes = pending.takes().to_vec();
-                self.in_flight.insert(ticket, InFlight { agent, call, pending, arrived });
-                let there = self.settings.network.way_to_store();
-                self.after(there, Event::StoreReads { ticket, takes });
-                self.after(deadline_ms, Event::Deadline { ticket });
-            }
-        }
-        if !self.settings.heartbeats {
-            self.wake_soon(agent);
-        }
-    }
-
     /// Moves time forward and does all that happens until then.
     pub fn run_until(&mut self, until: Timestamp) {
         while self.step_until(until) {}
@@ -312,145 +284,10 @@ impl<'c> World<'c> {
         }
     }
 
-    /// A question reaches the store, whether its caller still waits or not. A store that is away reads it when it is back.
-    fn store_reads(&mut self, ticket: Ticket, takes: Vec<Take>) {
-        if self.store_is_up {
-            let answer = self.ask_store(&takes);
-            let back = self.settings.network.way_from_store();
-            self.after(back, Event::StoreReplies { ticket, answer });
-        } else {
-            self.unread.push((ticket, takes));
-        }
-    }
-
-    fn ask_store(&self, takes: &[Take]) -> Result<Answers, StoreError> {
-        self.store.take_now(takes).unwrap_or(Err(StoreError::Unreachable))
-    }
-
-    /// The answer of the store or the deadline, whichever comes first.
-    fn finish(&mut self, ticket: Ticket, answer: Result<Answers, StoreError>) {
-        let Some(InFlight { agent, call, pending, arrived }) = self.in_flight.remove(&ticket) else {
-            return;
-        };
-        let (limiter, own_now) = self.agents[agent].at(self.now());
-        let decision = limiter.finish(own_now, &call, pending, answer);
-        self.decide(agent, call, arrived, decision);
-        if self.agents[agent].starts_probing() {
-            self.after(PROBE_MS, Event::Probe { agent });
-        }
-    }
-
-    fn decide(&mut self, agent: usize, call: Call<'c>, arrived: Timestamp, decision: Decision) {
-        let answered = self.now();
-        self.decided.push(Decided { agent, call, arrived, answered, decision });
-    }
-
-    /// An agent in debt looks whether the store is back, and pays.
-    fn probe(&mut self, agent: usize) {
-        let limiter = self.agents[agent].limiter().clone();
-        if self.store_is_up {
-            while limiter.is_in_debt() {
-                self.store.take_now(&limiter.settle_debts());
-            }
-        }
-        if self.agents[agent].keeps_probing() {
-            self.after(PROBE_MS, Event::Probe { agent });
-        }
-    }
-
-    fn wake_soon(&mut self, agent: usize) {
-        if self.agents[agent].starts_waiting() {
-            self.after(TICK_MS, Event::Wake { agent });
-        }
-    }
-
-    /// An agent's writer hands over what is due.
-    fn wake(&mut self, agent: usize) {
-        self.agents[agent].woke();
-        let (limiter, own_now) = self.agents[agent].at(self.now());
-        let due = limiter.batches_due(own_now);
-        limiter.tick(own_now);
-        for Outgoing { partition, sequence, payload, .. } in due {
-            match self.settings.network.way_to_bus() {
-                Delay::After(ms) => self.after(ms, Event::Append { agent, partition, sequence, payload }),
-                Delay::Twice(first, second) => {
-                    self.after(first, Event::Append { agent, partition, sequence, payload: payload.clone() });
-                    self.after(second, Event::Append { agent, partition, sequence, payload });
-                }
-                Delay::Lost => {
-                    let report = Report { partition, tag: sequence, offset: None };
-                    self.after(5, Event::Report { agent, report });
-                }
-            }
-        }
-        if self.settings.heartbeats {
-            self.after(TICK_MS / 4, Event::Wake { agent });
-        }
-    }
-
-    fn show(&mut self, agent: usize) {
-        let (limiter, own_now) = self.agents[agent].at(self.now());
-        let payload = limiter.presence(own_now, false).encode();
-        for other in 0..self.agents.len() {
-            if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
-                self.after(ms, Event::Meet { agent: other, payload: payload.clone() });
-            }
-        }
-        self.after(presence::INTERVAL_MS, Event::Show { agent });
-    }
-
-    fn append(&mut self, agent: usize, partition: Partition, sequence: u64, payload: Vec<u8>) {
-        let offset = self.bus.append(partition, self.now(), payload);
-        let report = Report { partition, tag: sequence, offset: Some(offset) };
-        let back = self.settings.network.way_from_store();
-        self.after(back, Event::Report { agent, report });
-        let soon = self.settings.network.way_to_aggregator();
-        self.after(soon, Event::Count { partition, again: false });
-    }
-
-    /// The aggregator reads what is new in a partition and says what changed.
-    fn count(&mut self, partition: Partition) {
-        let now = self.now();
-        let counting = &mut self.counts[partition as usize];
-        let mut out = Vec::new();
-        for (offset, record) in self.bus.from(partition, counting.read().map_or(0, |(offset, _)| offset + 1)) {
-            let appended = record.appended;
-            match Batch::decode(&record.payload) {
-                Ok(mut batch) => {
-                    self.planted.corrupt(offset, &mut batch);
-                    counting.step(now, Input::Batch { offset, appended, batch: &batch }, &mut out);
-                }
-                Err(_) => counting.step(now, Input::Poison { offset, appended }, &mut out),
-            }
-        }
-        counting.step(now, Input::Tick, &mut out);
-        if !self.settings.heartbeats {
-            // Years may pass; nobody comes back to read them.
-            self.bus.forget(partition);
-        }
-        for batch in out {
-            let payload = batch.encode();
-            for agent in 0..self.agents.len() {
-                if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
-                    self.after(ms, Event::Hear { agent, payload: payload.clone() });
-                }
-            }
-        }
-    }
-
     fn after(&mut self, ms: u64, event: Event) {
         self.scheduled += 1;
         let at = self.now().plus_ms(ms);
         self.queue.push(Reverse(Scheduled { at, order: self.scheduled, event }));
-    }
-}
-
-/// Looks at an agent's limiter with its own time; for those who check on it.
-impl SimAgent {
-    /// The limiter, and what its clock says at this instant.
-    #[must_use]
-    pub fn at(&self, now: Timestamp) -> (&Arc<Limiter>, Timestamp) {
-        (self.limiter(), self.own_time(now))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the rules file accepts, refuses, and says.
 
-use super::*;
+use super::super::*;
+use crate::algorithm::Algorithm;
 use crate::window::Estimate;
 
 fn refusal(yaml: &str) -> String {

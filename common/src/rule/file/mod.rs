@@ -3,32 +3,33 @@
 //! Everything that a file asks for and that does not work yet is refused as such: a limit that is quietly not enforced is
 //! the worst a limiter can do.
 
+mod descriptors;
+mod settings;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::descriptor::{DescriptorSource, DescriptorSpec};
+use super::descriptor::DescriptorSpec;
 use super::problem::{RulesError, hint};
-use super::yaml::{Fields, Known, Node, Reader, line_of, scalar};
+use super::yaml::{Fields, Known, Node, Reader, line_of};
 use super::{
-    Consistency, DEADLINE_MS_DEFAULT, FILE_LEN_MAX, Generation, OnFailure, Pattern, Quota, RULES_LEN_MAX, Rule,
-    RuleSet, parse_duration_ms,
+    Consistency, DEADLINE_MS_DEFAULT, FILE_LEN_MAX, Generation, OnFailure, Pattern, Quota, RULES_LEN_MAX, Rule, RuleSet,
 };
 use crate::algorithm::{Algorithm, SLIDING_LOG_QUOTA_MAX};
 use crate::call::NAME_LEN_MAX;
 use crate::window::{Estimate, Window};
+
+use descriptors::read_descriptors;
+use settings::{Inherited, Kind, read_inherited};
 
 const TOP: Known = Known {
     what: "the rules file",
     fields: &["version", "descriptors", "defaults", "rules"],
     not_yet: &["slot_by", "tiers", "lists"],
 };
-const DESCRIPTOR: Known = Known {
-    what: "a descriptor",
-    fields: &["header", "client_ip", "method", "path", "public"],
-    not_yet: &["jwt", "cookie", "query", "constant", "default"],
-};
-const CLIENT_IP: Known = Known { what: "`client_ip`", fields: &["trusted_hops", "ipv6_prefix"], not_yet: &[] };
 const DEFAULTS: Known = Known {
     what: "`defaults`",
     fields: &["algorithm", "sub_windows", "estimate", "consistency", "on_failure", "deadline"],
@@ -62,25 +63,6 @@ const RULE: Known = Known {
         "tiers",
     ],
 };
-const DEADLINE_MS_MAX: u64 = 10_000;
-
-/// Settings that a rule takes from `defaults` unless it has its own.
-#[derive(Clone, Copy, Default)]
-struct Inherited {
-    algorithm: Option<Kind>,
-    sub_windows: Option<u32>,
-    estimate: Option<Estimate>,
-    consistency: Option<Consistency>,
-    on_failure: Option<OnFailure>,
-    deadline_ms: Option<u64>,
-}
-
-/// An algorithm before its settings are known.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    SlidingWindow,
-    SlidingLog,
-}
 
 impl RuleSet {
     /// Reads a rules file. `file` is its name for error messages; `loaded` is the generation of a file without `version:`.
@@ -138,82 +120,6 @@ fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) ->
         }
     }
     RuleSet { generation: generation.unwrap_or(loaded), descriptors, rules, warnings: Vec::new() }
-}
-
-/// The declared descriptors, and the defaults of those names that are not declared.
-fn read_descriptors(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<DescriptorSpec> {
-    let mut specs = Vec::new();
-    for (name, node) in reader.mapping(node, "`descriptors`").iter() {
-        let source = read_source(reader, name, node);
-        let public = match &source {
-            Some((_, fields)) => fields.as_ref().and_then(|fields| fields.get("public")),
-            None => None,
-        };
-        let public = public.and_then(|node| reader.parse(node, "`public`", "true or false")).unwrap_or(false);
-        if let Some((source, _)) = source {
-            specs.push(DescriptorSpec { name: name.into(), source, public });
-        }
-    }
-    let missing: Vec<_> = DescriptorSpec::defaults()
-        .into_iter()
-        .filter(|spec| specs.iter().all(|known| known.name != spec.name))
-        .collect();
-    specs.extend(missing);
-    specs
-}
-
-type Sourced<'y> = (DescriptorSource, Option<Fields<'y>>);
-
-fn read_source<'y>(reader: &mut Reader<'_>, name: &str, node: &'y Node<'y>) -> Option<Sourced<'y>> {
-    let plain_ip = DescriptorSource::ClientIp { trusted_hops: 0, ipv6_prefix: 64 };
-    match scalar(node) {
-        Some("client_ip") => return Some((plain_ip, None)),
-        Some("method") => return Some((DescriptorSource::Method, None)),
-        Some("path") => return Some((DescriptorSource::Path { normalized: true }, None)),
-        _ => {}
-    }
-    let before = reader.problems.len();
-    let fields = reader.fields(node, &DESCRIPTOR);
-    if reader.problems.len() > before {
-        return None;
-    }
-    let source = if let Some(header) = fields.get("header") {
-        DescriptorSource::Header(reader.text(header, "`header`")?.to_ascii_lowercase().into())
-    } else if let Some(node) = fields.get("client_ip") {
-        let ip = reader.fields(node, &CLIENT_IP);
-        let trusted_hops = ip.get("trusted_hops").and_then(|n| reader.parse(n, "`trusted_hops`", "0 to 255"));
-        let ipv6_prefix = ip.get("ipv6_prefix").and_then(|n| reader.parse(n, "`ipv6_prefix`", "1 to 128"));
-        if let Some(bits) = ipv6_prefix.filter(|bits| !(1..=128).contains(bits)) {
-            reader.refuse(line_of(node), format!("`ipv6_prefix` is {bits}; write 1 to 128"));
-        }
-        DescriptorSource::ClientIp { trusted_hops: trusted_hops.unwrap_or(0), ipv6_prefix: ipv6_prefix.unwrap_or(64) }
-    } else if let Some(path) = fields.get("path") {
-        let form = reader.text(path, "`path`")?;
-        if form != "normalized" && form != "raw" {
-            reader.refuse(line_of(path), format!("`path` is `{form}`; write normalized or raw"));
-        }
-        DescriptorSource::Path { normalized: form != "raw" }
-    } else if fields.get("method").is_some() {
-        DescriptorSource::Method
-    } else {
-        reader.refuse(
-            line_of(node),
-            format!("`{name}` comes from nowhere; write one of header, client_ip, method, path"),
-        );
-        return None;
-    };
-    Some((source, Some(fields)))
-}
-
-fn read_inherited(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Inherited {
-    Inherited {
-        algorithm: fields.get("algorithm").and_then(|node| read_kind(reader, node)),
-        sub_windows: fields.get("sub_windows").and_then(|n| reader.parse(n, "`sub_windows`", "a whole number")),
-        estimate: fields.get("estimate").and_then(|node| read_estimate(reader, node)),
-        consistency: fields.get("consistency").and_then(|node| read_consistency(reader, node)),
-        on_failure: fields.get("on_failure").and_then(|node| read_on_failure(reader, node)),
-        deadline_ms: fields.get("deadline").and_then(|node| read_deadline(reader, node)),
-    }
 }
 
 fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, defaults: Inherited, known: &[DescriptorSpec]) -> Option<Rule> {
@@ -352,70 +258,4 @@ fn read_quota(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Quota> {
         return None;
     }
     text.parse().map_err(|error| reader.refuse(line_of(node), format!("{error}"))).ok()
-}
-
-fn read_kind(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Kind> {
-    match reader.text(node, "`algorithm`")? {
-        "sliding_window" => Some(Kind::SlidingWindow),
-        "sliding_log" => Some(Kind::SlidingLog),
-        later @ ("fixed_window" | "token_bucket" | "leaky_bucket" | "concurrency") => {
-            let text = format!("`algorithm: {later}` is not yet supported; use sliding_window or sliding_log");
-            reader.refuse(line_of(node), text);
-            None
-        }
-        other => refuse_word(reader, node, "algorithm", other, &["sliding_window", "sliding_log"]),
-    }
-}
-
-fn read_estimate(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Estimate> {
-    match reader.text(node, "`estimate`")? {
-        "interpolated" => Some(Estimate::Interpolated),
-        "conservative" => Some(Estimate::Conservative),
-        other => refuse_word(reader, node, "estimate", other, &["interpolated", "conservative"]),
-    }
-}
-
-fn read_consistency(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Consistency> {
-    match reader.text(node, "`consistency`")? {
-        "strict" => Some(Consistency::Strict),
-        "bounded" => Some(Consistency::Bounded),
-        "eventual" => {
-            reader.refuse(line_of(node), "`consistency: eventual` is not yet supported; use strict or bounded");
-            None
-        }
-        other => refuse_word(reader, node, "consistency", other, &["strict", "bounded"]),
-    }
-}
-
-fn read_on_failure(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<OnFailure> {
-    match reader.text(node, "`on_failure`")? {
-        "share" => Some(OnFailure::Share),
-        "open" => Some(OnFailure::Open),
-        "closed" => Some(OnFailure::Closed),
-        other => match other.strip_prefix("limit ") {
-            Some(quota) => match quota.parse() {
-                Ok(quota) => Some(OnFailure::Limit(quota)),
-                Err(error) => {
-                    reader.refuse(line_of(node), format!("{error}"));
-                    None
-                }
-            },
-            None => refuse_word(reader, node, "on_failure", other, &["share", "open", "closed", "limit 5/min"]),
-        },
-    }
-}
-
-fn read_deadline(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<u64> {
-    let text = reader.text(node, "`deadline`")?;
-    let deadline_ms = parse_duration_ms(text).filter(|ms| (1..=DEADLINE_MS_MAX).contains(ms));
-    if deadline_ms.is_none() {
-        reader.refuse(line_of(node), format!("`deadline` is `{text}`; write 1ms to {DEADLINE_MS_MAX}ms"));
-    }
-    deadline_ms
-}
-
-fn refuse_word<T>(reader: &mut Reader<'_>, node: &Node<'_>, field: &str, word: &str, known: &[&str]) -> Option<T> {
-    let hint = hint(word, known.iter().copied());
-    reader.refuse(line_of(node), format!("unknown {field} `{word}`{hint}"));
-    None
 }

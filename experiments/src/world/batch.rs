@@ -1,0 +1,94 @@
+//! The way of a batch: agent, bus, aggregator, and back to the agents as signals. And heartbeats.
+
+use tollgate::limiter::Outgoing;
+use tollgate_aggregator::counting::Input;
+use tollgate_common::bus::Report;
+use tollgate_common::charge::Batch;
+use tollgate_common::counter::Partition;
+use tollgate_common::presence;
+use tollgate_common::wire::Record;
+
+use super::event::Event;
+use super::{Delay, TICK_MS, World};
+
+impl World<'_> {
+    pub(super) fn wake_soon(&mut self, agent: usize) {
+        if self.agents[agent].starts_waiting() {
+            self.after(TICK_MS, Event::Wake { agent });
+        }
+    }
+
+    /// An agent's writer hands over what is due.
+    pub(super) fn wake(&mut self, agent: usize) {
+        self.agents[agent].woke();
+        let (limiter, own_now) = self.agents[agent].at(self.now());
+        let due = limiter.batches_due(own_now);
+        limiter.tick(own_now);
+        for Outgoing { partition, sequence, payload, .. } in due {
+            match self.settings.network.way_to_bus() {
+                Delay::After(ms) => self.after(ms, Event::Append { agent, partition, sequence, payload }),
+                Delay::Twice(first, second) => {
+                    self.after(first, Event::Append { agent, partition, sequence, payload: payload.clone() });
+                    self.after(second, Event::Append { agent, partition, sequence, payload });
+                }
+                Delay::Lost => {
+                    let report = Report { partition, tag: sequence, offset: None };
+                    self.after(5, Event::Report { agent, report });
+                }
+            }
+        }
+        if self.settings.heartbeats {
+            self.after(TICK_MS / 4, Event::Wake { agent });
+        }
+    }
+
+    pub(super) fn show(&mut self, agent: usize) {
+        let (limiter, own_now) = self.agents[agent].at(self.now());
+        let payload = limiter.presence(own_now, false).encode();
+        for other in 0..self.agents.len() {
+            if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
+                self.after(ms, Event::Meet { agent: other, payload: payload.clone() });
+            }
+        }
+        self.after(presence::INTERVAL_MS, Event::Show { agent });
+    }
+
+    pub(super) fn append(&mut self, agent: usize, partition: Partition, sequence: u64, payload: Vec<u8>) {
+        let offset = self.bus.append(partition, self.now(), payload);
+        let report = Report { partition, tag: sequence, offset: Some(offset) };
+        let back = self.settings.network.way_from_store();
+        self.after(back, Event::Report { agent, report });
+        let soon = self.settings.network.way_to_aggregator();
+        self.after(soon, Event::Count { partition, again: false });
+    }
+
+    /// The aggregator reads what is new in a partition and says what changed.
+    pub(super) fn count(&mut self, partition: Partition) {
+        let now = self.now();
+        let counting = &mut self.counts[partition as usize];
+        let mut out = Vec::new();
+        for (offset, record) in self.bus.from(partition, counting.read().map_or(0, |(offset, _)| offset + 1)) {
+            let appended = record.appended;
+            match Batch::decode(&record.payload) {
+                Ok(mut batch) => {
+                    self.planted.corrupt(offset, &mut batch);
+                    counting.step(now, Input::Batch { offset, appended, batch: &batch }, &mut out);
+                }
+                Err(_) => counting.step(now, Input::Poison { offset, appended }, &mut out),
+            }
+        }
+        counting.step(now, Input::Tick, &mut out);
+        if !self.settings.heartbeats {
+            // Years may pass; nobody comes back to read them.
+            self.bus.forget(partition);
+        }
+        for batch in out {
+            let payload = batch.encode();
+            for agent in 0..self.agents.len() {
+                if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
+                    self.after(ms, Event::Hear { agent, payload: payload.clone() });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The way of a call: agent, store, agent.
+
+use tollgate::enforce::Take;
+use tollgate::limiter::Begun;
+use tollgate::store::{Answers, Store, StoreError};
+use tollgate::{Call, Decision};
+use tollgate_common::clock::Timestamp;
+
+use super::event::{Event, Ticket};
+use super::{Decided, InFlight, PROBE_MS, World};
+
+impl<'c> World<'c> {
+    /// A call arrives at an agent, now.
+    pub fn arrive(&mut self, agent: usize, call: Call<'c>) {
+        let (limiter, own_now) = self.agents[agent].at(self.now());
+        let arrived = self.now();
+        match limiter.begin(own_now, &call) {
+            Begun::Decided(decision) => self.decide(agent, call, arrived, decision),
+            Begun::Ask(pending) if self.settings.network.is_instant() && self.store_is_up => {
+                let answer = self.ask_store(pending.takes());
+                let (limiter, own_now) = self.agents[agent].at(self.now());
+                let decision = limiter.finish(own_now, &call, pending, answer);
+                self.decide(agent, call, arrived, decision);
+            }
+            Begun::Ask(pending) => {
+                self.tickets += 1;
+                let ticket = self.tickets;
+                let deadline_ms = u64::try_from(pending.deadline().as_millis()).unwrap_or(u64::MAX);
+                let takes = pending.takes().to_vec();
+                self.in_flight.insert(ticket, InFlight { agent, call, pending, arrived });
+                let there = self.settings.network.way_to_store();
+                self.after(there, Event::StoreReads { ticket, takes });
+                self.after(deadline_ms, Event::Deadline { ticket });
+            }
+        }
+        if !self.settings.heartbeats {
+            self.wake_soon(agent);
+        }
+    }
+
+    /// A question reaches the store, whether its caller still waits or not. A store that is away reads it when it is back.
+    pub(super) fn store_reads(&mut self, ticket: Ticket, takes: Vec<Take>) {
+        if self.store_is_up {
+            let answer = self.ask_store(&takes);
+            let back = self.settings.network.way_from_store();
+            self.after(back, Event::StoreReplies { ticket, answer });
+        } else {
+            self.unread.push((ticket, takes));
+        }
+    }
+
+    pub(super) fn ask_store(&self, takes: &[Take]) -> Result<Answers, StoreError> {
+        self.store.take_now(takes).unwrap_or(Err(StoreError::Unreachable))
+    }
+
+    /// The answer of the store or the deadline, whichever comes first.
+    pub(super) fn finish(&mut self, ticket: Ticket, answer: Result<Answers, StoreError>) {
+        let Some(InFlight { agent, call, pending, arrived }) = self.in_flight.remove(&ticket) else {
+            return;
+        };
+        let (limiter, own_now) = self.agents[agent].at(self.now());
+        let decision = limiter.finish(own_now, &call, pending, answer);
+        self.decide(agent, call, arrived, decision);
+        if self.agents[agent].starts_probing() {
+            self.after(PROBE_MS, Event::Probe { agent });
+        }
+    }
+
+    pub(super) fn decide(&mut self, agent: usize, call: Call<'c>, arrived: Timestamp, decision: Decision) {
+        let answered = self.now();
+        self.decided.push(Decided { agent, call, arrived, answered, decision });
+    }
+
+    /// An agent in debt looks whether the store is back, and pays.
+    pub(super) fn probe(&mut self, agent: usize) {
+        let limiter = self.agents[agent].limiter().clone();
+        if self.store_is_up {
+            while limiter.is_in_debt() {
+                self.store.take_now(&limiter.settle_debts());
+            }
+        }
+        if self.agents[agent].keeps_probing() {
+            self.after(PROBE_MS, Event::Probe { agent });
+        }
+    }
+}
