@@ -82,13 +82,12 @@ pub fn body(decision: &Decision) -> Value {
             Source::Fallback => ("temporary-reduced-capacity", "Too many requests for now"),
             _ => ("quota-exceeded", "Too many requests"),
         };
-        let detail = format!(
-            "rule {} allows {} in {}; the next call passes in {}",
-            bound.rule,
-            bound.limit,
-            seconds(bound.window_ms),
-            seconds(bound.retry_after_ms)
-        );
+        let allows = format!("rule {} allows {} in {}", bound.rule, bound.limit, seconds(bound.window_ms));
+        let detail = if bound.cost > bound.limit {
+            format!("{allows}, and this call costs {}: it can never pass; make it smaller", bound.cost)
+        } else {
+            format!("{allows}; this call passes in {}", seconds(bound.retry_after_ms))
+        };
         members.insert("type".into(), format!("https://iana.org/assignments/http-problem-types#{kind}").into());
         members.insert("title".into(), title.into());
         members.insert("status".into(), 429.into());
@@ -121,6 +120,7 @@ mod tests {
                 rule: "per-key".into(),
                 limit: 100,
                 window_ms: 60_000,
+                cost: 1,
                 remaining: 0,
                 reset_ms: 60_500,
                 retry_after_ms: if allowed { 0 } else { 1_001 },
@@ -144,7 +144,7 @@ mod tests {
         assert!(text("retry-after").unwrap().parse::<u64>().unwrap() >= 2);
         assert_eq!(text("x-ratelimit-policy"), None);
         let body = body(&decision(false, Source::Store));
-        assert_eq!(body["detail"], "rule per-key allows 100 in 60 s; the next call passes in 1.001 s");
+        assert_eq!(body["detail"], "rule per-key allows 100 in 60 s; this call passes in 1.001 s");
         assert_eq!((body["status"].as_u64(), body["id"].as_str()), (Some(429), Some("a-10-ff")));
     }
 

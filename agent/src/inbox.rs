@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tollgate_common::bus::Report;
 use tollgate_common::clock::Timestamp;
 use tollgate_common::counter::Partition;
-use tollgate_common::presence::{GONE_AFTER_MS, Presence, Role};
+use tollgate_common::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, Role};
 use tollgate_common::signal::{LogId, Offset, SignalBatch};
 
 use crate::enforce::{Covered, Heard, Span};
@@ -26,6 +26,8 @@ const READ_FIRST_MS: u64 = 2_000;
 const DELIVERED_LEN_MAX: usize = 8_192;
 /// Own batches that never reached the log, as long as their rows matter.
 const LOST_LEN_MAX: usize = 1_024;
+/// So long an agent listens before it believes that it has heard of all others.
+const LISTEN_FIRST_MS: u64 = 2 * INTERVAL_MS;
 /// The most agents that are told apart.
 const FLEET_LEN_MAX: usize = 10_000;
 /// Without a number from anywhere, so many agents are expected.
@@ -33,8 +35,16 @@ pub(crate) const FLEET_EXPECTED_DEFAULT: u32 = 10;
 
 pub(crate) struct Inbox {
     views: Box<[Mutex<View>]>,
-    members: Mutex<HashMap<Arc<str>, Timestamp>>,
+    expected: u32,
+    members: Mutex<Members>,
     active: AtomicU32,
+}
+
+/// Who was heard of, and when.
+#[derive(Default)]
+struct Members {
+    heard: HashMap<Arc<str>, Timestamp>,
+    listening_since: Option<Timestamp>,
 }
 
 /// One partition of the signals.
@@ -57,6 +67,7 @@ impl Inbox {
     pub(crate) fn new(partitions: u32, agents_expected: NonZeroU32) -> Self {
         Self {
             views: (0..partitions).map(|_| Mutex::default()).collect(),
+            expected: agents_expected.get(),
             members: Mutex::default(),
             active: AtomicU32::new(agents_expected.get()),
         }
@@ -103,17 +114,19 @@ impl Inbox {
             _ => {
                 view.lost.insert(report.tag);
                 if view.lost.len() > LOST_LEN_MAX {
-                    view.none_through = view.lost.drain().max().unwrap_or_default();
+                    let last = view.lost.drain().max().unwrap_or_default();
+                    view.none_through = view.none_through.max(last);
                 }
             }
         }
     }
 
-    /// What fresh signals say of a partition; nothing when they are not fresh.
-    pub(crate) fn heard(&self, partition: Partition, now: Span) -> Option<Heard> {
+    /// What fresh signals say of a partition; nothing when they are not fresh. `now` is the agent's time, by which it reads,
+    /// `store` the store's, by which records are appended.
+    pub(crate) fn heard(&self, partition: Partition, now: Timestamp, store: Span) -> Option<Heard> {
         let view = self.views.get(partition as usize)?.lock();
-        let read_enough = view.reading_since.is_some_and(|since| now.lo.ms_since(since) >= READ_FIRST_MS);
-        let fresh = now.lo.ms_since(view.as_of_appended) < FRESH_MS;
+        let read_enough = view.reading_since.is_some_and(|since| now.ms_since(since) >= READ_FIRST_MS);
+        let fresh = store.hi.ms_since(view.as_of_appended) < FRESH_MS;
         (read_enough && fresh).then(|| Heard {
             threshold_permille: view.threshold_permille,
             covered: Covered {
@@ -125,10 +138,9 @@ impl Inbox {
     }
 
     /// Whether the signals of every partition have been read long enough to be relied on.
-    pub(crate) fn has_read_enough(&self, now: Span) -> bool {
-        let enough =
-            |view: &Mutex<View>| view.lock().reading_since.is_some_and(|t| now.lo.ms_since(t) >= READ_FIRST_MS);
-        !self.views.is_empty() && self.views.iter().all(enough)
+    pub(crate) fn has_read_enough(&self, now: Timestamp) -> bool {
+        let enough = |view: &View| view.reading_since.is_some_and(|since| now.ms_since(since) >= READ_FIRST_MS);
+        !self.views.is_empty() && self.views.iter().all(|view| enough(&view.lock()))
     }
 
     /// Takes a heartbeat of a member into account.
@@ -137,10 +149,11 @@ impl Inbox {
             return;
         }
         let mut members = self.members.lock();
+        members.listening_since.get_or_insert(now);
         if presence.leaving {
-            members.remove(&presence.id);
-        } else if members.len() < FLEET_LEN_MAX || members.contains_key(&presence.id) {
-            members.insert(presence.id.clone(), now);
+            members.heard.remove(&presence.id);
+        } else if members.heard.len() < FLEET_LEN_MAX || members.heard.contains_key(&presence.id) {
+            members.heard.insert(presence.id.clone(), now);
         }
         self.count(&mut members, now);
     }
@@ -161,12 +174,14 @@ impl Inbox {
         self.views.iter().map(|view| kept(&view.lock())).sum()
     }
 
-    fn count(&self, members: &mut HashMap<Arc<str>, Timestamp>, now: Timestamp) {
-        members.retain(|_, heard| now.ms_since(*heard) <= GONE_AFTER_MS);
+    fn count(&self, members: &mut Members, now: Timestamp) {
+        members.heard.retain(|_, heard| now.ms_since(*heard) <= GONE_AFTER_MS);
         // With nobody heard of at all, not even oneself, the last number stands: the bus may be away.
-        if let Some(active) = u32::try_from(members.len()).ok().filter(|active| *active > 0) {
-            self.active.store(active, Ordering::Relaxed);
-        }
+        let Some(active) = u32::try_from(members.heard.len()).ok().filter(|active| *active > 0) else { return };
+        // Until everyone had time to show up, those who are expected may be there.
+        let listened_ms = members.listening_since.map_or(0, |since| now.ms_since(since));
+        let active = if listened_ms < LISTEN_FIRST_MS { active.max(self.expected) } else { active };
+        self.active.store(active, Ordering::Relaxed);
     }
 }
 
@@ -194,6 +209,10 @@ mod tests {
         }
     }
 
+    fn heard(inbox: &Inbox, ms: u64) -> Option<Heard> {
+        inbox.heard(0, at(ms), Span::exactly(at(ms)))
+    }
+
     fn member(id: &str) -> Presence {
         Presence {
             id: id.into(),
@@ -213,11 +232,11 @@ mod tests {
     fn signals_are_fresh_for_a_while_and_an_older_one_changes_nothing() {
         let inbox = inbox();
         assert!(inbox.signals(at(10_000), &heartbeat(1, 5, 10_000)));
-        assert!(inbox.heard(0, Span::exactly(at(10_500))).is_none(), "not read long enough");
+        assert!(heard(&inbox, 10_500).is_none(), "not read long enough");
         assert!(inbox.signals(at(12_000), &heartbeat(1, 9, 12_000)));
         assert!(!inbox.signals(at(12_100), &heartbeat(1, 5, 10_000)));
-        assert!(inbox.heard(0, Span::exactly(at(14_999))).is_some());
-        assert!(inbox.heard(0, Span::exactly(at(15_000))).is_none());
+        assert!(heard(&inbox, 14_999).is_some());
+        assert!(heard(&inbox, 15_000).is_none());
     }
 
     #[test]
@@ -229,10 +248,10 @@ mod tests {
         report(3, Some(8));
         inbox.signals(at(10_000), &heartbeat(1, 5, 10_000));
         inbox.signals(at(12_000), &heartbeat(1, 5, 12_000));
-        let covered = inbox.heard(0, Span::exactly(at(12_000))).unwrap().covered;
+        let covered = heard(&inbox, 12_000).unwrap().covered;
         assert_eq!(covered, Covered { none_through: 0, through: 1, lost: vec![2] });
         inbox.signals(at(12_001), &heartbeat(2, 0, 12_001));
-        let covered = inbox.heard(0, Span::exactly(at(12_001))).unwrap().covered;
+        let covered = heard(&inbox, 12_001).unwrap().covered;
         assert!(covered.none_through >= 3, "in another log nothing of the old one is counted");
     }
 
@@ -243,6 +262,8 @@ mod tests {
         assert_eq!(inbox.fleet().get(), 7);
         inbox.presence(at(1_000), &member("a"));
         inbox.presence(at(1_000), &member("b"));
+        assert_eq!(inbox.fleet().get(), 7, "others may not have shown themselves yet");
+        inbox.tick(at(3_000));
         assert_eq!(inbox.fleet().get(), 2);
         inbox.presence(at(16_500), &member("a"));
         assert_eq!(inbox.fleet().get(), 1);

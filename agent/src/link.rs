@@ -88,7 +88,7 @@ fn write<L: Log>(limiter: &Limiter, clock: &dyn Clock, mut calls: L, mut presenc
     let (mut shown_at, mut ticked_at) = (Timestamp::default(), Timestamp::default());
     while !stop.load(Ordering::Relaxed) {
         let now = clock.now();
-        send_batches(limiter, &mut calls, now);
+        send_batches(limiter, &mut calls, limiter.batches_due(now));
         if now.ms_since(shown_at) >= INTERVAL_MS {
             shown_at = now;
             // A presence that finds no room is shown again in a second.
@@ -102,15 +102,19 @@ fn write<L: Log>(limiter: &Limiter, clock: &dyn Clock, mut calls: L, mut presenc
         let sleep_ms = limiter.batches_due_at().ms_since(clock.now()).clamp(1, WRITE_SLEEP_MAX_MS);
         std::thread::park_timeout(Duration::from_millis(sleep_ms));
     }
-    // Rows still linger; by a second from now all of them are due.
-    let last = clock.now().plus_ms(INTERVAL_MS);
+    let last = limiter.batches_left(clock.now());
     send_batches(limiter, &mut calls, last);
     let _ = presence.append(0, limiter.presence(clock.now(), true).encode(), 0);
 }
 
-fn send_batches<L: Log>(limiter: &Limiter, calls: &mut L, now: Timestamp) {
-    for batch in limiter.batches_due(now) {
-        if let Err(Full(payload)) = calls.append(batch.partition, batch.payload, batch.sequence) {
+fn send_batches<L: Log>(limiter: &Limiter, calls: &mut L, batches: Vec<Outgoing>) {
+    let mut full = Vec::new();
+    for batch in batches {
+        if full.contains(&batch.partition) {
+            // None overtakes one that waits: signals count a partition's batches in their order.
+            limiter.batch_refused(batch);
+        } else if let Err(Full(payload)) = calls.append(batch.partition, batch.payload, batch.sequence) {
+            full.push(batch.partition);
             limiter.batch_refused(Outgoing { payload, ..batch });
         }
     }

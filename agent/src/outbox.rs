@@ -28,6 +28,8 @@ pub(crate) const LINGER_MS: u64 = 5;
 pub(crate) const SILENCE_MS_MAX: u64 = 1_000;
 /// The most rows of one batch.
 const BATCH_ROWS_MAX: usize = 4_096;
+/// A batch with so many bytes of text gets no further row.
+const BATCH_TEXT_BYTES_MAX: usize = 256 << 10;
 /// The most batches of one partition that wait for the bus.
 const WAITING_LEN_MAX: usize = 64;
 
@@ -73,6 +75,7 @@ struct Partial {
     entries: Vec<CounterEntry>,
     text_indexes: HashMap<u64, u32, RandomState>,
     texts: Vec<String>,
+    text_bytes: usize,
     sets: HashMap<u64, u32, RandomState>,
     descriptor_sets: Vec<DescriptorSet>,
     rows: Vec<Row>,
@@ -107,7 +110,7 @@ impl Outbox {
         shown: impl Fn(&str, &str) -> String,
     ) -> Sequence {
         let mut open = self.partitions[partition as usize].lock();
-        if open.rows.len() >= BATCH_ROWS_MAX {
+        if open.rows.len() >= BATCH_ROWS_MAX || open.text_bytes >= BATCH_TEXT_BYTES_MAX {
             if open.waiting.len() >= WAITING_LEN_MAX {
                 self.dropped_rows.fetch_add(1, Ordering::Relaxed);
                 return Sequence::Unknown;
@@ -152,6 +155,18 @@ impl Outbox {
         due
     }
 
+    /// Everything, whether it is due or not.
+    pub(crate) fn left(&self, now: Timestamp, complete_through: Timestamp) -> Vec<Outgoing> {
+        let mut left = Vec::new();
+        for (partition, partial) in (0..).zip(&self.partitions) {
+            let mut partial = partial.lock();
+            partial.complete_through = complete_through;
+            self.close(&mut partial, partition, now);
+            left.extend(partial.waiting.drain(..));
+        }
+        left
+    }
+
     /// The bus would not take it now: it waits at the front of its queue. Returns its sequence when there is no room left.
     pub(crate) fn refused(&self, outgoing: Outgoing) -> Option<(Partition, u64)> {
         let mut partial = self.partitions[outgoing.partition as usize].lock();
@@ -191,6 +206,7 @@ impl Outbox {
         partial.counters.clear();
         partial.sets.clear();
         partial.text_indexes.clear();
+        partial.text_bytes = 0;
         partial.sequence += 1;
         partial.opened_at = None;
         partial.written_at = now;
@@ -227,9 +243,11 @@ impl Partial {
 
     fn index_of_text(&mut self, digest: u64, text: impl FnOnce() -> String) -> u32 {
         let next = self.texts.len();
-        let texts = &mut self.texts;
+        let (texts, text_bytes) = (&mut self.texts, &mut self.text_bytes);
         *self.text_indexes.entry(digest).or_insert_with(|| {
-            texts.push(text());
+            let text = text();
+            *text_bytes += text.len();
+            texts.push(text);
             u32::try_from(next).unwrap_or(u32::MAX)
         })
     }

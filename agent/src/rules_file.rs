@@ -61,26 +61,27 @@ pub(crate) fn watch(
 }
 
 fn reload(path: &Path, limiter: &Limiter, now: Timestamp) {
+    let node = &limiter.settings().node;
     let in_force = limiter.with_rules(|rules| rules.generation);
-    match read_rules(path, now) {
+    let refused = match read_rules(path, now) {
         Ok(rules) => {
             let (generation, count) = (rules.generation, rules.rules.len());
             for warning in &rules.warnings {
-                tracing::warn!(node = %limiter.settings().node, "{warning}");
+                tracing::warn!(%node, "{warning}");
             }
             match limiter.set_rules(rules) {
                 Ok(()) => {
-                    tracing::info!(node = %limiter.settings().node, generation, rules = count, "rules reloaded");
+                    tracing::info!(%node, generation, rules = count, "rules reloaded");
+                    return;
                 }
-                Err(in_force) => {
-                    let file = path.display();
-                    tracing::error!(node = %limiter.settings().node, "{file}: version {generation} is older than {in_force}, which stays in force; raise `version:`");
-                }
+                Err(in_force) => format!(
+                    "{}: version {generation} is not newer than {in_force}, which is in force; raise `version:` above it, or restart",
+                    path.display()
+                ),
             }
         }
-        Err(error) => {
-            limiter.rules_refused();
-            tracing::error!(node = %limiter.settings().node, "rules refused, generation {in_force} stays in force; mend the file, it is read again by itself:\n{error}");
-        }
-    }
+        Err(error) => error.to_string(),
+    };
+    tracing::error!(%node, "rules refused, generation {in_force} stays in force; mend the file, it is read again by itself:\n{refused}");
+    limiter.refuse_rules(refused);
 }

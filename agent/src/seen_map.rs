@@ -53,6 +53,13 @@ impl SeenMap {
         look(self.shards[shard_of(counter)].lock().counters.entry(counter).or_default())
     }
 
+    /// Forgets every denial: the store's time was set back, and they may hold too long.
+    pub(crate) fn forget_denials(&self) {
+        for shard in &self.shards {
+            shard.lock().counters.values_mut().for_each(|seen| seen.denial = None);
+        }
+    }
+
     /// Drops what is idle from one of the shards; called with 0, 1, 2, ... it comes round.
     pub(crate) fn sweep(&self, turn: usize, now: Timestamp) {
         self.shards[turn % SHARDS].lock().sweep(now);

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -48,20 +49,21 @@ struct OfPartition {
     partition: Partition,
 }
 
-type Gauges = Family<OfPartition, Gauge<u64, AtomicU64>>;
+type Counters = Family<OfPartition, Counter>;
 
 /// What the pump counts, by partition.
 #[derive(Clone, Default)]
 struct Metrics {
-    batches: Gauges,
-    rows: Gauges,
-    duplicates: Gauges,
-    poisoned: Gauges,
-    late: Gauges,
-    from_the_future: Gauges,
-    uncounted: Gauges,
-    signals: Gauges,
-    counters: Gauges,
+    batches: Counters,
+    rows: Counters,
+    duplicates: Counters,
+    poisoned: Counters,
+    late: Counters,
+    from_the_future: Counters,
+    uncounted: Counters,
+    signals: Counters,
+    counters: Family<OfPartition, Gauge<u64, AtomicU64>>,
+    missed: Counter,
 }
 
 impl Settings {
@@ -161,7 +163,7 @@ fn run<R: Reader, L: Log>(
             }
         }
         signals.reports();
-        metrics.show(&counts);
+        metrics.show(&counts, calls.missed());
         if last_round && records.is_empty() {
             return;
         }
@@ -194,21 +196,26 @@ impl Metrics {
         r.register("uncounted", "Charges of counters past the cap", m.uncounted.clone());
         r.register("signals", "Signals sent", m.signals.clone());
         r.register("counters", "Counters held", m.counters.clone());
+        r.register("missed_records", "Records that the bus dropped before they were read", m.missed.clone());
         metrics
     }
 
-    fn show(&self, counts: &HashMap<Partition, Counting>) {
+    fn show(&self, counts: &HashMap<Partition, Counting>, missed: u64) {
+        let raise = |counter: &Counter, to: u64| {
+            counter.inc_by(to - counter.get().min(to));
+        };
+        raise(&self.missed, missed);
         for (partition, counting) in counts {
             let of = OfPartition { partition: *partition };
             let tally: Tally = counting.tally();
-            self.batches.get_or_create(&of).set(tally.batches);
-            self.rows.get_or_create(&of).set(tally.rows);
-            self.duplicates.get_or_create(&of).set(tally.duplicates);
-            self.poisoned.get_or_create(&of).set(tally.poisoned);
-            self.late.get_or_create(&of).set(tally.late);
-            self.from_the_future.get_or_create(&of).set(tally.from_the_future);
-            self.uncounted.get_or_create(&of).set(tally.uncounted);
-            self.signals.get_or_create(&of).set(tally.signals);
+            raise(&self.batches.get_or_create(&of), tally.batches);
+            raise(&self.rows.get_or_create(&of), tally.rows);
+            raise(&self.duplicates.get_or_create(&of), tally.duplicates);
+            raise(&self.poisoned.get_or_create(&of), tally.poisoned);
+            raise(&self.late.get_or_create(&of), tally.late);
+            raise(&self.from_the_future.get_or_create(&of), tally.from_the_future);
+            raise(&self.uncounted.get_or_create(&of), tally.uncounted);
+            raise(&self.signals.get_or_create(&of), tally.signals);
             self.counters.get_or_create(&of).set(tally.counters as u64);
         }
     }

@@ -6,18 +6,20 @@ use tracing_subscriber::EnvFilter;
 
 const VARIABLE: &str = "TOLLGATE_LOG";
 
-/// Shows logs from here on.
-pub(crate) fn start() {
+/// Shows logs from here on: what the variable says, else so much.
+pub(crate) fn start(default: &str) {
     let (filter, refused) = match std::env::var(VARIABLE) {
         Ok(text) if !text.is_empty() => match EnvFilter::try_new(&text) {
             Ok(filter) => (filter, None),
-            Err(error) => (EnvFilter::new("info"), Some(error)),
+            Err(error) => (EnvFilter::new(default), Some(error)),
         },
-        _ => (EnvFilter::new("info"), None),
+        _ => (EnvFilter::new(default), None),
     };
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     tracing_subscriber::fmt().with_writer(stderr).with_ansi(colours).with_target(false).with_env_filter(filter).init();
     if let Some(error) = refused {
-        tracing::warn!("{VARIABLE} is not understood, `info` is used: {error}; write info, debug or tollgate=debug");
+        tracing::warn!(
+            "{VARIABLE} is not understood, `{default}` is used: {error}; write info, debug or tollgate=debug"
+        );
     }
 }

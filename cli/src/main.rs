@@ -45,7 +45,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    logging::start();
+    // The demo tells itself what happens, on a table that logs would tear.
+    let shows_itself = matches!(cli.command, Some(Command::Demo(_)));
+    logging::start(if shows_itself { "error" } else { "info" });
     match run(cli) {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error).into(),

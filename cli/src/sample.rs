@@ -55,6 +55,7 @@ fn names(rule: &Rule) -> impl Iterator<Item = &str> {
 fn value(rule: &Rule, name: &str) -> String {
     match rule.matches.iter().find(|(matched, _)| **matched == *name) {
         Some((_, Pattern::Exact(text) | Pattern::Prefix(text))) if !text.is_empty() => text.to_string(),
+        _ if name == "endpoint" => "/".to_owned(),
         _ => ANY.to_owned(),
     }
 }

@@ -53,6 +53,8 @@ pub struct Bound {
     pub limit: u64,
     /// Its window, in ms.
     pub window_ms: u64,
+    /// What the call costs, in units; above the limit it can never pass.
+    pub cost: u64,
     /// Units left in the window.
     pub remaining: u64,
     /// How long until the whole quota is free again if nothing else comes, in ms.

@@ -12,7 +12,7 @@ use tollgate_experiments::size::scaled;
 use tollgate_experiments::world::{Bug, Faults, Network, Settings, World};
 
 /// How many seeds the full test runs.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 1_000;
 
 const RULES: &str = "
 version: 5

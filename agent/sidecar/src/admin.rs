@@ -33,6 +33,7 @@ pub(crate) async fn healthz<S: Store>(State(agent): State<Agent<S>>) -> Response
         "version": env!("CARGO_PKG_VERSION"),
         "generation": generation,
         "rules": rules,
+        "rules_error": limiter.refusal(),
         "degraded": limiter.is_degraded(),
     });
     respond(StatusCode::OK, &health)

@@ -1,5 +1,6 @@
 //! What an agent is made of, and how it starts.
 
+use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use tollgate_common::bus::{Bus, Topic};
 use tollgate_common::clock::{Clock, SystemClock};
 use tollgate_common::rule::{Rule, RuleSet};
 
-use super::{Agent, Shared, pay_debts};
+use super::{Agent, Shared, look_after};
+use crate::inbox::FLEET_EXPECTED_DEFAULT;
 use crate::limiter::{Limiter, Settings};
 use crate::link::Link;
 use crate::rules_file::{self, RulesFileError, read_rules};
@@ -145,7 +147,7 @@ impl Builder<MemoryStore> {
     pub(super) fn new() -> Self {
         Self {
             clock: Arc::new(SystemClock::start()),
-            node: format!("agent-{}", std::process::id()),
+            node: format!("agent-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32),
             region: "default".to_owned(),
             rules: Vec::new(),
             rule_set: None,
@@ -193,6 +195,11 @@ impl<S: Store> Builder<S> {
         settings.partitions = self.partitions;
         settings.agents_expected = self.agents_expected;
         settings.counters_max = self.counters_max.unwrap_or(settings.counters_max);
+        let has_bus = self.link.is_some();
+        settings.publishes = has_bus;
+        if has_bus && self.agents_expected.is_none() {
+            tracing::warn!(node = %self.node, "the size of the fleet is not known until heartbeats tell; {FLEET_EXPECTED_DEFAULT} agents are expected, set agents_expected");
+        }
         let limiter = Arc::new(Limiter::new(settings, rules, &mut self.registry));
         let stop = Arc::new(AtomicBool::new(false));
         let link = self.link.take().map(|start| start(&limiter, &self.clock)).transpose()?;
@@ -208,7 +215,7 @@ impl<S: Store> Builder<S> {
             link: Mutex::new(link),
             stop,
         });
-        tokio::spawn(pay_debts(Arc::downgrade(&shared)));
+        tokio::spawn(look_after(Arc::downgrade(&shared), has_bus));
         Ok(Agent { shared })
     }
 }

@@ -24,6 +24,8 @@ pub use builder::{Builder, StartError};
 /// How often an agent in debt looks whether its store is back, and how long it waits for the answer.
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 const PROBE_DEADLINE: Duration = Duration::from_millis(50);
+/// How many probes apart the housekeeping of an agent without a bus is.
+const TICK_EVERY: u64 = 10;
 
 /// A limiter in wall time.
 pub struct Agent<S: Store = MemoryStore> {
@@ -151,31 +153,38 @@ fn timer(deadline: Duration) -> Duration {
     deadline.saturating_sub(Duration::from_millis(1)).max(Duration::from_millis(1))
 }
 
-/// Tells the store, once it answers again, what passed without it.
-async fn pay_debts<S: Store>(shared: std::sync::Weak<Shared<S>>) {
+/// Looks after what no call waits for: tells the store, once it answers again, what passed without it; and without a bus,
+/// whose threads would do it, the limiter's housekeeping.
+async fn look_after<S: Store>(shared: std::sync::Weak<Shared<S>>, has_bus: bool) {
     let mut interval = tokio::time::interval(PROBE_INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
+    for turn in 0_u64.. {
         interval.tick().await;
-        let Some(shared) = shared.upgrade() else {
-            return;
-        };
-        if !shared.limiter.is_in_debt() {
-            continue;
+        let Some(shared) = shared.upgrade() else { return };
+        if !has_bus && turn % TICK_EVERY == 0 {
+            shared.limiter.tick(shared.clock.now());
         }
-        let sent = shared.clock.now();
-        let Ok(Ok(store_now)) = tokio::time::timeout(PROBE_DEADLINE, shared.store.ping()).await else {
-            continue;
-        };
-        // First the debts, then the calls: nobody should be admitted on counts that lack them.
-        while shared.limiter.is_in_debt() {
-            let takes = shared.limiter.settle_debts();
-            if tokio::time::timeout(PROBE_DEADLINE, shared.store.take(&takes)).await.is_err() {
-                break;
-            }
+        if shared.limiter.is_in_debt() {
+            pay_debts(&shared).await;
         }
-        shared.limiter.store_answers(sent, shared.clock.now(), store_now);
     }
+}
+
+/// First the debts, then the calls: nobody should be admitted on counts that lack them.
+async fn pay_debts<S: Store>(shared: &Shared<S>) {
+    let sent = shared.clock.now();
+    let Ok(Ok(store_now)) = tokio::time::timeout(PROBE_DEADLINE, shared.store.ping()).await else { return };
+    let received = shared.clock.now();
+    while shared.limiter.is_in_debt() {
+        let payment = shared.limiter.pay_debts();
+        let answer = tokio::time::timeout(PROBE_DEADLINE, shared.store.take(payment.takes())).await;
+        let answer = answer.unwrap_or(Err(StoreError::TimedOut));
+        shared.limiter.paid(payment, &answer);
+        if answer.is_err() {
+            return;
+        }
+    }
+    shared.limiter.store_answers(sent, received, store_now);
 }
 
 #[cfg(test)]

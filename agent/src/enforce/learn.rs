@@ -2,7 +2,7 @@
 
 use tollgate_common::clock::Timestamp;
 use tollgate_common::rule::{Generation, Rule};
-use tollgate_common::signal::{Offset, Signal};
+use tollgate_common::signal::{LogId, Offset, Signal};
 
 use super::Taken;
 use super::denial::CachedDenial;
@@ -43,6 +43,8 @@ pub enum News<'a> {
     Signal {
         /// What it says.
         signal: &'a Signal,
+        /// Of which log.
+        log: LogId,
         /// Up to which offset of `calls` that counts.
         as_of: Offset,
     },
@@ -63,11 +65,11 @@ pub fn learn(rule: &Rule, seen: &mut Seen, news: News<'_>) {
             own.owe(at, cost);
         }
         News::Spared { at, cost } => seen.own(rule).give_back(at, cost),
-        News::Signal { signal, as_of } => {
-            // What is older than what is known changes nothing.
-            if seen.signal.as_ref().is_none_or(|told| told.as_of <= as_of) {
+        News::Signal { signal, log, as_of } => {
+            // What is older than what is known changes nothing; offsets of another log cannot be compared.
+            if seen.signal.as_ref().is_none_or(|told| told.log != log || told.as_of <= as_of) {
                 seen.signal =
-                    Some(Box::new(Told { as_of, admitted: signal.admitted.clone(), newest_at: signal.newest_at }));
+                    Some(Box::new(Told { log, as_of, admitted: signal.admitted.clone(), newest_at: signal.newest_at }));
             }
         }
     }

@@ -48,6 +48,8 @@ pub struct Own {
     ring: Ring,
     uncovered: VecDeque<Uncovered>,
     owed: VecDeque<Owed>,
+    /// How many of the oldest debts are being paid: they are neither changed nor forgotten until that is known.
+    paying: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +72,7 @@ impl Own {
     /// Nothing yet; the last W is that of this window.
     #[must_use]
     pub fn new(window: Window) -> Self {
-        Self { ring: Ring::new(window), uncovered: VecDeque::new(), owed: VecDeque::new() }
+        Self { ring: Ring::new(window), uncovered: VecDeque::new(), owed: VecDeque::new(), paying: 0 }
     }
 
     /// Keeps what was admitted when the window changed; units move to the end of their sub-window, never to be too early.
@@ -119,16 +121,17 @@ impl Own {
     /// Remembers that the store must be told of units.
     pub fn owe(&mut self, at: Timestamp, units: u64) {
         // When there are many entries, units of neighbouring times become one; the later time is never too early.
-        let near_ms = if self.owed.len() < OWED_LEN_MAX { 0 } else { self.ring.window().part_ms() };
+        let unpaid = self.owed.len() - self.paying;
+        let near_ms = if unpaid < OWED_LEN_MAX { 0 } else { self.ring.window().part_ms() };
         match self.owed.back_mut() {
-            Some(last) if at.ms_since(last.at) <= near_ms => {
+            Some(last) if unpaid > 0 && at.ms_since(last.at) <= near_ms => {
                 last.at = last.at.max(at);
                 last.units += units;
             }
             _ => self.owed.push_back(Owed { at, units }),
         }
-        if self.owed.len() > OWED_LEN_MAX {
-            self.owed.pop_front();
+        if self.owed.len() - self.paying > OWED_LEN_MAX {
+            self.owed.remove(self.paying);
         }
     }
 
@@ -138,9 +141,27 @@ impl Own {
         !self.owed.is_empty()
     }
 
-    /// What the store must be told, and is from here on taken for told.
-    pub fn settle_debt(&mut self) -> impl Iterator<Item = Owed> {
-        std::mem::take(&mut self.owed).into_iter()
+    /// What the store must be told. It stays owed until [`Own::paid`] or [`Own::unpaid`].
+    pub fn pay(&mut self) -> Vec<Owed> {
+        self.paying = self.owed.len();
+        self.owed.iter().copied().collect()
+    }
+
+    /// The store was told what [`Own::pay`] returned.
+    pub fn paid(&mut self) {
+        self.owed.drain(..self.paying);
+        self.paying = 0;
+    }
+
+    /// The store was not told.
+    pub fn unpaid(&mut self) {
+        self.paying = 0;
+    }
+
+    /// The store will never be told.
+    pub fn forget_debts(&mut self) {
+        self.owed.clear();
+        self.paying = 0;
     }
 
     /// Units admitted in the last W.
@@ -213,6 +234,19 @@ mod tests {
         assert!(own.uncovered.len() <= UNCOVERED_LEN_MAX);
         let through = Covered { through: 990, ..Covered::default() };
         assert!(own.uncovered(&through, at(1_000), 5_000) >= 10);
+    }
+
+    #[test]
+    fn a_debt_is_owed_until_it_is_paid() {
+        let mut own = own();
+        own.owe(at(10), 2);
+        assert_eq!(own.pay(), [Owed { at: at(10), units: 2 }]);
+        own.owe(at(10), 3);
+        assert!(own.is_in_debt());
+        own.unpaid();
+        assert_eq!(own.pay().len(), 2, "what comes while paying is another debt");
+        own.paid();
+        assert!(!own.is_in_debt());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use tollgate_common::clock::Timestamp;
 use tollgate_common::rule::{OnFailure, Rule};
-use tollgate_common::signal::Offset;
+use tollgate_common::signal::{LogId, Offset};
 use tollgate_common::window::{Ring, Window};
 
 use super::denial::CachedDenial;
@@ -22,7 +22,9 @@ pub struct Seen {
 /// The last signal of a counter.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Up to which offset of `calls` it counts.
+    /// Of which log it counts.
+    pub log: LogId,
+    /// Up to which offset of it.
     pub as_of: Offset,
     /// Admitted units per sub-window.
     pub admitted: Ring,

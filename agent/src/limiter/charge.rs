@@ -5,11 +5,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_common::call::Call;
 use tollgate_common::charge::CounterEntry;
-use tollgate_common::clock::Timestamp;
 use tollgate_common::counter::{CounterId, DigestKey};
 use tollgate_common::rule::{Rule, RuleSet};
 
 use super::Limiter;
+use crate::enforce::Span;
 
 pub(super) type Charges = SmallVec<[Charge; 2]>;
 
@@ -28,13 +28,13 @@ pub(super) struct Charge {
 
 impl Limiter {
     /// The charges of a call, in the order of the rules.
-    pub(super) fn charges(&self, set: &RuleSet, now: Timestamp, call: &Call<'_>) -> Charges {
+    pub(super) fn charges(&self, set: &RuleSet, now: Span, call: &Call<'_>) -> Charges {
         let applying = set.rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(call));
         let key = &self.settings.digest_key;
         applying
             .map(|(index, rule)| {
                 let named = key.counter(&rule.name, rule.values(call));
-                let counter = self.seen.place(named, now, || key.overflow(&rule.name));
+                let counter = self.seen.place(named, now.lo, || key.overflow(&rule.name));
                 if counter != named {
                     self.metrics.overflowed.inc();
                 }

@@ -43,6 +43,7 @@ impl Limiter {
     pub(super) fn answered(&self, sent: Timestamp, received: Timestamp, answers: &Answers) {
         if let Some(taken) = answers.iter().find(|taken| taken.rebased) {
             self.metrics.rebased.inc();
+            self.seen.forget_denials();
             tracing::warn!(node = %self.settings.node, store_now = ?taken.at, "the store's clock stepped back; counters were moved with it; check its time service");
         }
         if let Some(taken) = answers.first() {

@@ -11,12 +11,20 @@ use tollgate_common::rule::{Generation, Rule};
 use super::Limiter;
 use super::charge::Charge;
 use crate::enforce::{Take, TakeKind};
+use crate::store::{Answers, StoreError};
 
 /// How many counters may be in debt to the store at once; past that the oldest debts are forgotten.
 const DEBTORS_LEN_MAX: usize = 100_000;
 
 /// How many of them are charged in one step.
-const DEBTORS_STEP_LEN: usize = 256;
+const DEBTORS_STEP_LEN: usize = 64;
+
+/// What is being told to the store.
+#[derive(Debug)]
+pub struct Payment {
+    debtors: Vec<Debtor>,
+    takes: Vec<Take>,
+}
 
 /// Counters in debt.
 #[derive(Debug, Default)]
@@ -33,26 +41,26 @@ struct Debtor {
     counter: CounterId,
 }
 
+impl Payment {
+    /// What to tell the store, in one step.
+    #[must_use]
+    pub fn takes(&self) -> &[Take] {
+        &self.takes
+    }
+}
+
 impl Debts {
     /// How many counters are in debt.
     pub(super) fn len(&self) -> usize {
         self.debtors.lock().len()
     }
 
-    /// A counter is in debt from now on; whether another one had to be forgotten for it.
-    pub(super) fn add(&self, charge: &Charge, generation: Generation) -> bool {
+    /// A counter is in debt from now on; the one that is forgotten for it, when there are too many.
+    fn add(&self, debtor: Debtor) -> Option<Debtor> {
         let mut debtors = self.debtors.lock();
         self.any.store(true, Ordering::Relaxed);
-        debtors.push_back(Debtor { rule: charge.rule.clone(), generation, counter: charge.counter });
-        debtors.len() > DEBTORS_LEN_MAX && debtors.pop_front().is_some()
-    }
-
-    /// The next few.
-    fn take(&self) -> Vec<Debtor> {
-        let mut debtors = self.debtors.lock();
-        let step = debtors.len().min(DEBTORS_STEP_LEN);
-        self.any.store(debtors.len() > step, Ordering::Relaxed);
-        debtors.drain(..step).collect()
+        debtors.push_back(debtor);
+        if debtors.len() > DEBTORS_LEN_MAX { debtors.pop_front() } else { None }
     }
 }
 
@@ -63,29 +71,68 @@ impl Limiter {
         self.debts.any.load(Ordering::Relaxed)
     }
 
-    /// What the store should be told now that it answers again. What is returned is taken for told, whether the store says
-    /// so or not: told twice it would count twice.
-    pub fn settle_debts(&self) -> Vec<Take> {
+    /// What the store should be told now that it answers again: the debts of the next few counters. Until the answer comes
+    /// to [`Limiter::paid`], these counters stay in debt, so no call overtakes the payment.
+    #[must_use]
+    pub fn pay_debts(&self) -> Payment {
+        let debtors: Vec<Debtor> = {
+            let mut debtors = self.debts.debtors.lock();
+            let step = debtors.len().min(DEBTORS_STEP_LEN);
+            debtors.drain(..step).collect()
+        };
         let mut takes = Vec::new();
-        for debtor in self.debts.take() {
-            let owed = self.seen.with(debtor.counter, |seen| seen.own(&debtor.rule).settle_debt().collect::<Vec<_>>());
-            for owed in owed {
-                self.metrics.owed.inc_by(owed.units);
-                takes.push(Take {
-                    counter: debtor.counter,
-                    limit: debtor.rule.limit(),
-                    generation: debtor.generation,
-                    cost: owed.units,
-                    kind: TakeKind::Owed { at: owed.at },
-                });
+        for debtor in &debtors {
+            let owed = self.seen.with(debtor.counter, |seen| seen.own(&debtor.rule).pay());
+            takes.extend(owed.into_iter().map(|owed| Take {
+                counter: debtor.counter,
+                limit: debtor.rule.limit(),
+                generation: debtor.generation,
+                cost: owed.units,
+                kind: TakeKind::Owed { at: owed.at },
+            }));
+        }
+        Payment { debtors, takes }
+    }
+
+    /// What became of a payment. Where it is not known whether the store has charged, it is taken for made: told twice it
+    /// would count twice.
+    pub fn paid(&self, payment: Payment, answer: &Result<Answers, StoreError>) {
+        let made = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
+        if made {
+            self.metrics.owed.inc_by(payment.takes.iter().map(|take| take.cost).sum());
+        }
+        let mut still_in_debt = Vec::new();
+        for debtor in payment.debtors {
+            let in_debt = self.seen.with(debtor.counter, |seen| {
+                let own = seen.own(&debtor.rule);
+                if made {
+                    own.paid();
+                } else {
+                    own.unpaid();
+                }
+                own.is_in_debt()
+            });
+            if in_debt {
+                still_in_debt.push(debtor);
             }
         }
-        takes
+        let mut debtors = self.debts.debtors.lock();
+        debtors.extend(still_in_debt);
+        self.debts.any.store(!debtors.is_empty(), Ordering::Relaxed);
+    }
+
+    /// A counter is in debt from now on.
+    pub(super) fn falls_in_debt(&self, charge: &Charge, generation: Generation) {
+        let debtor = Debtor { rule: charge.rule.clone(), generation, counter: charge.counter };
+        if let Some(forgotten) = self.debts.add(debtor) {
+            self.metrics.forgotten_debts.inc();
+            self.seen.with(forgotten.counter, |seen| seen.own(&forgotten.rule).forget_debts());
+        }
     }
 
     /// Whether something passed on one of these counters that the store does not know.
     pub(super) fn owes_any(&self, charges: &[Charge]) -> bool {
         let owes = |charge: &Charge| self.seen.with(charge.counter, |seen| seen.is_in_debt());
-        self.debts.any.load(Ordering::Relaxed) && charges.iter().any(owes)
+        self.is_in_debt() && charges.iter().any(owes)
     }
 }

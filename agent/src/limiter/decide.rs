@@ -33,18 +33,25 @@ pub(super) enum Ask {
 
 impl Limiter {
     /// Plans the charges of a call: their verdicts, up to the first denial; nothing when the store must be asked.
-    pub(super) fn plan(&self, loaded: &Loaded, charges: &[Charge], now: Span, who: Ask) -> Option<Verdicts> {
+    pub(super) fn plan(
+        &self,
+        loaded: &Loaded,
+        charges: &[Charge],
+        at: (Timestamp, Span),
+        who: Ask,
+    ) -> Option<Verdicts> {
+        let (now, span) = at;
         let mut verdicts = Verdicts::new();
         let mut ask = false;
         for charge in charges {
             let footing = match who {
                 Ask::Store => Footing::Store,
                 Ask::Nobody => {
-                    let heard = self.inbox.heard(charge.counter.partition(self.settings.partitions), now);
+                    let heard = self.inbox.heard(charge.counter.partition(self.settings.partitions), now, span);
                     heard.map_or(Footing::Alone, Footing::Signal)
                 }
             };
-            let facts = Facts { now, footing, fleet: self.inbox.fleet() };
+            let facts = Facts { now: span, footing, fleet: self.inbox.fleet() };
             let generation = loaded.set.generation;
             match self.seen.with(charge.counter, |seen| plan(&charge.rule, generation, seen, &facts, charge.cost)) {
                 Plan::Ask => ask = true,
@@ -87,6 +94,9 @@ impl Limiter {
         settled: &Settled,
         charge: Option<&Charge>,
     ) -> Sequence {
+        if !self.settings.publishes {
+            return Sequence::Unknown;
+        }
         let key = &self.settings.digest_key;
         let at = asked.at();
         let outcome = match charge {
@@ -132,8 +142,8 @@ impl Limiter {
             learn(&charge.rule, seen, news);
             !before && seen.is_in_debt()
         });
-        if newly_in_debt && self.debts.add(charge, generation) {
-            self.metrics.forgotten_debts.inc();
+        if newly_in_debt {
+            self.falls_in_debt(charge, generation);
         }
     }
 
@@ -147,6 +157,7 @@ impl Limiter {
                 rule: rule.name.clone(),
                 limit: judged.limit,
                 window_ms: rule.window.width_ms(),
+                cost: asked.charges[0].cost,
                 remaining: judged.verdict.remaining,
                 reset_ms: judged.verdict.reset_at.ms_since(from),
                 retry_after_ms: if settled.allowed { 0 } else { judged.verdict.retry_at.ms_since(from).max(1) },

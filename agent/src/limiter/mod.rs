@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use smallvec::SmallVec;
 use tollgate_common::call::Call;
@@ -36,6 +37,7 @@ pub use crate::outbox::Outgoing;
 use charge::Charges;
 use contact::Contact;
 use debts::Debts;
+pub use debts::Payment;
 use decide::{Ask, Asked};
 
 /// How many counters an agent remembers unless told otherwise.
@@ -56,6 +58,8 @@ pub struct Settings {
     pub counters_max: usize,
     /// How many partitions the bus has.
     pub partitions: u32,
+    /// Whether calls are published; without a bus there is nobody to read them.
+    pub publishes: bool,
     /// How many agents to expect before the first heartbeat tells.
     pub agents_expected: Option<NonZeroU32>,
 }
@@ -70,6 +74,7 @@ pub struct Limiter {
     inbox: Inbox,
     calls: AtomicU64,
     debts: Debts,
+    refusal: Mutex<Option<String>>,
     ticks: AtomicU64,
     unlimited: Arc<RuleCounters>,
     metrics: AgentMetrics,
@@ -125,6 +130,7 @@ impl Settings {
             digest_key: DigestKey::default(),
             counters_max: COUNTERS_MAX_DEFAULT,
             partitions: 1,
+            publishes: true,
             agents_expected: None,
         }
     }
@@ -165,6 +171,7 @@ impl Limiter {
             inbox: Inbox::new(settings.partitions, expected),
             calls: AtomicU64::new(0),
             debts: Debts::default(),
+            refusal: Mutex::default(),
             ticks: AtomicU64::new(0),
             unlimited,
             metrics,
@@ -186,33 +193,41 @@ impl Limiter {
     /// Puts rules in force. Counters keep what they hold.
     ///
     /// # Errors
-    /// When a newer set is in force; its generation.
+    /// When a newer set is in force, or another one of the same generation; that generation.
     pub fn set_rules(&self, rules: RuleSet) -> Result<(), Generation> {
-        let in_force = self.rules.load().set.generation;
-        if rules.generation < in_force {
-            self.metrics.rules_rejected.inc();
+        let loaded = self.rules.load();
+        let in_force = loaded.set.generation;
+        if rules.generation < in_force || (rules.generation == in_force && !rules.says_the_same(&loaded.set)) {
             return Err(in_force);
         }
         self.metrics.generation.set(rules.generation);
         self.rules.store(Arc::new(Loaded::new(rules, &self.metrics)));
+        *self.refusal.lock() = None;
         Ok(())
     }
 
-    /// Counts a rule set that was refused before it came here.
-    pub fn rules_refused(&self) {
+    /// Notes that rules were refused, and why; the set in force stays.
+    pub fn refuse_rules(&self, why: String) {
         self.metrics.rules_rejected.inc();
+        *self.refusal.lock() = Some(why);
+    }
+
+    /// Why the last rules were refused, if none were accepted since.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        self.refusal.lock().clone()
     }
 
     /// Begins a call.
     #[must_use]
     pub fn begin(&self, now: Timestamp, call: &Call<'_>) -> Begun {
         let loaded = self.rules.load();
-        let charges = self.charges(&loaded.set, now, call);
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let span = self.store_time(now);
+        let charges = self.charges(&loaded.set, span, call);
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
         // A count that lacks what passed without the store is wrong: it is not asked for until that is charged.
         let store = if self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
-        if let Some(verdicts) = self.plan(&loaded, &charges, span, store) {
+        if let Some(verdicts) = self.plan(&loaded, &charges, (now, span), store) {
             let asked = Asked { number, loaded: &loaded, charges: &charges, verdicts: &verdicts, answers: &[], span };
             Begun::Decided(self.decide(now, call, &asked))
         } else {
@@ -246,7 +261,7 @@ impl Limiter {
             }
             Err(error) => {
                 self.unanswered(error);
-                (self.plan(&loaded, &charges, span, Ask::Nobody).unwrap_or_default(), Answers::new())
+                (self.plan(&loaded, &charges, (now, span), Ask::Nobody).unwrap_or_default(), Answers::new())
             }
         };
         let asked = Asked { number, loaded: &loaded, charges: &charges, verdicts: &verdicts, answers: &answers, span };
@@ -256,7 +271,7 @@ impl Limiter {
     /// Housekeeping, a few times a second.
     pub fn tick(&self, now: Timestamp) {
         let turn = self.ticks.fetch_add(1, Ordering::Relaxed);
-        self.seen.sweep(usize::try_from(turn).unwrap_or_default(), now);
+        self.seen.sweep(usize::try_from(turn).unwrap_or_default(), self.store_time(now).lo);
         self.inbox.tick(now);
         self.metrics.counters.set(self.seen.len() as u64);
         self.metrics.agents.set(self.inbox.fleet().get().into());

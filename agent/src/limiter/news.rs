@@ -14,6 +14,7 @@ use crate::outbox::Outgoing;
 impl Limiter {
     /// Hears a record of `signals`.
     pub fn hear_signals(&self, now: Timestamp, batch: &SignalBatch) {
+        let span = self.store_time(now);
         if !self.inbox.signals(now, batch) {
             return;
         }
@@ -23,17 +24,17 @@ impl Limiter {
             let Some(rule) = rule.filter(|rule| rule.window == signal.admitted.window()) else {
                 continue;
             };
-            let counter = self.seen.place(signal.counter, now, || self.settings.digest_key.overflow(&rule.name));
+            let counter = self.seen.place(signal.counter, span.lo, || self.settings.digest_key.overflow(&rule.name));
             if counter != signal.counter {
                 continue;
             }
             let is_news = self.seen.with(counter, |seen| {
                 let known = seen.signal.as_ref().map(|told| told.newest_at);
-                learn(rule, seen, News::Signal { signal, as_of: batch.as_of });
+                learn(rule, seen, News::Signal { signal, log: batch.log, as_of: batch.as_of });
                 known.is_none_or(|known| known < signal.newest_at)
             });
             if is_news {
-                let lag_ms = self.store_time(now).hi.ms_since(signal.newest_at);
+                let lag_ms = span.hi.ms_since(signal.newest_at);
                 self.metrics.signal_lag.observe(Duration::from_millis(lag_ms).as_secs_f64());
             }
         }
@@ -57,7 +58,7 @@ impl Limiter {
     /// Whether signals of every partition have been read long enough to be relied on.
     #[must_use]
     pub fn has_read_signals(&self, now: Timestamp) -> bool {
-        self.inbox.has_read_enough(self.store_time(now))
+        self.inbox.has_read_enough(now)
     }
 
     /// The next heartbeat.
@@ -85,10 +86,21 @@ impl Limiter {
     /// The batches that the bus should get now.
     #[must_use]
     pub fn batches_due(&self, now: Timestamp) -> Vec<Outgoing> {
+        self.outbox.due(now, self.complete_through(now))
+    }
+
+    /// All that is left, for the last time.
+    #[must_use]
+    pub fn batches_left(&self, now: Timestamp) -> Vec<Outgoing> {
+        self.outbox.left(now, self.complete_through(now))
+    }
+
+    /// No later row is of an earlier time: what is asked of the store now will be decided within the longest deadline.
+    fn complete_through(&self, now: Timestamp) -> Timestamp {
         let loaded = self.rules.load();
         let longest = loaded.set.rules.iter().map(|rule| rule.deadline).max().unwrap_or_default();
         let in_flight_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
-        self.outbox.due(now, self.store_time(now).lo.minus_ms(in_flight_ms + 1))
+        self.store_time(now).lo.minus_ms(in_flight_ms + 1)
     }
 
     /// Takes back a batch that the bus has no room for now.

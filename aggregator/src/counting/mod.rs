@@ -121,7 +121,7 @@ impl Counting {
         match input {
             Input::Batch { offset, appended, batch } => {
                 if self.advance(offset, appended) {
-                    self.count(now, appended, batch);
+                    self.count(appended, batch);
                 }
             }
             Input::Poison { offset, appended } => {
@@ -160,8 +160,8 @@ impl Counting {
         new
     }
 
-    fn count(&mut self, now: Timestamp, appended: Timestamp, batch: &Batch) {
-        if !self.dedup.is_new(&batch.name, now) {
+    fn count(&mut self, appended: Timestamp, batch: &Batch) {
+        if !self.dedup.is_new(&batch.name, appended) {
             self.tally.duplicates += 1;
             return;
         }
@@ -185,7 +185,7 @@ impl Counting {
             let window = entry.admitted.window();
             let sub_window =
                 if window == written_in { credible } else { window.sub_window(written_in.end_of(credible)) };
-            let row = Row { sub_window, ..row.clone() };
+            let row = Row { sub_window, at: row.at.min(latest), ..row.clone() };
             if !entry.count(&row) {
                 self.tally.late += 1;
             } else if row.outcome != Outcome::Spared {

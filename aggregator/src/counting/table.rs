@@ -10,7 +10,8 @@ use tollgate_common::counter::CounterId;
 use tollgate_common::rule::Generation;
 use tollgate_common::window::{Added, Estimate, Ring, Window};
 
-/// How many entries one sweep looks at.
+/// How often idle entries are looked for, in ms, and how many entries one look takes.
+const SWEEP_INTERVAL_MS: u64 = 100;
 const SWEEP_LEN: usize = 512;
 
 /// One counter.
@@ -43,6 +44,7 @@ pub(super) struct Table {
     places: HashMap<CounterId, usize, RandomState>,
     entries: Vec<Entry>,
     swept: usize,
+    swept_at: Timestamp,
 }
 
 impl Entry {
@@ -116,7 +118,7 @@ fn carried(ring: &Ring, window: Window) -> Ring {
 
 impl Table {
     pub(super) fn new(len_max: usize) -> Self {
-        Self { len_max, places: HashMap::default(), entries: Vec::new(), swept: 0 }
+        Self { len_max, places: HashMap::default(), entries: Vec::new(), swept: 0, swept_at: Timestamp::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -149,6 +151,10 @@ impl Table {
     /// Drops what is idle from the next few entries. Returns (place given up, place from which its new owner came).
     pub(super) fn sweep(&mut self, now: Timestamp) -> Vec<(usize, usize)> {
         let mut moves = Vec::new();
+        if now.ms_since(self.swept_at) < SWEEP_INTERVAL_MS {
+            return moves;
+        }
+        self.swept_at = now;
         for _ in 0..SWEEP_LEN.min(self.entries.len()) {
             if self.swept >= self.entries.len() {
                 self.swept = 0;

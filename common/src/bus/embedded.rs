@@ -138,12 +138,6 @@ impl Log for EmbeddedLog {
 }
 
 impl EmbeddedReader {
-    /// How many records were dropped before this reader came to them.
-    #[must_use]
-    pub fn missed(&self) -> u64 {
-        self.missed
-    }
-
     fn take(places: &mut [(Partition, Offset)], missed: &mut u64, partitions: &[Kept], max: usize) -> Vec<Delivered> {
         let mut taken = Vec::new();
         for (partition, place) in places {
@@ -174,6 +168,10 @@ impl Reader for EmbeddedReader {
         }
         self.shared.appended.wait_for(&mut partitions, wait);
         Self::take(&mut self.places, &mut self.missed, &partitions, records_max)
+    }
+
+    fn missed(&self) -> u64 {
+        self.missed
     }
 }
 

@@ -101,4 +101,7 @@ pub trait Log: Send + 'static {
 pub trait Reader: Send + 'static {
     /// Waits until there is something, at most so long, and takes what is there, at most `records_max`.
     fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<Delivered>;
+
+    /// How many records were dropped by the bus before this reader came to them.
+    fn missed(&self) -> u64;
 }

@@ -103,6 +103,12 @@ impl RuleSet {
         Self { generation, descriptors: Vec::new(), rules, warnings: Vec::new() }
     }
 
+    /// Whether both enforce the same in the same way.
+    #[must_use]
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        self.rules == other.rules && self.descriptors == other.descriptors
+    }
+
     /// The rules that limit a call, in the order of the set.
     pub fn matching(&self, call: &Call<'_>) -> impl Iterator<Item = &Arc<Rule>> {
         self.rules.iter().filter(|rule| rule.applies_to(call))

@@ -47,7 +47,7 @@ impl<'a> Board<'a> {
     pub(super) fn show(&mut self, at: Duration, view: &View, store_is_up: bool) -> Result<()> {
         self.pending.add(view);
         let since = at.saturating_sub(self.drawn_at);
-        if !self.terminal && since < Duration::from_secs(1) {
+        if !self.terminal && at.as_secs() == self.drawn_at.as_secs() {
             return Ok(());
         }
         let seconds = since.as_secs_f64().max(0.001);
@@ -64,7 +64,8 @@ impl<'a> Board<'a> {
 
     fn line(&mut self, at: Duration, view: &View, seconds: f64) -> Result<()> {
         let mut line = format!("{:>4.1} s  {:>5} calls/s ", at.as_secs_f64(), per_second(view.calls(), seconds));
-        let _ = write!(line, " {:>5} admitted  {:>4} denied  by", view.allowed, view.denied);
+        let (admitted, denied) = (per_second(view.allowed, seconds), per_second(view.denied, seconds));
+        let _ = write!(line, " {admitted:>5} admitted/s  {denied:>4} denied/s  by");
         for source in Source::ALL {
             let count = view.by_source[source as usize];
             if count > 0 {
@@ -95,7 +96,13 @@ impl<'a> Board<'a> {
         }
         let _ = writeln!(text, "\n  {:<12} {:>7} {:>7}", "top callers", "calls", "denied");
         for (caller, calls, denied) in &view.top {
-            let _ = writeln!(text, "  {:<12} {:>7} {:>7}", load::key(*caller), HumanCount(*calls), HumanCount(*denied));
+            let _ = writeln!(
+                text,
+                "  {:<12} {:>7} {:>7}",
+                load::key(*caller),
+                HumanCount(*calls).to_string(),
+                HumanCount(*denied).to_string()
+            );
         }
         self.wipe()?;
         self.drawn_lines = text.lines().count();

@@ -2,6 +2,7 @@
 //! `ip ident user [time] "METHOD path protocol" status bytes "referer" "user agent"`.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use jiff::Timestamp as Instant;
 use jiff::fmt::strtime;
@@ -12,9 +13,8 @@ pub(super) struct Line<'a> {
     pub(super) ip: &'a str,
     pub(super) user: Option<&'a str>,
     pub(super) time_ms: u64,
-    pub(super) method: &'a str,
-    /// Path and query, as logged.
-    pub(super) path: &'a str,
+    /// Method, and path and query as logged; nothing when the client sent no request that could be read.
+    pub(super) request: Option<(&'a str, &'a str)>,
     pub(super) status: &'a str,
     pub(super) user_agent: Option<Cow<'a, str>>,
 }
@@ -39,16 +39,19 @@ impl Times {
 /// Reads a line; what is missing, if it is none.
 pub(super) fn parse<'l>(line: &'l str, times: &mut Times) -> Result<Line<'l>, &'static str> {
     let (ip, rest) = line.split_once(' ').ok_or("not an access log line and not JSON")?;
-    let (_ident, rest) = rest.split_once(' ').ok_or("no user")?;
+    let (ident, rest) = rest.split_once(' ').ok_or("no user")?;
+    // vhost_combined begins with the server's own name.
+    let (ip, rest) = match rest.split_once(' ') {
+        Some((_, after)) if ident.parse::<IpAddr>().is_ok() => (ident, after),
+        _ => (ip, rest),
+    };
     let (user, rest) = rest.split_once(" [").ok_or("no time in brackets")?;
     let (time, rest) = rest.split_once("] ").ok_or("no time in brackets")?;
     let time_ms = times.parse(time).ok_or("the time is not like 17/May/2015:10:05:03 +0000")?;
     let (request, rest) = quoted(rest).ok_or("no request in quotes")?;
-    let mut words = request.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    if method.is_empty() || path.is_empty() {
-        return Err("the request is not like \"GET /path HTTP/1.1\"");
-    }
+    let (method, path) = request.split_once(' ').unwrap_or_default();
+    let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let request = is_method.then(|| (method, path.split(' ').next().unwrap_or_default()));
     let mut rest = rest.trim_start();
     let status = rest.split(' ').next().unwrap_or_default();
     if status.len() != 3 || !status.bytes().all(|b| b.is_ascii_digit()) {
@@ -61,8 +64,7 @@ pub(super) fn parse<'l>(line: &'l str, times: &mut Times) -> Result<Line<'l>, &'
         ip,
         user: present(user),
         time_ms,
-        method,
-        path,
+        request,
         status,
         user_agent: user_agent.filter(|text| !text.is_empty() && text != "-"),
     })
@@ -104,8 +106,8 @@ mod tests {
         let line = r#"10.0.0.1 - ann [17/May/2015:12:05:03 +0200] "GET /a?b=1 HTTP/1.1" 200 203 "http://x/\"q\"" "Mo\"z (X; Y)""#;
         let read = parse(line, &mut Times::default()).unwrap();
         assert_eq!(
-            (read.ip, read.user, read.method, read.path, read.status),
-            ("10.0.0.1", Some("ann"), "GET", "/a?b=1", "200")
+            (read.ip, read.user, read.request, read.status),
+            ("10.0.0.1", Some("ann"), Some(("GET", "/a?b=1")), "200")
         );
         assert_eq!(read.time_ms, 1_431_857_103_000);
         assert_eq!(read.user_agent.as_deref(), Some("Mo\"z (X; Y)"));
@@ -118,6 +120,23 @@ mod tests {
         assert_eq!((read.user, read.user_agent, read.status), (None, None, "404"));
     }
 
+    /// A time-out or a TLS greeting on a plain port is a call of that client, too.
+    #[test]
+    fn a_line_without_a_readable_request_still_counts() {
+        for request in ["-", r"\x16\x03\x01", "", "GET"] {
+            let line = format!(r#"1.1.1.1 - - [17/May/2015:12:05:03 +0200] "{request}" 408 0"#);
+            let read = parse(&line, &mut Times::default()).map(|line| (line.request, line.status.to_owned()));
+            assert_eq!(read, Ok((None, "408".to_owned())), "{request}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_begins_with_the_server_is_understood() {
+        let line = r#"example.com:443 10.0.0.7 - ann [17/May/2015:12:05:03 +0200] "GET / HTTP/1.1" 200 1"#;
+        let read = parse(line, &mut Times::default()).unwrap();
+        assert_eq!((read.ip, read.user), ("10.0.0.7", Some("ann")));
+    }
+
     #[test]
     fn a_bad_line_says_what_is_missing() {
         for (line, why) in [
@@ -125,7 +144,6 @@ mod tests {
             ("1.1.1.1 - - \"GET / HTTP/1.1\" 200", "no time in brackets"),
             ("1.1.1.1 - - [yesterday] \"GET / HTTP/1.1\" 200 1", "the time is not like 17/May/2015:10:05:03 +0000"),
             ("1.1.1.1 - - [17/May/2015:12:05:03 +0200] GET 200", "no request in quotes"),
-            ("1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"-\" 408 0", "the request is not like \"GET /path HTTP/1.1\""),
             (
                 "1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" ok 0",
                 "no status of three digits after the request",

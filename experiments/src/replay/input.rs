@@ -135,8 +135,15 @@ impl Recording {
         let mut line = Vec::new();
         for number in 1_u64.. {
             line.clear();
-            if read_line(&mut lines, &mut line)? == 0 {
-                break;
+            match read_line(&mut lines, &mut line) {
+                Ok(0) => break,
+                Ok(_) => {}
+                // What came before the place where it broke is worth having.
+                Err(error) if zipped => {
+                    self.refuse(format!("{name}:{number}"), format!("the gzip breaks off here: {error}"));
+                    break;
+                }
+                Err(error) => return Err(error),
             }
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end_matches(['\n', '\r']);
@@ -144,16 +151,20 @@ impl Recording {
                 continue;
             }
             if let Err(why) = self.read_line(text, rules) {
-                self.bad_lines += 1;
-                if self.bad_lines_shown.len() < BAD_LINES_SHOWN_MAX {
-                    self.bad_lines_shown.push(BadLine { place: format!("{name}:{number}"), why });
-                }
+                self.refuse(format!("{name}:{number}"), why);
             }
             if number % 4_096 == 0 {
                 bar.tick();
             }
         }
         Ok(())
+    }
+
+    fn refuse(&mut self, place: String, why: String) {
+        self.bad_lines += 1;
+        if self.bad_lines_shown.len() < BAD_LINES_SHOWN_MAX {
+            self.bad_lines_shown.push(BadLine { place, why });
+        }
     }
 
     fn read_line(&mut self, text: &str, rules: &RuleSet) -> Result<(), String> {
@@ -185,14 +196,15 @@ impl Recording {
             Ok(ip) if ip.is_ipv6() => client_ip(Some(ip), &HeaderMap::new(), 0, prefix).unwrap_or_default().into(),
             _ => Cow::Borrowed(line.ip),
         };
-        let raw = line.path.split(['?', '#']).next().unwrap_or_default();
+        let (method, path) = line.request.unzip();
+        let raw = path.and_then(|path| path.split(['?', '#']).next());
         let declared = |name: &str| rules.descriptors.iter().any(|spec| *spec.name == *name);
         for spec in &rules.descriptors {
             let value = match &spec.source {
                 DescriptorSource::ClientIp { ipv6_prefix, .. } => Some(ip(*ipv6_prefix)),
-                DescriptorSource::Method => Some(Cow::Borrowed(line.method)),
-                DescriptorSource::Path { normalized: true } => Some(normalize(line.path)),
-                DescriptorSource::Path { normalized: false } => Some(Cow::Borrowed(raw)),
+                DescriptorSource::Method => method.map(Cow::Borrowed),
+                DescriptorSource::Path { normalized: true } => path.map(normalize),
+                DescriptorSource::Path { normalized: false } => raw.map(Cow::Borrowed),
                 DescriptorSource::Header(header) if &**header == "user-agent" => line.user_agent.clone(),
                 DescriptorSource::Header(_) => None,
             };
@@ -202,8 +214,8 @@ impl Recording {
         }
         let further = [
             ("ip", Some(ip(IPV6_PREFIX))),
-            ("method", Some(Cow::Borrowed(line.method))),
-            ("endpoint", Some(normalize(line.path))),
+            ("method", method.map(Cow::Borrowed)),
+            ("endpoint", path.map(normalize)),
             ("status", Some(Cow::Borrowed(line.status))),
             ("user", line.user.map(Cow::Borrowed)),
             ("user_agent", line.user_agent.clone()),

@@ -10,12 +10,17 @@ use tollgate_common::clock::Timestamp;
 
 use super::Settings;
 
+/// How often an agent does its housekeeping, in ms.
+const HOUSEKEEPING_MS: u64 = 100;
+
 /// An agent of the world.
 pub struct SimAgent {
     limiter: Arc<Limiter>,
     skew_ms: i64,
     probing: bool,
-    waiting: bool,
+    /// Calls since the writer woke.
+    waiting: u32,
+    kept_house_at: Timestamp,
 }
 
 impl SimAgent {
@@ -25,7 +30,7 @@ impl SimAgent {
         settings.counters_max = world.counters_max;
         settings.agents_expected = u32::try_from(world.skews_ms.len()).ok().and_then(NonZeroU32::new);
         let limiter = Arc::new(Limiter::new(settings, rules, &mut Registry::default()));
-        Self { limiter, skew_ms, probing: false, waiting: false }
+        Self { limiter, skew_ms, probing: false, waiting: 0, kept_house_at: Timestamp::default() }
     }
 
     /// The limiter.
@@ -53,12 +58,22 @@ impl SimAgent {
         self.probing
     }
 
-    /// Whether its writer must be woken: it has something and no one wakes it yet.
-    pub(super) fn starts_waiting(&mut self) -> bool {
-        !std::mem::replace(&mut self.waiting, true)
+    /// One more call waits for the writer; how many do now.
+    pub(super) fn waits_with(&mut self) -> u32 {
+        self.waiting += 1;
+        self.waiting
     }
 
     pub(super) fn woke(&mut self) {
-        self.waiting = false;
+        self.waiting = 0;
+    }
+
+    /// Whether the limiter's housekeeping is due; if so, it is taken for done.
+    pub(super) fn is_due_for_housekeeping(&mut self, now: Timestamp) -> bool {
+        let due = now.ms_since(self.kept_house_at) >= HOUSEKEEPING_MS;
+        if due {
+            self.kept_house_at = now;
+        }
+        due
     }
 }

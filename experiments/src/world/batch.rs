@@ -11,19 +11,30 @@ use tollgate_common::wire::Record;
 use super::event::Event;
 use super::{Delay, TICK_MS, World};
 
+/// How long calls wait for the writer where nobody waits for signals, and how many of them.
+const LAZY_WAKE_MS: u64 = 60_000;
+const LAZY_CALLS_MAX: u32 = 2_000;
+
 impl World<'_> {
+    /// Without heartbeats an agent's writer wakes when there is much to hand over, or after a while.
     pub(super) fn wake_soon(&mut self, agent: usize) {
-        if self.agents[agent].starts_waiting() {
-            self.after(TICK_MS, Event::Wake { agent });
+        match self.agents[agent].waits_with() {
+            1 => self.after(LAZY_WAKE_MS, Event::Wake { agent }),
+            LAZY_CALLS_MAX => self.wake(agent),
+            _ => {}
         }
     }
 
     /// An agent's writer hands over what is due.
     pub(super) fn wake(&mut self, agent: usize) {
         self.agents[agent].woke();
-        let (limiter, own_now) = self.agents[agent].at(self.now());
+        let now = self.now();
+        let housekeeping = self.agents[agent].is_due_for_housekeeping(now);
+        let (limiter, own_now) = self.agents[agent].at(now);
         let due = limiter.batches_due(own_now);
-        limiter.tick(own_now);
+        if housekeeping {
+            limiter.tick(own_now);
+        }
         for Outgoing { partition, sequence, payload, .. } in due {
             match self.settings.network.way_to_bus() {
                 Delay::After(ms) => self.after(ms, Event::Append { agent, partition, sequence, payload }),

@@ -76,7 +76,12 @@ impl<'c> World<'c> {
         let limiter = self.agents[agent].limiter().clone();
         if self.store_is_up {
             while limiter.is_in_debt() {
-                self.store.take_now(&limiter.settle_debts());
+                let payment = limiter.pay_debts();
+                let answer = self.ask_store(payment.takes());
+                limiter.paid(payment, &answer);
+                if answer.is_err() {
+                    break;
+                }
             }
         }
         if self.agents[agent].keeps_probing() {

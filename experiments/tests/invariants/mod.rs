@@ -165,6 +165,11 @@ impl Invariants {
                 }
             }
             self.compared += 1;
+            let held: HashSet<CounterId> = counting.counters().map(|entry| entry.id).collect();
+            let missing = log.admitted.keys().find(|(id, _)| !held.contains(id));
+            if let Some((id, _)) = missing.filter(|_| counting.tally().uncounted == 0) {
+                return Err(format!("exactly-counted: {id} is in the log and not in the table"));
+            }
             for entry in counting.counters() {
                 let newest = entry.admitted.newest();
                 let oldest = newest.saturating_sub(u64::from(entry.admitted.window().parts()));
