@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::clock::Timestamp;
 use crate::counter::{CounterId, Partition};
 use crate::decision::Source;
@@ -52,7 +54,7 @@ pub struct CounterEntry {
     /// Its rule.
     pub rule: Arc<str>,
     /// How people see it.
-    pub label: Arc<str>,
+    pub label: String,
     /// The generation by which it was charged.
     pub generation: Generation,
     /// Its quota, in units.
@@ -62,7 +64,7 @@ pub struct CounterEntry {
 }
 
 /// Indexes of names and values in the batch's texts, in the order of the call.
-pub type DescriptorSet = Vec<(u32, u32)>;
+pub type DescriptorSet = SmallVec<[(u32, u32); 6]>;
 
 /// One charge.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,19 +49,23 @@ impl Limiter {
 impl Charge {
     /// What a batch says of the counter.
     pub(super) fn entry(&self, set: &RuleSet, call: &Call<'_>, key: &DigestKey) -> CounterEntry {
-        let shown = |name: &Arc<str>| {
-            let value = call.get(name).unwrap_or_default();
-            format!("{name}={}", key.shown(value, set.is_secret(name)))
-        };
         let label = match (self.overflow, self.rule.per.is_empty()) {
             (true, _) => "(all callers past counters_max)".to_owned(),
             (false, true) => "(all calls)".to_owned(),
-            (false, false) => self.rule.per.iter().map(shown).collect::<Vec<_>>().join(" "),
+            (false, false) => {
+                let mut label = String::new();
+                for name in &self.rule.per {
+                    let space = if label.is_empty() { "" } else { " " };
+                    let value = key.shown(call.get(name).unwrap_or_default(), set.is_secret(name));
+                    label.extend([space, name, "=", &value]);
+                }
+                label
+            }
         };
         CounterEntry {
             id: self.counter,
             rule: self.rule.name.clone(),
-            label: label.into(),
+            label,
             generation: set.generation,
             quota: self.rule.quota.units(),
             window: self.rule.window,

@@ -52,7 +52,7 @@ impl Entry {
         Self {
             id: counter.id,
             rule: counter.rule.clone(),
-            label: counter.label.clone(),
+            label: counter.label.as_str().into(),
             generation: counter.generation,
             quota: counter.quota,
             admitted: Ring::new(counter.window),

@@ -2,6 +2,8 @@
 
 mod support;
 mod help;
+mod demo;
+mod replay;
 mod rules;
 mod up;
 mod reload;

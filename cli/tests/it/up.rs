@@ -142,7 +142,7 @@ fn it_is_healthy_and_ready_and_counts_on_both_sides_of_the_bus() {
     assert_eq!(client.get("/readyz", &[]).status, 200);
     let counted = crate::support::wait_for("the call to reach the aggregator", || {
         let metrics = client.get("/metrics", &[]);
-        let of_rows = |line: &&str| line.starts_with("tollgate_aggregator_rows{") && line.ends_with(" 1");
+        let of_rows = |line: &&str| line.starts_with("tollgate_aggregator_rows_total{") && line.ends_with(" 1");
         metrics.text().lines().any(|line| of_rows(&line)).then(|| metrics.text().to_owned())
     });
     assert!(counted.contains(r#"tollgate_decisions_total{rule="per-api_key",outcome="allowed",source="store"} 1"#));

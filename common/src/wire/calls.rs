@@ -1,7 +1,7 @@
 //! `calls`: rows as columns.
 
 use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, check_version, counter_from_wire, counter_to_wire, v1};
-use crate::charge::{Batch, BatchName, DescriptorSet, Home, Outcome, Row};
+use crate::charge::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
 use crate::clock::Timestamp;
 use crate::decision::Source;
 
@@ -14,8 +14,6 @@ pub(super) fn to_wire(batch: Batch) -> v1::CallBatch {
         sequence: batch.name.sequence,
         region: batch.region.to_string(),
         complete_through_ms: batch.complete_through.as_ms(),
-        counters: batch.counters.iter().map(counter_to_wire).collect(),
-        descriptor_sets: batch.descriptor_sets.into_iter().map(set_to_wire).collect(),
         texts: batch.texts,
         ..v1::CallBatch::default()
     };
@@ -36,6 +34,11 @@ pub(super) fn to_wire(batch: Batch) -> v1::CallBatch {
             wire.home_source.push(source_to_wire(home.source).into());
         }
     }
+    wire.counters = batch.counters.into_iter().map(counter_to_wire).collect();
+    for set in batch.descriptor_sets {
+        wire.set_len.push(u32::try_from(set.len()).unwrap_or(u32::MAX));
+        wire.set_names_and_values.extend(set.into_iter().flat_map(|(name, value)| [name, value]));
+    }
     wire
 }
 
@@ -43,7 +46,7 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
     check_version(wire.version)?;
     let len = wire.call_delta.len();
     check(
-        len.max(wire.counters.len()).max(wire.descriptor_sets.len()).max(wire.texts.len() / 8) <= BATCH_ROWS_LEN_MAX,
+        len.max(wire.counters.len()).max(wire.set_len.len()).max(wire.texts.len() / 8) <= BATCH_ROWS_LEN_MAX,
         "a batch is larger than any agent writes",
     )?;
     let columns = [
@@ -58,7 +61,11 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
     let homes = wire.home_descriptors.iter().filter(|index| **index > 0).count();
     check(wire.home_decider.len() == homes && wire.home_source.len() == homes, "home rows and their columns differ")?;
 
-    let counters = wire.counters.into_iter().map(counter_from_wire).collect::<Result<Vec<_>, _>>()?;
+    let mut counters: Vec<CounterEntry> = Vec::with_capacity(wire.counters.len());
+    for counter in wire.counters {
+        let known = counters.last().map(|counter| &counter.rule);
+        counters.push(counter_from_wire(counter, known)?);
+    }
     let mut homes = wire.home_decider.iter().zip(&wire.home_source);
     let mut rows = Vec::with_capacity(len);
     let (mut call, mut at) = (0_u64, 0_u64);
@@ -67,7 +74,7 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         at = at.wrapping_add_signed(wire.at_delta_ms[i]);
         let counter = index(wire.counter[i], counters.len())?;
         let natural = counter.map_or(0, |index| counters[index as usize].window.sub_window(Timestamp::from_ms(at)));
-        let home = match index(wire.home_descriptors[i], wire.descriptor_sets.len())? {
+        let home = match index(wire.home_descriptors[i], wire.set_len.len())? {
             None => None,
             Some(descriptors) => {
                 let (decider, source) = homes.next().ok_or(WireError::Invalid("home rows and their columns differ"))?;
@@ -88,7 +95,7 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
             home,
         });
     }
-    let descriptor_sets = wire.descriptor_sets.iter().map(|set| set_from_wire(set, wire.texts.len()));
+    let descriptor_sets = sets_from_wire(&wire.set_len, &wire.set_names_and_values, wire.texts.len())?;
     Ok(Batch {
         name: BatchName {
             agent: wire.agent.into(),
@@ -99,7 +106,7 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         region: wire.region.into(),
         complete_through: Timestamp::from_ms(wire.complete_through_ms),
         counters,
-        descriptor_sets: descriptor_sets.collect::<Result<_, _>>()?,
+        descriptor_sets,
         texts: wire.texts,
         rows,
     })
@@ -111,15 +118,19 @@ fn index(written: u32, len: usize) -> Result<Option<u32>, WireError> {
     Ok(written.checked_sub(1))
 }
 
-fn set_to_wire(set: DescriptorSet) -> v1::DescriptorSet {
-    v1::DescriptorSet { names_and_values: set.into_iter().flat_map(|(name, value)| [name, value]).collect() }
-}
-
-fn set_from_wire(set: &v1::DescriptorSet, texts: usize) -> Result<DescriptorSet, WireError> {
-    let (pairs, rest) = set.names_and_values.as_chunks::<2>();
+fn sets_from_wire(lens: &[u32], indexes: &[u32], texts: usize) -> Result<Vec<DescriptorSet>, WireError> {
+    let (mut pairs, rest) = indexes.as_chunks::<2>();
     check(rest.is_empty(), "a descriptor has a name and a value")?;
-    check(set.names_and_values.iter().all(|text| (*text as usize) < texts), "a descriptor points outside the batch")?;
-    Ok(pairs.iter().map(|[name, value]| (*name, *value)).collect())
+    check(indexes.iter().all(|text| (*text as usize) < texts), "a descriptor points outside the batch")?;
+    let mut sets = Vec::with_capacity(lens.len());
+    for len in lens {
+        let (set, more) =
+            pairs.split_at_checked(*len as usize).ok_or(WireError::Invalid("a set of descriptors is cut off"))?;
+        sets.push(set.iter().map(|[name, value]| (*name, *value)).collect());
+        pairs = more;
+    }
+    check(pairs.is_empty(), "a descriptor belongs to no set")?;
+    Ok(sets)
 }
 
 fn outcome_to_wire(outcome: Outcome) -> v1::Outcome {

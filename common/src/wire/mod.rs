@@ -87,11 +87,14 @@ impl Record for Presence {
     }
 }
 
-fn counter_to_wire(entry: &CounterEntry) -> v1::Counter {
+#[expect(clippy::cast_possible_truncation, reason = "each half is cut out of the whole")]
+fn counter_to_wire(entry: CounterEntry) -> v1::Counter {
+    let id = entry.id.as_u128();
     v1::Counter {
-        id: entry.id.as_u128().to_be_bytes().to_vec(),
+        id_high: (id >> 64) as u64,
+        id_low: id as u64,
         rule: entry.rule.to_string(),
-        label: entry.label.to_string(),
+        label: entry.label,
         generation: entry.generation,
         quota: entry.quota,
         window_ms: entry.window.width_ms(),
@@ -99,12 +102,13 @@ fn counter_to_wire(entry: &CounterEntry) -> v1::Counter {
     }
 }
 
-fn counter_from_wire(counter: v1::Counter) -> Result<CounterEntry, WireError> {
-    let id: [u8; 16] = counter.id.try_into().map_err(|_| WireError::Invalid("the id of a counter has 16 bytes"))?;
+/// Reads a counter; `known` is the rule of the one before it, which mostly is its rule, too.
+fn counter_from_wire(counter: v1::Counter, known: Option<&Arc<str>>) -> Result<CounterEntry, WireError> {
+    let known = known.filter(|rule| ***rule == *counter.rule).cloned();
     Ok(CounterEntry {
-        id: CounterId::from_u128(u128::from_be_bytes(id)),
-        rule: counter.rule.into(),
-        label: counter.label.into(),
+        id: CounterId::from_u128(u128::from(counter.id_high) << 64 | u128::from(counter.id_low)),
+        rule: known.unwrap_or_else(|| counter.rule.into()),
+        label: counter.label,
         generation: counter.generation,
         quota: counter.quota,
         window: Window::new(counter.window_ms, counter.sub_windows)?,

@@ -38,10 +38,10 @@ fn signal_to_wire(signal: &Signal) -> v1::Signal {
     let slots = u64::from(signal.admitted.window().parts()) + 1;
     let counts = (0..slots).filter_map(|back| newest.checked_sub(back)).map(|index| signal.admitted.get(index));
     v1::Signal {
-        counter: Some(counter_to_wire(&CounterEntry {
+        counter: Some(counter_to_wire(CounterEntry {
             id: signal.counter,
             rule: signal.rule.clone(),
-            label: signal.label.clone(),
+            label: signal.label.to_string(),
             generation: signal.generation,
             quota: signal.quota,
             window: signal.admitted.window(),
@@ -56,7 +56,7 @@ fn signal_to_wire(signal: &Signal) -> v1::Signal {
 }
 
 fn signal_from_wire(wire: v1::Signal) -> Result<Signal, WireError> {
-    let counter = counter_from_wire(wire.counter.ok_or(WireError::Invalid("a signal is about a counter"))?)?;
+    let counter = counter_from_wire(wire.counter.ok_or(WireError::Invalid("a signal is about a counter"))?, None)?;
     check(wire.admitted.len() <= counter.window.parts() as usize + 1, "a ring has more slots than its window")?;
     let mut admitted = Ring::new(counter.window);
     admitted.add(wire.newest_sub_window, 0);
@@ -67,7 +67,7 @@ fn signal_from_wire(wire: v1::Signal) -> Result<Signal, WireError> {
     Ok(Signal {
         counter: counter.id,
         rule: counter.rule,
-        label: counter.label,
+        label: counter.label.into(),
         generation: counter.generation,
         quota: counter.quota,
         admitted,

@@ -41,7 +41,7 @@ fn batch() -> Batch {
         complete_through: at.plus_ms(5),
         counters: vec![entry()],
         texts: ["endpoint", "/search", "ip", "10.0.0.1", "per-key"].map(String::from).to_vec(),
-        descriptor_sets: vec![vec![(0, 1), (2, 3)]],
+        descriptor_sets: vec![[(0, 1), (2, 3)].into_iter().collect()],
         rows: vec![
             row(41, Some(0), 1, Outcome::Admitted, home(Some(4))),
             row(40, Some(0), -3, Outcome::Spared, None),
@@ -113,9 +113,11 @@ fn an_unknown_version_says_which_side_to_upgrade() {
 
 #[test]
 fn poison_is_refused_and_never_panics() {
-    let poisons: [fn(&mut v1::CallBatch); 10] = [
-        |wire| wire.descriptor_sets[0].names_and_values.push(1),
-        |wire| wire.descriptor_sets[0].names_and_values[0] = 5,
+    let poisons: [fn(&mut v1::CallBatch); 12] = [
+        |wire| wire.set_len[0] = 3,
+        |wire| wire.set_len[0] = 1,
+        |wire| wire.set_names_and_values.push(1),
+        |wire| wire.set_names_and_values[0] = 5,
         |wire| wire.counter[0] = 2,
         |wire| wire.home_decider[0] = 9,
         |wire| wire.home_descriptors[0] = 5,

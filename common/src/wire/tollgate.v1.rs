@@ -23,8 +23,11 @@ pub struct CallBatch {
     /// Names and values of descriptors, and names of deciding rules; each text once.
     #[prost(string, repeated, tag = "9")]
     pub texts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(message, repeated, tag = "10")]
-    pub descriptor_sets: ::prost::alloc::vec::Vec<DescriptorSet>,
+    /// Sets of descriptors: how many each has, and the indexes of their names and values in `texts`, in turn.
+    #[prost(uint32, repeated, tag = "10")]
+    pub set_len: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, repeated, tag = "20")]
+    pub set_names_and_values: ::prost::alloc::vec::Vec<u32>,
     /// Number of the call, as the difference to the row before.
     #[prost(sint64, repeated, tag = "11")]
     pub call_delta: ::prost::alloc::vec::Vec<i64>,
@@ -41,7 +44,7 @@ pub struct CallBatch {
     pub cost: ::prost::alloc::vec::Vec<i64>,
     #[prost(enumeration = "Outcome", repeated, tag = "16")]
     pub outcome: ::prost::alloc::vec::Vec<i32>,
-    /// Index into `descriptor_sets` + 1; 0 when this is not the call's home row.
+    /// Index into the sets of descriptors + 1; 0 when this is not the call's home row.
     #[prost(uint32, repeated, tag = "17")]
     pub home_descriptors: ::prost::alloc::vec::Vec<u32>,
     /// Home rows only, in their order: index of the deciding rule's name in `texts` + 1, 0 when no rule limits the call.
@@ -53,27 +56,23 @@ pub struct CallBatch {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Counter {
-    /// 128 bits, big-endian.
-    #[prost(bytes = "vec", tag = "1")]
-    pub id: ::prost::alloc::vec::Vec<u8>,
-    #[prost(string, tag = "2")]
-    pub rule: ::prost::alloc::string::String,
+    /// 128 bits.
+    #[prost(fixed64, tag = "1")]
+    pub id_high: u64,
+    #[prost(fixed64, tag = "2")]
+    pub id_low: u64,
     #[prost(string, tag = "3")]
+    pub rule: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
     pub label: ::prost::alloc::string::String,
-    #[prost(uint64, tag = "4")]
-    pub generation: u64,
     #[prost(uint64, tag = "5")]
-    pub quota: u64,
+    pub generation: u64,
     #[prost(uint64, tag = "6")]
+    pub quota: u64,
+    #[prost(uint64, tag = "7")]
     pub window_ms: u64,
-    #[prost(uint32, tag = "7")]
+    #[prost(uint32, tag = "8")]
     pub sub_windows: u32,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DescriptorSet {
-    /// Indexes of names and values in `texts`, in turn.
-    #[prost(uint32, repeated, tag = "1")]
-    pub names_and_values: ::prost::alloc::vec::Vec<u32>,
 }
 /// One record of `signals`; without signals it is the heartbeat of its partition.
 #[derive(Clone, PartialEq, ::prost::Message)]

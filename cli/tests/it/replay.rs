@@ -1,0 +1,81 @@
+//! `tollgate replay`: a report for people, an object for programs, a line per decision.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{file, finish, tollgate};
+
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/traces/apache_combined_10k.log.gz");
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_real_log_is_told_in_one_object() {
+    let done = finish(&mut tollgate(&["replay", TRACE, "--limit", "60/min per ip", "--format", "json"]));
+    assert_eq!((done.exit, &*done.err), (0, ""));
+    let report = json(&done.out);
+    assert_eq!((&report["calls"], &report["bad_lines"]), (&10_000.into(), &0.into()));
+    let rule = &report["rules"][0];
+    let sum = rule["admitted"].as_u64().unwrap() + rule["denied"].as_u64().unwrap();
+    assert_eq!((&rule["name"], &rule["counters"], sum), (&"per-ip".into(), &1_753.into(), 10_000));
+}
+
+#[test]
+fn a_real_log_is_told_in_words() {
+    let done = finish(&mut tollgate(&["replay", TRACE, "--limit", "60/min per ip"]));
+    for expected in ["10,000 calls from 2015-05-17 10:05:00 UTC", "over-admitted", "ip=75.97.9.59", "timeline, "] {
+        assert!(done.out.contains(expected), "{expected}: {}", done.out);
+    }
+}
+
+#[test]
+fn decisions_are_written_in_the_order_of_the_calls() {
+    let log = file(
+        "order.jsonl",
+        "{\"time\": 2000, \"descriptors\": {\"k\": \"b\"}}\n{\"time\": 1000, \"descriptors\": {\"k\": \"b\"}}\n",
+    );
+    let out = log.with_extension("decisions");
+    let (log, out) = (log.to_str().unwrap(), out.to_str().unwrap());
+    let done = finish(&mut tollgate(&["replay", log, "--limit", "1/min per k", "--decisions", out]));
+    assert_eq!(done.exit, 0, "{}", done.err);
+    let lines: Vec<Value> = std::fs::read_to_string(out).unwrap().lines().map(json).collect();
+    let expected = [
+        r#"{"time_ms": 1000, "descriptors": {"k": "b"}, "cost": 1, "allowed": true, "rule": null, "remaining": 0}"#,
+        r#"{"time_ms": 2000, "descriptors": {"k": "b"}, "cost": 1, "allowed": false, "rule": "per-k", "remaining": 0}"#,
+    ];
+    assert_eq!(lines, expected.map(json));
+}
+
+#[test]
+fn standard_input_is_read_and_bad_lines_are_told() {
+    let mut command = tollgate(&["replay", "-", "--limit", "5/s per ip", "--format", "json"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let lines = b"nonsense\n1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 1\n";
+    child.stdin.take().unwrap().write_all(lines).unwrap();
+    let done = child.wait_with_output().unwrap();
+    let report = json(&String::from_utf8(done.stdout).unwrap());
+    assert_eq!((&report["calls"], &report["bad_lines"]), (&1.into(), &1.into()));
+    assert_eq!(String::from_utf8(done.stderr).unwrap(), "warning: stdin:1: not an access log line and not JSON\n");
+}
+
+#[test]
+fn what_cannot_be_replayed_says_why() {
+    for (args, exit, said) in [
+        (vec!["replay", TRACE], 2, "--limit \"60/min per ip\""),
+        (vec!["replay", TRACE, "--limit", "60/min"], 2, "write it as"),
+        (vec!["replay", "no-such.log", "--limit", "1/s per ip"], 1, "no-such.log: No such file"),
+        (vec!["replay"], 2, "<LOG>"),
+    ] {
+        let done = finish(&mut tollgate(&args));
+        assert!(
+            done.exit == exit && done.err.contains(said) && done.out.is_empty(),
+            "{args:?}: {} {}",
+            done.exit,
+            done.err
+        );
+    }
+}
