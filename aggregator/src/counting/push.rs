@@ -19,7 +19,10 @@ const SIGNALS_LEN_MAX: usize = 4_096;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Push {
+    /// Entries that changed.
     dirty: Vec<usize>,
+    /// Entries above the threshold.
+    hot: Vec<usize>,
     said_at: Timestamp,
     repeated_at: Timestamp,
 }
@@ -35,7 +38,7 @@ impl Push {
 
     /// The entry at `from` is now at `to`.
     pub(super) fn moved(&mut self, to: usize, from: usize) {
-        for place in self.dirty.iter_mut().filter(|place| **place == from) {
+        for place in self.dirty.iter_mut().chain(&mut self.hot).filter(|place| **place == from) {
             *place = to;
         }
     }
@@ -44,8 +47,10 @@ impl Push {
     pub(super) fn due(&mut self, table: &mut Table, now: Timestamp, threshold: u32) -> Option<(Vec<Signal>, u32)> {
         if now.ms_since(self.repeated_at) >= REPEAT_MS {
             self.repeated_at = now;
-            for place in 0..table.len() {
-                self.changed(place, table.entry_mut(place));
+            for place in std::mem::take(&mut self.hot) {
+                let entry = table.entry_mut(place);
+                entry.hot = false;
+                self.changed(place, entry);
             }
         }
         let mut worth: Vec<(u32, usize)> = Vec::new();
@@ -54,6 +59,10 @@ impl Push {
             entry.dirty = false;
             let permille = entry.permille(now);
             if permille >= threshold {
+                if !entry.hot && permille > 0 {
+                    entry.hot = true;
+                    self.hot.push(place);
+                }
                 worth.push((permille, place));
             }
         }

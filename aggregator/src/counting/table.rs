@@ -35,6 +35,8 @@ pub struct Entry {
     pub newest_at: Timestamp,
     /// Whether it waits to be signalled.
     pub(super) dirty: bool,
+    /// Whether it was above the threshold when it was looked at last, so that it is said again and again.
+    pub(super) hot: bool,
 }
 
 /// Entries in a row, and where each counter's is.
@@ -59,6 +61,7 @@ impl Entry {
             denied: Ring::new(counter.window),
             newest_at: Timestamp::default(),
             dirty: false,
+            hot: false,
         }
     }
 
@@ -162,7 +165,7 @@ impl Table {
             let Some(entry) = self.entries.get(self.swept) else {
                 break;
             };
-            if entry.dirty || !entry.is_idle_at(now) {
+            if entry.dirty || entry.hot || !entry.is_idle_at(now) {
                 self.swept += 1;
                 continue;
             }
