@@ -17,8 +17,6 @@ pub struct CachedDenial {
     pub cost: u64,
     /// By which rules: others may see it otherwise.
     pub generation: Generation,
-    /// By which quota, in units.
-    pub limit: u64,
 }
 
 impl CachedDenial {

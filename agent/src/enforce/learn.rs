@@ -55,7 +55,7 @@ pub fn learn(rule: &Rule, seen: &mut Seen, news: News<'_>) {
     match news {
         News::Taken { taken, cost, sequence, .. } if taken.charged => seen.own(rule).admit(taken.at, cost, sequence),
         News::Taken { taken, cost, generation, .. } if !taken.verdict.admitted => {
-            seen.denial = Some(CachedDenial { verdict: taken.verdict, cost, generation, limit: taken.limit });
+            seen.denial = Some(CachedDenial { verdict: taken.verdict, cost, generation });
         }
         // Had room, but another counter of the call denied.
         News::Taken { .. } => {}

@@ -77,13 +77,8 @@ impl Own {
 
     /// Keeps what was admitted when the window changed; units move to the end of their sub-window, never to be too early.
     pub fn fit(&mut self, window: Window) {
-        let old = self.ring.window();
-        if old != window {
-            let mut ring = Ring::new(window);
-            for (sub_window, units) in self.ring.counts() {
-                ring.add(window.sub_window(old.end_of(sub_window)), units);
-            }
-            self.ring = ring;
+        if self.ring.window() != window {
+            self.ring = self.ring.carried_to(window);
         }
     }
 

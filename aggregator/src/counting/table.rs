@@ -8,7 +8,7 @@ use tollgate_common::charge::{CounterEntry, Outcome, Row};
 use tollgate_common::clock::Timestamp;
 use tollgate_common::counter::CounterId;
 use tollgate_common::rule::Generation;
-use tollgate_common::window::{Added, Estimate, Ring, Window};
+use tollgate_common::window::{Added, Estimate, Ring};
 
 /// How often idle entries are looked for, in ms, and how many entries one look takes.
 const SWEEP_INTERVAL_MS: u64 = 100;
@@ -100,23 +100,14 @@ impl Entry {
         self.generation = counter.generation;
         self.quota = counter.quota;
         if self.admitted.window() != counter.window {
-            self.admitted = carried(&self.admitted, counter.window);
-            self.denied = carried(&self.denied, counter.window);
+            self.admitted = self.admitted.carried_to(counter.window);
+            self.denied = self.denied.carried_to(counter.window);
         }
     }
 
     fn is_idle_at(&self, now: Timestamp) -> bool {
         self.admitted.is_empty_at(now) && self.denied.is_empty_at(now)
     }
-}
-
-/// The same units in other sub-windows: each at the end of its own, which is never too early to leave.
-fn carried(ring: &Ring, window: Window) -> Ring {
-    let mut carried = Ring::new(window);
-    for (sub_window, units) in ring.counts() {
-        carried.add(window.sub_window(ring.window().end_of(sub_window)), units);
-    }
-    carried
 }
 
 impl Table {

@@ -109,11 +109,6 @@ impl RuleSet {
         self.rules == other.rules && self.descriptors == other.descriptors
     }
 
-    /// The rules that limit a call, in the order of the set.
-    pub fn matching(&self, call: &Call<'_>) -> impl Iterator<Item = &Arc<Rule>> {
-        self.rules.iter().filter(|rule| rule.applies_to(call))
-    }
-
     /// Whether the value of a descriptor must not be shown. What came from nowhere known is taken for a secret.
     #[must_use]
     pub fn is_secret(&self, descriptor: &str) -> bool {

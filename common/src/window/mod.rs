@@ -5,6 +5,8 @@
 //! counts can be added and compared. [`Ring`] holds the counts.
 
 mod ring;
+#[cfg(test)]
+mod ring_tests;
 
 use std::num::{NonZeroU32, NonZeroU64};
 

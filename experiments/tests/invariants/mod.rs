@@ -90,7 +90,14 @@ impl Invariants {
 
     fn no_wait(&self, decided: &Decided<'_>) -> Result<(), String> {
         let took_ms = decided.answered.ms_since(decided.arrived);
-        let deadline_ms = self.rules.matching(&decided.call).map(|rule| rule.deadline.as_millis()).min().unwrap_or(0);
+        let deadline_ms = self
+            .rules
+            .rules
+            .iter()
+            .filter(|rule| rule.applies_to(&decided.call))
+            .map(|rule| rule.deadline.as_millis())
+            .min()
+            .unwrap_or(0);
         if u128::from(took_ms) <= deadline_ms {
             return Ok(());
         }

@@ -1,0 +1,82 @@
+//! The ring against the list of everything that was ever added to it.
+
+use proptest::prelude::*;
+
+use super::{Added, Estimate, Ring, Window};
+use crate::clock::Timestamp;
+
+const fn at(ms: u64) -> Timestamp {
+    Timestamp::from_ms(ms)
+}
+
+/// A9: previous 60, current 0 at second 43 of the minute reads 17.
+#[test]
+fn previous_minute_is_weighed_by_what_is_left_of_it() {
+    let minute = Window::new(60_000, 1).unwrap();
+    let mut ring = Ring::new(minute);
+    ring.add(0, 60);
+    assert_eq!(ring.used(at(60_000 + 43_000), Estimate::Interpolated), 17);
+    assert_eq!(ring.used(at(60_000 + 43_000), Estimate::Conservative), 60);
+}
+
+#[test]
+fn a_sub_window_counts_until_it_has_left_and_no_longer() {
+    let mut ring = Ring::new(Window::new(60, 6).unwrap());
+    ring.add(0, 5);
+    assert_eq!(ring.used(at(69), Estimate::Conservative), 5);
+    assert_eq!(ring.used(at(70), Estimate::Conservative), 0);
+    assert_eq!(ring.add(6, 1), Added::Counted);
+    assert_eq!(ring.add(0, 1), Added::Counted, "the slot before the n whole ones is still held");
+    assert_eq!(ring.add(7, 1), Added::Counted);
+    assert_eq!(ring.add(0, 1), Added::TooOld);
+}
+
+#[test]
+fn a_clock_that_stepped_back_keeps_the_counts() {
+    let mut ring = Ring::new(Window::new(60, 6).unwrap());
+    ring.add(100, 3);
+    ring.add(102, 4);
+    ring.rebase(at(500));
+    assert_eq!(ring.counts().collect::<Vec<_>>(), [(48, 3), (50, 4)]);
+}
+
+/// What the ring holds, the slow and obvious way: every addition kept, the window cut out of them.
+fn used_by_list(window: Window, additions: &[(u64, u64)], now: Timestamp, estimate: Estimate) -> u64 {
+    let (part, parts) = (window.part_ms(), u64::from(window.parts()));
+    let current = now.as_ms() / part;
+    let of = |index: u64| -> u64 { additions.iter().filter(|(i, _)| *i == index).map(|(_, units)| units).sum() };
+    let whole: u64 = (0..parts).filter_map(|back| current.checked_sub(back)).map(of).sum();
+    let oldest = current.checked_sub(parts).map_or(0, of);
+    match estimate {
+        Estimate::Conservative => whole + oldest,
+        Estimate::Interpolated => whole + (oldest * (part - now.as_ms() % part)).div_ceil(part),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_ring_reads_as_the_list_of_all_additions(
+        parts in 1_u32..14,
+        part_ms in 1_u64..40,
+        steps in prop::collection::vec((0_u64..30, 0_u64..9), 1..60),
+        room in 0_u64..40,
+        conservative: bool,
+    ) {
+        let window = Window::new(part_ms * u64::from(parts), parts).unwrap();
+        let estimate = if conservative { Estimate::Conservative } else { Estimate::Interpolated };
+        let mut ring = Ring::new(window);
+        let mut additions = Vec::new();
+        let mut now = at(1_000);
+        for (wait_ms, units) in steps {
+            now = now.plus_ms(wait_ms);
+            prop_assert_eq!(ring.used(now, estimate), used_by_list(window, &additions, now, estimate));
+            ring.add(window.sub_window(now), units);
+            additions.push((window.sub_window(now), units));
+        }
+        let free_at = ring.falls_to(room, now, estimate);
+        prop_assert!(used_by_list(window, &additions, free_at, estimate) <= room);
+        if free_at > now {
+            prop_assert!(used_by_list(window, &additions, free_at.minus_ms(1), estimate) > room);
+        }
+    }
+}
