@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each crate's folder, its root file, and the crates of this workspace that it may use.
-const CRATES: [(&str, &str, &[&str]); 6] = [
-    ("common", "lib.rs", &[]),
-    ("agent", "lib.rs", &["tollgate-common"]),
+/// Each crate's folder, its root file, and the crates of this workspace that it may use; `tollgate-servers` in tests only.
+const CRATES: [(&str, &str, &[&str]); 7] = [
+    ("common", "lib.rs", &["tollgate-servers"]),
+    ("common/servers", "lib.rs", &["tollgate-common"]),
+    ("agent", "lib.rs", &["tollgate-common", "tollgate-servers"]),
     ("agent/sidecar", "lib.rs", &["tollgate", "tollgate-common"]),
     ("aggregator", "lib.rs", &["tollgate-common"]),
     ("experiments", "lib.rs", &["tollgate", "tollgate-aggregator", "tollgate-common"]),

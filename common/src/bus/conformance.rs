@@ -16,6 +16,8 @@ pub fn run<B: Bus>(make: impl Fn(u32) -> B) {
     readers_start_where_they_are_told(&make(1));
     topics_and_partitions_are_apart(&make(3));
     a_reader_wakes_when_something_comes(&make(1));
+    a_reader_takes_partitions_up_and_leaves_them(&make(2));
+    the_next_offset_is_that_of_the_next_record(&make(2));
 }
 
 fn read<R: Reader>(reader: &mut R, records: usize) -> Vec<Delivered> {
@@ -69,6 +71,9 @@ fn readers_start_where_they_are_told<B: Bus>(bus: &B) {
     let all = read(&mut bus.read(Topic::Signals, &[0], From::Oldest), 10);
     let seventh = all[7].offset;
     assert_eq!(read(&mut bus.read(Topic::Signals, &[0], From::Offset(seventh)), 3)[0].payload, [7]);
+    let eighth = all[8].appended;
+    let since = read(&mut bus.read(Topic::Signals, &[0], From::Time(eighth)), 1);
+    assert!(since[0].appended == eighth && since[0].offset <= all[8].offset);
     let mut next = bus.read(Topic::Signals, &[0], From::Next);
     log.append(0, vec![99], 0).expect("there is room");
     assert_eq!(read(&mut next, 1)[0].payload, [99]);
@@ -78,6 +83,7 @@ fn topics_and_partitions_are_apart<B: Bus>(bus: &B) {
     assert_eq!(bus.partitions(Topic::Calls), 3);
     assert_eq!(bus.partitions(Topic::Signals), 3);
     assert_eq!(bus.partitions(Topic::Presence), 1);
+    assert_eq!(bus.partitions(Topic::Rules), 1);
     bus.log(Topic::Calls).append(2, vec![1], 0).expect("there is room");
     bus.log(Topic::Presence).append(0, vec![2], 0).expect("there is room");
     assert_eq!(read(&mut bus.read(Topic::Calls, &[2], From::Oldest), 1)[0].payload, [1]);
@@ -90,4 +96,31 @@ fn a_reader_wakes_when_something_comes<B: Bus>(bus: &B) {
     let waiting = std::thread::spawn(move || read(&mut reader, 1));
     bus.log(Topic::Calls).append(0, vec![5], 0).expect("there is room");
     assert_eq!(waiting.join().expect("the reader wakes")[0].payload, [5]);
+}
+
+fn a_reader_takes_partitions_up_and_leaves_them<B: Bus>(bus: &B) {
+    let mut log = bus.log(Topic::Calls);
+    for partition in [0, 1, 0, 1] {
+        log.append(partition, vec![1], 0).expect("there is room");
+    }
+    log.flush(WAIT);
+    let mut reader = bus.read(Topic::Calls, &[0], From::Oldest);
+    assert!(read(&mut reader, 2).iter().all(|record| record.partition == 0));
+    reader.add(1, From::Offset(1));
+    let added = read(&mut reader, 1);
+    assert_eq!((added[0].partition, added[0].offset), (1, 1), "and partition 0 goes on where it was");
+    reader.remove(1);
+    log.append(1, vec![2], 0).expect("there is room");
+    log.append(0, vec![3], 0).expect("there is room");
+    assert_eq!(read(&mut reader, 1)[0].payload, [3]);
+}
+
+fn the_next_offset_is_that_of_the_next_record<B: Bus>(bus: &B) {
+    assert_eq!(bus.next_offset(Topic::Calls, 1), Some(0));
+    let mut log = bus.log(Topic::Calls);
+    for _ in 0..3 {
+        log.append(1, vec![1], 0).expect("there is room");
+    }
+    log.flush(WAIT);
+    assert_eq!(bus.next_offset(Topic::Calls, 1), Some(3));
 }

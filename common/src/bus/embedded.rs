@@ -27,6 +27,7 @@ pub struct Embedded {
     calls: Arc<Shared>,
     signals: Arc<Shared>,
     presence: Arc<Shared>,
+    rules: Arc<Shared>,
 }
 
 /// Writes a topic of an [`Embedded`] bus.
@@ -65,7 +66,14 @@ impl Embedded {
             let partitions = Mutex::new((0..partitions.max(1)).map(|_| Kept::default()).collect());
             Arc::new(Shared { partitions, appended: Condvar::new() })
         };
-        Self { clock, log_id, calls: shared(partitions), signals: shared(partitions), presence: shared(1) }
+        Self {
+            clock,
+            log_id,
+            calls: shared(partitions),
+            signals: shared(partitions),
+            presence: shared(1),
+            rules: shared(1),
+        }
     }
 
     fn shared(&self, topic: Topic) -> &Arc<Shared> {
@@ -73,6 +81,7 @@ impl Embedded {
             Topic::Calls => &self.calls,
             Topic::Signals => &self.signals,
             Topic::Presence => &self.presence,
+            Topic::Rules => &self.rules,
         }
     }
 }
@@ -94,19 +103,15 @@ impl Bus for Embedded {
     }
 
     fn read(&self, topic: Topic, partitions: &[Partition], from: From) -> EmbeddedReader {
-        let shared = self.shared(topic).clone();
-        let kept = shared.partitions.lock();
-        let place = |partition: Partition| {
-            let kept = &kept[partition as usize];
-            match from {
-                From::Oldest => kept.first,
-                From::Next => kept.next(),
-                From::Offset(offset) => offset.max(kept.first),
-            }
-        };
-        let places = partitions.iter().map(|partition| (*partition, place(*partition))).collect();
-        drop(kept);
-        EmbeddedReader { shared, places, missed: 0 }
+        let mut reader = EmbeddedReader { shared: self.shared(topic).clone(), places: Vec::new(), missed: 0 };
+        for partition in partitions {
+            reader.add(*partition, from);
+        }
+        reader
+    }
+
+    fn next_offset(&self, topic: Topic, partition: Partition) -> Option<Offset> {
+        self.shared(topic).partitions.lock().get(partition as usize).map(Kept::next)
     }
 }
 
@@ -135,6 +140,8 @@ impl Log for EmbeddedLog {
     fn reports(&mut self) -> Vec<Report> {
         self.reports.drain(..).collect()
     }
+
+    fn flush(&mut self, _: Duration) {}
 }
 
 impl EmbeddedReader {
@@ -170,6 +177,16 @@ impl Reader for EmbeddedReader {
         Self::take(&mut self.places, &mut self.missed, &partitions, records_max)
     }
 
+    fn add(&mut self, partition: Partition, from: From) {
+        self.remove(partition);
+        let place = self.shared.partitions.lock()[partition as usize].place(from);
+        self.places.push((partition, place));
+    }
+
+    fn remove(&mut self, partition: Partition) {
+        self.places.retain(|(read, _)| *read != partition);
+    }
+
     fn missed(&self) -> u64 {
         self.missed
     }
@@ -178,6 +195,15 @@ impl Reader for EmbeddedReader {
 impl Kept {
     fn next(&self) -> Offset {
         self.first + self.records.len() as u64
+    }
+
+    fn place(&self, from: From) -> Offset {
+        match from {
+            From::Oldest => self.first,
+            From::Next => self.next(),
+            From::Offset(offset) => offset.max(self.first),
+            From::Time(time) => self.first + self.records.partition_point(|(appended, _)| *appended < time) as u64,
+        }
     }
 }
 

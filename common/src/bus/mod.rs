@@ -23,6 +23,8 @@ pub enum Topic {
     Signals,
     /// Who is there; one partition.
     Presence,
+    /// Rule sets as they were published; one partition. The newest is kept for ever, older ones are not.
+    Rules,
 }
 
 /// Where a reader starts.
@@ -34,6 +36,24 @@ pub enum From {
     Next,
     /// At this offset, or the oldest that is kept after it.
     Offset(Offset),
+    /// At the first record that was appended at this time or later.
+    Time(Timestamp),
+}
+
+impl Topic {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules];
+
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Signals => "signals",
+            Self::Presence => "presence",
+            Self::Rules => "rules",
+        }
+    }
 }
 
 /// What a reader gets.
@@ -83,6 +103,9 @@ pub trait Bus: Clone + Send + Sync + 'static {
 
     /// A reader of some partitions.
     fn read(&self, topic: Topic, partitions: &[Partition], from: From) -> Self::Reader;
+
+    /// The offset that the next record of a partition will have; nothing when the bus does not answer. May wait for it.
+    fn next_offset(&self, topic: Topic, partition: Partition) -> Option<Offset>;
 }
 
 /// Writes one topic.
@@ -95,12 +118,21 @@ pub trait Log: Send + 'static {
 
     /// What became of records since the last time this was asked, in the order of each partition.
     fn reports(&mut self) -> Vec<Report>;
+
+    /// Waits until all that was handed over is in the log, at most so long.
+    fn flush(&mut self, wait: Duration);
 }
 
 /// Reads partitions of one topic, each in its order.
 pub trait Reader: Send + 'static {
     /// Waits until there is something, at most so long, and takes what is there, at most `records_max`.
     fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<Delivered>;
+
+    /// Reads one more partition, from here on.
+    fn add(&mut self, partition: Partition, from: From);
+
+    /// Reads a partition no longer.
+    fn remove(&mut self, partition: Partition);
 
     /// How many records were dropped by the bus before this reader came to them.
     fn missed(&self) -> u64;

@@ -1,0 +1,104 @@
+//! redis-server.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process::{Folder, Process, free_port, wait_for};
+
+const PROGRAM: &str = "redis-server";
+
+/// A Redis of one's own, without persistence.
+pub struct Redis {
+    process: Process,
+    folder: Folder,
+    port: u16,
+    settings: Vec<String>,
+}
+
+impl Redis {
+    /// Starts one.
+    ///
+    /// # Panics
+    /// When redis-server is not installed.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts one with more settings, as its command line has them: `["--maxmemory", "1mb"]`.
+    ///
+    /// # Panics
+    /// When redis-server is not installed.
+    #[must_use]
+    pub fn start_with(settings: &[&str]) -> Self {
+        let known = Command::new(PROGRAM).arg("--version").output().is_ok();
+        assert!(known, "{PROGRAM} is missing; run scripts/servers, or apt-get install redis-server");
+        let (folder, port) = (Folder::new("redis"), free_port());
+        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        let process = launch(&folder, port, &settings);
+        Self { process, folder, port, settings }
+    }
+
+    /// Where it is: `redis://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills it; its counts are gone.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again on the same port, empty.
+    pub fn restart(&mut self) {
+        self.process = launch(&self.folder, self.port, &self.settings);
+    }
+
+    /// Stops it in its tracks: connections stay, nothing is answered.
+    pub fn pause(&self) {
+        self.process.signal("STOP");
+    }
+
+    /// Lets it go on, with all that was sent meanwhile.
+    pub fn resume(&self) {
+        self.process.signal("CONT");
+    }
+
+    /// Sends a command as one types it, and returns what comes back within a moment, in Redis's own form.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    #[must_use]
+    pub fn command(&self, line: &str) -> String {
+        ask(self.port, line).expect("Redis answers")
+    }
+}
+
+fn launch(folder: &Folder, port: u16, settings: &[String]) -> Process {
+    let (port_text, folder_text) = (port.to_string(), folder.path().display().to_string());
+    let mut args = vec!["--port", &port_text, "--bind", "127.0.0.1", "--dir", &folder_text, "--save", ""];
+    args.extend(settings.iter().map(String::as_str));
+    let process = Process::start(&folder.path().join("log"), PROGRAM, args);
+    let answers = |answer: String| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH");
+    wait_for(&format!("Redis, which said {}", process.said()), || ask(port, "PING").filter(|a| answers(a.clone())));
+    process
+}
+
+/// One command on a connection of its own; the answer is read until the server closes it.
+fn ask(port: u16, line: &str) -> Option<String> {
+    let mut connection = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    connection.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    connection.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).ok()?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).ok()?;
+    Some(answer.trim_end().strip_suffix("+OK").unwrap_or(&answer).trim_end().to_owned())
+}
