@@ -20,7 +20,8 @@ use crate::enforce::{Covered, Heard, Span};
 
 /// Signals are fresh while what they count was appended less than this ago, in ms.
 const FRESH_MS: u64 = 3_000;
-/// So long an agent must have read before silence about a counter says something, in ms.
+/// So much of the log an agent must have read before silence about a counter says something, in ms: aggregators say all
+/// they have to say at least that often.
 const READ_FIRST_MS: u64 = 2_000;
 /// Own batches that are in the log and that no signal counts yet.
 const DELIVERED_LEN_MAX: usize = 8_192;
@@ -45,6 +46,8 @@ pub(crate) struct Inbox {
 struct Members {
     heard: HashMap<Arc<str>, Timestamp>,
     listening_since: Option<Timestamp>,
+    /// How many the store knows of, and when it said so.
+    by_store: Option<(Timestamp, u32)>,
 }
 
 /// One partition of the signals.
@@ -54,7 +57,8 @@ struct View {
     as_of: Offset,
     as_of_appended: Timestamp,
     threshold_permille: u32,
-    reading_since: Option<Timestamp>,
+    /// When the first and the last record of it that were read had been appended.
+    read: Option<(Timestamp, Timestamp)>,
     /// Own batches in the log, in their order.
     delivered: VecDeque<(u64, Offset)>,
     covered: u64,
@@ -73,13 +77,13 @@ impl Inbox {
         }
     }
 
-    /// Takes the heartbeat in a batch of signals into account; says whether its signals are news.
-    pub(crate) fn signals(&self, now: Timestamp, batch: &SignalBatch) -> bool {
+    /// Takes the heartbeat in a batch of signals into account, which was appended at this time; says whether its signals are news.
+    pub(crate) fn signals(&self, appended: Timestamp, batch: &SignalBatch) -> bool {
         let Some(view) = self.views.get(batch.partition as usize) else {
             return false;
         };
         let mut view = view.lock();
-        view.reading_since.get_or_insert(now);
+        view.read = Some((view.read.map_or(appended, |(first, _)| first), appended));
         if view.log.replace(batch.log).is_some_and(|log| log != batch.log) {
             // Another log, which counts nothing of what went into the old one.
             let last = view.delivered.drain(..).map(|(sequence, _)| sequence).next_back();
@@ -121,13 +125,11 @@ impl Inbox {
         }
     }
 
-    /// What fresh signals say of a partition; nothing when they are not fresh. `now` is the agent's time, by which it reads,
-    /// `store` the store's, by which records are appended.
-    pub(crate) fn heard(&self, partition: Partition, now: Timestamp, store: Span) -> Option<Heard> {
+    /// What fresh signals say of a partition; nothing when they are not fresh, or not enough of them was read.
+    pub(crate) fn heard(&self, partition: Partition, store: Span) -> Option<Heard> {
         let view = self.views.get(partition as usize)?.lock();
-        let read_enough = view.reading_since.is_some_and(|since| now.ms_since(since) >= READ_FIRST_MS);
         let fresh = store.hi.ms_since(view.as_of_appended) < FRESH_MS;
-        (read_enough && fresh).then(|| Heard {
+        (view.has_read_enough() && fresh).then(|| Heard {
             threshold_permille: view.threshold_permille,
             covered: Covered {
                 none_through: view.none_through,
@@ -138,9 +140,8 @@ impl Inbox {
     }
 
     /// Whether the signals of every partition have been read long enough to be relied on.
-    pub(crate) fn has_read_enough(&self, now: Timestamp) -> bool {
-        let enough = |view: &View| view.reading_since.is_some_and(|since| now.ms_since(since) >= READ_FIRST_MS);
-        !self.views.is_empty() && self.views.iter().all(|view| enough(&view.lock()))
+    pub(crate) fn has_read_enough(&self) -> bool {
+        !self.views.is_empty() && self.views.iter().all(|view| view.lock().has_read_enough())
     }
 
     /// Takes a heartbeat of a member into account.
@@ -155,6 +156,13 @@ impl Inbox {
         } else if members.heard.len() < FLEET_LEN_MAX || members.heard.contains_key(&presence.id) {
             members.heard.insert(presence.id.clone(), now);
         }
+        self.count(&mut members, now);
+    }
+
+    /// The store says how many agents show themselves there.
+    pub(crate) fn fleet_in_store(&self, now: Timestamp, agents: u32) {
+        let mut members = self.members.lock();
+        members.by_store = Some((now, agents));
         self.count(&mut members, now);
     }
 
@@ -176,12 +184,24 @@ impl Inbox {
 
     fn count(&self, members: &mut Members, now: Timestamp) {
         members.heard.retain(|_, heard| now.ms_since(*heard) <= GONE_AFTER_MS);
-        // With nobody heard of at all, not even oneself, the last number stands: the bus may be away.
-        let Some(active) = u32::try_from(members.heard.len()).ok().filter(|active| *active > 0) else { return };
-        // Until everyone had time to show up, those who are expected may be there.
+        let by_store = members.by_store.filter(|(at, _)| now.ms_since(*at) <= GONE_AFTER_MS).map_or(0, |(_, n)| n);
+        let by_bus = u32::try_from(members.heard.len()).unwrap_or(u32::MAX);
+        // With nobody heard of at all, not even oneself, the last number stands: store and bus may be away.
+        let active = by_bus.max(by_store);
+        if active == 0 {
+            return;
+        }
+        // The store knows everyone; on the bus, until everyone had time to show up, those who are expected may be there.
         let listened_ms = members.listening_since.map_or(0, |since| now.ms_since(since));
-        let active = if listened_ms < LISTEN_FIRST_MS { active.max(self.expected) } else { active };
+        let unsure = by_store == 0 && listened_ms < LISTEN_FIRST_MS;
+        let active = if unsure { active.max(self.expected) } else { active };
         self.active.store(active, Ordering::Relaxed);
+    }
+}
+
+impl View {
+    fn has_read_enough(&self) -> bool {
+        self.read.is_some_and(|(first, last)| last.ms_since(first) >= READ_FIRST_MS)
     }
 }
 
@@ -210,7 +230,7 @@ mod tests {
     }
 
     fn heard(inbox: &Inbox, ms: u64) -> Option<Heard> {
-        inbox.heard(0, at(ms), Span::exactly(at(ms)))
+        inbox.heard(0, Span::exactly(at(ms)))
     }
 
     fn member(id: &str) -> Presence {

@@ -26,12 +26,13 @@ pub mod request;
 pub mod answer;
 pub mod metrics;
 pub mod limiter;
+mod state_dir;
+mod rules_source;
 mod link;
-mod rules_file;
 mod agent;
 
 pub use agent::{Agent, Builder, Readiness, StartError};
-pub use rules_file::{RulesFileError, read_rules};
+pub use rules_source::{RulesFileError, read_rules};
 pub use tollgate_common::call::Call;
 pub use tollgate_common::decision::{Bound, Decision, DecisionId, Denied, Source};
 pub use tollgate_common::rule::{Quota, Rule, RuleSet};

@@ -1,20 +1,25 @@
-//! The agent's link to the bus: two threads that move what the limiter has to say and what it is to hear.
+//! The agent's link to the bus: threads that move what the limiter has to say and what it is to hear.
 //!
 //! No call waits for them. The writer hands batches over, brings delivery reports back and shows the agent's presence; the
-//! reader brings signals and presence. On stopping, the writer sends what is left and says goodbye.
+//! reader brings signals, presence and published rules. A bus that is away is waited for on a thread of its own. On stopping,
+//! the writer sends what is left and says goodbye.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tollgate_common::bus::{Bus, From, Full, Log, Reader, Topic};
+use tollgate_common::bus::{Bus, From, Full, Log, Reader, Topic, Unusable, keep_prepared};
 use tollgate_common::clock::{Clock, Timestamp};
+use tollgate_common::counter::Partition;
 use tollgate_common::presence::{INTERVAL_MS, Presence};
+use tollgate_common::rule::Published;
 use tollgate_common::signal::SignalBatch;
 use tollgate_common::wire::Record;
 
 use crate::limiter::{Limiter, Outgoing};
+use crate::rules_source::Follower;
 
 /// How long the reader waits for records before it looks whether it should stop.
 const READ_WAIT: Duration = Duration::from_millis(50);
@@ -23,6 +28,8 @@ const READ_RECORDS_MAX: usize = 1_000;
 const WRITE_SLEEP_MAX_MS: u64 = 5;
 /// How often the limiter's housekeeping runs, in ms.
 const TICK_MS: u64 = 100;
+/// How long the last batches may take on their way.
+const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Link {
     stop: Arc<AtomicBool>,
@@ -30,21 +37,38 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Starts both threads.
-    pub(crate) fn start<B: Bus>(bus: &B, limiter: &Arc<Limiter>, clock: &Arc<dyn Clock>) -> std::io::Result<Self> {
+    /// Starts the threads. `follower` hears of published rules, unless the agent's are pinned.
+    pub(crate) fn start<B: Bus>(
+        bus: &B,
+        limiter: &Arc<Limiter>,
+        clock: &Arc<dyn Clock>,
+        follower: Option<Arc<Follower>>,
+    ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut link = Self { stop: stop.clone(), threads: Vec::new() };
-        let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
+        let told = limiter.clone();
+        link.threads.push(keep_prepared(bus.clone(), stop.clone(), move |prepared| tell_of_bus(&told, prepared))?);
 
-        let signals = bus.read(Topic::Signals, &partitions, From::Next);
-        let presence = bus.read(Topic::Presence, &[0], From::Next);
-        let (heard, time, stopped) = (limiter.clone(), clock.clone(), stop.clone());
-        let read = move || read(&heard, &*time, signals, presence, &stopped);
+        let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
+        let mut incoming = Incoming {
+            limiter: limiter.clone(),
+            clock: clock.clone(),
+            signals: bus.read(Topic::Signals, &partitions, From::Next),
+            presence: bus.read(Topic::Presence, &[0], From::Next),
+            rules: follower.map(|follower| (follower, bus.read(Topic::Rules, &[0], From::Oldest))),
+        };
+        let stopped = stop.clone();
+        let read = move || incoming.until(&stopped);
         link.threads.push(std::thread::Builder::new().name("tollgate-read".into()).spawn(read)?);
 
-        let (calls, presence) = (bus.log(Topic::Calls), bus.log(Topic::Presence));
-        let (said, time) = (limiter.clone(), clock.clone());
-        let write = move || write(&said, &*time, calls, presence, &stop);
+        let mut outgoing = Writer {
+            limiter: limiter.clone(),
+            clock: clock.clone(),
+            calls: bus.log(Topic::Calls),
+            presence: bus.log(Topic::Presence),
+            on_the_way: HashMap::new(),
+        };
+        let write = move || outgoing.until(&stop);
         link.threads.push(std::thread::Builder::new().name("tollgate-write".into()).spawn(write)?);
         Ok(link)
     }
@@ -67,58 +91,120 @@ impl Drop for Link {
     }
 }
 
-fn read<R: Reader>(limiter: &Limiter, clock: &dyn Clock, mut signals: R, mut presence: R, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        for record in signals.poll(READ_WAIT, READ_RECORDS_MAX) {
-            match SignalBatch::decode(&record.payload) {
-                Ok(batch) => limiter.hear_signals(clock.now(), &batch),
-                Err(_) => limiter.hear_noise(),
+fn tell_of_bus(limiter: &Limiter, prepared: Result<(), &Unusable>) {
+    let node = &limiter.settings().node;
+    match prepared {
+        Ok(()) => tracing::info!(%node, "the bus is there: calls are published, signals are heard"),
+        Err(why) if why.transient => tracing::warn!(%node, "limiting without the bus until it is there: {why}"),
+        Err(why) => tracing::error!(%node, "limiting without the bus: {why}"),
+    }
+    limiter.hear_of_bus(prepared.err().map(ToString::to_string));
+}
+
+/// What the limiter is to hear.
+struct Incoming<R> {
+    limiter: Arc<Limiter>,
+    clock: Arc<dyn Clock>,
+    signals: R,
+    presence: R,
+    rules: Option<(Arc<Follower>, R)>,
+}
+
+impl<R: Reader> Incoming<R> {
+    fn until(&mut self, stop: &AtomicBool) {
+        let limiter = &self.limiter;
+        while !stop.load(Ordering::Relaxed) {
+            for record in self.signals.poll(READ_WAIT, READ_RECORDS_MAX) {
+                match SignalBatch::decode(&record.payload) {
+                    Ok(batch) => limiter.hear_signals(self.clock.now(), record.appended, &batch),
+                    Err(_) => limiter.hear_noise(),
+                }
             }
-        }
-        for record in presence.poll(Duration::ZERO, READ_RECORDS_MAX) {
-            match Presence::decode(&record.payload) {
-                Ok(presence) => limiter.hear_presence(clock.now(), &presence),
-                Err(_) => limiter.hear_noise(),
+            for record in self.presence.poll(Duration::ZERO, READ_RECORDS_MAX) {
+                match Presence::decode(&record.payload) {
+                    Ok(presence) => limiter.hear_presence(self.clock.now(), &presence),
+                    Err(_) => limiter.hear_noise(),
+                }
+            }
+            let Some((follower, rules)) = &mut self.rules else { continue };
+            for record in rules.poll(Duration::ZERO, READ_RECORDS_MAX) {
+                match Published::decode(&record.payload) {
+                    Ok(published) => follower.hear(record.offset, published),
+                    Err(_) => limiter.hear_noise(),
+                }
             }
         }
     }
 }
 
-fn write<L: Log>(limiter: &Limiter, clock: &dyn Clock, mut calls: L, mut presence: L, stop: &AtomicBool) {
-    let (mut shown_at, mut ticked_at) = (Timestamp::default(), Timestamp::default());
-    while !stop.load(Ordering::Relaxed) {
-        let now = clock.now();
-        send_batches(limiter, &mut calls, limiter.batches_due(now));
-        if now.ms_since(shown_at) >= INTERVAL_MS {
-            shown_at = now;
-            // A presence that finds no room is shown again in a second.
-            let _ = presence.append(0, limiter.presence(now, false).encode(), 0);
-            presence.reports();
-        }
-        if now.ms_since(ticked_at) >= TICK_MS {
-            ticked_at = now;
-            limiter.tick(now);
-        }
-        let sleep_ms = limiter.batches_due_at().ms_since(clock.now()).clamp(1, WRITE_SLEEP_MAX_MS);
-        std::thread::park_timeout(Duration::from_millis(sleep_ms));
-    }
-    let last = limiter.batches_left(clock.now());
-    send_batches(limiter, &mut calls, last);
-    let _ = presence.append(0, limiter.presence(clock.now(), true).encode(), 0);
+/// What the limiter has to say.
+struct Writer<L> {
+    limiter: Arc<Limiter>,
+    clock: Arc<dyn Clock>,
+    calls: L,
+    presence: L,
+    /// How many rows each batch holds of which no report came yet; the bus caps how many there are.
+    on_the_way: HashMap<(Partition, u64), usize>,
 }
 
-fn send_batches<L: Log>(limiter: &Limiter, calls: &mut L, batches: Vec<Outgoing>) {
-    let mut full = Vec::new();
-    for batch in batches {
-        if full.contains(&batch.partition) {
-            // None overtakes one that waits: signals count a partition's batches in their order.
-            limiter.batch_refused(batch);
-        } else if let Err(Full(payload)) = calls.append(batch.partition, batch.payload, batch.sequence) {
-            full.push(batch.partition);
-            limiter.batch_refused(Outgoing { payload, ..batch });
+impl<L: Log> Writer<L> {
+    fn until(&mut self, stop: &AtomicBool) {
+        let limiter = self.limiter.clone();
+        let (mut shown_at, mut ticked_at) = (Timestamp::default(), Timestamp::default());
+        while !stop.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            self.send(limiter.batches_due(now));
+            if now.ms_since(shown_at) >= INTERVAL_MS {
+                shown_at = now;
+                self.show(now, false);
+            }
+            if now.ms_since(ticked_at) >= TICK_MS {
+                ticked_at = now;
+                limiter.tick(now);
+            }
+            let sleep_ms = limiter.batches_due_at().ms_since(self.clock.now()).clamp(1, WRITE_SLEEP_MAX_MS);
+            std::thread::park_timeout(Duration::from_millis(sleep_ms));
         }
+        let now = self.clock.now();
+        self.send(limiter.batches_left(now));
+        self.show(now, true);
+        self.calls.flush(FLUSH_WAIT);
+        self.presence.flush(FLUSH_WAIT);
+        self.hear_reports();
     }
-    for report in calls.reports() {
-        limiter.hear_report(&report);
+
+    fn show(&mut self, now: Timestamp, leaving: bool) {
+        // A presence that finds no room is shown again in a second.
+        let _ = self.presence.append(0, self.limiter.presence(now, leaving).encode(), 0);
+        self.presence.reports();
+    }
+
+    fn send(&mut self, batches: Vec<Outgoing>) {
+        let mut full = Vec::new();
+        for batch in batches {
+            let Outgoing { partition, sequence, rows, payload } = batch;
+            if full.contains(&partition) {
+                // None overtakes one that waits: signals count a partition's batches in their order.
+                self.limiter.batch_refused(Outgoing { partition, sequence, rows, payload });
+                continue;
+            }
+            match self.calls.append(partition, payload, sequence) {
+                Ok(()) => {
+                    self.on_the_way.insert((partition, sequence), rows);
+                }
+                Err(Full(payload)) => {
+                    full.push(partition);
+                    self.limiter.batch_refused(Outgoing { partition, sequence, rows, payload });
+                }
+            }
+        }
+        self.hear_reports();
+    }
+
+    fn hear_reports(&mut self) {
+        for report in self.calls.reports() {
+            let rows = self.on_the_way.remove(&(report.partition, report.tag)).unwrap_or_default();
+            self.limiter.hear_report(&report, rows);
+        }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Outbox {
 }
 
 /// A batch on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Outgoing {
     /// For which partition of `calls`.
     pub partition: Partition,
@@ -97,6 +97,11 @@ impl Outbox {
 
     pub(crate) fn dropped_rows(&self) -> u64 {
         self.dropped_rows.load(Ordering::Relaxed)
+    }
+
+    /// Rows that were handed over never reached the log.
+    pub(crate) fn lost(&self, rows: usize) {
+        self.dropped_rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
     /// Adds a row; says in which batch it will be. `entry` describes its counter, and `shown` says how the value of a

@@ -51,7 +51,7 @@ fn kind(error: &anyhow::Error) -> (Exit, bool) {
     match error.downcast_ref::<StartError>() {
         Some(StartError::Rules(error)) => return (Exit::Usage, of_file(error)),
         Some(StartError::NoRules) => return (Exit::Usage, false),
-        Some(StartError::Thread(_)) | None => {}
+        Some(StartError::Thread(_) | StartError::StateDir { .. }) | None => {}
     }
     if error.is::<RulesError>() {
         return (Exit::Usage, true);

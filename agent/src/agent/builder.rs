@@ -2,21 +2,23 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate_common::bus::{Bus, Topic};
-use tollgate_common::clock::{Clock, SystemClock};
+use tollgate_common::clock::{Clock, SystemClock, Timestamp};
+use tollgate_common::counter::DigestKey;
 use tollgate_common::rule::{Rule, RuleSet};
 
-use super::{Agent, Shared, look_after};
+use super::{Agent, Shared, care};
 use crate::inbox::FLEET_EXPECTED_DEFAULT;
 use crate::limiter::{Limiter, Settings};
 use crate::link::Link;
-use crate::rules_file::{self, RulesFileError, read_rules};
+use crate::rules_source::{self, Follower, RulesFileError, read_rules};
+use crate::state_dir::{Saved, StateDir};
 use crate::store::{MemoryStore, Store};
 
 /// Says what an agent is made of.
@@ -27,11 +29,15 @@ pub struct Builder<S: Store = MemoryStore> {
     rules: Vec<Rule>,
     rule_set: Option<RuleSet>,
     rules_file: Option<PathBuf>,
+    /// Whether rules are published where this agent listens.
+    follows: bool,
     store: Option<Arc<S>>,
     link: Option<StartLink>,
     partitions: u32,
     agents_expected: Option<NonZeroU32>,
     counters_max: Option<usize>,
+    state_dir: Option<PathBuf>,
+    digest_key: DigestKey,
     registry: Registry,
 }
 
@@ -44,12 +50,20 @@ pub enum StartError {
     /// It has none.
     #[error("an agent needs rules: give a rules file, a rule set or a rule")]
     NoRules,
+    /// Its state cannot be kept.
+    #[error("{folder}: {error}; give a folder that can be written")]
+    StateDir {
+        /// Where.
+        folder: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// The system gave it no thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-type StartLink = Box<dyn FnOnce(&Arc<Limiter>, &Arc<dyn Clock>) -> std::io::Result<Link> + Send>;
+type StartLink = Box<dyn FnOnce(&Arc<Limiter>, &Arc<dyn Clock>, Option<Arc<Follower>>) -> std::io::Result<Link> + Send>;
 
 impl<S: Store> Builder<S> {
     /// The clock to go by.
@@ -104,11 +118,14 @@ impl<S: Store> Builder<S> {
             rules: self.rules,
             rule_set: self.rule_set,
             rules_file: self.rules_file,
+            follows: self.follows,
             store: Some(store),
             link: self.link,
             partitions: self.partitions,
             agents_expected: self.agents_expected,
             counters_max: self.counters_max,
+            state_dir: self.state_dir,
+            digest_key: self.digest_key,
             registry: self.registry,
         }
     }
@@ -117,7 +134,14 @@ impl<S: Store> Builder<S> {
     #[must_use]
     pub fn bus<B: Bus>(mut self, bus: B) -> Self {
         self.partitions = bus.partitions(Topic::Calls);
-        self.link = Some(Box::new(move |limiter, clock| Link::start(&bus, limiter, clock)));
+        self.link = Some(Box::new(move |limiter, clock, follower| Link::start(&bus, limiter, clock, follower)));
+        self
+    }
+
+    /// Follows the rules that are published on the bus and in the store, unless rules are given here.
+    #[must_use]
+    pub fn published_rules(mut self) -> Self {
+        self.follows = true;
         self
     }
 
@@ -132,6 +156,20 @@ impl<S: Store> Builder<S> {
     #[must_use]
     pub fn counters_max(mut self, counters_max: usize) -> Self {
         self.counters_max = Some(counters_max);
+        self
+    }
+
+    /// Keeps the last good rules and the size of the fleet in this folder, for a start at which nothing can be reached.
+    #[must_use]
+    pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(folder.into());
+        self
+    }
+
+    /// The key of all digests; the same for all agents.
+    #[must_use]
+    pub fn digest_key(mut self, key: DigestKey) -> Self {
+        self.digest_key = key;
         self
     }
 
@@ -152,11 +190,14 @@ impl Builder<MemoryStore> {
             rules: Vec::new(),
             rule_set: None,
             rules_file: None,
+            follows: false,
             store: None,
             link: None,
             partitions: 1,
             agents_expected: None,
             counters_max: None,
+            state_dir: None,
+            digest_key: DigestKey::default(),
             registry: Registry::default(),
         }
     }
@@ -184,27 +225,26 @@ impl<S: Store> Builder<S> {
     /// Outside a tokio runtime, or without a store.
     pub fn start_with_store(mut self) -> Result<Agent<S>, StartError> {
         let now = self.clock.now();
-        let rules = match (&self.rules_file, self.rule_set.take()) {
-            (Some(path), _) => read_rules(path, now)?,
-            (None, Some(set)) => set,
-            (None, None) if self.rules.is_empty() => return Err(StartError::NoRules),
-            (None, None) => RuleSet::new(now.as_ms(), std::mem::take(&mut self.rules)),
-        };
+        let state = self.state_dir.as_ref().map(|folder| open(folder)).transpose()?.map(Arc::new);
+        let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
+        let (rules, pinned) = self.first_rules(now, &saved)?;
+        let has_bus = self.link.is_some();
         let mut settings = Settings::new(&self.node, now);
         settings.region = self.region.as_str().into();
         settings.partitions = self.partitions;
-        settings.agents_expected = self.agents_expected;
+        settings.agents_expected = self.agents_expected.or(saved.agents);
         settings.counters_max = self.counters_max.unwrap_or(settings.counters_max);
-        let has_bus = self.link.is_some();
+        settings.digest_key = self.digest_key;
         settings.publishes = has_bus;
-        if has_bus && self.agents_expected.is_none() {
+        if has_bus && settings.agents_expected.is_none() {
             tracing::warn!(node = %self.node, "the size of the fleet is not known until heartbeats tell; {FLEET_EXPECTED_DEFAULT} agents are expected, set agents_expected");
         }
         let limiter = Arc::new(Limiter::new(settings, rules, &mut self.registry));
+        let follower = (!pinned).then(|| Arc::new(Follower::new(limiter.clone(), state.clone())));
         let stop = Arc::new(AtomicBool::new(false));
-        let link = self.link.take().map(|start| start(&limiter, &self.clock)).transpose()?;
+        let link = self.link.take().map(|start| start(&limiter, &self.clock, follower.clone())).transpose()?;
         if let Some(path) = self.rules_file.take() {
-            rules_file::watch(path, limiter.clone(), self.clock.clone(), stop.clone())?;
+            rules_source::watch(path, limiter.clone(), self.clock.clone(), stop.clone())?;
         }
         let shared = Arc::new(Shared {
             limiter,
@@ -215,7 +255,29 @@ impl<S: Store> Builder<S> {
             link: Mutex::new(link),
             stop,
         });
-        tokio::spawn(look_after(Arc::downgrade(&shared), has_bus));
+        tokio::spawn(care::look_after(Arc::downgrade(&shared), care::Duties { has_bus, follower, state }));
         Ok(Agent { shared })
     }
+
+    /// The rules to start with, and whether they are pinned: given ones are, published ones are followed.
+    fn first_rules(&mut self, now: Timestamp, saved: &Saved) -> Result<(RuleSet, bool), StartError> {
+        if let Some(path) = &self.rules_file {
+            return Ok((read_rules(path, now)?, true));
+        }
+        if let Some(set) = self.rule_set.take() {
+            return Ok((set, true));
+        }
+        if !self.rules.is_empty() {
+            return Ok((RuleSet::new(now.as_ms(), std::mem::take(&mut self.rules)), true));
+        }
+        if !self.follows {
+            return Err(StartError::NoRules);
+        }
+        let last_good = saved.rules.as_ref().and_then(|(generation, published)| published.read(*generation).ok());
+        Ok((last_good.unwrap_or_else(RuleSet::none_yet), false))
+    }
+}
+
+fn open(folder: &Path) -> Result<StateDir, StartError> {
+    StateDir::open(folder).map_err(|error| StartError::StateDir { folder: folder.to_owned(), error })
 }

@@ -4,6 +4,7 @@
 //! started inside a tokio runtime.
 
 mod builder;
+mod care;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,11 +22,8 @@ use crate::store::{MemoryStore, Store, StoreError};
 
 pub use builder::{Builder, StartError};
 
-/// How often an agent in debt looks whether its store is back, and how long it waits for the answer.
-const PROBE_INTERVAL: Duration = Duration::from_millis(10);
-const PROBE_DEADLINE: Duration = Duration::from_millis(50);
-/// How many probes apart the housekeeping of an agent without a bus is.
-const TICK_EVERY: u64 = 10;
+/// How long the store may take to answer a ping, or what else no call waits for.
+const PING_DEADLINE: Duration = Duration::from_millis(50);
 
 /// A limiter in wall time.
 pub struct Agent<S: Store = MemoryStore> {
@@ -103,12 +101,15 @@ impl<S: Store> Agent<S> {
     pub async fn readiness(&self) -> Readiness {
         let shared = &self.shared;
         let sent = shared.clock.now();
-        if let Ok(Ok(store_now)) = tokio::time::timeout(PROBE_DEADLINE, shared.store.ping()).await {
+        if let Ok(Ok(store_now)) = tokio::time::timeout(PING_DEADLINE, shared.store.ping()).await {
             shared.store_seen.store(true, Ordering::Relaxed);
             shared.limiter.store_answers(sent, shared.clock.now(), store_now);
         }
-        let informed = shared.store_seen.load(Ordering::Relaxed) || shared.limiter.has_read_signals(shared.clock.now());
+        let informed = shared.store_seen.load(Ordering::Relaxed) || shared.limiter.has_read_signals();
         let mut missing = Vec::new();
+        if shared.limiter.with_rules(|rules| rules.generation) == 0 {
+            missing.push("no rules have been published yet; publish some with `tollgate rules publish FILE`");
+        }
         if !informed {
             missing.push("the store has not answered yet, and signals have not been read for 2 s");
         }
@@ -133,6 +134,8 @@ impl<S: Store> Agent<S> {
             // Threads are joined, which must not hold up the runtime.
             let _ = tokio::task::spawn_blocking(move || link.stop()).await;
         }
+        let goodbye = self.shared.store.show(&self.shared.limiter.settings().node, true);
+        let _ = tokio::time::timeout(PING_DEADLINE, goodbye).await;
     }
 }
 
@@ -151,40 +154,6 @@ impl<S> Drop for Shared<S> {
 /// How long to set a timer so that it goes off by the deadline: tokio's goes off up to a millisecond late.
 fn timer(deadline: Duration) -> Duration {
     deadline.saturating_sub(Duration::from_millis(1)).max(Duration::from_millis(1))
-}
-
-/// Looks after what no call waits for: tells the store, once it answers again, what passed without it; and without a bus,
-/// whose threads would do it, the limiter's housekeeping.
-async fn look_after<S: Store>(shared: std::sync::Weak<Shared<S>>, has_bus: bool) {
-    let mut interval = tokio::time::interval(PROBE_INTERVAL);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    for turn in 0_u64.. {
-        interval.tick().await;
-        let Some(shared) = shared.upgrade() else { return };
-        if !has_bus && turn % TICK_EVERY == 0 {
-            shared.limiter.tick(shared.clock.now());
-        }
-        if shared.limiter.is_in_debt() {
-            pay_debts(&shared).await;
-        }
-    }
-}
-
-/// First the debts, then the calls: nobody should be admitted on counts that lack them.
-async fn pay_debts<S: Store>(shared: &Shared<S>) {
-    let sent = shared.clock.now();
-    let Ok(Ok(store_now)) = tokio::time::timeout(PROBE_DEADLINE, shared.store.ping()).await else { return };
-    let received = shared.clock.now();
-    while shared.limiter.is_in_debt() {
-        let payment = shared.limiter.pay_debts();
-        let answer = tokio::time::timeout(PROBE_DEADLINE, shared.store.take(payment.takes())).await;
-        let answer = answer.unwrap_or(Err(StoreError::TimedOut));
-        shared.limiter.paid(payment, &answer);
-        if answer.is_err() {
-            return;
-        }
-    }
-    shared.limiter.store_answers(sent, received, store_now);
 }
 
 #[cfg(test)]

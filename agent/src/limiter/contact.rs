@@ -1,19 +1,17 @@
 //! Whether the store answers, and what its clock says.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use parking_lot::RwLock;
 use tollgate_common::clock::Timestamp;
 
 use super::Limiter;
 use crate::enforce::{Span, StoreTime};
-use crate::store::{Answers, StoreError};
+use crate::store::{Answers, Breaker, StoreError};
 
 /// What the agent knows of its store.
 #[derive(Debug, Default)]
 pub(super) struct Contact {
     time: RwLock<StoreTime>,
-    degraded: AtomicBool,
+    pub(super) breaker: Breaker,
 }
 
 impl Limiter {
@@ -23,18 +21,22 @@ impl Limiter {
         self.contact.time.read().at(now)
     }
 
-    /// Whether the last question to the store went unanswered.
+    /// Whether the store is not asked, since it did not answer.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
-        self.contact.degraded.load(Ordering::Relaxed)
+        self.contact.breaker.is_open()
     }
 
-    /// The store answers a question that was asked at `sent`.
+    /// Whether someone should look if the store answers: it is not asked, or must be told what passed without it.
+    #[must_use]
+    pub fn needs_store(&self) -> bool {
+        self.is_degraded() || self.is_in_debt()
+    }
+
+    /// The store answered a ping that was sent at `sent`: from here on it is asked again.
     pub fn store_answers(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        if self.contact.time.read().would_learn(sent, received) {
-            self.contact.time.write().learn(sent, received, store_now);
-        }
-        if self.contact.degraded.swap(false, Ordering::Relaxed) {
+        self.learn_time(sent, received, store_now);
+        if self.contact.breaker.close() {
             self.metrics.degraded.set(0);
             tracing::info!(node = %self.settings.node, "the store answers again and decides");
         }
@@ -47,15 +49,22 @@ impl Limiter {
             tracing::warn!(node = %self.settings.node, store_now = ?taken.at, "the store's clock stepped back; counters were moved with it; check its time service");
         }
         if let Some(taken) = answers.first() {
-            self.store_answers(sent, received, taken.at);
+            self.contact.breaker.answered();
+            self.learn_time(sent, received, taken.at);
         }
     }
 
     pub(super) fn unanswered(&self, error: StoreError) {
         self.metrics.store_error(error.as_str());
-        if !self.contact.degraded.swap(true, Ordering::Relaxed) {
+        if self.contact.breaker.missed(error) {
             self.metrics.degraded.set(1);
-            tracing::warn!(node = %self.settings.node, %error, "deciding by signals, or by each rule's on_failure, until the store answers");
+            tracing::warn!(node = %self.settings.node, %error, "deciding by signals, or by each rule's on_failure, until the store answers a ping");
+        }
+    }
+
+    fn learn_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+        if self.contact.time.read().would_learn(sent, received) {
+            self.contact.time.write().learn(sent, received, store_now);
         }
     }
 }

@@ -33,21 +33,14 @@ pub(super) enum Ask {
 
 impl Limiter {
     /// Plans the charges of a call: their verdicts, up to the first denial; nothing when the store must be asked.
-    pub(super) fn plan(
-        &self,
-        loaded: &Loaded,
-        charges: &[Charge],
-        at: (Timestamp, Span),
-        who: Ask,
-    ) -> Option<Verdicts> {
-        let (now, span) = at;
+    pub(super) fn plan(&self, loaded: &Loaded, charges: &[Charge], span: Span, who: Ask) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
         let mut ask = false;
         for charge in charges {
             let footing = match who {
                 Ask::Store => Footing::Store,
                 Ask::Nobody => {
-                    let heard = self.inbox.heard(charge.counter.partition(self.settings.partitions), now, span);
+                    let heard = self.inbox.heard(charge.counter.partition(self.settings.partitions), span);
                     heard.map_or(Footing::Alone, Footing::Signal)
                 }
             };

@@ -75,6 +75,7 @@ pub struct Limiter {
     calls: AtomicU64,
     debts: Debts,
     refusal: Mutex<Option<String>>,
+    bus_error: Mutex<Option<String>>,
     ticks: AtomicU64,
     unlimited: Arc<RuleCounters>,
     metrics: AgentMetrics,
@@ -172,6 +173,7 @@ impl Limiter {
             calls: AtomicU64::new(0),
             debts: Debts::default(),
             refusal: Mutex::default(),
+            bus_error: Mutex::default(),
             ticks: AtomicU64::new(0),
             unlimited,
             metrics,
@@ -226,8 +228,8 @@ impl Limiter {
         let charges = self.charges(&loaded.set, span, call);
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         // A count that lacks what passed without the store is wrong: it is not asked for until that is charged.
-        let store = if self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
-        if let Some(verdicts) = self.plan(&loaded, &charges, (now, span), store) {
+        let store = if self.is_degraded() || self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
+        if let Some(verdicts) = self.plan(&loaded, &charges, span, store) {
             let asked = Asked { number, loaded: &loaded, charges: &charges, verdicts: &verdicts, answers: &[], span };
             Begun::Decided(self.decide(now, call, &asked))
         } else {
@@ -261,7 +263,7 @@ impl Limiter {
             }
             Err(error) => {
                 self.unanswered(error);
-                (self.plan(&loaded, &charges, (now, span), Ask::Nobody).unwrap_or_default(), Answers::new())
+                (self.plan(&loaded, &charges, span, Ask::Nobody).unwrap_or_default(), Answers::new())
             }
         };
         let asked = Asked { number, loaded: &loaded, charges: &charges, verdicts: &verdicts, answers: &answers, span };

@@ -12,10 +12,10 @@ use crate::enforce::{News, learn};
 use crate::outbox::Outgoing;
 
 impl Limiter {
-    /// Hears a record of `signals`.
-    pub fn hear_signals(&self, now: Timestamp, batch: &SignalBatch) {
+    /// Hears a record of `signals` that was appended at this time, by the clock of the bus.
+    pub fn hear_signals(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch) {
         let span = self.store_time(now);
-        if !self.inbox.signals(now, batch) {
+        if !self.inbox.signals(appended, batch) {
             return;
         }
         let loaded = self.rules.load();
@@ -45,8 +45,27 @@ impl Limiter {
         self.inbox.presence(now, presence);
     }
 
-    /// Hears what became of a batch.
-    pub fn hear_report(&self, report: &Report) {
+    /// Hears how many agents show themselves in the store.
+    pub fn hear_fleet_in_store(&self, now: Timestamp, agents: u32) {
+        self.inbox.fleet_in_store(now, agents);
+    }
+
+    /// Hears that the bus cannot be used and why, or that it can.
+    pub fn hear_of_bus(&self, error: Option<String>) {
+        *self.bus_error.lock() = error;
+    }
+
+    /// What is wrong with the bus.
+    #[must_use]
+    pub fn bus_error(&self) -> Option<String> {
+        self.bus_error.lock().clone()
+    }
+
+    /// Hears what became of a batch of so many rows.
+    pub fn hear_report(&self, report: &Report, rows: usize) {
+        if report.offset.is_none() {
+            self.outbox.lost(rows);
+        }
         self.inbox.report(report);
     }
 
@@ -57,8 +76,8 @@ impl Limiter {
 
     /// Whether signals of every partition have been read long enough to be relied on.
     #[must_use]
-    pub fn has_read_signals(&self, now: Timestamp) -> bool {
-        self.inbox.has_read_enough(now)
+    pub fn has_read_signals(&self) -> bool {
+        self.inbox.has_read_enough()
     }
 
     /// The next heartbeat.

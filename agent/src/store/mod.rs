@@ -2,6 +2,7 @@
 //!
 //! A store charges all counters of a call or none, by its own clock. Every backend runs the same conformance suite.
 
+mod breaker;
 mod memory;
 #[cfg(test)]
 mod conformance;
@@ -10,9 +11,11 @@ use std::future::Future;
 
 use smallvec::SmallVec;
 use tollgate_common::clock::Timestamp;
+use tollgate_common::rule::{Generation, Published};
 
 use crate::enforce::{Take, Taken};
 
+pub use breaker::Breaker;
 pub use memory::MemoryStore;
 
 /// The answers to the charges of one call, in their order.
@@ -48,6 +51,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// The store's time, if it answers at all.
     fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
+
+    /// Shows that an agent is there, or is leaving; how many are, if the store is one that agents share.
+    fn show(&self, agent: &str, leaving: bool) -> impl Future<Output = Result<Option<u32>, StoreError>> + Send {
+        let _ = (agent, leaving);
+        async { Ok(None) }
+    }
+
+    /// The rules that were published in the store, if it is one that agents share.
+    fn rules(&self) -> impl Future<Output = Result<Option<(Generation, Published)>, StoreError>> + Send {
+        async { Ok(None) }
+    }
 }
 
 impl StoreError {

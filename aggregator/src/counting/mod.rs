@@ -22,6 +22,8 @@ pub use table::Entry;
 
 /// How much later than its window has passed a charge still finds its counter as it was, in ms.
 const GRACE_MS: u64 = 60_000;
+/// How much later than the watermark a charge may come and not be called late, in ms.
+const LATE_AFTER_MS: u64 = 1_000;
 
 /// What one step takes in.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +79,10 @@ pub struct Tally {
     pub duplicates: u64,
     /// Records that could not be read.
     pub poisoned: u64,
-    /// Rows whose sub-window had left the window.
+    /// Rows that came after the watermark had passed their sub-window.
     pub late: u64,
+    /// Rows whose sub-window had left the window; they count nowhere.
+    pub too_old: u64,
     /// Rows of a time after that of their record, counted at the latest credible one.
     pub from_the_future: u64,
     /// Rows of counters past the cap.
@@ -97,6 +101,7 @@ pub struct Counting {
     table: Table,
     push: Push,
     read: Option<(Offset, Timestamp)>,
+    watermark: Option<Timestamp>,
     restored: bool,
     tally: Tally,
 }
@@ -110,6 +115,7 @@ impl Counting {
             table: Table::new(scope.counters_max),
             push: Push::default(),
             read: None,
+            watermark: None,
             restored: false,
             tally: Tally::default(),
             scope,
@@ -151,6 +157,18 @@ impl Counting {
         self.read
     }
 
+    /// The time up to which all live agents have told all, as of the last tick.
+    #[must_use]
+    pub fn watermark(&self) -> Option<Timestamp> {
+        self.watermark
+    }
+
+    /// Whether what it says may be relied on.
+    #[must_use]
+    pub fn is_restored(&self) -> bool {
+        self.restored
+    }
+
     /// Whether a record is the next one; what was read before is not read again.
     fn advance(&mut self, offset: Offset, appended: Timestamp) -> bool {
         let new = self.read.is_none_or(|(read, _)| offset > read);
@@ -161,7 +179,7 @@ impl Counting {
     }
 
     fn count(&mut self, appended: Timestamp, batch: &Batch) {
-        if !self.dedup.is_new(&batch.name, appended) {
+        if !self.dedup.is_new(&batch.name, batch.complete_through, appended) {
             self.tally.duplicates += 1;
             return;
         }
@@ -180,6 +198,8 @@ impl Counting {
             let written_in = batch.counters[index].window;
             let credible = row.sub_window.min(written_in.sub_window(latest));
             self.tally.from_the_future += u64::from(credible < row.sub_window);
+            let ended = written_in.end_of(credible).plus_ms(LATE_AFTER_MS);
+            self.tally.late += u64::from(self.watermark.is_some_and(|watermark| ended < watermark));
             let entry = self.table.entry_mut(place);
             // A batch of another generation may cut time otherwise; the end of its sub-window is never too early.
             let window = entry.admitted.window();
@@ -187,7 +207,7 @@ impl Counting {
                 if window == written_in { credible } else { window.sub_window(written_in.end_of(credible)) };
             let row = Row { sub_window, at: row.at.min(latest), ..row.clone() };
             if !entry.count(&row) {
-                self.tally.late += 1;
+                self.tally.too_old += 1;
             } else if row.outcome != Outcome::Spared {
                 self.push.changed(place, entry);
             }
@@ -198,6 +218,7 @@ impl Counting {
         let Some((as_of, as_of_appended)) = self.read else {
             return;
         };
+        self.watermark = self.dedup.watermark(as_of_appended);
         // By the log's time, so that a replay drops what the first reading dropped. A place that is given up goes to the
         // last entry, which is pushed from its new place.
         for (gone, moved) in self.table.sweep(as_of_appended.minus_ms(GRACE_MS)) {

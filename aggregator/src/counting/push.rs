@@ -1,4 +1,4 @@
-//! What agents are told, and when: every counter above the threshold when it changes and at least each 2 s, and a heartbeat
+//! What agents are told, and when: every counter above the threshold when it changes and again and again, and a heartbeat
 //! each 200 ms.
 //!
 //! The promise of a heartbeat: up to its offset, whatever changed and is not signalled holds less than the threshold in
@@ -12,8 +12,8 @@ use super::table::{Entry, Table};
 
 /// How often a partition gives a sign of life, in ms.
 const HEARTBEAT_MS: u64 = 200;
-/// How often everything above the threshold is said again, in ms.
-const REPEAT_MS: u64 = 2_000;
+/// How often everything above the threshold is said again, in ms: who has read for two seconds has heard all of it.
+const REPEAT_MS: u64 = 1_500;
 /// The most signals at once.
 const SIGNALS_LEN_MAX: usize = 4_096;
 

@@ -87,7 +87,8 @@ impl Entry {
     }
 
     /// Which part of its quota is used, in thousandths.
-    pub(super) fn permille(&self, now: Timestamp) -> u32 {
+    #[must_use]
+    pub fn permille(&self, now: Timestamp) -> u32 {
         let permille = u128::from(self.used(now)) * 1_000 / u128::from(self.quota.max(1));
         u32::try_from(permille).unwrap_or(u32::MAX)
     }

@@ -5,6 +5,7 @@
 //! that would not work in many. One conformance suite holds every backend to this.
 
 pub mod embedded;
+mod keep;
 #[doc(hidden)]
 pub mod conformance;
 
@@ -13,6 +14,8 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::counter::Partition;
 use crate::signal::{LogId, Offset};
+
+pub use keep::keep_prepared;
 
 /// The logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,12 +88,32 @@ pub struct Report {
 #[error("the queue of the bus is full")]
 pub struct Full(pub Vec<u8>);
 
+/// Why a bus cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Unusable {
+    /// What is wrong, and the remedy.
+    pub reason: String,
+    /// Whether it may be right in a moment, by itself.
+    pub transient: bool,
+}
+
 /// A way to logs.
 pub trait Bus: Clone + Send + Sync + 'static {
     /// Writes one topic.
     type Log: Log;
     /// Reads partitions of one topic.
     type Reader: Reader;
+
+    /// Makes sure that the topics are there and are what they should be, waiting at most so long. Until this has succeeded
+    /// once, nothing is written and nothing read; whoever uses the bus asks again and again.
+    ///
+    /// # Errors
+    /// When the bus does not answer, or a topic is not what it should be.
+    fn prepare(&self, wait: Duration) -> Result<(), Unusable> {
+        let _ = wait;
+        Ok(())
+    }
 
     /// How many partitions a topic has; `calls` and `signals` have the same number.
     fn partitions(&self, topic: Topic) -> u32;

@@ -11,6 +11,7 @@ mod problem;
 mod yaml;
 mod file;
 mod shorthand;
+mod published;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use crate::window::Window;
 pub use descriptor::{DescriptorSource, DescriptorSpec};
 pub use pattern::Pattern;
 pub use problem::{Problem, RulesError};
+pub use published::Published;
 pub use quota::{Quota, QuotaError, parse_duration_ms};
 pub use shorthand::ShorthandError;
 
@@ -42,6 +44,8 @@ pub type Generation = u64;
 pub struct RuleSet {
     /// Which version this is.
     pub generation: Generation,
+    /// Where it comes from, for people.
+    pub origin: Arc<str>,
     /// How a request becomes descriptors.
     pub descriptors: Vec<DescriptorSpec>,
     /// The rules in the order of the file.
@@ -100,7 +104,13 @@ impl RuleSet {
     #[must_use]
     pub fn new(generation: Generation, rules: impl IntoIterator<Item = Rule>) -> Self {
         let rules = rules.into_iter().map(Arc::new).collect();
-        Self { generation, descriptors: Vec::new(), rules, warnings: Vec::new() }
+        Self { generation, origin: "code".into(), descriptors: Vec::new(), rules, warnings: Vec::new() }
+    }
+
+    /// The set of an agent that has not heard of any yet: generation 0, under which every call passes.
+    #[must_use]
+    pub fn none_yet() -> Self {
+        Self { origin: "none".into(), ..Self::new(0, []) }
     }
 
     /// Whether both enforce the same in the same way.

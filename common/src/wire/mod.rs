@@ -7,6 +7,7 @@
 mod calls;
 mod signals;
 mod presence;
+mod rules;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use prost::Message;
 use crate::charge::{Batch, CounterEntry};
 use crate::counter::CounterId;
 use crate::presence::Presence;
+use crate::rule::Published;
 use crate::signal::SignalBatch;
 use crate::window::{Window, WindowError};
 
@@ -84,6 +86,16 @@ impl Record for Presence {
 
     fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         presence::from_wire(v1::Presence::decode(bytes)?)
+    }
+}
+
+impl Record for Published {
+    fn encode(self) -> Vec<u8> {
+        rules::to_wire(self).encode_to_vec()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        rules::from_wire(v1::Rules::decode(bytes)?)
     }
 }
 

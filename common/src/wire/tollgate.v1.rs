@@ -137,6 +137,18 @@ pub struct Presence {
     #[prost(bool, tag = "10")]
     pub leaving: bool,
 }
+/// One record of `rules`; its offset is the generation.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Rules {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    /// The name of the file they were in, for messages.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// The rules file itself.
+    #[prost(string, tag = "3")]
+    pub text: ::prost::alloc::string::String,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Outcome {

@@ -45,16 +45,16 @@ impl SimAgent {
         (&self.limiter, Timestamp::from_ms(now.as_ms().saturating_add_signed(self.skew_ms)))
     }
 
-    /// Whether it must begin to look for the store: it is in debt and does not look yet.
+    /// Whether it must begin to look for the store and does not look yet.
     pub(super) fn starts_probing(&mut self) -> bool {
-        let starts = !self.probing && self.limiter.is_in_debt();
+        let starts = !self.probing && self.limiter.needs_store();
         self.probing |= starts;
         starts
     }
 
     /// Whether it must look again.
     pub(super) fn keeps_probing(&mut self) -> bool {
-        self.probing = self.limiter.is_in_debt();
+        self.probing = self.limiter.needs_store();
         self.probing
     }
 

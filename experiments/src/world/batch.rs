@@ -35,16 +35,16 @@ impl World<'_> {
         if housekeeping {
             limiter.tick(own_now);
         }
-        for Outgoing { partition, sequence, payload, .. } in due {
+        for batch in due {
             match self.settings.network.way_to_bus() {
-                Delay::After(ms) => self.after(ms, Event::Append { agent, partition, sequence, payload }),
+                Delay::After(ms) => self.after(ms, Event::Append { agent, batch }),
                 Delay::Twice(first, second) => {
-                    self.after(first, Event::Append { agent, partition, sequence, payload: payload.clone() });
-                    self.after(second, Event::Append { agent, partition, sequence, payload });
+                    self.after(first, Event::Append { agent, batch: batch.clone() });
+                    self.after(second, Event::Append { agent, batch });
                 }
                 Delay::Lost => {
-                    let report = Report { partition, tag: sequence, offset: None };
-                    self.after(5, Event::Report { agent, report });
+                    let report = Report { partition: batch.partition, tag: batch.sequence, offset: None };
+                    self.after(5, Event::Report { agent, report, rows: batch.rows });
                 }
             }
         }
@@ -64,11 +64,12 @@ impl World<'_> {
         self.after(presence::INTERVAL_MS, Event::Show { agent });
     }
 
-    pub(super) fn append(&mut self, agent: usize, partition: Partition, sequence: u64, payload: Vec<u8>) {
+    pub(super) fn append(&mut self, agent: usize, batch: Outgoing) {
+        let Outgoing { partition, sequence, rows, payload } = batch;
         let offset = self.bus.append(partition, self.now(), payload);
         let report = Report { partition, tag: sequence, offset: Some(offset) };
         let back = self.settings.network.way_from_store();
-        self.after(back, Event::Report { agent, report });
+        self.after(back, Event::Report { agent, report, rows });
         let soon = self.settings.network.way_to_aggregator();
         self.after(soon, Event::Count { partition, again: false });
     }
@@ -94,10 +95,10 @@ impl World<'_> {
             self.bus.forget(partition);
         }
         for batch in out {
-            let payload = batch.encode();
+            let (appended, payload) = (now, batch.encode());
             for agent in 0..self.agents.len() {
                 if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
-                    self.after(ms, Event::Hear { agent, payload: payload.clone() });
+                    self.after(ms, Event::Hear { agent, appended, payload: payload.clone() });
                 }
             }
         }

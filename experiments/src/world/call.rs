@@ -71,9 +71,9 @@ impl<'c> World<'c> {
         self.decided.push(Decided { agent, call, arrived, answered, decision });
     }
 
-    /// An agent in debt looks whether the store is back, and pays.
+    /// An agent looks whether the store is back, and pays what it owes.
     pub(super) fn probe(&mut self, agent: usize) {
-        let limiter = self.agents[agent].limiter().clone();
+        let (limiter, own_now) = self.agents[agent].at(self.now());
         if self.store_is_up {
             while limiter.is_in_debt() {
                 let payment = limiter.pay_debts();
@@ -83,6 +83,7 @@ impl<'c> World<'c> {
                     break;
                 }
             }
+            limiter.store_answers(own_now, own_now, self.now());
         }
         if self.agents[agent].keeps_probing() {
             self.after(PROBE_MS, Event::Probe { agent });

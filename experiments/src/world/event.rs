@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::enforce::Take;
+use tollgate::limiter::Outgoing;
 use tollgate::store::{Answers, StoreError};
 use tollgate_common::bus::Report;
 use tollgate_common::clock::{Clock, Timestamp};
@@ -32,13 +33,13 @@ pub(super) enum Event {
     /// An agent in debt looks whether the store is back.
     Probe { agent: usize },
     /// A batch reaches the bus.
-    Append { agent: usize, partition: Partition, sequence: u64, payload: Vec<u8> },
+    Append { agent: usize, batch: Outgoing },
     /// The bus says what became of a batch.
-    Report { agent: usize, report: Report },
+    Report { agent: usize, report: Report, rows: usize },
     /// The aggregator looks at a partition; `again` and again.
     Count { partition: Partition, again: bool },
     /// A signal reaches an agent.
-    Hear { agent: usize, payload: Vec<u8> },
+    Hear { agent: usize, appended: Timestamp, payload: Vec<u8> },
     /// A heartbeat reaches an agent.
     Meet { agent: usize, payload: Vec<u8> },
 }

@@ -261,18 +261,18 @@ impl<'c> World<'c> {
             Event::Wake { agent } => self.wake(agent),
             Event::Show { agent } => self.show(agent),
             Event::Probe { agent } => self.probe(agent),
-            Event::Append { agent, partition, sequence, payload } => self.append(agent, partition, sequence, payload),
-            Event::Report { agent, report } => self.agents[agent].limiter().hear_report(&report),
+            Event::Append { agent, batch } => self.append(agent, batch),
+            Event::Report { agent, report, rows } => self.agents[agent].limiter().hear_report(&report, rows),
             Event::Count { partition, again } => {
                 self.count(partition);
                 if again {
                     self.after(TICK_MS, Event::Count { partition, again });
                 }
             }
-            Event::Hear { agent, payload } => {
+            Event::Hear { agent, appended, payload } => {
                 let (limiter, own_now) = self.agents[agent].at(self.now());
                 if let Ok(batch) = SignalBatch::decode(&payload) {
-                    limiter.hear_signals(own_now, &batch);
+                    limiter.hear_signals(own_now, appended, &batch);
                 }
             }
             Event::Meet { agent, payload } => {

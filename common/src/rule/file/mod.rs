@@ -80,6 +80,7 @@ impl RuleSet {
         match set {
             Some(mut set) if reader.problems.is_empty() => {
                 set.warnings = reader.warnings;
+                set.origin = file.into();
                 Ok(set)
             }
             _ => Err(RulesError { problems: reader.problems }),
@@ -119,7 +120,8 @@ fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) ->
             }
         }
     }
-    RuleSet { generation: generation.unwrap_or(loaded), descriptors, rules, warnings: Vec::new() }
+    let generation = generation.unwrap_or(loaded);
+    RuleSet { generation, origin: Arc::default(), descriptors, rules, warnings: Vec::new() }
 }
 
 fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, defaults: Inherited, known: &[DescriptorSpec]) -> Option<Rule> {

@@ -1,0 +1,98 @@
+//! What an agent does beside calls, on one task: it looks for a store that is away and tells it what passed meanwhile, shows
+//! itself there, follows the rules that lie there, and saves what it knows. Without a bus, whose threads would do it, it also
+//! does the limiter's housekeeping.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::{PING_DEADLINE, Shared};
+use crate::rules_source::Follower;
+use crate::state_dir::StateDir;
+use crate::store::{Store, StoreError};
+
+/// How often it looks whether its store is back.
+const TURN: Duration = Duration::from_millis(10);
+/// How many turns apart the other duties are.
+const TICK_TURNS: u64 = 10;
+const SHOW_TURNS: u64 = 100;
+const RULES_TURNS: u64 = 1_000;
+const SAVE_TURNS: u64 = 1_000;
+
+/// What there is to do.
+pub(super) struct Duties {
+    pub(super) has_bus: bool,
+    pub(super) follower: Option<Arc<Follower>>,
+    pub(super) state: Option<Arc<StateDir>>,
+}
+
+pub(super) async fn look_after<S: Store>(shared: Weak<Shared<S>>, duties: Duties) {
+    let mut turns = interval(TURN);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // A new agent reaches for its store before the first call does.
+    let (mut reached, mut show_at, mut rules_at) = (false, 0, 0);
+    for turn in 0_u64.. {
+        turns.tick().await;
+        let Some(shared) = shared.upgrade() else { return };
+        if shared.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        if !reached || shared.limiter.needs_store() {
+            reached |= seek_store(&shared).await;
+        }
+        let answers = reached && !shared.limiter.is_degraded();
+        if !duties.has_bus && turn % TICK_TURNS == 0 {
+            shared.limiter.tick(shared.clock.now());
+        }
+        if answers && turn >= show_at {
+            show_at = turn + SHOW_TURNS;
+            show(&shared).await;
+        }
+        if answers
+            && turn >= rules_at
+            && let Some(follower) = &duties.follower
+        {
+            rules_at = turn + RULES_TURNS;
+            look_for_rules(&shared, follower).await;
+        }
+        if turn % SAVE_TURNS == 0
+            && let Some(state) = &duties.state
+        {
+            state.change(|saved| saved.agents = Some(shared.limiter.fleet()));
+        }
+    }
+}
+
+/// Asks whether the store answers. First the debts, then the calls: nobody should be admitted on counts that lack them.
+async fn seek_store<S: Store>(shared: &Shared<S>) -> bool {
+    let sent = shared.clock.now();
+    let Ok(Ok(store_now)) = timeout(PING_DEADLINE, shared.store.ping()).await else { return false };
+    let received = shared.clock.now();
+    while shared.limiter.is_in_debt() {
+        let payment = shared.limiter.pay_debts();
+        let answer = timeout(PING_DEADLINE, shared.store.take(payment.takes())).await;
+        let answer = answer.unwrap_or(Err(StoreError::TimedOut));
+        shared.limiter.paid(payment, &answer);
+        if answer.is_err() {
+            return false;
+        }
+    }
+    shared.store_seen.store(true, Ordering::Relaxed);
+    shared.limiter.store_answers(sent, received, store_now);
+    true
+}
+
+async fn show<S: Store>(shared: &Shared<S>) {
+    let node = &shared.limiter.settings().node;
+    if let Ok(Ok(Some(agents))) = timeout(PING_DEADLINE, shared.store.show(node, false)).await {
+        shared.limiter.hear_fleet_in_store(shared.clock.now(), agents);
+    }
+}
+
+async fn look_for_rules<S: Store>(shared: &Shared<S>, follower: &Follower) {
+    if let Ok(Ok(Some((generation, published)))) = timeout(PING_DEADLINE, shared.store.rules()).await {
+        follower.hear(generation, published);
+    }
+}

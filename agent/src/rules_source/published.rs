@@ -1,0 +1,45 @@
+//! Rules that are published: put in force when they are newer, and kept for a start at which nothing can be reached.
+
+use std::sync::Arc;
+
+use tollgate_common::rule::{Generation, Published};
+
+use crate::limiter::Limiter;
+use crate::state_dir::StateDir;
+
+/// Follows what is published, wherever it was heard.
+pub(crate) struct Follower {
+    limiter: Arc<Limiter>,
+    state: Option<Arc<StateDir>>,
+}
+
+impl Follower {
+    pub(crate) fn new(limiter: Arc<Limiter>, state: Option<Arc<StateDir>>) -> Self {
+        Self { limiter, state }
+    }
+
+    /// Hears of rules. What is not newer than what is in force changes nothing.
+    pub(crate) fn hear(&self, generation: Generation, published: Published) {
+        let limiter = &self.limiter;
+        let node = &limiter.settings().node;
+        let in_force = limiter.with_rules(|rules| rules.generation);
+        if generation <= in_force {
+            return;
+        }
+        match published.read(generation) {
+            Ok(rules) => {
+                let count = rules.rules.len();
+                if limiter.set_rules(rules).is_ok() {
+                    tracing::info!(%node, generation, rules = count, file = published.name, "published rules are in force");
+                    if let Some(state) = &self.state {
+                        state.change(|saved| saved.rules = Some((generation, published)));
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::error!(%node, generation, "published rules refused, generation {in_force} stays in force; publish mended ones:\n{error}");
+                limiter.refuse_rules(error.to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Records that cannot be read: told of, kept aside with their place in the log, and passed over.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::PathBuf;
+
+use tollgate_common::bus::Delivered;
+use tollgate_common::clock::Timestamp;
+use tollgate_common::counter::Partition;
+use tollgate_common::signal::Offset;
+use tollgate_common::wire::WireError;
+
+/// How many are remembered; of more, the oldest are forgotten.
+const ASIDE_LEN_MAX: usize = 100;
+/// How many files are written in one life; further records are only told of.
+const FILES_MAX: u64 = 1_000;
+
+/// A record that was set aside.
+#[derive(Clone, Debug)]
+pub struct Aside {
+    /// Of which partition of `calls`.
+    pub partition: Partition,
+    /// Its place there.
+    pub offset: Offset,
+    /// When it was appended.
+    pub appended: Timestamp,
+    /// How long it is, in bytes.
+    pub len: usize,
+    /// Why it cannot be read.
+    pub reason: String,
+    /// Where its bytes are.
+    pub file: Option<PathBuf>,
+}
+
+pub(super) struct Asides {
+    folder: Option<PathBuf>,
+    files: u64,
+    newest: VecDeque<Aside>,
+}
+
+impl Asides {
+    /// Bytes go to files in this folder, if there is one.
+    pub(super) fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder, files: 0, newest: VecDeque::new() }
+    }
+
+    pub(super) fn newest(&self) -> impl Iterator<Item = &Aside> {
+        self.newest.iter()
+    }
+
+    pub(super) fn set_aside(&mut self, record: &Delivered, error: &WireError) {
+        let file = self.write(record);
+        let Delivered { partition, offset, appended, .. } = *record;
+        tracing::error!(
+            topic = "calls",
+            partition,
+            offset,
+            %error,
+            file = file.as_ref().map(|file| file.display().to_string()),
+            "a record cannot be read; it is set aside and passed over, counting goes on; find out who writes to this topic"
+        );
+        let aside = Aside { partition, offset, appended, len: record.payload.len(), reason: error.to_string(), file };
+        self.newest.push_back(aside);
+        if self.newest.len() > ASIDE_LEN_MAX {
+            self.newest.pop_front();
+        }
+    }
+
+    fn write(&mut self, record: &Delivered) -> Option<PathBuf> {
+        let folder = self.folder.as_ref().filter(|_| self.files < FILES_MAX)?;
+        self.files += 1;
+        let path = folder.join(format!("calls-{}-{}.bin", record.partition, record.offset));
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, &record.payload));
+        match written {
+            Ok(()) => Some(path),
+            Err(error) => {
+                tracing::warn!(%error, folder = %folder.display(), "a record that was set aside cannot be written to a file; it is still in the log");
+                None
+            }
+        }
+    }
+}
