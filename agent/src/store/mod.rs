@@ -3,6 +3,7 @@
 //! A store charges all counters of a call or none, by its own clock. Every backend runs the same conformance suite.
 
 mod memory;
+mod redis;
 #[cfg(test)]
 mod conformance;
 
@@ -10,10 +11,12 @@ use std::future::Future;
 
 use smallvec::SmallVec;
 use tollgate_common::clock::Timestamp;
+use tollgate_common::rule::Generation;
 
 use crate::enforce::{Take, Taken};
 
 pub use memory::MemoryStore;
+pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore};
 
 /// The answers to the charges of one call, in their order.
 pub type Answers = SmallVec<[Taken; 2]>;
@@ -33,6 +36,23 @@ pub enum StoreError {
     /// It holds as many counters as it may; nothing was charged.
     #[error("the store is full")]
     Full,
+    /// So many questions wait for it that this one was not sent.
+    #[error("too many questions wait for the store")]
+    Busy,
+    /// It is there and answered with an error; nothing was charged. The log says which, and what to do.
+    #[error("the store refuses to answer")]
+    Refused,
+}
+
+/// Rules as a store keeps them for agents that cannot hear the bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulesRecord {
+    /// Their version.
+    pub generation: Generation,
+    /// Where they come from, such as the name of a file.
+    pub name: String,
+    /// The rules file.
+    pub text: String,
 }
 
 /// Where counters live.
@@ -48,6 +68,18 @@ pub trait Store: Send + Sync + 'static {
 
     /// The store's time, if it answers at all.
     fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
+
+    /// Shows this agent to those that share the store, or takes it off, and says how many are there; `None` when the store
+    /// serves one process.
+    fn show(&self, agent: &str, leaving: bool) -> impl Future<Output = Result<Option<u32>, StoreError>> + Send {
+        let _ = (agent, leaving);
+        async { Ok(None) }
+    }
+
+    /// The rules that were published in the store, if any were.
+    fn rules(&self) -> impl Future<Output = Result<Option<RulesRecord>, StoreError>> + Send {
+        async { Ok(None) }
+    }
 }
 
 impl StoreError {
@@ -59,6 +91,8 @@ impl StoreError {
             Self::Expired => "expired",
             Self::Unreachable => "unreachable",
             Self::Full => "full",
+            Self::Busy => "busy",
+            Self::Refused => "refused",
         }
     }
 }
