@@ -36,10 +36,10 @@ impl Breaker {
     /// A question was not answered; whether that opened the breaker.
     pub fn missed(&self, error: StoreError) -> bool {
         let opens = match error {
-            StoreError::TimedOut | StoreError::Expired => {
+            StoreError::TimedOut | StoreError::Expired | StoreError::Busy => {
                 self.score.fetch_add(MISS_WEIGHT, Ordering::Relaxed) + MISS_WEIGHT >= OPEN_AT
             }
-            StoreError::Unreachable => true,
+            StoreError::Unreachable | StoreError::Refused => true,
             // It answers; it only has no room for this counter.
             StoreError::Full => false,
         };

@@ -183,6 +183,12 @@ mod tests {
     use super::*;
     use crate::store::conformance;
 
+    impl conformance::Loses for MemoryStore {
+        fn lose(&self, counter: CounterId) {
+            self.shards[shard_of(counter)].lock().counters.remove(&counter);
+        }
+    }
+
     #[test]
     fn it_is_a_store() {
         conformance::run(|clock| MemoryStore::new(clock));

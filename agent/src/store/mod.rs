@@ -4,6 +4,7 @@
 
 mod breaker;
 mod memory;
+mod redis;
 #[cfg(test)]
 mod conformance;
 
@@ -17,6 +18,7 @@ use crate::enforce::{Take, Taken};
 
 pub use breaker::Breaker;
 pub use memory::MemoryStore;
+pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore};
 
 /// The answers to the charges of one call, in their order.
 pub type Answers = SmallVec<[Taken; 2]>;
@@ -36,6 +38,12 @@ pub enum StoreError {
     /// It holds as many counters as it may; nothing was charged.
     #[error("the store is full")]
     Full,
+    /// So many questions wait for it that this one was not sent.
+    #[error("too many questions wait for the store")]
+    Busy,
+    /// It is there and answered with an error; nothing was charged. The log says which, and what to do.
+    #[error("the store refuses to answer")]
+    Refused,
 }
 
 /// Where counters live.
@@ -73,6 +81,8 @@ impl StoreError {
             Self::Expired => "expired",
             Self::Unreachable => "unreachable",
             Self::Full => "full",
+            Self::Busy => "busy",
+            Self::Refused => "refused",
         }
     }
 }

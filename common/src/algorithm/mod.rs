@@ -171,7 +171,7 @@ impl State {
 
     fn move_to(&mut self, now: Timestamp) {
         match self {
-            Self::SlidingWindow(state) => state.last = now,
+            Self::SlidingWindow(state) => state.move_to(now),
             Self::SlidingLog(state) => state.move_to(now),
         }
     }
@@ -247,6 +247,19 @@ mod tests {
             assert!(!state.step(&limit, at(50_000), 1).admitted);
             assert!(!state.step(&limit, at(59_999), 1).admitted, "the unit is as old as the clock's step left it");
             assert!(state.step(&limit, at(61_000), 1).admitted);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_leaves_every_unit_as_old_as_it_was() {
+        for algorithm in ALGORITHMS {
+            let limit = limit(algorithm, 1, 10_000, 10);
+            let mut state = State::new(&limit);
+            assert!(state.step(&limit, at(100_000), 1).admitted);
+            assert!(!state.step(&limit, at(106_000), 1).admitted, "six seconds old");
+            assert!(state.advance(at(50_000)).rebased);
+            assert!(!state.step(&limit, at(53_999), 1).admitted, "not yet ten");
+            assert!(state.step(&limit, at(55_000), 1).admitted, "{algorithm:?}");
         }
     }
 

@@ -47,6 +47,12 @@ impl SlidingWindow {
         self.last = self.last.max(at);
     }
 
+    /// Drops what has left by `now`, so that a clock which then steps back finds every unit as old as it was.
+    pub(super) fn move_to(&mut self, now: Timestamp) {
+        self.ring.roll_to(self.window().sub_window(now));
+        self.last = now;
+    }
+
     pub(super) fn rebase(&mut self, now: Timestamp) {
         self.ring.rebase(now);
         self.last = now;

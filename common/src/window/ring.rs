@@ -50,7 +50,7 @@ impl Ring {
         self.window
     }
 
-    /// The newest sub-window that was ever added to.
+    /// The newest sub-window that was ever added to or rolled to.
     #[must_use]
     pub fn newest(&self) -> SubWindow {
         self.newest
@@ -58,14 +58,26 @@ impl Ring {
 
     /// Adds units to a sub-window. A newer one than the newest pushes the oldest out.
     pub fn add(&mut self, sub_window: SubWindow, units: u64) -> Added {
-        if sub_window > self.newest {
-            self.roll_to(sub_window);
-        }
+        self.roll_to(sub_window);
         let Some(slot) = self.slot_of(sub_window) else {
             return Added::TooOld;
         };
         self.slots[slot] = self.slots[slot].saturating_add(units);
         Added::Counted
+    }
+
+    /// Makes a sub-window the newest, unless a newer one is: what is too old for it is dropped.
+    pub fn roll_to(&mut self, sub_window: SubWindow) {
+        let steps = sub_window.saturating_sub(self.newest);
+        if steps >= self.len() {
+            self.slots.fill(0);
+        } else {
+            for _ in 0..steps {
+                self.newest_slot = if self.newest_slot + 1 == self.slots.len() { 0 } else { self.newest_slot + 1 };
+                self.slots[self.newest_slot] = 0;
+            }
+        }
+        self.newest = self.newest.max(sub_window);
     }
 
     /// Takes back what [`Ring::add`] added, as far as it is still there.
@@ -133,6 +145,7 @@ impl Ring {
     pub fn rebase(&mut self, now: Timestamp) {
         let mut moved = Self::new(self.window);
         let current = self.window.sub_window(now);
+        moved.roll_to(current);
         for (sub_window, units) in self.counts() {
             moved.add(current.saturating_sub(self.newest - sub_window), units);
         }
@@ -182,19 +195,6 @@ impl Ring {
         };
         let oldest = current.checked_sub(self.len() - 1).map_or(0, |sub_window| self.get(sub_window));
         (held.saturating_sub(oldest), oldest)
-    }
-
-    fn roll_to(&mut self, sub_window: SubWindow) {
-        let steps = sub_window - self.newest;
-        if steps >= self.len() {
-            self.slots.fill(0);
-        } else {
-            for _ in 0..steps {
-                self.newest_slot = if self.newest_slot + 1 == self.slots.len() { 0 } else { self.newest_slot + 1 };
-                self.slots[self.newest_slot] = 0;
-            }
-        }
-        self.newest = sub_window;
     }
 }
 

@@ -1,0 +1,127 @@
+//! What a decision costs Redis, in microseconds of its CPU, beside a plain INCR in the same pipelines.
+//!
+//! The server's CPU is the scarce part of a shared store, so it is read from the server (INFO cpu), not from a clock here.
+//! Run: `cargo bench -p tollgate --bench redis_step`; the server comes from scripts/servers.
+
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use tollgate::enforce::{Take, TakeKind};
+use tollgate::store::{RedisSettings, RedisStore, Store};
+use tollgate_common::algorithm::{Algorithm, Limit};
+use tollgate_common::clock::{SystemClock, Timestamp};
+use tollgate_common::counter::CounterId;
+use tollgate_common::window::{Estimate, Window};
+use tollgate_servers::Redis;
+
+const PIPELINE: u64 = 32;
+const DECISIONS: u64 = 100_000;
+const COUNTERS: u64 = 1_000;
+
+/// A kind of step: its name, what it is judged by, over how many counters, and how full they are before.
+struct Step {
+    name: &'static str,
+    algorithm: Algorithm,
+    units: u64,
+    counters: u64,
+    filled: u64,
+}
+
+struct Bench {
+    store: Arc<RedisStore>,
+    connection: MultiplexedConnection,
+}
+
+impl Bench {
+    /// Seconds of CPU the server has used, in microseconds.
+    async fn cpu_us(&self) -> f64 {
+        let info: String =
+            redis::cmd("INFO").arg("cpu").query_async(&mut self.connection.clone()).await.expect("Redis answers");
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        1e6 * (field("used_cpu_user:").expect("a number") + field("used_cpu_sys:").expect("a number"))
+    }
+
+    /// Runs one command so many times, `PIPELINE` at once, and says what each cost the server.
+    async fn measure<F: Future<Output = ()> + Send + 'static>(&self, count: u64, command: impl Fn(u64) -> F) -> f64 {
+        let before = self.cpu_us().await;
+        let mut number = 0;
+        while number < count {
+            let sent: Vec<_> = (number..number + PIPELINE).map(|number| tokio::spawn(command(number))).collect();
+            for answer in sent {
+                answer.await.expect("an answer");
+            }
+            number += PIPELINE;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a few hundred thousand")]
+        let each_us = (self.cpu_us().await - before) / number as f64;
+        each_us
+    }
+
+    async fn step(&self, step: &Step, first_counter: u64) -> (f64, u64) {
+        let window = Window::new(60_000, 12).expect("a window");
+        let limit = Limit { algorithm: step.algorithm, units: step.units, window };
+        let expires_at = Timestamp::from_ms(1 << 50);
+        let take = move |number: u64, cost: u64| Take {
+            counter: CounterId::from_u128(u128::from(number)),
+            limit,
+            generation: 1,
+            cost,
+            kind: TakeKind::Ask { expires_at },
+        };
+        let counter = move |number: u64, counters: u64| first_counter + number % counters;
+        if step.filled > 0 {
+            for number in 0..step.counters {
+                let fill = take(counter(number, step.counters), step.filled);
+                assert!(self.store.take(&[fill]).await.expect("an answer")[0].charged);
+            }
+        }
+        let counters = step.counters;
+        let ask = |number: u64| {
+            let (store, take) = (self.store.clone(), take(counter(number, counters), 1));
+            async move { drop(store.take(&[take]).await.expect("an answer")) }
+        };
+        let each_us = self.measure(DECISIONS, ask).await;
+        let key = format!("tollgate:{{{}}}", CounterId::from_u128(u128::from(first_counter)));
+        let mut usage = redis::cmd("MEMORY");
+        usage.arg("USAGE").arg(key);
+        (each_us, usage.query_async(&mut self.connection.clone()).await.expect("a size"))
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let redis = Redis::start();
+    let store = RedisStore::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start())).expect("an address");
+    store.ping().await.expect("Redis answers");
+    let client = redis::Client::open(redis.url()).expect("an address");
+    let connection = client.get_multiplexed_async_connection().await.expect("a connection");
+    let bench = Bench { store: Arc::new(store), connection };
+
+    let incr = |number: u64| {
+        let mut connection = bench.connection.clone();
+        let mut command = redis::cmd("INCR");
+        command.arg(format!("incr:{}", number % COUNTERS));
+        async move { command.query_async::<()>(&mut connection).await.expect("an answer") }
+    };
+    bench.measure(DECISIONS, incr).await;
+    let incr_us = bench.measure(DECISIONS, incr).await;
+    println!("{:<46} {:>8} {:>7} {:>10}", "", "us each", "x INCR", "bytes/key");
+    println!("{:<46} {incr_us:>8.2} {:>7.1} {:>10}", "INCR", 1.0, "");
+
+    let window = Algorithm::SlidingWindow;
+    let step = |name, algorithm, units, counters, filled| Step { name, algorithm, units, counters, filled };
+    let steps = [
+        step("sliding_window, conservative, admitted", window(Estimate::Conservative), 1 << 40, COUNTERS, 0),
+        step("sliding_window, interpolated, admitted", window(Estimate::Interpolated), 1 << 40, COUNTERS, 0),
+        step("sliding_window, denied", window(Estimate::Conservative), 1_000, COUNTERS, 1_000),
+        step("sliding_log of 10, denied", Algorithm::SlidingLog, 10, COUNTERS, 10),
+        step("sliding_log of 200, admitted and denied", Algorithm::SlidingLog, 200, COUNTERS, 0),
+        step("sliding_log of 10,000, all admitted", Algorithm::SlidingLog, 10_000, 20, 0),
+        step("sliding_log of 10,000, full, denied", Algorithm::SlidingLog, 10_000, 20, 10_000),
+        step("sliding_log of 10,000, full, admitted", Algorithm::SlidingLog, 30_000, 20, 10_000),
+    ];
+    for (first_counter, step) in (0_u64..).step_by(1_000_000).zip(&steps) {
+        let (each_us, bytes) = bench.step(step, first_counter).await;
+        println!("{:<46} {each_us:>8.2} {:>7.1} {bytes:>10}", step.name, each_us / incr_us);
+    }
+}

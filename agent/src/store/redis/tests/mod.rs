@@ -1,0 +1,107 @@
+//! The Redis store on real servers.
+
+mod fleet;
+mod outage;
+mod step;
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tollgate_common::algorithm::{Algorithm, Limit};
+use tollgate_common::clock::{Clock, SystemClock, Timestamp};
+use tollgate_common::counter::CounterId;
+use tollgate_common::window::{Estimate, Window};
+use tollgate_servers::{Redis, wait_for};
+
+use super::script::Script;
+use super::{RedisSettings, RedisStore};
+use crate::enforce::{Take, TakeKind};
+use crate::store::conformance::{self, Loses};
+use crate::store::{Answers, Store, StoreError};
+
+/// As long as those who ping wait.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime")
+});
+/// A server for the tests that leave it alone; each store has a prefix of its own there.
+static SHARED: LazyLock<Redis> = LazyLock::new(Redis::start);
+
+fn own_prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test{}:", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A store that has not yet connected.
+fn store(url: &str, prefix: &str) -> RedisStore {
+    let settings = RedisSettings { url: url.to_owned(), prefix: prefix.to_owned() };
+    RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address")
+}
+
+/// A store of its own on the shared server.
+fn shared(prefix: &str) -> RedisStore {
+    let store = store(&SHARED.url(), prefix);
+    on(store.ping()).expect("Redis answers");
+    store
+}
+
+fn on<T>(future: impl Future<Output = T>) -> T {
+    RUNTIME.block_on(future)
+}
+
+/// Gives up on an answer as an agent does.
+fn impatiently<T>(future: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    on(async { tokio::time::timeout(PATIENCE, future).await.unwrap_or(Err(StoreError::TimedOut)) })
+}
+
+fn wait_for_answer(store: &RedisStore) -> Timestamp {
+    wait_for("Redis to answer", || impatiently(store.ping()).ok())
+}
+
+/// A question of 1 unit against so many in this window, by the server's own time.
+fn ask_within(counter: u128, units: u64, width_ms: u64) -> Take {
+    let window = Window::with_default_parts(width_ms).expect("a window");
+    Take {
+        counter: CounterId::from_u128(counter),
+        limit: Limit { algorithm: Algorithm::SlidingWindow(Estimate::Conservative), units, window },
+        generation: 1,
+        cost: 1,
+        kind: TakeKind::Ask { expires_at: Timestamp::from_ms(u64::MAX) },
+    }
+}
+
+fn ask(counter: u128, units: u64) -> Take {
+    ask_within(counter, units, 60_000)
+}
+
+fn take(store: &RedisStore, one: &Take) -> Result<Answers, StoreError> {
+    on(store.take(std::slice::from_ref(one)))
+}
+
+/// What is left of a counter, without taking anything.
+fn left(store: &RedisStore, one: &Take) -> u64 {
+    take(store, &Take { cost: 0, ..one.clone() }).expect("Redis answers")[0].verdict.remaining
+}
+
+impl Loses for RedisStore {
+    fn lose(&self, counter: CounterId) {
+        on(self.line.ask::<()>(&redis::Cmd::del(self.key(counter)))).expect("Redis answers");
+    }
+}
+
+/// A1, A9, A10, A12, B4: as every store.
+#[test]
+fn it_is_a_store() {
+    conformance::run(|clock: Arc<conformance::HandClock>| {
+        let settings = RedisSettings { prefix: own_prefix(), ..RedisSettings::new(&SHARED.url()) };
+        let pace: Arc<dyn Clock> = Arc::new(SystemClock::start());
+        let store = RedisStore::with_step(&settings, pace, Script::take_by(clock)).expect("an address");
+        on(store.ping()).expect("Redis answers");
+        store
+    });
+}

@@ -1,0 +1,205 @@
+//! Servers that are away, stopped, full, or not ours: never a denial, and never a charge for nothing.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+
+fn connections_received(redis: &Redis) -> u64 {
+    let info = redis.command("INFO stats");
+    let line = info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+    line.and_then(|count| count.trim().parse().ok()).expect("a number")
+}
+
+/// Time passes by the system's clock.
+fn wait_until(at: Timestamp) {
+    let clock = SystemClock::start();
+    wait_for("time to pass", || (clock.now() > at).then_some(()));
+}
+
+#[test]
+fn a_store_starts_without_a_server() {
+    let mut redis = Redis::start();
+    redis.kill();
+    let store = store(&redis.url(), "start:");
+    assert_eq!(take(&store, &ask(1, 1)), Err(StoreError::Unreachable));
+    assert_eq!(impatiently(store.ping()), Err(StoreError::Unreachable));
+    redis.restart();
+    wait_for_answer(&store);
+    assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
+}
+
+/// D9, I10: a Redis that was killed comes back empty, and is asked again.
+#[test]
+fn a_killed_server_is_found_again() {
+    let mut redis = Redis::start();
+    let store = store(&redis.url(), "kill:");
+    wait_for_answer(&store);
+    assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
+    redis.kill();
+    wait_for("the loss to be noticed", || {
+        (impatiently(store.take(&[ask(1, 1)])) == Err(StoreError::Unreachable)).then_some(())
+    });
+    redis.restart();
+    wait_for_answer(&store);
+    assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
+}
+
+/// I6: a stopped Redis runs what was sent to it when it goes on; calls that nobody waits for any more charge nothing.
+#[test]
+fn questions_that_a_stopped_server_reads_too_late_charge_nothing() {
+    let redis = Redis::start();
+    let store = store(&redis.url(), "stop:");
+    let now = wait_for_answer(&store);
+    assert_eq!(left(&store, &ask(1, 100)), 100);
+    redis.pause();
+    let expires_at = now.plus_ms(1_500);
+    let late = Take { kind: TakeKind::Ask { expires_at }, ..ask(1, 100) };
+    for _ in 0..20 {
+        assert_eq!(impatiently(store.take(std::slice::from_ref(&late))), Err(StoreError::TimedOut));
+    }
+    wait_until(expires_at.plus_ms(1_000));
+    redis.resume();
+    wait_for_answer(&store);
+    let stats = redis.command("INFO commandstats");
+    let calls =
+        stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")?.split(',').next()?.parse().ok());
+    assert!(calls.is_some_and(|calls: u32| calls >= 20), "they were read: {stats}");
+    assert_eq!(left(&store, &ask(1, 100)), 100);
+}
+
+/// A stopped server accepts nothing; attempts must not fill its backlog, and the old connection serves when it goes on.
+#[test]
+fn a_stopped_server_is_not_flooded() {
+    let redis = Redis::start();
+    let store = store(&redis.url(), "flood:");
+    let now = wait_for_answer(&store);
+    let before = connections_received(&redis);
+    redis.pause();
+    let clock = SystemClock::start();
+    wait_for("a while of pings", || {
+        assert!(impatiently(store.ping()).is_err());
+        (clock.now() > now.plus_ms(3_000)).then_some(())
+    });
+    redis.resume();
+    wait_for_answer(&store);
+    let received = connections_received(&redis) - before;
+    assert!(received <= 6, "{received} connections in 3 s");
+}
+
+/// Passes bytes between a store and a Redis until it swallows those of the first connection.
+fn proxy(redis: &Redis, swallow: Arc<AtomicBool>) -> String {
+    fn pass(mut from: TcpStream, mut to: TcpStream, swallow: Option<Arc<AtomicBool>>) {
+        let mut bytes = [0; 4096];
+        while let Ok(len @ 1..) = from.read(&mut bytes) {
+            let swallows = swallow.as_ref().is_some_and(|swallow| swallow.load(Ordering::Relaxed));
+            if !swallows && to.write_all(&bytes[..len]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("redis://{}", listener.local_addr().expect("it is bound"));
+    let port = redis.port();
+    std::thread::spawn(move || {
+        for (number, client) in listener.incoming().flatten().enumerate() {
+            let server = TcpStream::connect(("127.0.0.1", port)).expect("Redis listens");
+            let copies = (client.try_clone().expect("a copy"), server.try_clone().expect("a copy"));
+            let first = (number == 0).then(|| swallow.clone());
+            std::thread::spawn(move || pass(client, server, first));
+            std::thread::spawn(move || pass(copies.1, copies.0, None));
+        }
+    });
+    url
+}
+
+#[test]
+fn a_connection_that_swallows_everything_is_replaced() {
+    let (redis, swallow) = (Redis::start(), Arc::new(AtomicBool::new(false)));
+    let store = store(&proxy(&redis, swallow.clone()), "hole:");
+    wait_for_answer(&store);
+    swallow.store(true, Ordering::Relaxed);
+    assert_eq!(impatiently(store.take(&[ask(1, 1)])), Err(StoreError::TimedOut));
+    assert_eq!(impatiently(store.ping()), Err(StoreError::TimedOut));
+    wait_for_answer(&store);
+    assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
+}
+
+#[test]
+fn a_wrong_password_is_a_refusal_and_no_denial() {
+    let redis = Redis::start_with(&["--requirepass", "secret"]);
+    for (user, remedied) in [("", false), (":wrong@", false), (":secret@", true)] {
+        let store = store(&redis.url().replace("://", &format!("://{user}")), "auth:");
+        let pinged = on(store.ping());
+        assert_eq!(pinged.err(), (!remedied).then_some(StoreError::Refused));
+        assert!(!store.address().contains("secret") && !store.address().contains("wrong"));
+        let taken = take(&store, &ask(1, 10));
+        assert_eq!(taken.is_ok(), remedied, "{taken:?}");
+    }
+}
+
+#[test]
+fn a_value_of_somebody_else_is_a_refusal_of_this_counter_alone() {
+    let store = shared(&own_prefix());
+    for (counter, write) in
+        [(1, "SET KEY hello"), (2, "SET KEY 0123456789012345678901234567890123"), (3, "RPUSH KEY a")]
+    {
+        let key = store.key(CounterId::from_u128(counter));
+        assert!(!SHARED.command(&write.replace("KEY", &key)).starts_with('-'));
+        assert_eq!(take(&store, &ask(counter, 1)), Err(StoreError::Refused), "{write}");
+        assert_eq!(on(store.take(&[ask(9, 1), ask(counter, 1)])), Err(StoreError::Refused), "{write}");
+    }
+    assert_eq!(left(&store, &ask(9, 1)), 1, "a call that failed charged nothing");
+}
+
+#[test]
+fn a_full_server_says_so_and_charges_nothing() {
+    let redis = Redis::start();
+    let store = store(&redis.url(), "full:");
+    on(store.ping()).expect("Redis answers");
+    assert!(take(&store, &ask(1, 10)).expect("Redis answers")[0].charged);
+    assert_eq!(redis.command("CONFIG SET maxmemory 1"), "+OK");
+    assert_eq!(on(store.take(&[ask(1, 10), ask(2, 10)])), Err(StoreError::Full));
+    assert!(on(store.ping()).is_ok());
+    assert_eq!(redis.command("CONFIG SET maxmemory 0"), "+OK");
+    assert_eq!([left(&store, &ask(1, 10)), left(&store, &ask(2, 10))], [9, 10]);
+}
+
+#[test]
+fn a_replica_is_a_refusal() {
+    let redis = Redis::start();
+    let store = store(&redis.url(), "replica:");
+    on(store.ping()).expect("Redis answers");
+    assert_eq!(redis.command("REPLICAOF 127.0.0.1 1"), "+OK");
+    assert_eq!(take(&store, &ask(1, 1)), Err(StoreError::Refused));
+    assert_eq!(redis.command("REPLICAOF NO ONE"), "+OK");
+    assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
+}
+
+/// capped: past the cap calls are answered at once, and nothing is sent.
+#[test]
+fn what_is_in_flight_is_capped() {
+    let redis = Redis::start();
+    let store = Arc::new(store(&redis.url(), "cap:"));
+    wait_for_answer(&store);
+    redis.pause();
+    let calls = 11_000;
+    let answers = on(async {
+        let call = |store: Arc<RedisStore>| async move {
+            tokio::time::timeout(PATIENCE, store.take(&[ask(1, 1)])).await.unwrap_or(Err(StoreError::TimedOut)).err()
+        };
+        let calls: Vec<_> = (0..calls).map(|_| tokio::spawn(call(store.clone()))).collect();
+        let mut answers = Vec::new();
+        for call in calls {
+            answers.push(call.await.expect("a call ends"));
+        }
+        answers
+    });
+    let busy = answers.iter().filter(|answer| **answer == Some(StoreError::Busy)).count();
+    assert!((500..=1_500).contains(&busy), "{busy} of {calls} were too many");
+    redis.resume();
+    wait_for_answer(&store);
+    wait_for("room", || impatiently(store.take(&[ask(2, 10)])).ok());
+}

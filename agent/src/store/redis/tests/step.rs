@@ -1,0 +1,142 @@
+//! A step on a server: what is sent, by whose time it goes, what it leaves behind.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use super::*;
+
+/// What all clients sent while `during` ran, as MONITOR tells it; the commands inside scripts left out.
+fn monitored(redis: &Redis, during: impl FnOnce()) -> Vec<String> {
+    const END: &str = "the-end-of-it";
+    let mut connection = TcpStream::connect(("127.0.0.1", redis.port())).expect("Redis listens");
+    connection.write_all(b"MONITOR\r\n").expect("it is sent");
+    let mut lines = BufReader::new(connection).lines().map(|line| line.expect("Redis goes on"));
+    assert_eq!(lines.next().as_deref(), Some("+OK"));
+    during();
+    assert!(redis.command(&format!("ECHO {END}")).contains(END));
+    lines.take_while(|line| !line.contains(END)).filter(|line| !line.contains(" lua]")).collect()
+}
+
+/// D1: one EVALSHA a check, whatever the number of its counters and its outcome.
+#[test]
+fn a_call_is_one_command() {
+    let redis = Redis::start();
+    let store = store(&redis.url(), "one:");
+    on(store.ping()).expect("Redis answers");
+    // The question about memory after connecting has been asked.
+    wait_for("INFO", || redis.command("INFO commandstats").contains("cmdstat_info:calls=1,").then_some(()));
+    let sent = monitored(&redis, || {
+        for _ in 0..5 {
+            on(store.take(&[ask(1, 3), ask(2, 30)])).expect("Redis answers");
+        }
+    });
+    assert_eq!(sent.len(), 5, "{sent:?}");
+    assert!(sent.iter().all(|line| line.contains("\"EVALSHA\"")), "{sent:?}");
+}
+
+/// D2: a server that forgets its scripts under load fails no check.
+#[test]
+fn a_flushed_script_is_sent_again_unseen() {
+    let redis = Redis::start();
+    let store = Arc::new(store(&redis.url(), "flush:"));
+    on(store.ping()).expect("Redis answers");
+    let callers: Vec<_> = (0..8)
+        .map(|caller| {
+            let store = store.clone();
+            RUNTIME.spawn(async move {
+                for _ in 0..200 {
+                    store.take(&[ask(caller, 1_000)]).await.expect("no check fails");
+                }
+            })
+        })
+        .collect();
+    let mut flushes = 0;
+    while !callers.iter().all(tokio::task::JoinHandle::is_finished) {
+        assert_eq!(redis.command("SCRIPT FLUSH"), "+OK");
+        flushes += 1;
+    }
+    callers.into_iter().for_each(|caller| on(caller).expect("no check fails"));
+    assert!(flushes > 0);
+    assert!((0..8).all(|caller| left(&store, &ask(caller, 1_000)) == 800), "each was charged once");
+}
+
+/// A clock that is wrong by so much.
+struct Skewed(SystemClock, u64);
+
+impl Clock for Skewed {
+    fn now(&self) -> Timestamp {
+        self.0.now().plus_ms(self.1)
+    }
+}
+
+/// D3: time is Redis's own; an agent 30 s ahead changes nothing.
+#[test]
+fn an_agent_with_a_wrong_clock_takes_no_more() {
+    let settings = RedisSettings { prefix: own_prefix(), ..RedisSettings::new(&SHARED.url()) };
+    let agents = [0, 3_000, 30_000].map(|ahead_ms| {
+        let store = RedisStore::new(&settings, Arc::new(Skewed(SystemClock::start(), ahead_ms))).expect("an address");
+        on(store.ping()).expect("Redis answers");
+        store
+    });
+    let hour = ask_within(1, 100, 3_600_000);
+    let charged = |call: usize| take(&agents[call % 3], &hour).expect("Redis answers")[0].charged;
+    assert_eq!((0..300).filter(|call| charged(*call)).count(), 100);
+}
+
+/// B2, B4: two agents on one Redis, one unit left, 1000 racing calls: one passes.
+#[test]
+fn the_last_unit_goes_to_one_of_two_agents() {
+    let prefix = own_prefix();
+    let agents = [Arc::new(shared(&prefix)), Arc::new(shared(&prefix))];
+    let calls: Vec<_> = (0..1_000)
+        .map(|call| {
+            let agent = agents[call % 2].clone();
+            RUNTIME.spawn(async move { agent.take(&[ask(1, 1)]).await.expect("Redis answers")[0].charged })
+        })
+        .collect();
+    let passed = calls.into_iter().map(|call| on(call).expect("a call ends")).filter(|passed| *passed);
+    assert_eq!(passed.count(), 1);
+}
+
+/// D5: every key has a TTL, and is gone when it would be idle.
+#[test]
+fn what_is_idle_is_gone() {
+    let redis = Redis::start();
+    let store = store(&redis.url(), "ttl:");
+    on(store.ping()).expect("Redis answers");
+    let log = |mut take: Take| {
+        take.limit.algorithm = Algorithm::SlidingLog;
+        take
+    };
+    for counter in 0..50 {
+        take(&store, &ask_within(counter, 2, 1_000)).expect("Redis answers");
+        take(&store, &log(ask_within(100 + counter, 2, 1_000))).expect("Redis answers");
+        // Long enough to be appended to.
+        take(&store, &Take { cost: 300, ..log(ask_within(200, 10_000, 1_000)) }).expect("Redis answers");
+    }
+    let info = redis.command("INFO keyspace");
+    assert!(info.contains("keys=101,expires=101,"), "{info}");
+    wait_for("all to be gone", || (redis.command("DBSIZE") == ":0").then_some(()));
+    assert_eq!(left(&store, &ask_within(1, 2, 1_000)), 2);
+}
+
+/// D8: stores with different prefixes share a Redis and nothing else.
+#[test]
+fn a_prefix_is_a_namespace() {
+    let (one, other) = (shared(&own_prefix()), shared(&own_prefix()));
+    assert!(take(&one, &ask(1, 1)).expect("Redis answers")[0].charged);
+    assert!(take(&other, &ask(1, 1)).expect("Redis answers")[0].charged);
+    let key = format!("{}{{00000000000000000000000000000001}}", one.prefix);
+    assert_eq!(SHARED.command(&format!("EXISTS {key}")), ":1", "the digest is the hash tag");
+}
+
+/// D7: a Unix socket will do.
+#[test]
+fn it_may_be_reached_over_a_unix_socket() {
+    let path = std::env::temp_dir().join(format!("tollgate-socket-{}", std::process::id()));
+    let redis = Redis::start_with(&["--unixsocket", &path.display().to_string()]);
+    let store = store(&format!("unix://{}", path.display()), "socket:");
+    on(store.ping()).expect("Redis answers");
+    assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
+    drop(redis);
+}
