@@ -15,7 +15,7 @@ use std::time::Duration;
 use tollgate_common::clock::Stopwatch;
 
 /// How long a server may take to be there.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const GLANCE: Duration = Duration::from_millis(10);
 /// Runs the server in the background, tells its number, and kills it when the pipe closes.
 const HOLD: &str =
