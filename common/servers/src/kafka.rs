@@ -95,6 +95,8 @@ fn settings(folder: &Path, port: u16, protocol: &str) -> String {
         ("controller.listener.names", "CONTROLLER".to_owned()),
         ("listeners", format!("{protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}")),
         ("inter.broker.listener.name", protocol.to_owned()),
+        // The controller's listener is always plain, whatever clients speak.
+        ("listener.security.protocol.map", format!("{protocol}:{protocol},CONTROLLER:PLAINTEXT")),
         ("log.dirs", folder.join("logs").display().to_string()),
         ("offsets.topic.replication.factor", "1".to_owned()),
     ] {

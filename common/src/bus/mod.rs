@@ -5,6 +5,8 @@
 //! that would not work in many. One conformance suite holds every backend to this.
 
 pub mod embedded;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 mod keep;
 #[doc(hidden)]
 pub mod conformance;

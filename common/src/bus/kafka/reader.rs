@@ -1,0 +1,242 @@
+//! Reading: partitions assigned by hand, each from where it was told, for as long as the reader lives.
+//!
+//! librdkafka's group protocol is not used: it takes seconds to notice a death, and owners here are found otherwise. A
+//! partition waits in `pending` until the topics are known to be right and its start is known; all else, brokers that
+//! come and go included, librdkafka does by itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
+use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::topic_partition_list::{Offset as Place, TopicPartitionList};
+
+use super::contact::Contact;
+use super::{KafkaError, LAYOUT_KEY, Shared, settings};
+use crate::bus::{Delivered, From, Reader, Topic};
+use crate::clock::{Stopwatch, Timestamp};
+use crate::counter::Partition;
+use crate::signal::Offset;
+
+/// How long `read` and `add` wait for the brokers to say where a partition starts.
+const START_WAIT: Duration = Duration::from_secs(1);
+/// How long a poll waits for that, though it was told to wait less: an answer takes a way there and back.
+const START_WAIT_MIN: Duration = Duration::from_millis(100);
+/// How often a poll looks whether what is pending can be taken up.
+const PENDING_STEP: Duration = Duration::from_millis(20);
+
+/// Reads a topic of a [`Kafka`](super::Kafka).
+pub struct KafkaReader {
+    shared: Arc<Shared>,
+    topic: Topic,
+    name: String,
+    consumer: BaseConsumer<Contact>,
+    contact: Contact,
+    pending: Vec<(Partition, From)>,
+    places: Places,
+}
+
+/// How far each partition is read.
+struct Places {
+    topic: Topic,
+    /// The next offset, once it is known.
+    next: HashMap<Partition, Option<Offset>>,
+    missed: u64,
+}
+
+impl KafkaReader {
+    pub(super) fn new(shared: &Arc<Shared>, topic: Topic) -> Result<Self, KafkaError> {
+        let contact = Contact::new(format!("reader of {}", topic.as_str()), &shared.settings.brokers);
+        let config = shared.settings.reader();
+        let consumer = config.create_with_context(contact.clone()).map_err(|error| settings::contradictory(&error))?;
+        let (name, places) = (shared.settings.name(topic), Places { topic, next: HashMap::new(), missed: 0 });
+        Ok(Self { shared: shared.clone(), topic, name, consumer, contact, pending: Vec::new(), places })
+    }
+
+    /// Takes some partitions up at once.
+    pub(super) fn start(&mut self, partitions: &[Partition], from: From) {
+        self.pending.extend(partitions.iter().map(|partition| (*partition, from)));
+        self.take_up(START_WAIT);
+    }
+
+    /// Assigns what is pending and can be; the rest stays.
+    fn take_up(&mut self, wait: Duration) {
+        if self.pending.is_empty() || !self.shared.is_prepared() {
+            return;
+        }
+        let ends = self.ends(wait);
+        let first_since = match &ends {
+            Ok(_) => self.firsts(wait),
+            Err(error) => Err(error.clone()),
+        };
+        let (mut list, mut waiting) = (TopicPartitionList::new(), Vec::new());
+        for (partition, from) in self.pending.drain(..) {
+            let end = ends.as_ref().ok().and_then(|ends| ends.get(&partition).copied());
+            let known = match from {
+                From::Oldest | From::Offset(_) => None,
+                From::Next => end,
+                From::Time(_) => {
+                    let Ok(firsts) = &first_since else {
+                        waiting.push((partition, from));
+                        continue;
+                    };
+                    // Where nothing is that young, what comes next is: counted from before the question.
+                    firsts.get(&partition).copied().or(end)
+                }
+            };
+            let place = match (from, known) {
+                (From::Oldest, _) => Place::Beginning,
+                (From::Offset(offset), _) | (_, Some(offset)) => Place::Offset(raw(offset)),
+                (From::Next | From::Time(_), None) => Place::End,
+            };
+            if list.add_partition_offset(&self.name, raw_partition(partition), place).is_ok() {
+                self.places.next.insert(partition, known);
+            }
+        }
+        self.pending = waiting;
+        if list.count() > 0
+            && let Err(error) = self.consumer.incremental_assign(&list)
+        {
+            tracing::error!(topic = self.name, %error, "partitions cannot be taken up; restart the reader");
+        }
+    }
+
+    /// The ends of the partitions for whose start they matter.
+    fn ends(&self, wait: Duration) -> Result<HashMap<Partition, Offset>, Native> {
+        let matters = |from: From| matches!(from, From::Next | From::Time(_)).then_some(Place::End);
+        self.look_up(matters, wait)
+    }
+
+    /// The first records since a time, of the partitions that start there.
+    fn firsts(&self, wait: Duration) -> Result<HashMap<Partition, Offset>, Native> {
+        let matters = |from: From| match from {
+            From::Time(time) => Some(Place::Offset(raw(time.as_ms()))),
+            _ => None,
+        };
+        self.look_up(matters, wait)
+    }
+
+    fn look_up(
+        &self,
+        matters: impl Fn(From) -> Option<Place>,
+        wait: Duration,
+    ) -> Result<HashMap<Partition, Offset>, Native> {
+        let mut list = TopicPartitionList::new();
+        for (partition, from) in &self.pending {
+            if let Some(place) = matters(*from) {
+                list.add_partition_offset(&self.name, raw_partition(*partition), place)?;
+            }
+        }
+        if list.count() == 0 {
+            return Ok(HashMap::new());
+        }
+        let mut found = HashMap::new();
+        for element in self.consumer.offsets_for_times(list, wait)?.elements() {
+            element.error()?;
+            if let (Place::Offset(offset), Ok(partition)) = (element.offset(), Partition::try_from(element.partition()))
+            {
+                found.insert(partition, offset.unsigned_abs());
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Reader for KafkaReader {
+    fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<Delivered> {
+        let waited = Stopwatch::start();
+        self.take_up(wait.clamp(START_WAIT_MIN, START_WAIT));
+        let mut taken = Vec::new();
+        while taken.len() < records_max {
+            let rest = if taken.is_empty() { wait.saturating_sub(waited.elapsed()) } else { Duration::ZERO };
+            let step = if self.pending.is_empty() { rest } else { rest.min(PENDING_STEP) };
+            match self.consumer.poll(step) {
+                Some(Ok(message)) => {
+                    self.contact.heard();
+                    taken.extend(self.places.take(&message));
+                }
+                Some(Err(Native::MessageConsumption(code))) if !is_of_the_connection(code) => {
+                    self.contact.failed("records cannot be read", code);
+                }
+                Some(Err(_)) => {}
+                None if rest.is_zero() => break,
+                None => self.take_up(START_WAIT_MIN),
+            }
+        }
+        taken
+    }
+
+    fn add(&mut self, partition: Partition, from: From) {
+        self.remove(partition);
+        // Where others are still waiting the brokers are away, and one more need not wait for them here.
+        let wait = if self.pending.is_empty() { START_WAIT } else { Duration::ZERO };
+        self.pending.push((partition, from));
+        if !wait.is_zero() {
+            self.take_up(wait);
+        }
+    }
+
+    fn remove(&mut self, partition: Partition) {
+        self.pending.retain(|(waiting, _)| *waiting != partition);
+        if self.places.next.remove(&partition).is_some() {
+            let mut list = TopicPartitionList::new();
+            list.add_partition(&self.name, raw_partition(partition));
+            if let Err(error) = self.consumer.incremental_unassign(&list) {
+                tracing::warn!(topic = self.topic.as_str(), partition, %error, "a partition cannot be left; its records are passed over");
+            }
+        }
+    }
+
+    fn missed(&self) -> u64 {
+        self.places.missed
+    }
+}
+
+impl Places {
+    /// What a message delivers: nothing when its partition was left, or when it is a note of Tollgate's own.
+    fn take(&mut self, message: &BorrowedMessage<'_>) -> Option<Delivered> {
+        let partition = Partition::try_from(message.partition()).ok()?;
+        let offset = Offset::try_from(message.offset()).ok()?;
+        let next = self.next.get_mut(&partition)?;
+        match *next {
+            // Compaction takes records out of `rules`; that is not a loss.
+            Some(next) if offset > next && self.topic != Topic::Rules => self.missed += offset - next,
+            Some(next) if offset < next => {
+                let topic = self.topic.as_str();
+                tracing::warn!(topic, partition, offset, next, "the log went back: it lost records or was made anew");
+            }
+            _ => {}
+        }
+        *next = Some(offset + 1);
+        if self.topic == Topic::Rules && message.key() == Some(LAYOUT_KEY.as_bytes()) {
+            return None;
+        }
+        let appended = message.timestamp().to_millis().and_then(|ms| u64::try_from(ms).ok()).unwrap_or_default();
+        let appended = Timestamp::from_ms(appended);
+        Some(Delivered { partition, offset, appended, payload: message.payload().unwrap_or_default().to_vec() })
+    }
+}
+
+/// What `Contact` says already.
+fn is_of_the_connection(code: Code) -> bool {
+    matches!(
+        code,
+        Code::BrokerTransportFailure
+            | Code::AllBrokersDown
+            | Code::Resolve
+            | Code::OperationTimedOut
+            | Code::Authentication
+            | Code::SaslAuthenticationFailed
+            | Code::SSL
+    )
+}
+
+fn raw(offset: Offset) -> i64 {
+    i64::try_from(offset).unwrap_or(i64::MAX)
+}
+
+fn raw_partition(partition: Partition) -> i32 {
+    i32::try_from(partition).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,8 @@
+//! The bus on a real Apache Kafka.
+
+mod support;
+mod conforms;
+mod topics;
+mod outages;
+mod records;
+mod sasl;
