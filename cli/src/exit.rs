@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use tollgate::{RulesFileError, StartError};
-use tollgate_common::rule::{RulesError, ShorthandError};
+use tollgate_common::problem::Problems;
+use tollgate_common::rule::ShorthandError;
 
 /// What a script learns from a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +51,10 @@ fn kind(error: &anyhow::Error) -> (Exit, bool) {
     }
     match error.downcast_ref::<StartError>() {
         Some(StartError::Rules(error)) => return (Exit::Usage, of_file(error)),
-        Some(StartError::NoRules) => return (Exit::Usage, false),
+        Some(StartError::NoRules | StartError::Redis(_)) => return (Exit::Usage, false),
         Some(StartError::Thread(_) | StartError::StateDir { .. }) | None => {}
     }
-    if error.is::<RulesError>() {
+    if error.is::<Problems>() {
         return (Exit::Usage, true);
     }
     let usage = error.is::<Usage>() || error.is::<ShorthandError>();

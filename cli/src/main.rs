@@ -5,17 +5,26 @@
 mod exit;
 mod output;
 mod logging;
+mod secret;
+mod config;
 mod limits;
+mod serve;
+mod servers;
 mod sample;
+mod tally;
+mod relay;
 mod demo;
 mod replay;
+mod agent;
 mod up;
+mod aggregator;
 mod check;
 mod rules;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::Exit;
 
@@ -29,6 +38,9 @@ Start here, no server is needed:
 #[derive(Parser)]
 #[command(name = "tollgate", version, after_help = START_HERE, disable_help_subcommand = true)]
 struct Cli {
+    /// Settings, as YAML: each flag is a key
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG", hide_env_values = true, global = true)]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -38,13 +50,19 @@ enum Command {
     Demo(demo::Args),
     Replay(replay::Args),
     Up(up::Args),
+    Agent(agent::Args),
+    Aggregator(aggregator::Args),
     Check(check::Args),
     #[command(subcommand)]
     Rules(rules::Command),
+    Config(config::Args),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::report(&error).into(),
+    };
     // The demo tells itself what happens, on a table that logs would tear.
     let shows_itself = matches!(cli.command, Some(Command::Demo(_)));
     logging::start(if shows_itself { "error" } else { "info" });
@@ -52,6 +70,15 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error).into(),
     }
+}
+
+/// Reads the command line, over the environment and the file of settings.
+fn parse() -> anyhow::Result<Cli> {
+    let matches = config::layer(Cli::command(), std::env::args_os().collect())?.matches;
+    if let Some((_, of_command)) = matches.subcommand() {
+        secret::refuse_on_command_line(of_command)?;
+    }
+    Cli::from_arg_matches(&matches).map_err(|error| error.exit())
 }
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {
@@ -63,7 +90,10 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Demo(args)) => demo::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Up(args)) => up::run(args),
+        Some(Command::Agent(args)) => agent::run(args),
+        Some(Command::Aggregator(args)) => aggregator::run(args),
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Rules(command)) => rules::run(&command),
+        Some(Command::Config(args)) => config::run(&args, &Cli::command()),
     }
 }

@@ -9,6 +9,8 @@ pub mod call;
 pub mod window;
 pub mod algorithm;
 pub mod counter;
+pub mod problem;
+pub mod yaml;
 pub mod rule;
 pub mod decision;
 pub mod charge;

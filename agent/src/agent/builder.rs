@@ -19,10 +19,10 @@ use crate::limiter::{Limiter, Settings};
 use crate::link::Link;
 use crate::rules_source::{self, Follower, RulesFileError, read_rules};
 use crate::state_dir::{Saved, StateDir};
-use crate::store::{MemoryStore, Store};
+use crate::store::{AnyStore, MemoryStore, RedisAddressError, RedisSettings, RedisStore, Store};
 
 /// Says what an agent is made of.
-pub struct Builder<S: Store = MemoryStore> {
+pub struct Builder<S: Store = AnyStore> {
     clock: Arc<dyn Clock>,
     node: String,
     region: String,
@@ -32,6 +32,7 @@ pub struct Builder<S: Store = MemoryStore> {
     /// Whether rules are published where this agent listens.
     follows: bool,
     store: Option<Arc<S>>,
+    redis: Option<RedisSettings>,
     link: Option<StartLink>,
     partitions: u32,
     agents_expected: Option<NonZeroU32>,
@@ -50,6 +51,9 @@ pub enum StartError {
     /// It has none.
     #[error("an agent needs rules: give a rules file, a rule set or a rule")]
     NoRules,
+    /// Its store is nowhere.
+    #[error(transparent)]
+    Redis(#[from] RedisAddressError),
     /// Its state cannot be kept.
     #[error("{folder}: {error}; give a folder that can be written")]
     StateDir {
@@ -120,6 +124,7 @@ impl<S: Store> Builder<S> {
             rules_file: self.rules_file,
             follows: self.follows,
             store: Some(store),
+            redis: None,
             link: self.link,
             partitions: self.partitions,
             agents_expected: self.agents_expected,
@@ -181,7 +186,7 @@ impl<S: Store> Builder<S> {
     }
 }
 
-impl Builder<MemoryStore> {
+impl Builder<AnyStore> {
     pub(super) fn new() -> Self {
         Self {
             clock: Arc::new(SystemClock::start()),
@@ -192,6 +197,7 @@ impl Builder<MemoryStore> {
             rules_file: None,
             follows: false,
             store: None,
+            redis: None,
             link: None,
             partitions: 1,
             agents_expected: None,
@@ -202,7 +208,14 @@ impl Builder<MemoryStore> {
         }
     }
 
-    /// Starts the agent; in memory unless [`Builder::store`] said otherwise.
+    /// Keeps counters in this Redis, which all agents of the fleet share. It need not answer yet.
+    #[must_use]
+    pub fn redis(mut self, redis: impl Into<RedisSettings>) -> Self {
+        self.redis = Some(redis.into());
+        self
+    }
+
+    /// Starts the agent; in memory unless told otherwise.
     ///
     /// # Errors
     /// When it has no rules, or they are not valid.
@@ -210,8 +223,11 @@ impl Builder<MemoryStore> {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(mut self) -> Result<Agent, StartError> {
-        let store = self.store.take().unwrap_or_else(|| Arc::new(MemoryStore::new(self.clock.clone())));
-        self.store(store).start_with_store()
+        let store = match self.redis.take() {
+            Some(redis) => AnyStore::Redis(RedisStore::new(&redis, self.clock.clone())?),
+            None => AnyStore::Memory(MemoryStore::new(self.clock.clone())),
+        };
+        self.store(Arc::new(store)).start_with_store()
     }
 }
 

@@ -18,7 +18,7 @@ use tollgate_common::decision::Decision;
 
 use crate::limiter::{Begun, Limiter};
 use crate::link::Link;
-use crate::store::{MemoryStore, Store, StoreError};
+use crate::store::{AnyStore, Store, StoreError};
 
 pub use builder::{Builder, StartError};
 
@@ -26,7 +26,7 @@ pub use builder::{Builder, StartError};
 const PING_DEADLINE: Duration = Duration::from_millis(50);
 
 /// A limiter in wall time.
-pub struct Agent<S: Store = MemoryStore> {
+pub struct Agent<S: Store = AnyStore> {
     shared: Arc<Shared<S>>,
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::rule::{RuleSet, RulesError};
+use tollgate_common::problem::Problems;
+use tollgate_common::rule::RuleSet;
 
 use crate::limiter::Limiter;
 
@@ -26,7 +27,7 @@ pub enum RulesFileError {
     },
     /// It is no rules file.
     #[error(transparent)]
-    Invalid(#[from] RulesError),
+    Invalid(#[from] Problems),
 }
 
 /// Reads a rules file; without a `version:` of its own its generation is `now` in ms.

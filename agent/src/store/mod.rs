@@ -5,6 +5,7 @@
 mod breaker;
 mod memory;
 mod redis;
+mod any;
 #[cfg(test)]
 mod conformance;
 
@@ -16,6 +17,7 @@ use tollgate_common::rule::{Generation, Published};
 
 use crate::enforce::{Take, Taken};
 
+pub use any::AnyStore;
 pub use breaker::Breaker;
 pub use memory::MemoryStore;
 pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore};

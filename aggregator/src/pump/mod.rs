@@ -5,6 +5,7 @@
 
 mod metrics;
 mod part;
+mod reach;
 mod aside;
 mod view;
 mod run;
@@ -19,6 +20,7 @@ use tollgate_common::bus::Bus;
 use tollgate_common::clock::{Clock, Timestamp};
 
 pub use aside::Aside;
+pub use reach::Reach;
 pub use view::{Filter, PartStatus, Shown, Status, View, Window};
 
 /// How many counters are held unless told otherwise.
@@ -41,8 +43,8 @@ pub struct Settings {
     pub counters_max: usize,
     /// Whether other aggregators may be on the same bus, with whom it shares the partitions.
     pub shares: bool,
-    /// How far back it reads to restore its counts, in ms: the widest window and some. Without, all that is kept.
-    pub reach_ms: Option<u64>,
+    /// How far back it reads to restore its counts.
+    pub reach: Reach,
     /// Where records that cannot be read are written.
     pub asides: Option<PathBuf>,
 }
@@ -65,7 +67,7 @@ impl Settings {
             threshold_permille: THRESHOLD_PERMILLE_DEFAULT,
             counters_max: COUNTERS_MAX_DEFAULT,
             shares: false,
-            reach_ms: None,
+            reach: Reach::default(),
             asides: None,
         }
     }

@@ -195,7 +195,6 @@ impl<B: Bus> Run<B> {
 
     fn take_up(&mut self, partition: Partition, now: Timestamp) {
         let Some(target) = self.bus.next_offset(Topic::Calls, partition) else { return };
-        let from = self.settings.reach_ms.map_or(From::Oldest, |reach_ms| From::Time(now.minus_ms(reach_ms)));
         let scope = Scope {
             aggregator: self.settings.id.clone(),
             partition,
@@ -204,7 +203,7 @@ impl<B: Bus> Run<B> {
             counters_max: self.settings.counters_max.div_ceil(self.bus.partitions(Topic::Calls).max(1) as usize),
         };
         self.parts.insert(partition, Part::new(Counting::new(scope), target, now));
-        self.calls.add(partition, from);
+        self.calls.add(partition, self.settings.reach.from(now));
     }
 
     /// Says what changed. While the bus has no room nothing more is said: a later heartbeat would promise what was never

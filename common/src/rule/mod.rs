@@ -7,8 +7,6 @@
 mod quota;
 mod pattern;
 mod descriptor;
-mod problem;
-mod yaml;
 mod file;
 mod shorthand;
 mod published;
@@ -20,11 +18,11 @@ use smallvec::SmallVec;
 
 use crate::algorithm::{Algorithm, Limit};
 use crate::call::Call;
+use crate::problem::Problem;
 use crate::window::Window;
 
 pub use descriptor::{DescriptorSource, DescriptorSpec};
 pub use pattern::Pattern;
-pub use problem::{Problem, RulesError};
 pub use published::Published;
 pub use quota::{Quota, QuotaError, parse_duration_ms};
 pub use shorthand::ShorthandError;

@@ -1,6 +1,7 @@
 //! Rules as they are published to a fleet: the text of a rules file, so that whoever reads it says itself what it means.
 
-use super::{Generation, RuleSet, RulesError};
+use super::{Generation, RuleSet};
+use crate::problem::Problems;
 
 /// Rules as they are published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ impl Published {
     ///
     /// # Errors
     /// As [`RuleSet::from_yaml`].
-    pub fn read(&self, generation: Generation) -> Result<RuleSet, RulesError> {
+    pub fn read(&self, generation: Generation) -> Result<RuleSet, Problems> {
         let set = RuleSet::from_yaml(&self.name, &self.text, generation)?;
         Ok(RuleSet { generation, origin: format!("{}, published", self.name).into(), ..set })
     }

@@ -35,6 +35,12 @@ pub enum RedisAddressError {
     Tls,
 }
 
+impl From<&str> for RedisSettings {
+    fn from(url: &str) -> Self {
+        Self::new(url)
+    }
+}
+
 impl RedisSettings {
     /// A Redis at this address, keys with the usual prefix.
     #[must_use]

@@ -1,7 +1,7 @@
 //! `descriptors:`: from a request to descriptors.
 
 use super::super::descriptor::{DescriptorSource, DescriptorSpec};
-use super::super::yaml::{Fields, Known, Node, Reader, line_of, scalar};
+use crate::yaml::{Fields, Known, Node, Reader, line_of, scalar};
 
 const DESCRIPTOR: Known = Known {
     what: "a descriptor",

@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::descriptor::DescriptorSpec;
-use super::problem::{RulesError, hint};
-use super::yaml::{Fields, Known, Node, Reader, line_of};
 use super::{
     Consistency, DEADLINE_MS_DEFAULT, FILE_LEN_MAX, Generation, OnFailure, Pattern, Quota, RULES_LEN_MAX, Rule, RuleSet,
 };
 use crate::algorithm::{Algorithm, SLIDING_LOG_QUOTA_MAX};
 use crate::call::NAME_LEN_MAX;
+use crate::problem::{Problems, hint};
 use crate::window::{Estimate, Window};
+use crate::yaml::{Fields, Known, Node, Reader, line_of};
 
 use descriptors::read_descriptors;
 use settings::{Inherited, Kind, read_inherited};
@@ -69,11 +69,11 @@ impl RuleSet {
     ///
     /// # Errors
     /// When anything in it is unknown, not yet supported or meaningless: all such places, each with reason and remedy.
-    pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<Self, RulesError> {
+    pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<Self, Problems> {
         let mut reader = Reader::new(file);
         if text.len() > FILE_LEN_MAX {
             reader.refuse(1, format!("the file has {} bytes; at most {FILE_LEN_MAX} are read", text.len()));
-            return Err(RulesError { problems: reader.problems });
+            return Err(Problems { problems: reader.problems });
         }
         let document = reader.document(text);
         let set = document.as_ref().map(|document| read_set(&mut reader, document, loaded));
@@ -83,7 +83,7 @@ impl RuleSet {
                 set.origin = file.into();
                 Ok(set)
             }
-            _ => Err(RulesError { problems: reader.problems }),
+            _ => Err(Problems { problems: reader.problems }),
         }
     }
 }

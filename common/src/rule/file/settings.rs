@@ -1,9 +1,9 @@
 //! Settings that a rule may have of its own or take from `defaults`.
 
-use super::super::problem::hint;
-use super::super::yaml::{Fields, Node, Reader, line_of};
 use super::super::{Consistency, OnFailure, parse_duration_ms};
+use crate::problem::hint;
 use crate::window::Estimate;
+use crate::yaml::{Fields, Node, Reader, line_of};
 
 const DEADLINE_MS_MAX: u64 = 10_000;
 

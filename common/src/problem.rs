@@ -1,4 +1,4 @@
-//! What is wrong with rules: where, why, and what to do about it.
+//! What is wrong with a file: where, why, and what to do about it.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ pub struct Problem {
     pub text: String,
 }
 
-/// Why a text is not a rule set: everything that was found, in the order of the text.
+/// Why a file cannot be used: everything that was found, in the order of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RulesError {
+pub struct Problems {
     /// At least one.
     pub problems: Vec<Problem>,
 }
@@ -26,7 +26,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl fmt::Display for RulesError {
+impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, problem) in self.problems.iter().enumerate() {
             if i > 0 {
@@ -38,10 +38,11 @@ impl fmt::Display for RulesError {
     }
 }
 
-impl std::error::Error for RulesError {}
+impl std::error::Error for Problems {}
 
 /// `; did you mean ...?` when one of the known names is close, else the list of them.
-pub(super) fn hint<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+#[must_use]
+pub fn hint<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     let nearest = known.iter().min_by_key(|name| damerau_levenshtein(name, unknown));
     match nearest {

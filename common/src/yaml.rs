@@ -8,64 +8,74 @@ use std::str::FromStr;
 use saphyr::{MarkedYaml, ScanError, YamlData, YamlLoader};
 use saphyr_parser::Parser;
 
-use super::problem::{Problem, hint};
+use crate::problem::{Problem, hint};
 
 /// A node of the file and where it stands.
-pub(super) type Node<'y> = MarkedYaml<'y>;
+pub type Node<'y> = MarkedYaml<'y>;
 
 /// What a mapping may hold.
-pub(super) struct Known {
+pub struct Known {
     /// As in "in {what}".
-    pub(super) what: &'static str,
+    pub what: &'static str,
     /// Fields that work.
-    pub(super) fields: &'static [&'static str],
+    pub fields: &'static [&'static str],
     /// Fields that are planned: refused, never ignored.
-    pub(super) not_yet: &'static [&'static str],
+    pub not_yet: &'static [&'static str],
 }
 
 /// The fields of one mapping.
-pub(super) struct Fields<'y> {
+pub struct Fields<'y> {
     entries: Vec<(&'y str, &'y Node<'y>)>,
     line: usize,
 }
 
 /// Collects problems of one file.
-pub(super) struct Reader<'f> {
+pub struct Reader<'f> {
     file: &'f str,
-    pub(super) problems: Vec<Problem>,
-    pub(super) warnings: Vec<Problem>,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+    /// What is allowed but probably not meant.
+    pub warnings: Vec<Problem>,
 }
 
 impl<'y> Fields<'y> {
-    pub(super) fn get(&self, name: &str) -> Option<&'y Node<'y>> {
+    /// The field of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'y Node<'y>> {
         self.entries.iter().find(|(field, _)| *field == name).map(|(_, node)| *node)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'y str, &'y Node<'y>)> + '_ {
+    /// All fields, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'y str, &'y Node<'y>)> + '_ {
         self.entries.iter().copied()
     }
 
     /// The line on which the mapping begins.
-    pub(super) fn line(&self) -> usize {
+    #[must_use]
+    pub fn line(&self) -> usize {
         self.line
     }
 }
 
 impl<'f> Reader<'f> {
-    pub(super) fn new(file: &'f str) -> Self {
+    /// Reads a file of this name.
+    #[must_use]
+    pub fn new(file: &'f str) -> Self {
         Self { file, problems: Vec::new(), warnings: Vec::new() }
     }
 
-    pub(super) fn refuse(&mut self, line: usize, text: impl Into<String>) {
+    /// Notes that something is wrong.
+    pub fn refuse(&mut self, line: usize, text: impl Into<String>) {
         self.problems.push(Problem { place: format!("{}:{line}", self.file), text: text.into() });
     }
 
-    pub(super) fn warn(&mut self, line: usize, text: impl Into<String>) {
+    /// Notes that something is probably not meant.
+    pub fn warn(&mut self, line: usize, text: impl Into<String>) {
         self.warnings.push(Problem { place: format!("{}:{line}", self.file), text: text.into() });
     }
 
     /// The one document of a text; nothing, and a problem, when there is not exactly one.
-    pub(super) fn document<'y>(&mut self, text: &'y str) -> Option<Node<'y>> {
+    pub fn document<'y>(&mut self, text: &'y str) -> Option<Node<'y>> {
         let mut loader = YamlLoader::<Node<'y>>::default();
         loader.early_parse(false);
         let parsed: Result<(), ScanError> = Parser::new_from_str(text).load(&mut loader, true);
@@ -77,7 +87,7 @@ impl<'f> Reader<'f> {
         match documents.len() {
             1 => documents.pop(),
             0 => {
-                self.refuse(1, "the file is empty; write at least one rule under `rules:`");
+                self.refuse(1, "the file is empty");
                 None
             }
             _ => {
@@ -88,7 +98,7 @@ impl<'f> Reader<'f> {
     }
 
     /// A mapping whose keys are names of one's own.
-    pub(super) fn mapping<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Fields<'y> {
+    pub fn mapping<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Fields<'y> {
         let mut entries = Vec::new();
         match &node.data {
             YamlData::Mapping(mapping) => {
@@ -106,7 +116,7 @@ impl<'f> Reader<'f> {
     }
 
     /// A mapping whose keys are known.
-    pub(super) fn fields<'y>(&mut self, node: &'y Node<'y>, known: &Known) -> Fields<'y> {
+    pub fn fields<'y>(&mut self, node: &'y Node<'y>, known: &Known) -> Fields<'y> {
         let fields = self.mapping(node, known.what);
         if let YamlData::Mapping(mapping) = &node.data {
             for (key, _) in mapping {
@@ -125,7 +135,7 @@ impl<'f> Reader<'f> {
     }
 
     /// The items of a sequence; a single word is a sequence of one.
-    pub(super) fn items<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Vec<&'y Node<'y>> {
+    pub fn items<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Vec<&'y Node<'y>> {
         match &node.data {
             YamlData::Sequence(items) => items.iter().collect(),
             _ if scalar(node).is_some_and(|text| !text.is_empty()) => vec![node],
@@ -137,7 +147,7 @@ impl<'f> Reader<'f> {
     }
 
     /// A word, a number or a quoted text.
-    pub(super) fn text<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Option<&'y str> {
+    pub fn text<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Option<&'y str> {
         let text = scalar(node).filter(|text| !text.is_empty());
         if text.is_none() {
             self.refuse(line_of(node), format!("{what} must be a single value"));
@@ -146,7 +156,7 @@ impl<'f> Reader<'f> {
     }
 
     /// A number or another thing that parses.
-    pub(super) fn parse<T: FromStr>(&mut self, node: &Node<'_>, what: &str, form: &str) -> Option<T> {
+    pub fn parse<T: FromStr>(&mut self, node: &Node<'_>, what: &str, form: &str) -> Option<T> {
         let text = self.text(node, what)?;
         let parsed = text.parse().ok();
         if parsed.is_none() {
@@ -157,12 +167,14 @@ impl<'f> Reader<'f> {
 }
 
 /// The line on which a node begins, from 1.
-pub(super) fn line_of(node: &Node<'_>) -> usize {
+#[must_use]
+pub fn line_of(node: &Node<'_>) -> usize {
     node.span.start.line().max(1)
 }
 
 /// The text of a scalar; an absent value reads as "".
-pub(super) fn scalar<'y>(node: &'y Node<'y>) -> Option<&'y str> {
+#[must_use]
+pub fn scalar<'y>(node: &'y Node<'y>) -> Option<&'y str> {
     match &node.data {
         YamlData::Representation(text, ..) if text == "~" => Some(""),
         YamlData::Representation(text, ..) => Some(text),

@@ -1,4 +1,4 @@
-//! `tollgate rules`: what a rules file means, before any agent reads it.
+//! `tollgate rules validate`: what a rules file means, before any agent reads it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,23 +7,18 @@ use serde_json::{Map, Value, json};
 use tollgate::{Rule, RuleSet, RulesFileError, read_rules};
 use tollgate_common::algorithm::Algorithm;
 use tollgate_common::clock::{Clock, SystemClock};
-use tollgate_common::rule::{Consistency, OnFailure, Problem};
+use tollgate_common::problem::Problem;
+use tollgate_common::rule::{Consistency, OnFailure};
 use tollgate_common::window::Estimate;
 
 use crate::exit::Exit;
 use crate::output::{self, Format};
 
-/// Looks into rules files
-#[derive(clap::Subcommand)]
-pub(crate) enum Command {
-    Validate(Validate),
-}
-
 /// Says what a rules file means, or what is wrong with it and where
 ///
 /// Exit code: 0 valid, 2 not.
 #[derive(clap::Args)]
-pub(crate) struct Validate {
+pub(crate) struct Args {
     /// The rules, as YAML
     file: PathBuf,
     /// How to print them
@@ -31,8 +26,7 @@ pub(crate) struct Validate {
     format: Format,
 }
 
-pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
-    let Command::Validate(Validate { file, format }) = command;
+pub(crate) fn run(Args { file, format }: &Args) -> anyhow::Result<Exit> {
     let read = read_rules(file, SystemClock::start().now());
     match (&read, format) {
         (Ok(set), Format::Text) => output::say(table(set))?,

@@ -1,0 +1,132 @@
+//! `tollgate agent`: one agent of a fleet, beside its gateway.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use tollgate::{Agent, Builder, RuleSet};
+use tollgate_common::clock::{Clock, SystemClock};
+use tollgate_common::counter::DigestKey;
+
+use crate::exit::{Exit, Usage};
+use crate::limits::Limits;
+use crate::output;
+use crate::serve::{self, Stopping};
+use crate::servers::{KafkaArgs, RedisArgs};
+use crate::tally::Tally;
+
+/// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
+///
+/// Without --rules it follows the rules that `tollgate rules publish` publishes. Without --kafka it limits by Redis alone.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
+    redis: RedisArgs,
+    #[command(flatten)]
+    kafka: KafkaArgs,
+    #[command(flatten)]
+    identity: Identity,
+    /// Where to listen; port 0 takes any that is free
+    #[arg(long, value_name = "ADDR", env = "TOLLGATE_HTTP", hide_env_values = true, default_value = "127.0.0.1:8080", value_parser = serve::address)]
+    http: SocketAddr,
+}
+
+/// Who an agent is, and what it remembers.
+#[derive(clap::Args)]
+pub(crate) struct Identity {
+    /// The name in answers and logs [default: agent-RANDOM]
+    #[arg(long, value_name = "NAME", env = "TOLLGATE_NODE", hide_env_values = true, value_parser = serve::node)]
+    node: Option<String>,
+    /// Where it is
+    #[arg(long, value_name = "NAME", env = "TOLLGATE_REGION", hide_env_values = true, default_value = "default", value_parser = serve::node)]
+    region: String,
+    /// Where it keeps the last good rules and the size of the fleet, to start when nothing can be reached
+    #[arg(long, value_name = "DIR", env = "TOLLGATE_STATE_DIR", hide_env_values = true)]
+    state_dir: Option<PathBuf>,
+    /// How many agents the fleet has, until heartbeats tell
+    #[arg(long, value_name = "N", env = "TOLLGATE_AGENTS_EXPECTED", hide_env_values = true)]
+    agents_expected: Option<NonZeroU32>,
+    /// How many counters it remembers at most; further callers of a rule share one
+    #[arg(long, value_name = "N", env = "TOLLGATE_COUNTERS_MAX", hide_env_values = true, default_value_t = tollgate::limiter::COUNTERS_MAX_DEFAULT)]
+    counters_max: usize,
+    /// The key of all digests, 32 hexadecimal digits, the same for all agents; without, one that everyone knows
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_DIGEST_KEY_FILE", hide_env_values = true)]
+    digest_key_file: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    if args.kafka.is_named() && args.redis.settings().is_none() {
+        bail!(Usage(
+            "with --kafka and without --redis each agent would limit on its own; name the Redis that they share with --redis URL"
+                .to_owned()
+        ));
+    }
+    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    runtime.block_on(agent(args))
+}
+
+async fn agent(args: Args) -> anyhow::Result<Exit> {
+    let stopping = Stopping::listen()?;
+    let clock = SystemClock::start();
+    let mut builder = args.identity.apply(Agent::builder(), args.http)?;
+    if let Some(redis) = args.redis.settings() {
+        builder = builder.redis(redis).published_rules();
+    } else {
+        tracing::warn!("no --redis: counters are in memory, limits are per process, and start anew with it");
+    }
+    if let Some(kafka) = args.kafka.connect()? {
+        builder = builder.bus(kafka).published_rules();
+    }
+    builder = match &args.limits {
+        Limits::File(path) => builder.rules_file(path),
+        Limits::Limit(limit) => builder.rules(RuleSet::from_shorthand(limit, clock.now().as_ms())?),
+        Limits::Unsaid => builder,
+    };
+    let listener = serve::listen(args.http).await?;
+    let agent = builder.start()?;
+    for warning in agent.limiter().with_rules(|rules| rules.warnings.clone()) {
+        tracing::warn!("{warning}");
+    }
+    output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
+    tollgate_sidecar::serve(listener, tollgate_sidecar::router(agent.clone()), stopping.asked()).await?;
+    agent.stop().await;
+    Tally::of(&agent.metrics()).tell();
+    Ok(Exit::Done)
+}
+
+impl Identity {
+    pub(crate) fn apply(&self, builder: Builder, http: SocketAddr) -> anyhow::Result<Builder> {
+        let mut builder = builder.region(&*self.region).counters_max(self.counters_max);
+        if let Some(node) = &self.node {
+            builder = builder.node(node);
+        }
+        if let Some(folder) = &self.state_dir {
+            builder = builder.state_dir(folder);
+        }
+        if let Some(agents) = self.agents_expected {
+            builder = builder.agents_expected(agents);
+        }
+        match &self.digest_key_file {
+            Some(path) => builder = builder.digest_key(digest_key(path)?),
+            None if !http.ip().is_loopback() => tracing::warn!(
+                "names of counters are digests under a key that everyone knows: whoever reads Redis or Kafka can guess callers; give all agents one --digest-key-file"
+            ),
+            None => {}
+        }
+        Ok(builder)
+    }
+}
+
+fn digest_key(path: &Path) -> anyhow::Result<DigestKey> {
+    let refuse = |why: String| {
+        let remedy = format!("openssl rand -hex 16 > {}", path.display());
+        Usage(format!("{}: {why}; make one with `{remedy}` and give it to all agents", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+    let digits = text.trim();
+    let key = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
+    Ok(DigestKey::new(key.ok_or_else(|| refuse("a digest key is 32 hexadecimal digits".to_owned()))?.to_be_bytes()))
+}

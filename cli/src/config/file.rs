@@ -1,0 +1,62 @@
+//! `tollgate.yaml`: the keys of one process, one value or a list each.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tollgate_common::problem::{Problems, hint};
+use tollgate_common::yaml::{Reader, line_of};
+
+use crate::exit::Usage;
+
+/// A file that was read.
+#[derive(Clone, Debug)]
+pub(crate) struct ConfigFile {
+    path: PathBuf,
+    settings: BTreeMap<String, Setting>,
+}
+
+/// One key.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) values: Vec<String>,
+    pub(crate) line: usize,
+}
+
+impl ConfigFile {
+    /// Reads a file that may hold these keys.
+    pub(crate) fn read(path: PathBuf, keys: &[String]) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            Usage(format!("{}: {error}; check the path that --config or TOLLGATE_CONFIG names", path.display()))
+        })?;
+        let name = path.display().to_string();
+        let mut reader = Reader::new(&name);
+        let mut settings = BTreeMap::new();
+        if let Some(document) = reader.document(&text) {
+            for (written, node) in reader.mapping(&document, "the configuration").iter() {
+                let (key, line) = (written.replace('-', "_"), line_of(node));
+                if !keys.contains(&key) {
+                    let hint = hint(&key, keys.iter().map(String::as_str));
+                    reader.refuse(line, format!("unknown key `{written}`{hint}"));
+                    continue;
+                }
+                let items = reader.items(node, &format!("`{written}`"));
+                let values = items.into_iter().filter_map(|item| reader.text(item, &format!("`{written}`")));
+                let values = values.map(str::to_owned).collect();
+                settings.insert(key, Setting { values, line });
+            }
+        }
+        if reader.problems.is_empty() {
+            Ok(Self { path, settings })
+        } else {
+            Err(Problems { problems: reader.problems }.into())
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Setting> {
+        self.settings.get(key)
+    }
+}

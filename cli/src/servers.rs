@@ -1,0 +1,97 @@
+//! Which Redis and which Kafka a command uses.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use tollgate::store::RedisSettings;
+use tollgate_common::bus::kafka::{Kafka, KafkaSettings};
+
+use crate::exit::Usage;
+
+/// How long a command waits for Kafka at its start before it goes on without.
+const KAFKA_WAIT: Duration = Duration::from_secs(3);
+
+/// Where counters live.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct RedisArgs {
+    /// Redis, where the counters of all agents live: `redis://10.0.0.5:6379`; a password belongs into the variable
+    #[arg(long, value_name = "URL", env = "TOLLGATE_REDIS", hide_env_values = true)]
+    redis: Option<String>,
+    /// What the names of keys in Redis begin with
+    #[arg(
+        long,
+        value_name = "TEXT",
+        env = "TOLLGATE_REDIS_PREFIX",
+        hide_env_values = true,
+        default_value = "tollgate:"
+    )]
+    redis_prefix: String,
+}
+
+/// Where calls and signals go.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct KafkaArgs {
+    /// Kafka, through which calls and signals go: `broker-1:9092,broker-2:9092`
+    #[arg(long, value_name = "BROKERS", env = "TOLLGATE_KAFKA", hide_env_values = true)]
+    kafka: Option<String>,
+    /// How many partitions the topics `calls` and `signals` have; the same for all agents and aggregators
+    #[arg(long, value_name = "N", env = "TOLLGATE_KAFKA_PARTITIONS", hide_env_values = true, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    kafka_partitions: u32,
+    /// What the names of topics begin with
+    #[arg(long, value_name = "TEXT", env = "TOLLGATE_KAFKA_PREFIX", hide_env_values = true, default_value = "")]
+    kafka_prefix: String,
+    /// A setting of librdkafka, such as `security.protocol=SASL_SSL`; secrets belong into the variable or the file
+    #[arg(long, value_name = "NAME=VALUE", env = "TOLLGATE_KAFKA_SET", hide_env_values = true, value_delimiter = ',', value_parser = name_and_value)]
+    kafka_set: Vec<(String, String)>,
+}
+
+impl RedisArgs {
+    /// The Redis that was named.
+    pub(crate) fn settings(&self) -> Option<RedisSettings> {
+        let url = self.redis.clone()?;
+        Some(RedisSettings { prefix: self.redis_prefix.clone(), ..RedisSettings::new(&url) })
+    }
+}
+
+impl KafkaArgs {
+    /// Whether one was named.
+    pub(crate) fn is_named(&self) -> bool {
+        self.kafka.is_some()
+    }
+
+    /// The Kafka that was named; its topics are there, unless it does not answer for now.
+    pub(crate) fn connect(&self) -> anyhow::Result<Option<Kafka>> {
+        let Some(kafka) = self.open()? else { return Ok(None) };
+        match kafka.prepare(KAFKA_WAIT) {
+            Err(error) if !error.is_transient() => bail!(error),
+            // Whoever uses it waits for it and says so.
+            Ok(()) | Err(_) => Ok(Some(kafka)),
+        }
+    }
+
+    /// The Kafka that was named, which must answer.
+    pub(crate) fn require(&self) -> anyhow::Result<Kafka> {
+        let Some(kafka) = self.open()? else {
+            bail!(Usage("this needs Kafka: --kafka BROKERS".to_owned()));
+        };
+        kafka.prepare(KAFKA_WAIT)?;
+        Ok(kafka)
+    }
+
+    fn open(&self) -> anyhow::Result<Option<Kafka>> {
+        let Some(brokers) = self.kafka.clone() else { return Ok(None) };
+        let settings = KafkaSettings {
+            partitions: self.kafka_partitions,
+            topic_prefix: self.kafka_prefix.clone(),
+            settings: self.kafka_set.clone(),
+            ..KafkaSettings::new(&brokers)
+        };
+        Ok(Some(Kafka::new(settings)?))
+    }
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = parts.ok_or_else(|| "write NAME=VALUE, such as security.protocol=SSL".to_owned())?;
+    Ok((name.to_owned(), value.to_owned()))
+}
