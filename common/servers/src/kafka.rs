@@ -1,4 +1,5 @@
-//! Apache Kafka: one node that is broker and controller, with the default settings of a broker.
+//! Apache Kafka: one node that is broker and controller, with the default settings of a broker, but
+//! that one which was killed comes back sooner.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -99,6 +100,9 @@ fn settings(folder: &Path, port: u16, protocol: &str) -> String {
         ("listener.security.protocol.map", format!("{protocol}:{protocol},CONTROLLER:PLAINTEXT")),
         ("log.dirs", folder.join("logs").display().to_string()),
         ("offsets.topic.replication.factor", "1".to_owned()),
+        // One that was killed is let in again once the controller believes it dead: after 9 s, unless told otherwise.
+        ("broker.heartbeat.interval.ms", "500".to_owned()),
+        ("broker.session.timeout.ms", "3000".to_owned()),
     ] {
         let _ = writeln!(text, "{name}={value}");
     }

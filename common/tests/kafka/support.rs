@@ -11,7 +11,7 @@ use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
 use tollgate_common::bus::kafka::{Kafka, KafkaSettings};
 use tollgate_common::bus::{Delivered, Log, Reader, Report};
-use tollgate_servers::Kafka as Broker;
+use tollgate_servers::{Kafka as Broker, wait_for};
 
 /// How long a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -47,7 +47,18 @@ pub(crate) fn prepared(settings: &KafkaSettings) -> Kafka {
 }
 
 pub(crate) fn admin(broker: &Broker) -> AdminClient<DefaultClientContext> {
-    ClientConfig::new().set("bootstrap.servers", broker.brokers()).create().expect("an admin client")
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", broker.brokers()).set("allow.auto.create.topics", "false");
+    config.create().expect("an admin client")
+}
+
+/// Waits until the broker tells clients what its controller has decided: that a topic has so many partitions.
+pub(crate) fn wait_until_it_has(broker: &Broker, topic: &str, partitions: usize) {
+    let admin = admin(broker);
+    wait_for(&format!("{topic} with {partitions} partitions"), || {
+        let told = admin.inner().fetch_metadata(Some(topic), PATIENCE).expect("the broker answers");
+        (told.topics()[0].partitions().len() == partitions).then_some(())
+    });
 }
 
 pub(crate) fn options() -> AdminOptions {

@@ -5,7 +5,9 @@ use tollgate_common::bus::kafka::{Kafka, KafkaError, KafkaSettings};
 use tollgate_common::bus::{Bus, From, Log, Reader, Topic};
 use tollgate_servers::Kafka as Broker;
 
-use crate::support::{PATIENCE, admin, append, broker, numbers, options, prepared, read, reports, settings, wait};
+use crate::support::{
+    PATIENCE, admin, append, broker, numbers, options, prepared, read, reports, settings, wait, wait_until_it_has,
+};
 
 fn refusal(settings: &KafkaSettings) -> String {
     let error = Kafka::new(settings.clone()).expect("settings").prepare(PATIENCE).expect_err("it is refused");
@@ -66,6 +68,9 @@ fn another_number_of_partitions_is_refused_even_where_settings_and_topics_agree(
     let more = names.each_ref().map(|name| NewPartitions::new(name, 3));
     let added = wait(admin(&broker).create_partitions(&more, &options())).expect("an answer");
     assert!(added.iter().all(Result::is_ok), "{added:?}");
+    for name in &names {
+        wait_until_it_has(&broker, name, 3);
+    }
     let refused = refusal(&three);
     assert!(refused.contains("laid out for 2") && refused.contains("; go back to 2"), "{refused}");
 }
@@ -110,6 +115,7 @@ fn a_topic_that_is_made_anew_is_another_log() {
     append(&mut bus.log(Topic::Calls), 0..5);
     let name = format!("{}calls", settings.topic_prefix);
     wait(admin(&broker).delete_topics(&[&name], &options())).expect("an answer")[0].as_ref().expect("it is deleted");
+    wait_until_it_has(&broker, &name, 0);
     bus.prepare(PATIENCE).expect("it is made anew");
     assert_ne!(bus.log_id(Topic::Calls), first);
     let mut log = bus.log(Topic::Calls);

@@ -61,8 +61,13 @@ fn recorded(settings: &KafkaSettings, wait: Duration) -> Result<Option<String>, 
     config.set("enable.partition.eof", "true");
     let consumer: BaseConsumer<Contact> =
         config.create_with_context(contact).map_err(|error| super::settings::contradictory(&error))?;
+    let name = settings.name(Topic::Rules);
+    let (first, next) = consumer.fetch_watermarks(&name, 0, wait).map_err(|error| unreachable(&error.to_string()))?;
+    if first == next {
+        return Ok(None);
+    }
     let mut list = TopicPartitionList::new();
-    let assigned = list.add_partition_offset(&settings.name(Topic::Rules), 0, Offset::Beginning);
+    let assigned = list.add_partition_offset(&name, 0, Offset::Offset(first));
     assigned.and_then(|()| consumer.assign(&list)).map_err(|error| unreachable(&error.to_string()))?;
     let mut newest = None;
     while waited.elapsed() < wait {

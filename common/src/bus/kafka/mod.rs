@@ -64,8 +64,10 @@ impl Kafka {
         let contact = Contact::new("writer".into(), &settings.brokers);
         let writer = Writer::new(settings.writer(), contact)?;
         let shared = Arc::new(Shared { settings, writer, prepared: AtomicBool::default(), ids: Mutex::default() });
-        // What fails here would otherwise fail where a reader is made, which cannot say so.
-        KafkaReader::new(&shared, Topic::Presence)?;
+        if !shared.settings.settings.is_empty() {
+            // What of them fails here would otherwise fail where a reader is made, which cannot say so.
+            KafkaReader::new(&shared, Topic::Presence)?;
+        }
         Ok(Self(shared))
     }
 

@@ -62,35 +62,32 @@ impl KafkaReader {
     }
 
     /// Assigns what is pending and can be; the rest stays.
+    ///
+    /// Where a partition starts is asked here, though librdkafka could find the oldest and the next record by itself: it
+    /// would do so later than the call that wanted the next one, and half a second late on a new connection.
     fn take_up(&mut self, wait: Duration) {
         if self.pending.is_empty() || !self.shared.is_prepared() {
             return;
         }
-        let ends = self.ends(wait);
-        let first_since = match &ends {
-            Ok(_) => self.firsts(wait),
-            Err(error) => Err(error.clone()),
-        };
+        let edges = self.look_up(edge, wait);
+        // Without an answer to the first question there is none to the second.
+        let since = edges.as_ref().map_or(Err(()), |_| self.look_up(first_since, wait).map_err(drop));
+        let edges = edges.unwrap_or_default();
         let (mut list, mut waiting) = (TopicPartitionList::new(), Vec::new());
         for (partition, from) in self.pending.drain(..) {
-            let end = ends.as_ref().ok().and_then(|ends| ends.get(&partition).copied());
-            let known = match from {
-                From::Oldest | From::Offset(_) => None,
-                From::Next => end,
-                From::Time(_) => {
-                    let Ok(firsts) = &first_since else {
-                        waiting.push((partition, from));
-                        continue;
-                    };
-                    // Where nothing is that young, what comes next is: counted from before the question.
-                    firsts.get(&partition).copied().or(end)
+            let edge = edges.get(&partition).copied();
+            let (known, otherwise) = match (from, &since) {
+                (From::Oldest, _) => (edge, Place::Beginning),
+                (From::Next, _) => (edge, Place::End),
+                (From::Offset(offset), _) => (None, Place::Offset(raw(offset))),
+                // Where nothing is that young, what comes next is: counted from before the question.
+                (From::Time(_), Ok(since)) => (since.get(&partition).copied().or(edge), Place::End),
+                (From::Time(_), Err(())) => {
+                    waiting.push((partition, from));
+                    continue;
                 }
             };
-            let place = match (from, known) {
-                (From::Oldest, _) => Place::Beginning,
-                (From::Offset(offset), _) | (_, Some(offset)) => Place::Offset(raw(offset)),
-                (From::Next | From::Time(_), None) => Place::End,
-            };
+            let place = known.map_or(otherwise, |offset| Place::Offset(raw(offset)));
             if list.add_partition_offset(&self.name, raw_partition(partition), place).is_ok() {
                 self.places.next.insert(partition, known);
             }
@@ -103,21 +100,7 @@ impl KafkaReader {
         }
     }
 
-    /// The ends of the partitions for whose start they matter.
-    fn ends(&self, wait: Duration) -> Result<HashMap<Partition, Offset>, Native> {
-        let matters = |from: From| matches!(from, From::Next | From::Time(_)).then_some(Place::End);
-        self.look_up(matters, wait)
-    }
-
-    /// The first records since a time, of the partitions that start there.
-    fn firsts(&self, wait: Duration) -> Result<HashMap<Partition, Offset>, Native> {
-        let matters = |from: From| match from {
-            From::Time(time) => Some(Place::Offset(raw(time.as_ms()))),
-            _ => None,
-        };
-        self.look_up(matters, wait)
-    }
-
+    /// Asks for offsets of pending partitions: of a place, or of a time, which librdkafka puts where a place would be.
     fn look_up(
         &self,
         matters: impl Fn(From) -> Option<Place>,
@@ -217,6 +200,20 @@ impl Places {
         let appended = Timestamp::from_ms(appended);
         Some(Delivered { partition, offset, appended, payload: message.payload().unwrap_or_default().to_vec() })
     }
+}
+
+/// The end of a partition that a start there, or at a time, depends on.
+fn edge(from: From) -> Option<Place> {
+    match from {
+        From::Oldest => Some(Place::Beginning),
+        From::Next | From::Time(_) => Some(Place::End),
+        From::Offset(_) => None,
+    }
+}
+
+/// The first record since a time.
+fn first_since(from: From) -> Option<Place> {
+    if let From::Time(time) = from { Some(Place::Offset(raw(time.as_ms()))) } else { None }
 }
 
 /// What `Contact` says already.

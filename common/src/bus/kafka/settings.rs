@@ -117,13 +117,11 @@ impl KafkaSettings {
             return invalid("topic_prefix", "Kafka has no such topics", "use letters, digits, `.`, `_` and `-`");
         }
         for (name, value) in &self.settings {
-            let tried = ClientConfig::new().set(name, value).create_native_config();
-            if let Err(error) = tried {
-                return Err(unusable(name, &error));
-            }
-            let scram = matches!(name.as_str(), "sasl.mechanism" | "sasl.mechanisms") && value.starts_with("SCRAM");
-            if scram && !cfg!(feature = "kafka-tls") {
+            if !cfg!(feature = "kafka-tls") && wants_tls(name, value) {
                 return Err(beyond_this_build(name));
+            }
+            if let Err(error) = ClientConfig::new().set(name, value).create_native_config() {
+                return Err(unusable(name, &error));
             }
         }
         Ok(())
@@ -195,6 +193,16 @@ fn unusable(name: &str, error: &Native) -> KafkaError {
         ("librdkafka does not take its value", "see its CONFIGURATION.md for the values")
     };
     KafkaError::Setting { setting: name.into(), reason: reason.into(), remedy: remedy.into() }
+}
+
+/// Values that librdkafka without OpenSSL calls invalid, or takes and then makes no client of.
+fn wants_tls(name: &str, value: &str) -> bool {
+    let value = value.to_ascii_uppercase();
+    match name {
+        "security.protocol" => value.ends_with("SSL"),
+        "sasl.mechanism" | "sasl.mechanisms" => value.starts_with("SCRAM"),
+        _ => false,
+    }
 }
 
 fn beyond_this_build(name: &str) -> KafkaError {
