@@ -1,0 +1,119 @@
+//! A fleet under test: its servers, its processes, and how they are asked.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tollgate_servers::{Kafka, Redis, free_port};
+
+use crate::support::{Client, Up, file, tollgate, wait_for};
+
+/// Two fleets at once would wait for each other's processes.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Servers, and the rules that all agents enforce.
+pub(crate) struct Fleet {
+    pub(crate) redis: Redis,
+    pub(crate) kafka: Kafka,
+    pub(crate) rules: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// A process that can be killed and started again where it was.
+pub(crate) struct Member {
+    args: Vec<String>,
+    up: Option<Up>,
+}
+
+impl Fleet {
+    /// Starts the servers; `rules` is the text of a rules file.
+    pub(crate) fn start(name: &str, rules: &str) -> Self {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules = file(&format!("{name}.yaml"), rules);
+        Self { redis: Redis::start(), kafka: Kafka::start(), rules, _alone: alone }
+    }
+
+    /// An agent of this name, ready to be asked.
+    pub(crate) fn agent(&self, node: &str) -> Member {
+        let member = self.member("agent", node, &["--redis", &self.redis.url()]);
+        member.wait_until_ready();
+        member
+    }
+
+    /// An aggregator of this name.
+    pub(crate) fn aggregator(&self, node: &str) -> Member {
+        self.member("aggregator", node, &[])
+    }
+
+    fn member(&self, command: &str, node: &str, more: &[&str]) -> Member {
+        let http = format!("127.0.0.1:{}", free_port());
+        let (kafka, rules) = (self.kafka.brokers(), self.rules.display().to_string());
+        let args = [command, "--kafka", &kafka, "--rules", &rules, "--http", &http, "--node", node];
+        Member::start(args.iter().chain(more).map(ToString::to_string).collect())
+    }
+}
+
+impl Member {
+    /// Starts a process with these arguments.
+    pub(crate) fn start(args: Vec<String>) -> Self {
+        let mut member = Self { args, up: None };
+        member.restart();
+        member
+    }
+
+    /// Starts it where it was.
+    pub(crate) fn restart(&mut self) {
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        self.up = Some(Up::of(&mut tollgate(&args)));
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.up = None;
+    }
+
+    /// SIGTERM, and waits for its end; what it said.
+    pub(crate) fn stop(&mut self) -> String {
+        let up = self.up.take().expect("it runs");
+        up.signal("TERM");
+        up.end().1
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.up.as_ref().expect("it runs").client()
+    }
+
+    /// Asks its HTTP.
+    pub(crate) fn get(&self, path: &str) -> Value {
+        self.client().get(path, &[]).json()
+    }
+
+    pub(crate) fn wait_until_ready(&self) {
+        wait_for("readiness", || (self.client().get("/readyz", &[]).status == 200).then_some(()));
+    }
+
+    /// The value of one line of its metrics, or their sum when there are several.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let metrics = self.client().get("/metrics", &[]);
+        let lines = metrics.text().lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+}
+
+/// A decision as its body says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) allowed: bool,
+    pub(crate) source: String,
+    pub(crate) remaining: u64,
+}
+
+/// Asks for one unit of a key.
+pub(crate) fn check(client: &mut Client, key: &str) -> Said {
+    let body = client.check(key).json();
+    Said {
+        allowed: body["allowed"].as_bool().expect("a decision"),
+        source: body["source"].as_str().expect("a source").to_owned(),
+        remaining: body["remaining"].as_u64().expect("remaining"),
+    }
+}
