@@ -30,7 +30,7 @@ const COUNTERS: u128 = 3;
 const WINDOWS: [(u64, u32); 6] =
     [(60_000, 12), (60_000, 6), (30_000, 5), (10_000, 1), (300_000, 60), (20 * 24 * 3_600_000, 120)];
 /// From small numbers to those at the end of what is exact.
-const QUOTAS: [u64; 6] = [1, 9, 250, 3_000, 70_000_000_000, 1 << 52];
+const QUOTAS: [u64; 6] = [1, 9, 250, 10_000, 70_000_000_000, 1 << 52];
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -99,7 +99,7 @@ fn takes() -> impl Strategy<Value = Take> {
             let limit = changed.unwrap_or(Limit { algorithm: ALGORITHMS[which], units: QUOTAS[which + 1], window });
             // In thousandths of the quota, so now and then more than all of it.
             let cost = u64::try_from(u128::from(limit.units) * u128::from(part * part / 1_000) / 1_000).expect("small");
-            let cost = if limit.algorithm == Algorithm::SlidingLog { cost.min(2_000) } else { cost };
+            let cost = if limit.algorithm == Algorithm::SlidingLog { cost.min(4_000) } else { cost };
             // Instants are relative to the clock until the call is made.
             let kind = match kind {
                 0..7 => TakeKind::Ask { expires_at: Timestamp::from_ms(5) },
@@ -114,8 +114,11 @@ fn takes() -> impl Strategy<Value = Take> {
 
 fn events() -> impl Strategy<Value = Event> {
     prop_oneof![
-        6 => (0..20_000_u64).prop_map(Event::Wait),
+        // By whole sub-windows, so that things happen exactly W apart.
+        5 => (0..13_u64).prop_map(|parts| Event::Wait(5_000 * parts)),
+        3 => (0..20_000_u64).prop_map(Event::Wait),
         1 => (0..400_000_u64).prop_map(Event::Wait),
+        1 => Just(Event::StepBack(1_000)),
         1 => (1..1_500_u64).prop_map(Event::StepBack),
         1 => (1_000..90_000_u64).prop_map(Event::StepBack),
         1 => (0..COUNTERS).prop_map(Event::Lose),

@@ -8,7 +8,7 @@
 //! another one answers. Attempts that time out come ever more seldom, so that a stopped server's backlog does not fill.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -29,7 +29,7 @@ const IN_FLIGHT_MAX: u64 = 10_000;
 const UNWRITTEN_LEN_MAX: usize = 1_024;
 /// How long one attempt to connect may take.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
-/// From the beginning of one attempt to that of the next, at least, and after attempts that timed out at most, in ms.
+/// From the beginning of one attempt to that of the next, at least, and after attempts that hung at most, in ms.
 const CONNECT_PAUSE_MIN_MS: u64 = 100;
 const CONNECT_PAUSE_MAX_MS: u64 = 5_000;
 /// After so many pings without an answer a connection is silent, and another one is tried.
@@ -51,6 +51,7 @@ pub(super) struct Connection {
     sent: AtomicU64,
     answered: AtomicU64,
     pings_lost: AtomicU32,
+    has_answered: AtomicBool,
 }
 
 /// When the next attempt may begin.
@@ -63,7 +64,15 @@ struct Dialing {
 /// An attempt to connect, over when it is dropped.
 struct Attempt {
     line: Arc<Line>,
-    timed_out: bool,
+    outcome: Outcome,
+}
+
+/// What an attempt says of the next one.
+enum Outcome {
+    /// It may follow soon: nobody listens, or all is well.
+    Soon,
+    /// It would trouble the server: this one hangs, or was sent away.
+    Later,
 }
 
 impl Line {
@@ -125,10 +134,27 @@ impl Line {
     }
 
     /// A step without counters: it says no more than the time, and fails where a charge would.
-    async fn time(&self, connection: &Arc<Connection>) -> Result<Timestamp, StoreError> {
+    async fn time(self: &Arc<Self>, connection: &Arc<Connection>) -> Result<Timestamp, StoreError> {
         let reply: Vec<u8> = self.run_on(connection, &self.take, &[] as &[&str], &[] as &[Packed]).await?;
         connection.pings_lost.store(0, Ordering::Relaxed);
+        if !connection.has_answered.swap(true, Ordering::Relaxed) {
+            self.greet(connection.clone());
+        }
         Stepped::read(&reply).map(|stepped| stepped.now).ok_or_else(|| self.troubles.nonsense())
+    }
+
+    /// What is done once on each connection, when it first answers.
+    fn greet(self: &Arc<Self>, connection: Arc<Connection>) {
+        self.troubles.forget();
+        tracing::info!(store = %self.troubles.address(), "connected to Redis");
+        let line = self.clone();
+        // In a task of its own: nobody need wait for the answer, and a server that keeps it to itself is none the worse.
+        tokio::spawn(async move {
+            let memory: RedisResult<String> = connection.exchange(redis::cmd("INFO").arg("memory")).await;
+            if let Some(warning) = memory.ok().as_deref().and_then(eviction::warning) {
+                tracing::warn!(store = %line.troubles.address(), "{warning}");
+            }
+        });
     }
 
     fn failed(&self, connection: &Arc<Connection>, error: &redis::RedisError) -> StoreError {
@@ -148,7 +174,7 @@ impl Line {
         }
         dialing.busy = true;
         dialing.not_before = now.plus_ms(CONNECT_PAUSE_MIN_MS);
-        Some(Attempt { line: self.clone(), timed_out: false })
+        Some(Attempt { line: self.clone(), outcome: Outcome::Later })
     }
 }
 
@@ -163,28 +189,19 @@ impl Attempt {
             let redis = line.client.get_multiplexed_async_connection_with_config(&settings).await;
             let connection = Arc::new(Connection::new(redis.map_err(|error| line.troubles.not_connected(&error))?));
             let time = line.time(&connection).await;
-            // One that cannot be used is kept as well: it knows why.
+            // One that refuses is kept: it says why, and may change its mind.
             if matches!(time, Ok(_) | Err(StoreError::Refused)) {
-                line.current.store(Some(connection.clone()));
+                line.current.store(Some(connection));
             }
-            time.map(|time| (connection, time))
+            time
         };
         let Ok(connected) = tokio::time::timeout(CONNECT_MAX, connect).await else {
-            self.timed_out = true;
             return Err(StoreError::Unreachable);
         };
-        drop(self);
-        let (connection, time) = connected?;
-        line.troubles.forget();
-        tracing::info!(store = %line.troubles.address(), "connected to Redis");
-        // In a task of its own: nobody need wait for the answer, nor can the server's version spoil anything.
-        tokio::spawn(async move {
-            let memory: RedisResult<String> = connection.exchange(redis::cmd("INFO").arg("memory")).await;
-            if let Some(warning) = memory.ok().as_deref().and_then(eviction::warning) {
-                tracing::warn!(store = %line.troubles.address(), "{warning}");
-            }
-        });
-        Ok(time)
+        if connected != Err(StoreError::Refused) {
+            self.outcome = Outcome::Soon;
+        }
+        connected
     }
 }
 
@@ -192,18 +209,25 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         let mut dialing = self.line.dialing.lock();
         dialing.busy = false;
-        if self.timed_out {
-            dialing.not_before = self.line.clock.now().plus_ms(dialing.pause_ms);
-            dialing.pause_ms = (2 * dialing.pause_ms).min(CONNECT_PAUSE_MAX_MS);
-        } else {
-            dialing.pause_ms = CONNECT_PAUSE_MIN_MS;
+        match self.outcome {
+            Outcome::Soon => dialing.pause_ms = CONNECT_PAUSE_MIN_MS,
+            Outcome::Later => {
+                dialing.not_before = self.line.clock.now().plus_ms(dialing.pause_ms);
+                dialing.pause_ms = (2 * dialing.pause_ms).min(CONNECT_PAUSE_MAX_MS);
+            }
         }
     }
 }
 
 impl Connection {
     fn new(redis: MultiplexedConnection) -> Self {
-        Self { redis, sent: AtomicU64::new(0), answered: AtomicU64::new(0), pings_lost: AtomicU32::new(0) }
+        Self {
+            redis,
+            sent: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            pings_lost: AtomicU32::new(0),
+            has_answered: AtomicBool::new(false),
+        }
     }
 
     fn in_flight(&self) -> u64 {

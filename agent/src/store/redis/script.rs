@@ -6,7 +6,8 @@
 use redis::{Cmd, ToRedisArgs};
 
 const TIME: &str = include_str!("../steps/time.lua");
-const TAKE: &str = concat!(include_str!("../steps/counter.lua"), include_str!("../steps/take.lua"));
+const TAKE: &str =
+    concat!(include_str!("../steps/counter.lua"), include_str!("../steps/log.lua"), include_str!("../steps/take.lua"));
 const PRESENCE: &str = include_str!("../steps/presence.lua");
 const RULES: &str = include_str!("../steps/rules.lua");
 

@@ -56,13 +56,15 @@ impl Troubles {
     }
 
     fn log(&self, code: &str, text: &str, meaning: StoreError) {
-        let reason = if code == "UNREADABLE" { text } else { code };
-        let mut logged = self.logged.lock();
-        if logged.contains(reason) || logged.len() >= REASONS_MAX {
-            return;
+        // Each unreadable counter is a reason of its own: its key is in the text.
+        if self.is_news(if code == "UNREADABLE" { text } else { code }) {
+            tracing::warn!(store = %self.address, said = %text, remedy = remedy(code), "{meaning}");
         }
-        logged.insert(reason.to_owned());
-        tracing::warn!(store = %self.address, said = %text, remedy = remedy(code), "{meaning}");
+    }
+
+    fn is_news(&self, reason: &str) -> bool {
+        let mut logged = self.logged.lock();
+        logged.len() < REASONS_MAX && logged.insert(reason.to_owned())
     }
 }
 
@@ -94,5 +96,37 @@ fn remedy(code: &str) -> &'static str {
         "MISCONF" => "mend its snapshots, or set stop-writes-on-bgsave-error no: counters need no persistence",
         "UNREADABLE" => "something else wrote this key; delete it, or choose another prefix",
         _ => "see the server's log",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_logged_once_until_the_server_is_reached_anew() {
+        let troubles = Troubles::at("redis://host".to_owned());
+        let news = ["LOADING", "LOADING", "READONLY", "LOADING"].map(|reason| troubles.is_news(reason));
+        assert_eq!(news, [true, false, true, false]);
+        troubles.forget();
+        assert!(troubles.is_news("LOADING"));
+        let more = (0..1_000).filter(|key| troubles.is_news(&format!("UNREADABLE: {key}"))).count();
+        assert_eq!(more, REASONS_MAX - 1, "many foreign keys do not fill the log");
+    }
+
+    #[test]
+    fn no_error_is_a_denial_and_only_a_broken_connection_may_have_charged() {
+        let of = |error: &RedisError| meaning(error, &error.to_string()).1;
+        let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe).into();
+        assert_eq!(of(&broken), StoreError::TimedOut);
+        let said = |text: &str| RedisError::from((ErrorKind::Extension, "said", text.to_owned()));
+        assert_eq!(
+            of(&said("Error running script: OOM command not allowed when used memory > 'maxmemory'")),
+            StoreError::Full
+        );
+        assert_eq!(
+            of(&said("Error running script: READONLY You can't write against a read only replica")),
+            StoreError::Refused
+        );
     }
 }

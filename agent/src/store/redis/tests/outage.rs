@@ -90,11 +90,10 @@ fn a_stopped_server_is_not_flooded() {
 
 /// Passes bytes between a store and a Redis until it swallows those of the first connection.
 fn proxy(redis: &Redis, swallow: Arc<AtomicBool>) -> String {
-    fn pass(mut from: TcpStream, mut to: TcpStream, swallow: Option<Arc<AtomicBool>>) {
+    fn pass(mut from: TcpStream, mut to: TcpStream, swallow: &AtomicBool) {
         let mut bytes = [0; 4096];
         while let Ok(len @ 1..) = from.read(&mut bytes) {
-            let swallows = swallow.as_ref().is_some_and(|swallow| swallow.load(Ordering::Relaxed));
-            if !swallows && to.write_all(&bytes[..len]).is_err() {
+            if !swallow.load(Ordering::Relaxed) && to.write_all(&bytes[..len]).is_err() {
                 break;
             }
         }
@@ -107,9 +106,9 @@ fn proxy(redis: &Redis, swallow: Arc<AtomicBool>) -> String {
         for (number, client) in listener.incoming().flatten().enumerate() {
             let server = TcpStream::connect(("127.0.0.1", port)).expect("Redis listens");
             let copies = (client.try_clone().expect("a copy"), server.try_clone().expect("a copy"));
-            let first = (number == 0).then(|| swallow.clone());
-            std::thread::spawn(move || pass(client, server, first));
-            std::thread::spawn(move || pass(copies.1, copies.0, None));
+            let swallow = if number == 0 { swallow.clone() } else { Arc::default() };
+            std::thread::spawn(move || pass(client, server, &swallow));
+            std::thread::spawn(move || pass(copies.1, copies.0, &AtomicBool::new(false)));
         }
     });
     url

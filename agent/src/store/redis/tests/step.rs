@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
+use super::super::eviction;
 use super::*;
 
 /// What all clients sent while `during` ran, as MONITOR tells it; the commands inside scripts left out.
@@ -23,13 +24,13 @@ fn a_call_is_one_command() {
     let redis = Redis::start();
     let store = store(&redis.url(), "one:");
     on(store.ping()).expect("Redis answers");
-    // The question about memory after connecting has been asked.
-    wait_for("INFO", || redis.command("INFO commandstats").contains("cmdstat_info:calls=1,").then_some(()));
-    let sent = monitored(&redis, || {
+    let mut sent = monitored(&redis, || {
         for _ in 0..5 {
             on(store.take(&[ask(1, 3), ask(2, 30)])).expect("Redis answers");
         }
     });
+    // Asked once after connecting, whether the server may evict.
+    sent.retain(|line| !line.contains("\"INFO\""));
     assert_eq!(sent.len(), 5, "{sent:?}");
     assert!(sent.iter().all(|line| line.contains("\"EVALSHA\"")), "{sent:?}");
 }
@@ -55,7 +56,9 @@ fn a_flushed_script_is_sent_again_unseen() {
         assert_eq!(redis.command("SCRIPT FLUSH"), "+OK");
         flushes += 1;
     }
-    callers.into_iter().for_each(|caller| on(caller).expect("no check fails"));
+    for caller in callers {
+        on(caller).expect("no check fails");
+    }
     assert!(flushes > 0);
     assert!((0..8).all(|caller| left(&store, &ask(caller, 1_000)) == 800), "each was charged once");
 }
@@ -128,6 +131,14 @@ fn a_prefix_is_a_namespace() {
     assert!(take(&other, &ask(1, 1)).expect("Redis answers")[0].charged);
     let key = format!("{}{{00000000000000000000000000000001}}", one.prefix);
     assert_eq!(SHARED.command(&format!("EXISTS {key}")), ":1", "the digest is the hash tag");
+}
+
+/// D8: a server that may evict says so in its own words.
+#[test]
+fn a_server_that_may_evict_is_noticed() {
+    let redis = Redis::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    assert!(eviction::warning(&redis.command("INFO memory")).is_some());
+    assert_eq!(eviction::warning(&SHARED.command("INFO memory")), None);
 }
 
 /// D7: a Unix socket will do.
