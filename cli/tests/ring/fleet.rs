@@ -1,11 +1,13 @@
 //! A fleet under test: its servers, its processes, and how they are asked.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tollgate_servers::{Kafka, Redis, free_port};
 
+use crate::log::Units;
 use crate::support::{Client, Up, file, tollgate, wait_for};
 
 /// Two fleets at once would wait for each other's processes.
@@ -88,16 +90,58 @@ impl Member {
         self.client().get(path, &[]).json()
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.up.as_ref().expect("it runs").address
+    }
+
+    /// The counters of the partitions that are an aggregator's own, by id.
+    pub(crate) fn own_counters(&self) -> Vec<(String, Units)> {
+        let own: Vec<u64> = self.own_partitions();
+        let counters = self.get("/counters?limit=100000");
+        let counters = counters["counters"].as_array().expect("counters").iter();
+        let counters = counters.filter(|counter| own.contains(&counter["partition"].as_u64().expect("a number")));
+        let units = |counter: &Value, name: &str| counter[name].as_u64().expect("units");
+        counters
+            .map(|counter| {
+                let id = counter["id"].as_str().expect("an id").to_owned();
+                (id, Units { admitted: units(counter, "admitted"), denied: units(counter, "denied") })
+            })
+            .collect()
+    }
+
+    /// The partitions that are an aggregator's own, and the offset that each will read next.
+    fn own(&self) -> Vec<(u64, u64)> {
+        let health = self.get("/healthz");
+        let partitions = health["partitions"].as_array().expect("partitions").iter();
+        let own = partitions.filter(|part| part["owned"] == true && part["restored"] == true);
+        own.map(|part| {
+            (part["partition"].as_u64().expect("a number"), part["read"].as_u64().map_or(0, |read| read + 1))
+        })
+        .collect()
+    }
+
+    /// The partitions that are an aggregator's own.
+    pub(crate) fn own_partitions(&self) -> Vec<u64> {
+        self.own().into_iter().map(|(partition, _)| partition).collect()
+    }
+
     pub(crate) fn wait_until_ready(&self) {
         wait_for("readiness", || (self.client().get("/readyz", &[]).status == 200).then_some(()));
     }
 
     /// The value of one line of its metrics, or their sum when there are several.
-    pub(crate) fn metric(&self, name: &str) -> f64 {
+    pub(crate) fn metric(&self, name: &str) -> u64 {
         let metrics = self.client().get("/metrics", &[]);
         let lines = metrics.text().lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
-        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
+}
+
+/// Whether each partition is one aggregator's own, and that one has read it up to the end of the log.
+pub(crate) fn have_read_all(aggregators: &[Member], ends: &[u64]) -> bool {
+    let mut own: Vec<(u64, u64)> = aggregators.iter().flat_map(Member::own).collect();
+    own.sort_unstable();
+    own.len() == ends.len() && (0..).zip(ends).zip(own).all(|((number, end), part)| part.0 == number && part.1 >= *end)
 }
 
 /// A decision as its body says it.

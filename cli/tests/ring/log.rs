@@ -53,8 +53,9 @@ pub(crate) fn count(bus: &Kafka) -> Counted {
         counted.batches += 1;
         for row in &batch.rows {
             *counted.by_agent.entry(name.agent.to_string()).or_default() += u64::from(row.home.is_some());
-            let Some(counter) = row.counter.map(|index| batch.counters[index as usize].id.to_string()) else { continue };
-            let units = counted.counters.entry(counter).or_default();
+            let Some(index) = row.counter else { continue };
+            let id = batch.counters[index as usize].id.to_string();
+            let units = counted.counters.entry(id).or_default();
             match row.outcome {
                 Outcome::Admitted => units.admitted += row.cost.unsigned_abs(),
                 Outcome::Denied => units.denied += row.cost.unsigned_abs(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_common::clock::Stopwatch;
 
-use crate::fleet::{Fleet, Said, check};
+use crate::fleet::{Fleet, Member, Said, check};
 use crate::log;
 use crate::support::wait_for;
 
@@ -52,7 +52,7 @@ fn the_ring_survives_the_loss_of_redis_and_then_of_kafka() {
     let agents = [fleet.agent("gw-1"), fleet.agent("gw-2")];
     aggregator.wait_until_ready();
 
-    let mut clients = agents.each_ref().map(|agent| agent.client());
+    let mut clients = agents.each_ref().map(Member::client);
     let admitted = (0..CALLS).filter(|call| check(&mut clients[call % 2], "hot").allowed).count();
     assert_eq!(admitted, 100);
     let counter = wait_for("the signal of all calls", || {
@@ -96,20 +96,20 @@ fn the_ring_survives_the_loss_of_redis_and_then_of_kafka() {
     let spent = (0..100).filter(|_| check(&mut client, "spender").allowed).count() as u64;
     assert_eq!(spent, SHARE, "share: an equal part of the quota for each of three agents");
 
+    let owed = third.metric("tollgate_owed_units_total");
     fleet.redis.restart();
     fleet.kafka.restart();
-    let owed = third.metric("tollgate_owed_units_total");
     wait_for("the store to decide again", || (check(&mut client, "after").source == "store").then_some(()));
     let charged = third.metric("tollgate_owed_units_total") - owed;
-    assert!(charged >= (CALLS as u64 + SHARE) as f64, "{charged} units were charged when the store was back");
+    assert!(charged >= CALLS as u64 + SHARE, "{charged} units were charged when the store was back");
     let said = check(&mut client, "spender");
     assert_eq!((said.source.as_str(), said.remaining), ("store", 100 - SHARE - 1), "what passed meanwhile is charged");
     wait_for("signals again", || (aggregator.client().get("/readyz", &[]).status == 200).then_some(()));
 
     // Every call is in the log, or counted as dropped.
-    let made = third.metric("tollgate_decisions_total") as u64;
+    let made = third.metric("tollgate_decisions_total");
     let in_log = wait_for("the calls of the third agent", || {
-        let dropped = third.metric("tollgate_dropped_rows") as u64;
+        let dropped = third.metric("tollgate_dropped_rows");
         let calls = log::calls_of(&bus, "gw-3");
         (calls + dropped == made).then_some(calls)
     });

@@ -1,0 +1,73 @@
+//! Two aggregators: they share the partitions, hand them over without an agent noticing, and take over from one that dies.
+
+use std::collections::BTreeMap;
+
+use crate::fleet::{Fleet, check};
+use crate::log;
+use crate::support::wait_for;
+
+/// Within so long the partitions of a dead aggregator are signalled again, by the clock of the bus.
+const TAKEN_OVER_MS: u64 = 3_000;
+const RULES: &str = "
+rules:
+  - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 50ms }
+";
+
+/// E3, E6, I11, N7: a second aggregator takes its share over while both are owners, and an agent that limits by signals
+/// alone sees no difference; when it is killed, its partitions are signalled again within three seconds.
+#[test]
+fn partitions_change_hands_unnoticed_and_are_taken_over_from_the_dead() {
+    let mut fleet = Fleet::start("failover", RULES);
+    let first = fleet.aggregator("first");
+    let agent = fleet.agent("gw-1");
+    first.wait_until_ready();
+    let mut client = agent.client();
+    let keys: Vec<String> = (0..20).map(|number| format!("key-{number}")).collect();
+    let admitted = |client: &mut _, key: &String| (0..110).filter(|_| check(client, key).allowed).count();
+    assert!(keys.iter().all(|key| admitted(&mut client, key) == 100));
+    wait_for("the counts", || {
+        let counters = first.get("/counters");
+        counters["counters"].as_array()?.iter().all(|counter| counter["denied"] == 10).then_some(())
+    });
+    fleet.redis.kill();
+    wait_for("answers by signal", || (check(&mut client, "unused").source == "signal").then_some(()));
+
+    let mut second = fleet.aggregator("second");
+    let mut checked = 0;
+    wait_for("the end of the handover", || {
+        for key in &keys {
+            let said = check(&mut client, key);
+            assert!(!said.allowed, "{key} during the handover: {said:?}");
+            checked += 1;
+        }
+        let other = check(&mut client, &format!("unused-{checked}"));
+        assert_eq!((other.allowed, other.source.as_str()), (true, "signal"), "a key that nobody used");
+        let shares = (first.own_partitions().len(), second.own_partitions().len());
+        let held = first.get("/healthz")["partitions"].as_array()?.len();
+        (shares.1 > 0 && shares.0 + shares.1 == 8 && held == shares.0).then_some(())
+    });
+
+    let bus = log::bus(&fleet.kafka.brokers());
+    let inherited = second.own_partitions();
+    second.kill();
+    let mut last_words = BTreeMap::new();
+    wait_for("signals of all partitions by the one that is left", || {
+        let mut taken_over = BTreeMap::new();
+        for (record, batch) in log::signals(&bus) {
+            let (partition, appended) = (u64::from(record.partition), record.appended);
+            match &*batch.aggregator {
+                "second" => drop(last_words.insert(partition, appended)),
+                _ if last_words.contains_key(&partition) => drop(taken_over.entry(partition).or_insert(appended)),
+                _ => {}
+            }
+        }
+        let after = |partition: &u64| {
+            let (last, next) = (last_words.get(partition)?, taken_over.get(partition)?);
+            Some(next.ms_since(*last))
+        };
+        let silences: Option<Vec<u64>> = inherited.iter().map(after).collect();
+        silences.map(|silences| assert!(silences.iter().all(|ms| *ms <= TAKEN_OVER_MS), "silent for {silences:?} ms"))
+    });
+    let said = check(&mut client, &keys[0]);
+    assert!(!said.allowed, "{said:?}");
+}
