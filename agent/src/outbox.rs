@@ -28,7 +28,7 @@ pub(crate) const LINGER_MS: u64 = 5;
 pub(crate) const SILENCE_MS_MAX: u64 = 1_000;
 /// The most rows of one batch.
 const BATCH_ROWS_MAX: usize = 4_096;
-/// A batch with so many bytes of text gets no further row.
+/// A batch with so many bytes of text gets no further row: brokers take a megabyte.
 const BATCH_TEXT_BYTES_MAX: usize = 256 << 10;
 /// The most batches of one partition that wait for the bus.
 const WAITING_LEN_MAX: usize = 64;
@@ -239,9 +239,11 @@ impl Outbox {
 impl Partial {
     fn index_of_counter(&mut self, id: CounterId, entry: impl FnOnce() -> CounterEntry) -> u32 {
         let next = self.entries.len();
-        let entries = &mut self.entries;
+        let (entries, text_bytes) = (&mut self.entries, &mut self.text_bytes);
         *self.counters.entry(id).or_insert_with(|| {
-            entries.push(entry());
+            let entry = entry();
+            *text_bytes += entry.label.len() + entry.rule.len();
+            entries.push(entry);
             u32::try_from(next).unwrap_or(u32::MAX)
         })
     }

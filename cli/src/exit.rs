@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use tollgate::{RulesFileError, StartError};
+use tollgate_common::bus::kafka::KafkaError;
 use tollgate_common::problem::Problems;
 use tollgate_common::rule::ShorthandError;
 
@@ -53,6 +54,9 @@ fn kind(error: &anyhow::Error) -> (Exit, bool) {
         Some(StartError::Rules(error)) => return (Exit::Usage, of_file(error)),
         Some(StartError::NoRules | StartError::Redis(_)) => return (Exit::Usage, false),
         Some(StartError::Thread(_) | StartError::StateDir { .. }) | None => {}
+    }
+    if let Some(KafkaError::Setting { .. }) = error.downcast_ref::<KafkaError>() {
+        return (Exit::Usage, false);
     }
     if error.is::<Problems>() {
         return (Exit::Usage, true);

@@ -26,14 +26,17 @@ pub(crate) async fn sign<S: Store>(State(agent): State<Agent<S>>, mut response: 
 /// Alive, and by which rules.
 pub(crate) async fn healthz<S: Store>(State(agent): State<Agent<S>>) -> Response {
     let limiter = agent.limiter();
-    let (generation, rules) = limiter.with_rules(|set| (set.generation, set.rules.len()));
+    let (generation, rules, origin) = limiter.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
     let health = json!({
         "status": "ok",
         "node": *limiter.settings().node,
         "version": env!("CARGO_PKG_VERSION"),
         "generation": generation,
         "rules": rules,
+        "rules_from": *origin,
         "rules_error": limiter.refusal(),
+        "bus_error": limiter.bus_error(),
+        "agents": limiter.fleet(),
         "degraded": limiter.is_degraded(),
     });
     respond(StatusCode::OK, &health)

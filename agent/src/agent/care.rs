@@ -20,6 +20,9 @@ const TICK_TURNS: u64 = 10;
 const SHOW_TURNS: u64 = 100;
 const RULES_TURNS: u64 = 1_000;
 const SAVE_TURNS: u64 = 1_000;
+/// A store that is lost again so soon after it was found has relapsed.
+const RELAPSE_TURNS: u64 = 100;
+const PAUSE_TURNS_MAX: u64 = 500;
 
 /// What there is to do.
 pub(super) struct Duties {
@@ -33,14 +36,17 @@ pub(super) async fn look_after<S: Store>(shared: Weak<Shared<S>>, duties: Duties
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // A new agent reaches for its store before the first call does.
     let (mut reached, mut show_at, mut rules_at) = (false, 0, 0);
+    let mut pace = Pace::default();
     for turn in 0_u64.. {
         turns.tick().await;
         let Some(shared) = shared.upgrade() else { return };
         if shared.stop.load(Ordering::Relaxed) {
             return;
         }
-        if !reached || shared.limiter.needs_store() {
-            reached |= seek_store(&shared).await;
+        if (!reached || shared.limiter.needs_store()) && turn >= pace.seek_at {
+            let found = seek_store(&shared).await;
+            reached |= found;
+            pace.sought(turn, found);
         }
         let answers = reached && !shared.limiter.is_degraded();
         if !duties.has_bus && turn % TICK_TURNS == 0 {
@@ -61,6 +67,25 @@ pub(super) async fn look_after<S: Store>(shared: Weak<Shared<S>>, duties: Duties
             && let Some(state) = &duties.state
         {
             state.change(|saved| saved.agents = Some(shared.limiter.fleet()));
+        }
+    }
+}
+
+/// When to look for the store. One that answers pings and then no calls, again and again, is looked for less and less often.
+#[derive(Default)]
+struct Pace {
+    seek_at: u64,
+    found_at: u64,
+    pause: u64,
+}
+
+impl Pace {
+    fn sought(&mut self, turn: u64, found: bool) {
+        if found {
+            let relapsed = turn - self.found_at < RELAPSE_TURNS + self.pause;
+            self.pause = if relapsed { (2 * self.pause).clamp(1, PAUSE_TURNS_MAX) } else { 0 };
+            self.found_at = turn;
+            self.seek_at = turn + self.pause;
         }
     }
 }

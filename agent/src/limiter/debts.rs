@@ -16,8 +16,9 @@ use crate::store::{Answers, StoreError};
 /// How many counters may be in debt to the store at once; past that the oldest debts are forgotten.
 const DEBTORS_LEN_MAX: usize = 100_000;
 
-/// How many of them are charged in one step.
+/// How many of them are charged in one step, and after how many charges a step is long enough: no store should be held up.
 const DEBTORS_STEP_LEN: usize = 64;
+const CHARGES_STEP_LEN: usize = 256;
 
 /// What is being told to the store.
 #[derive(Debug)]
@@ -75,13 +76,9 @@ impl Limiter {
     /// to [`Limiter::paid`], these counters stay in debt, so no call overtakes the payment.
     #[must_use]
     pub fn pay_debts(&self) -> Payment {
-        let debtors: Vec<Debtor> = {
-            let mut debtors = self.debts.debtors.lock();
-            let step = debtors.len().min(DEBTORS_STEP_LEN);
-            debtors.drain(..step).collect()
-        };
-        let mut takes = Vec::new();
-        for debtor in &debtors {
+        let (mut debtors, mut takes) = (Vec::new(), Vec::new());
+        while debtors.len() < DEBTORS_STEP_LEN && takes.len() < CHARGES_STEP_LEN {
+            let Some(debtor) = self.debts.debtors.lock().pop_front() else { break };
             let owed = self.seen.with(debtor.counter, |seen| seen.own(&debtor.rule).pay());
             takes.extend(owed.into_iter().map(|owed| Take {
                 counter: debtor.counter,
@@ -90,6 +87,7 @@ impl Limiter {
                 cost: owed.units,
                 kind: TakeKind::Owed { at: owed.at },
             }));
+            debtors.push(debtor);
         }
         Payment { debtors, takes }
     }

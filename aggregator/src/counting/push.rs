@@ -14,8 +14,8 @@ use super::table::{Entry, Table};
 const HEARTBEAT_MS: u64 = 200;
 /// How often everything above the threshold is said again, in ms: who has read for two seconds has heard all of it.
 const REPEAT_MS: u64 = 1_500;
-/// The most signals at once.
-const SIGNALS_LEN_MAX: usize = 4_096;
+/// The most signals of one record, which must stay far below the megabyte that brokers take; the rest follows at once.
+const SIGNALS_LEN_MAX: usize = 1_000;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Push {

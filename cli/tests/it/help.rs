@@ -9,18 +9,22 @@ fn the_bare_command_says_where_to_start() {
     insta::assert_snapshot!(bare.out, @r#"
     Rate limiting for fleets of API gateways
 
-    Usage: tollgate [COMMAND]
+    Usage: tollgate [OPTIONS] [COMMAND]
 
     Commands:
-      demo    Shows a fleet of agents, an abuser and an outage, in ten seconds
-      replay  Shows whom rules would have limited, from access logs
-      up      Starts a limiter: agent and aggregator in one process
-      check   Asks a running agent whether a call may pass
-      rules   Looks into rules files
+      demo        Shows a fleet of agents, an abuser and an outage, in ten seconds
+      replay      Shows whom rules would have limited, from access logs
+      up          Starts a limiter: agent and aggregator in one process
+      agent       Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
+      aggregator  Starts an aggregator: counts the calls of all agents in Kafka and signals them
+      check       Asks a running agent whether a call may pass
+      rules       Looks into rules files, and publishes them
+      config      Shows what a command would run with, and where each setting comes from
 
     Options:
-      -h, --help     Print help
-      -V, --version  Print version
+          --config <FILE>  Settings, as YAML: each flag is a key [env: TOLLGATE_CONFIG]
+      -h, --help           Print help
+      -V, --version        Print version
 
     Start here, no server is needed:
       tollgate demo                                a fleet, an abuser, an outage

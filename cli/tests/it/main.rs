@@ -9,3 +9,4 @@ mod up;
 mod reload;
 mod stop;
 mod check;
+mod config;

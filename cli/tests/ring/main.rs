@@ -10,4 +10,5 @@ mod outage;
 mod crashes;
 mod failover;
 mod poison;
+mod rules;
 mod stopped;

@@ -30,6 +30,9 @@ pub const VERSION: u32 = 1;
 /// The most counters, descriptor sets or rows of one batch; more is poison.
 pub const BATCH_ROWS_LEN_MAX: usize = 65_536;
 
+/// The longest record that is read, in bytes; more than any agent or aggregator writes.
+pub const RECORD_LEN_MAX: usize = 1 << 20;
+
 /// Why bytes are not the record that was expected.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
@@ -65,6 +68,7 @@ impl Record for Batch {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        check_len(bytes)?;
         calls::from_wire(v1::CallBatch::decode(bytes)?)
     }
 }
@@ -75,6 +79,7 @@ impl Record for SignalBatch {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        check_len(bytes)?;
         signals::from_wire(v1::SignalBatch::decode(bytes)?)
     }
 }
@@ -85,6 +90,7 @@ impl Record for Presence {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        check_len(bytes)?;
         presence::from_wire(v1::Presence::decode(bytes)?)
     }
 }
@@ -95,6 +101,7 @@ impl Record for Published {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        check_len(bytes)?;
         rules::from_wire(v1::Rules::decode(bytes)?)
     }
 }
@@ -125,6 +132,11 @@ fn counter_from_wire(counter: v1::Counter, known: Option<&Arc<str>>) -> Result<C
         quota: counter.quota,
         window: Window::new(counter.window_ms, counter.sub_windows)?,
     })
+}
+
+/// Before anything is made of them: a short record can hold a million empty things.
+fn check_len(bytes: &[u8]) -> Result<(), WireError> {
+    check(bytes.len() <= RECORD_LEN_MAX, "a record is longer than any that is written here")
 }
 
 fn check_version(version: u32) -> Result<(), WireError> {

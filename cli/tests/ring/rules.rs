@@ -1,0 +1,88 @@
+//! Rules that are published: on the bus, in Redis while the bus is away, and from the state folder when nothing is there.
+
+use std::path::PathBuf;
+
+use crate::fleet::{Fleet, Member, check};
+use crate::support::{file, finish, tollgate, wait_for};
+
+const FEW: &str = "rules: [{ name: per-key, per: [api_key], quota: 10/h, consistency: strict, deadline: 50ms }]";
+const MORE: &str = "rules: [{ name: per-key, per: [api_key], quota: 20/h, consistency: strict, deadline: 50ms }]";
+
+fn publish(text: &str, to: &[&str]) -> (i32, String, String) {
+    let path = file("published.yaml", text);
+    let said = finish(tollgate(&["rules", "publish", path.to_str().unwrap()]).args(to));
+    (said.exit, said.out, said.err)
+}
+
+/// An agent that follows what is published, with a state folder of this name, and what it limits by.
+fn follower(fleet: &Fleet, state: &str) -> Member {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("state-{state}-{}", std::process::id()));
+    let (kafka, redis) = (fleet.kafka.brokers(), fleet.redis.url());
+    let args = ["agent", "--kafka", &kafka, "--redis", &redis, "--http", "127.0.0.1:0", "--state-dir"];
+    Member::start(args.iter().map(ToString::to_string).chain([folder.display().to_string()]).collect())
+}
+
+fn wait_for_generation(agent: &Member, generation: u64) {
+    wait_for("the rules", || (agent.get("/healthz")["generation"] == generation).then_some(()));
+}
+
+/// F3, F7, F8, last-good: published rules reach running agents, newer ones replace older ones, and each agent finds them
+/// again with Kafka away, and with nothing there at all.
+#[test]
+fn published_rules_reach_agents_whatever_is_away() {
+    let mut fleet = Fleet::start("rules", FEW);
+    let (kafka, redis) = (fleet.kafka.brokers(), fleet.redis.url());
+    let agent = follower(&fleet, "first");
+    let missing = agent.client().get("/readyz", &[]);
+    assert_eq!(missing.status, 503);
+    assert!(missing.text().contains("tollgate rules publish"), "{}", missing.text());
+
+    let (exit, out, _) = publish(FEW, &["--kafka", &kafka]);
+    assert_eq!((exit, out.trim_end().rsplit(' ').next()), (0, Some("1")), "{out}");
+    wait_for_generation(&agent, 1);
+    agent.wait_until_ready();
+    let mut client = agent.client();
+    assert_eq!(check(&mut client, "k1").remaining, 9);
+
+    let (exit, _, err) = publish("rules: [{ name: a, per: [api_key], quota: 0/h }]", &["--kafka", &kafka]);
+    assert_eq!(exit, 2, "{err}");
+    let (exit, ..) = publish(MORE, &["--kafka", &kafka]);
+    assert_eq!(exit, 0);
+    wait_for_generation(&agent, 2);
+    assert_eq!(check(&mut client, "k1").remaining, 18, "what was spent is kept");
+
+    let aggregator = Member::start(
+        ["aggregator", "--kafka", &kafka, "--redis", &redis, "--http", "127.0.0.1:0"].map(str::to_owned).to_vec(),
+    );
+    wait_for("the copy in Redis", || {
+        fleet.redis.command("HGET tollgate:rules generation").ends_with('2').then_some(())
+    });
+    drop(aggregator);
+    fleet.kafka.kill();
+    let second = follower(&fleet, "second");
+    wait_for_generation(&second, 2);
+    second.wait_until_ready();
+    wait_for("word of Kafka", || {
+        second.get("/healthz")["bus_error"].as_str().filter(|error| error.contains("does not answer")).map(|_| ())
+    });
+
+    fleet.redis.kill();
+    drop(second);
+    let again = follower(&fleet, "second");
+    wait_for_generation(&again, 2);
+    assert_eq!(check(&mut again.client(), "k1").source, "fallback");
+}
+
+/// stand-alone: a fleet without Kafka gets its rules from Redis.
+#[test]
+fn a_fleet_without_kafka_is_published_to_through_redis() {
+    let fleet = Fleet::start("no-kafka", FEW);
+    let redis = fleet.redis.url();
+    assert_eq!(publish(FEW, &["--redis", &redis]).0, 0);
+    let agent = Member::start(["agent", "--redis", &redis, "--http", "127.0.0.1:0"].map(str::to_owned).to_vec());
+    agent.wait_until_ready();
+    wait_for_generation(&agent, 1);
+    assert_eq!(check(&mut agent.client(), "k1").source, "store");
+    assert_eq!(publish(MORE, &["--redis", &redis]).0, 0);
+    wait_for_generation(&agent, 2);
+}
