@@ -49,6 +49,7 @@ fn plan(seed: u64, rng: &mut Rng) -> Plan {
         // Half of the worlds answer in time, half of them often do not.
         store_ms_max: if rng.bool() { 2 } else { 8 },
         bus_ms_max: rng.u64(1..60),
+        bus_late_ms: 0,
         lost_percent: if rng.bool() { 0 } else { rng.u8(1..20) },
         twice_percent: rng.u8(0..30),
     };

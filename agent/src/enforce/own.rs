@@ -205,6 +205,7 @@ mod tests {
         Own::new(Window::new(1_000, 10).unwrap())
     }
 
+    /// E8: what the signal counts is not counted again.
     #[test]
     fn units_count_beyond_the_signal_until_their_batch_is_counted() {
         let mut own = own();

@@ -9,6 +9,8 @@ pub struct Faults {
     pub store_ms_max: u64,
     /// The longest way to, from and over the bus, in ms.
     pub bus_ms_max: u64,
+    /// How late the bus takes batches in, beyond that, in ms.
+    pub bus_late_ms: u64,
     /// How many of a hundred batches are lost.
     pub lost_percent: u8,
     /// How many of a hundred batches arrive twice.
@@ -69,7 +71,7 @@ impl Network {
 
     /// The way of a batch to the bus.
     pub(super) fn way_to_bus(&mut self) -> Delay {
-        let ms = self.rng.u64(0..=self.faults.bus_ms_max);
+        let ms = self.faults.bus_late_ms + self.rng.u64(0..=self.faults.bus_ms_max);
         let luck = self.rng.u8(0..100);
         if !self.bus_is_up || luck < self.faults.lost_percent {
             Delay::Lost
