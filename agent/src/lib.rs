@@ -1,10 +1,12 @@
 //! Tollgate's agent: rate limiting inside a gateway, or beside it.
 //!
 //! ```no_run
-//! use tollgate::{Agent, Call, Rule};
+//! use tollgate::{Agent, Call};
 //! # async fn handle(key: &str) -> Result<(), Box<dyn std::error::Error>> {
 //! let agent = Agent::builder()
-//!     .rule(Rule::per("per-key", &["api_key"], "100/min".parse()?))
+//!     .rules_file("rules.yaml")      // or .rule(Rule::per("per-key", &["api_key"], "100/min".parse()?))
+//!     .redis("redis://10.0.0.5")     // left out: in memory
+//!     .kafka("broker:9092")          // left out: stand-alone
 //!     .start()?;
 //! let call = Call::new().with("api_key", key).with("endpoint", "/search");
 //! let decision = agent.check(&call).await; // never fails, never longer than the rule's deadline
@@ -14,7 +16,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Without Redis the counters live in this process ([`store::MemoryStore`]): limits are per process. Modules stand in the
+//! Without Redis the counters live in this process ([`store::MemoryStore`]): limits are per process. Neither server need be
+//! there when an agent starts. Modules stand in the
 //! order of their layers: each imports only what stands before it.
 
 pub mod enforce;

@@ -8,6 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
+#[cfg(feature = "kafka")]
+use tollgate_common::bus::kafka::{Kafka, KafkaError, KafkaSettings};
 use tollgate_common::bus::{Bus, Topic};
 use tollgate_common::clock::{Clock, SystemClock, Timestamp};
 use tollgate_common::counter::DigestKey;
@@ -33,6 +35,8 @@ pub struct Builder<S: Store = AnyStore> {
     follows: bool,
     store: Option<Arc<S>>,
     redis: Option<RedisSettings>,
+    #[cfg(feature = "kafka")]
+    kafka: Option<KafkaSettings>,
     link: Option<StartLink>,
     partitions: u32,
     agents_expected: Option<NonZeroU32>,
@@ -54,6 +58,10 @@ pub enum StartError {
     /// Its store is nowhere.
     #[error(transparent)]
     Redis(#[from] RedisAddressError),
+    /// Its bus cannot be used as it was told.
+    #[cfg(feature = "kafka")]
+    #[error(transparent)]
+    Kafka(#[from] KafkaError),
     /// Its state cannot be kept.
     #[error("{folder}: {error}; give a folder that can be written")]
     StateDir {
@@ -125,6 +133,8 @@ impl<S: Store> Builder<S> {
             follows: self.follows,
             store: Some(store),
             redis: None,
+            #[cfg(feature = "kafka")]
+            kafka: self.kafka,
             link: self.link,
             partitions: self.partitions,
             agents_expected: self.agents_expected,
@@ -133,6 +143,14 @@ impl<S: Store> Builder<S> {
             digest_key: self.digest_key,
             registry: self.registry,
         }
+    }
+
+    /// Publishes calls to this Kafka, and listens to its signals. It need not answer yet.
+    #[cfg(feature = "kafka")]
+    #[must_use]
+    pub fn kafka(mut self, kafka: impl Into<KafkaSettings>) -> Self {
+        self.kafka = Some(kafka.into());
+        self
     }
 
     /// Publishes calls on this bus, and listens to its signals.
@@ -198,6 +216,8 @@ impl Builder<AnyStore> {
             follows: false,
             store: None,
             redis: None,
+            #[cfg(feature = "kafka")]
+            kafka: None,
             link: None,
             partitions: 1,
             agents_expected: None,
@@ -240,6 +260,10 @@ impl<S: Store> Builder<S> {
     /// # Panics
     /// Outside a tokio runtime, or without a store.
     pub fn start_with_store(mut self) -> Result<Agent<S>, StartError> {
+        #[cfg(feature = "kafka")]
+        if let Some(kafka) = self.kafka.take() {
+            self = self.bus(Kafka::new(kafka)?);
+        }
         let now = self.clock.now();
         let state = self.state_dir.as_ref().map(|folder| open(folder)).transpose()?.map(Arc::new);
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();

@@ -90,6 +90,12 @@ const OTHER_NAMES: Table = &[
     ("metadata.broker.list", "bootstrap.servers"),
 ];
 
+impl From<&str> for KafkaSettings {
+    fn from(brokers: &str) -> Self {
+        Self::new(brokers)
+    }
+}
+
 impl KafkaSettings {
     /// The defaults, at these brokers.
     #[must_use]
