@@ -10,6 +10,8 @@ use crate::exit::Usage;
 
 /// How long a command waits for Kafka at its start before it goes on without.
 const KAFKA_WAIT: Duration = Duration::from_secs(3);
+/// How long one that needs it waits.
+const KAFKA_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Where counters live.
 #[derive(Clone, Debug, clap::Args)]
@@ -74,7 +76,7 @@ impl KafkaArgs {
         let Some(kafka) = self.open()? else {
             bail!(Usage("this needs Kafka: --kafka BROKERS".to_owned()));
         };
-        kafka.prepare(KAFKA_WAIT)?;
+        kafka.prepare(KAFKA_WAIT_MAX)?;
         Ok(kafka)
     }
 

@@ -14,6 +14,7 @@ use tollgate_common::charge::Batch;
 use tollgate_common::clock::{Clock, Timestamp};
 use tollgate_common::counter::Partition;
 use tollgate_common::presence::{Presence, Role};
+use tollgate_common::signal::LogId;
 use tollgate_common::wire::Record;
 
 use super::Settings;
@@ -31,6 +32,8 @@ const POLL_RECORDS_MAX: usize = 1_000;
 const SHOW_MS: u64 = 250;
 /// How often the ends of the logs are looked at, in ms; that may wait for the bus.
 const MEASURE_MS: u64 = 5_000;
+/// What a bus says that does not know yet which log it holds.
+const UNKNOWN_LOG: LogId = 0;
 /// How long the last signals may take on their way.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
@@ -183,11 +186,7 @@ impl<B: Bus> Run<B> {
             let owned = self.others.as_ref().is_none_or(|others| others.ownership.owns(partition));
             match self.parts.get_mut(&partition).map(|part| part.is_kept(owned, now)) {
                 None if owned => self.take_up(partition, now),
-                Some(false) => {
-                    self.calls.remove(partition);
-                    self.parts.remove(&partition);
-                    self.metrics.forget(partition);
-                }
+                Some(false) => self.leave(partition),
                 _ => {}
             }
         }
@@ -195,10 +194,14 @@ impl<B: Bus> Run<B> {
 
     fn take_up(&mut self, partition: Partition, now: Timestamp) {
         let Some(target) = self.bus.next_offset(Topic::Calls, partition) else { return };
+        let log = self.bus.log_id(Topic::Calls);
+        if log == UNKNOWN_LOG {
+            return;
+        }
         let scope = Scope {
             aggregator: self.settings.id.clone(),
             partition,
-            log: self.bus.log_id(Topic::Calls),
+            log,
             threshold_permille: self.settings.threshold_permille,
             counters_max: self.settings.counters_max.div_ceil(self.bus.partitions(Topic::Calls).max(1) as usize),
         };
@@ -241,11 +244,28 @@ impl<B: Bus> Run<B> {
             return;
         }
         self.measured_at = now;
+        let mut made_anew = Vec::new();
         for (partition, part) in &self.parts {
             let Some(end) = self.bus.next_offset(Topic::Calls, *partition) else { break };
             let next = part.counting.read().map_or(0, |(offset, _)| offset + 1);
             self.metrics.lags_behind(*partition, end.saturating_sub(next));
+            if end < next {
+                made_anew.push(*partition);
+            }
         }
+        for partition in made_anew {
+            tracing::warn!(
+                partition,
+                "the log ends before what was read of it: it was made anew, and is counted from its beginning"
+            );
+            self.leave(partition);
+        }
+    }
+
+    fn leave(&mut self, partition: Partition) {
+        self.calls.remove(partition);
+        self.parts.remove(&partition);
+        self.metrics.forget(partition);
     }
 
     fn answer(&mut self) {

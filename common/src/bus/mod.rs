@@ -120,7 +120,7 @@ pub trait Bus: Clone + Send + Sync + 'static {
     /// How many partitions a topic has; `calls` and `signals` have the same number.
     fn partitions(&self, topic: Topic) -> u32;
 
-    /// Which log the topic is: another number means that offsets mean other records.
+    /// Which log the topic is: another number means that offsets mean other records, 0 that it is not known yet.
     fn log_id(&self, topic: Topic) -> LogId;
 
     /// A writer.

@@ -151,17 +151,11 @@ fn poison_is_refused_and_never_panics() {
 /// written, never what is read.
 #[test]
 fn the_bytes_of_version_1_are_written_and_read() {
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
     fn pinned<R: Record + Clone + PartialEq + std::fmt::Debug>(record: &R, golden: &str) {
-        assert_eq!(hex(&record.clone().encode()), golden);
-        let bytes: Vec<u8> = golden
-            .as_bytes()
-            .chunks(2)
-            .map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap())
-            .collect();
-        assert_eq!(&R::decode(&bytes).unwrap(), record);
+        let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap();
+        let golden: Vec<u8> = golden.as_bytes().chunks(2).map(byte).collect();
+        assert_eq!(record.clone().encode(), golden);
+        assert_eq!(&R::decode(&golden).unwrap(), record);
     }
     pinned(
         &batch(),
