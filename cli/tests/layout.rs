@@ -14,7 +14,14 @@ const CRATES: [(&str, &str, &[&str]); 7] = [
     (
         "cli",
         "main.rs",
-        &["tollgate", "tollgate-aggregator", "tollgate-common", "tollgate-experiments", "tollgate-sidecar"],
+        &[
+            "tollgate",
+            "tollgate-aggregator",
+            "tollgate-common",
+            "tollgate-experiments",
+            "tollgate-servers",
+            "tollgate-sidecar",
+        ],
     ),
 ];
 
