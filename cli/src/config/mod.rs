@@ -73,9 +73,7 @@ fn with_defaults(command: Command, file: &ConfigFile) -> Command {
         .get_arguments()
         .filter_map(|arg| Some((arg.get_id().to_string(), file.get(&key(arg.get_long()?))?.values.clone())))
         .collect();
-    known.into_iter().fold(command, |command, (id, values)| {
-        command.mut_arg(id, |arg| arg.default_values(values))
-    })
+    known.into_iter().fold(command, |command, (id, values)| command.mut_arg(id, |arg| arg.default_values(values)))
 }
 
 /// The file that is named, before anything else is known of the command line.
