@@ -100,10 +100,19 @@ impl Service<'_> {
 
     /// Whether it does its work and ends.
     pub(crate) fn ends(&self) -> bool {
+        self.tries().is_some()
+    }
+
+    /// How often it may begin its work, if that ends.
+    pub(crate) fn tries(&self) -> Option<u32> {
         match self.value["restart"].as_str() {
-            None => true,
-            Some("unless-stopped") => false,
-            Some(other) => panic!("{}: restart {other}", self.name),
+            None => Some(1),
+            Some("unless-stopped") => None,
+            Some(other) => {
+                let again =
+                    other.strip_prefix("on-failure:").unwrap_or_else(|| panic!("{}: restart {other}", self.name));
+                Some(1 + again.parse::<u32>().expect("a number"))
+            }
         }
     }
 

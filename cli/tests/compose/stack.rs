@@ -42,9 +42,8 @@ impl Stack {
             let table = Table::of(service, &servers, &folder);
             let program = service.entrypoint().unwrap_or_else(|| vec!["tollgate".to_owned()]);
             let mut command = table.command(service, &[program, service.command()].concat());
-            if service.ends() {
-                let finished = finish(&mut command);
-                assert_eq!(finished.exit, 0, "{}: {}", service.name, finished.err);
+            if let Some(tries) = service.tries() {
+                work(service.name, tries, &mut command);
                 continue;
             }
             let published = service.ports().iter().map(|port| port.published).collect();
@@ -107,6 +106,17 @@ impl Table {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
+}
+
+/// Runs a command to its end, as often as it may fail.
+fn work(name: &str, tries: u32, command: &mut Command) {
+    let mut said = String::new();
+    let done = (0..tries).any(|_| {
+        let finished = finish(command);
+        said = finished.err;
+        finished.exit == 0
+    });
+    assert!(done, "{name}: {said}");
 }
 
 /// With the settings of its service.
