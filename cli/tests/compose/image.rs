@@ -1,0 +1,46 @@
+//! The Dockerfile, as far as it can be judged by reading it.
+
+use std::path::Path;
+
+pub(crate) struct Dockerfile {
+    /// Instructions, each on one line.
+    stages: Vec<Vec<String>>,
+}
+
+impl Dockerfile {
+    pub(crate) fn read(root: &Path) -> Self {
+        let text = std::fs::read_to_string(root.join("Dockerfile")).unwrap();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).map(str::trim_end).collect();
+        let mut stages: Vec<Vec<String>> = Vec::new();
+        for line in lines.join("\n").replace("\\\n", " ").lines().filter(|line| !line.is_empty()) {
+            if line.starts_with("FROM ") {
+                stages.push(Vec::new());
+            }
+            let words: Vec<&str> = line.split_whitespace().collect();
+            stages.last_mut().expect("FROM comes first").push(words.join(" "));
+        }
+        Self { stages }
+    }
+
+    pub(crate) fn stages(&self) -> &[Vec<String>] {
+        &self.stages
+    }
+
+    /// The images it begins with.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = &str> {
+        self.stages.iter().map(|stage| stage[0].split(' ').nth(1).expect("an image"))
+    }
+
+    /// What it takes out of the folder it is built in.
+    pub(crate) fn copied(&self) -> Vec<&str> {
+        let copies = self.stages.iter().flatten().filter_map(|line| line.strip_prefix("COPY "));
+        let from_here = copies.filter(|copy| !copy.starts_with("--from="));
+        from_here.flat_map(|copy| copy.rsplit_once(' ').expect("a target").0.split(' ')).collect()
+    }
+}
+
+/// What the last instruction of this name says.
+pub(crate) fn last<'s>(stage: &'s [String], instruction: &str) -> &'s str {
+    let said = stage.iter().rev().find_map(|line| line.strip_prefix(instruction));
+    said.unwrap_or_else(|| panic!("no {instruction}")).trim_start()
+}

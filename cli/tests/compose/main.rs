@@ -1,0 +1,176 @@
+//! The deployment in containers, without an engine for them: docker-compose.yml and the Dockerfile are read, held against the
+//! binary and the sources, and then the very same commands run as processes with the very same environment, beside a real
+//! Redis and a real Kafka.
+//!
+//! What this cannot show: that the image builds, and how the images of Redis and Kafka start.
+
+mod file;
+mod image;
+mod stack;
+#[path = "../it/support.rs"]
+#[allow(dead_code)] // another test binary uses the rest
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tollgate_servers::wait_for;
+
+use crate::file::Compose;
+use crate::image::Dockerfile;
+use crate::stack::Stack;
+use crate::support::{Client, finish, tollgate};
+
+/// As the head of docker-compose.yml says.
+const AGENTS: [(&str, u16); 2] = [("agent-1", 8081), ("agent-2", 8082)];
+const AGGREGATOR: u16 = 8090;
+/// What rules.yaml gives each key, and in how many calls it is spent.
+const QUOTA: u64 = 100;
+const COST: u64 = 10;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above").to_owned()
+}
+
+/// A tag that says which version; what has none may be anything tomorrow.
+fn is_pinned(image: &str) -> bool {
+    image
+        .rsplit_once(':')
+        .is_some_and(|(_, tag)| tag.starts_with(|c: char| c.is_ascii_digit()) || tag == "bookworm-slim")
+}
+
+#[test]
+fn every_name_in_the_compose_file_stands_for_something() {
+    let compose = Compose::read(&root());
+    let services = compose.services();
+    assert_eq!(compose.start_order().len(), services.len(), "everything starts once, after what it depends on");
+    let mut published = BTreeSet::new();
+    for service in &services {
+        let name = service.name;
+        assert!(is_pinned(&service.text("image")), "{name}: {}", service.text("image"));
+        for (other, condition) in service.depends_on() {
+            let other = compose.service(&other);
+            let needed = if other.ends() { "service_completed_successfully" } else { "service_healthy" };
+            assert_eq!(condition, needed, "{name} waits for {}", other.name);
+            assert_eq!(other.ends(), other.health().is_none(), "{}: whoever goes on has a health", other.name);
+        }
+        for volume in service.volumes() {
+            let there = volume.file.as_ref().map_or(compose.declares_volume(&volume.source), |path| path.exists());
+            assert!(there, "{name}: there is no {}", volume.source);
+        }
+        for port in service.ports() {
+            assert!(published.insert(port.published), "{} is published twice", port.published);
+            assert_eq!(port.address, "127.0.0.1", "{name}: nobody asked for more");
+            assert_eq!(Some(port.inside), service.listens_on(), "{name}");
+        }
+    }
+    let expected: BTreeSet<u16> = AGENTS.iter().map(|(_, port)| *port).chain([AGGREGATOR]).collect();
+    assert_eq!(published, expected);
+    let agents = compose.service("agent-1").environment()["TOLLGATE_AGENTS_EXPECTED"].clone();
+    assert_eq!(agents, AGENTS.len().to_string());
+}
+
+#[test]
+fn the_commands_know_every_variable_they_are_given() {
+    let compose = Compose::read(&root());
+    for service in compose.services().iter().filter(|service| service.is_tollgate()) {
+        let command = service.command();
+        let args: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+        let help = finish(&mut tollgate(&args));
+        assert_eq!(help.exit, 0, "{args:?}: {}", help.err);
+        let known: BTreeSet<&str> = help.out.split(|c: char| !c.is_ascii_uppercase() && c != '_').collect();
+        let environment = service.environment();
+        assert!(!environment.is_empty());
+        for variable in environment.keys() {
+            assert!(
+                known.contains(&**variable),
+                "{}: `tollgate {}` knows no {variable}",
+                service.name,
+                command.join(" ")
+            );
+        }
+    }
+}
+
+#[test]
+fn the_image_is_built_from_what_is_there_and_is_not_root() {
+    let (compose, dockerfile) = (Compose::read(&root()), Dockerfile::read(&root()));
+    for image in dockerfile.bases() {
+        assert!(is_pinned(image), "{image}");
+    }
+    let ignored = std::fs::read_to_string(root().join(".dockerignore")).unwrap();
+    let copied = dockerfile.copied();
+    for source in &copied {
+        assert!(root().join(source).exists(), "there is no {source}");
+        assert!(!ignored.lines().any(|line| line == *source), "{source} is copied, and ignored");
+    }
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
+    for member in serde_json::from_str::<Vec<String>>(members).unwrap() {
+        assert!(copied.iter().any(|source| Path::new(&member).starts_with(source)), "{member} is not copied");
+    }
+    let [builder, last] = dockerfile.stages() else { panic!("two stages") };
+    assert!(builder.iter().any(|line| line.contains("cargo build --release --locked -p tollgate-cli")));
+    let user = image::last(last, "USER").split(':').next().unwrap();
+    assert!(user.parse::<u32>().is_ok_and(|id| id > 0), "{user} may be root");
+    let exposed: Vec<u16> = image::last(last, "EXPOSE").split(' ').map(|port| port.parse().unwrap()).collect();
+    let folders = last.iter().find(|line| line.contains("install -d -o")).expect("folders of the user");
+    let builds = compose.services().iter().filter(|service| service.builds_here()).count();
+    assert_eq!(builds, 1, "several builds of one name get into each other's way");
+    for service in compose.services().iter().filter(|service| service.is_of_this_image()) {
+        let of_user =
+            |volume: &file::Volume| volume.file.is_some() || folders.split(' ').any(|word| word == volume.target);
+        assert!(service.volumes().iter().all(of_user), "{} cannot write its volumes", service.name);
+        assert!(service.listens_on().is_none_or(|port| exposed.contains(&port)), "{}", service.name);
+    }
+    assert_eq!(image::last(last, "ENTRYPOINT"), r#"["tollgate"]"#);
+    assert!(
+        last.iter().any(|line| line.ends_with("/usr/local/bin/tollgate") && line.starts_with("COPY --from=builder"))
+    );
+}
+
+/// B2, B6, D8, D9: one key has one quota at both agents, and the aggregator has counted it.
+#[test]
+fn what_compose_starts_limits_as_one() {
+    let stack = Stack::start(&Compose::read(&root()));
+    let mut agents = AGENTS.map(|(_, port)| stack.client(port));
+    for (agent, (name, _)) in agents.iter_mut().zip(AGENTS) {
+        assert_eq!(agent.get("/readyz", &[]).status, 200);
+        let answer = agent.check("k1");
+        assert_eq!((answer.status, answer.header("x-gateway-node")), (200, name));
+    }
+    let mut attempts = 0..;
+    let key = wait_for("a store that answers all calls within their deadline", || {
+        let key = format!("k{:03}", attempts.next().unwrap());
+        spend(&mut agents, &key).then_some(key)
+    });
+    let mut aggregator = stack.client(AGGREGATOR);
+    let counter = wait_for("the aggregator to count what was admitted", || {
+        let counters = aggregator.get(&format!("/counters?rule=per-key&label={key}"), &[]).json();
+        counters["counters"].as_array().unwrap().iter().find(|counter| counter["admitted"] == QUOTA).cloned()
+    });
+    assert_eq!(counter["quota"], QUOTA);
+    for (name, said) in stack.stop() {
+        for warning in ["maxmemory-policy", "a key that everyone knows", "cannot be saved", "no --redis"] {
+            assert!(!said.contains(warning), "{name}: {said}");
+        }
+    }
+}
+
+/// Spends a quota at both agents in turn. Whether the store decided all of it; panics when it decided wrongly.
+fn spend(agents: &mut [Client; 2], key: &str) -> bool {
+    let call = json!({ "descriptors": { "api_key": key }, "cost": COST }).to_string();
+    let calls = QUOTA / COST + 2;
+    let answers: Vec<Value> = (0..calls).map(|i| agents[usize::from(i % 2 == 1)].post(&call).json()).collect();
+    if answers.iter().any(|answer| answer["source"] != "store" && answer["source"] != "local") {
+        return false; // the machine was too slow for a deadline of 5 ms
+    }
+    for (i, answer) in (1..).zip(&answers) {
+        let left = QUOTA.checked_sub(i * COST);
+        assert_eq!(answer["allowed"], left.is_some(), "{answers:?}");
+        assert_eq!(answer["remaining"], left.unwrap_or(0), "{answers:?}");
+        assert!(left.is_none() || answer["source"] == "store", "{answer}");
+    }
+    true
+}
