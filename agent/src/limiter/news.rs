@@ -90,7 +90,7 @@ impl Limiter {
             role: Role::Agent,
             generation: self.rules.load().set.generation,
             clock: now,
-            open_breakers: Vec::new(),
+            open_breakers: if self.is_degraded() { vec!["store".into()] } else { Vec::new() },
             dropped_rows: self.outbox.dropped_rows(),
             leaving,
         }

@@ -65,18 +65,31 @@ struct Progress {
     may: AtomicU64,
 }
 
+impl Progress {
+    fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// However long that takes, as long as there is progress.
+    fn wait_until(&self, moment: u64) {
+        while self.made() < moment {
+            let before = self.made();
+            wait_for("another call", || (self.made() > before).then_some(()));
+        }
+    }
+}
+
 /// Calls one agent until enough calls were made by all; who finds it dead waits until it is there again.
 fn load(address: SocketAddr, progress: &Progress, calls: u64, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let mut client: Option<Client> = None;
-    let made = &progress.made;
-    while made.load(Ordering::Relaxed) < calls {
-        let may = || made.load(Ordering::Relaxed) < progress.may.load(Ordering::Relaxed);
+    while progress.made() < calls {
+        let may = || progress.made() < progress.may.load(Ordering::Relaxed);
         wait_for("the next death", || may().then_some(()));
         let key = format!("key-{}", rng.u64(0..KEYS));
         let asked = client.as_mut().and_then(|client| client.try_check(&key));
         if asked.is_some() {
-            made.fetch_add(1, Ordering::Relaxed);
+            progress.made.fetch_add(1, Ordering::Relaxed);
         } else {
             client = Some(wait_for("an agent", || Client::connect(address)));
         }
@@ -108,8 +121,8 @@ fn counts_equal_the_log_whatever_dies() {
         for moment in moments {
             // Calls go on while something is dead, but not so far that nothing is left for the next one.
             progress.may.store(moment + calls / DEATHS / 2, Ordering::Relaxed);
-            wait_for("more calls", || (progress.made.load(Ordering::Relaxed) >= moment).then_some(()));
-            let (dead, since) = (victims.kill_one(&mut rng), progress.made.load(Ordering::Relaxed) - moment);
+            progress.wait_until(moment);
+            let (dead, since) = (victims.kill_one(&mut rng), progress.made() - moment);
             println!("at call {moment} {dead} was killed, back {since} calls later");
         }
         progress.may.store(u64::MAX, Ordering::Relaxed);
