@@ -244,6 +244,7 @@ mod tests {
             open_breakers: Vec::new(),
             dropped_rows: 0,
             leaving: false,
+            http: "".into(),
         }
     }
 

@@ -31,8 +31,15 @@ pub struct Ownership {
     me: Member,
     /// When the first of one's own heartbeats was appended, and the newest.
     own: Option<(Timestamp, Timestamp)>,
-    /// The others, and the first of one's own heartbeats after their last.
-    others: HashMap<Member, Option<Timestamp>>,
+    others: HashMap<Member, Other>,
+}
+
+/// What is known of another one.
+#[derive(Clone, Debug)]
+struct Other {
+    /// The first of one's own heartbeats after its last.
+    silent_since: Option<Timestamp>,
+    http: Arc<str>,
 }
 
 impl Ownership {
@@ -52,11 +59,11 @@ impl Ownership {
             let first = self.own.map_or(appended, |(first, _)| first);
             self.own = Some((first, appended));
             self.others
-                .retain(|_, silent_since| appended.ms_since(*silent_since.get_or_insert(appended)) < GONE_AFTER_MS);
+                .retain(|_, other| appended.ms_since(*other.silent_since.get_or_insert(appended)) < GONE_AFTER_MS);
         } else if presence.leaving {
             self.others.remove(&member);
         } else if self.others.len() < MEMBERS_LEN_MAX || self.others.contains_key(&member) {
-            self.others.insert(member, None);
+            self.others.insert(member, Other { silent_since: None, http: presence.http.clone() });
         }
     }
 
@@ -71,6 +78,11 @@ impl Ownership {
     pub fn owns(&self, partition: Partition) -> bool {
         let mine = weight(&self.me, partition);
         self.is_settled() && self.others.keys().all(|other| weight(other, partition) < mine)
+    }
+
+    /// Where the others answer over HTTP.
+    pub fn others(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.others.values().map(|other| &other.http).filter(|http| !http.is_empty())
     }
 
     /// How many are there, this one included.
@@ -110,6 +122,7 @@ mod tests {
             open_breakers: Vec::new(),
             dropped_rows: 0,
             leaving,
+            http: format!("{id}:1").into(),
         }
     }
 

@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Where to listen; port 0 takes any that is free
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_HTTP", hide_env_values = true, default_value = "127.0.0.1:8090", value_parser = serve::address)]
     http: SocketAddr,
+    /// Where the other aggregators find it, to show the counts of all [default: where it listens]
+    #[arg(long, value_name = "HOST:PORT", env = "TOLLGATE_ADVERTISE", hide_env_values = true, value_parser = serve::node)]
+    advertise: Option<String>,
     /// The name by which it is told apart [default: aggregator-RANDOM]
     #[arg(long, value_name = "NAME", env = "TOLLGATE_NODE", hide_env_values = true, value_parser = serve::node)]
     node: Option<String>,
@@ -80,7 +83,7 @@ async fn aggregator(args: Args) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
     let listener = serve::listen(args.http).await?;
-    let settings = args.settings(&*clock);
+    let settings = args.settings(&*clock, listener.local_addr()?);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
     let redis = args.redis.settings().map(|redis| RedisStore::new(&redis, clock.clone())).transpose()?;
     let relay = Relay::start(&kafka, pinned.as_ref(), redis, &settings.reach)?;
@@ -95,12 +98,16 @@ async fn aggregator(args: Args) -> anyhow::Result<Exit> {
 }
 
 impl Args {
-    fn settings(&self, clock: &dyn Clock) -> Settings {
+    fn settings(&self, clock: &dyn Clock, listens_on: SocketAddr) -> Settings {
         let id = self
             .node
             .clone()
             .unwrap_or_else(|| format!("aggregator-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32));
+        // A wildcard is nobody's address; in a container its name is.
+        let host = std::env::var("HOSTNAME").ok().filter(|_| listens_on.ip().is_unspecified());
+        let found = host.map_or_else(|| listens_on.to_string(), |host| format!("{host}:{}", listens_on.port()));
         Settings {
+            http: self.advertise.clone().unwrap_or(found).into(),
             epoch: clock.now(),
             region: self.region.as_str().into(),
             threshold_permille: self.threshold.0 * 10,

@@ -31,6 +31,8 @@ pub struct Presence {
     pub dropped_rows: u64,
     /// Whether this is its last heartbeat.
     pub leaving: bool,
+    /// Where it answers other members over HTTP, as host:port; empty when it does not.
+    pub http: Arc<str>,
 }
 
 /// What a member is.

@@ -93,6 +93,7 @@ impl Limiter {
             open_breakers: if self.is_degraded() { vec!["store".into()] } else { Vec::new() },
             dropped_rows: self.outbox.dropped_rows(),
             leaving,
+            http: "".into(),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! It only looks: everything comes from the pump's [`Window`], which is asked and never locked.
 
+mod others;
 mod counters;
 
 use std::sync::Arc;

@@ -45,6 +45,8 @@ pub struct Settings {
     pub shares: bool,
     /// How far back it reads to restore its counts.
     pub reach: Reach,
+    /// Where other aggregators find its HTTP, as host:port; empty when they do not.
+    pub http: Arc<str>,
     /// Where records that cannot be read are written.
     pub asides: Option<PathBuf>,
 }
@@ -68,6 +70,7 @@ impl Settings {
             counters_max: COUNTERS_MAX_DEFAULT,
             shares: false,
             reach: Reach::default(),
+            http: "".into(),
             asides: None,
         }
     }

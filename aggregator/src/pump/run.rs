@@ -164,6 +164,7 @@ impl<B: Bus> Run<B> {
                 open_breakers: Vec::new(),
                 dropped_rows: 0,
                 leaving,
+                http: self.settings.http.clone(),
             };
             // One that finds no room is followed by the next.
             let _ = others.log.append(0, presence.encode(), 0);
@@ -282,7 +283,7 @@ impl<B: Bus> Run<B> {
     fn view(&self, filter: &Filter) -> View {
         let now = self.clock.now();
         let mut matching = Vec::new();
-        for (partition, part) in &self.parts {
+        for (partition, part) in self.parts.iter().filter(|(_, part)| part.counting.is_restored()) {
             let of_rule = |rule: &str| filter.rule.as_ref().is_none_or(|wanted| wanted == rule);
             let labelled = |label: &str| filter.label.as_ref().is_none_or(|wanted| label.contains(&**wanted));
             let entries = part.counting.counters();
@@ -293,7 +294,8 @@ impl<B: Bus> Run<B> {
         matching.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| (&a.2.rule, a.2.id).cmp(&(&b.2.rule, b.2.id))));
         matching.truncate(filter.limit);
         let counters = matching.into_iter().map(|(_, partition, entry)| Shown { partition, entry: entry.clone() });
-        View { now, matched, counters: counters.collect(), partitions: self.part_statuses() }
+        let partitions = self.part_statuses().into_iter().filter(|part| part.restored).collect();
+        View { now, matched, counters: counters.collect(), partitions }
     }
 
     fn status(&self) -> Status {
@@ -301,6 +303,7 @@ impl<B: Bus> Run<B> {
         Status {
             settled: ownership.is_none_or(Ownership::is_settled),
             members: ownership.map_or(1, Ownership::members),
+            others: ownership.map(|ownership| ownership.others().cloned().collect()).unwrap_or_default(),
             partitions: self.part_statuses(),
             bus_error: self.bus_error.lock().clone(),
         }

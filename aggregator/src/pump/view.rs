@@ -1,6 +1,7 @@
 //! Looking at what the pump counts, from other threads: questions wait in a short queue, and the pump answers between two
 //! rounds. So counting needs no locks.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tokio::sync::oneshot;
@@ -43,7 +44,7 @@ pub struct View {
     pub matched: usize,
     /// Those that are shown.
     pub counters: Vec<Shown>,
-    /// The partitions that are counted here.
+    /// The partitions that are counted here and restored, those that it is handing over included.
     pub partitions: Vec<PartStatus>,
 }
 
@@ -69,6 +70,8 @@ pub struct Status {
     pub settled: bool,
     /// How many aggregators are there.
     pub members: usize,
+    /// Where the others answer over HTTP.
+    pub others: Vec<Arc<str>>,
     /// Its partitions.
     pub partitions: Vec<PartStatus>,
     /// What is wrong with the bus.

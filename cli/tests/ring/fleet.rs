@@ -1,5 +1,6 @@
 //! A fleet under test: its servers, its processes, and how they are asked.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -94,17 +95,16 @@ impl Member {
         self.up.as_ref().expect("it runs").address
     }
 
-    /// The counters of the partitions that are an aggregator's own, by id.
-    pub(crate) fn own_counters(&self) -> Vec<(String, Units)> {
-        let own: Vec<u64> = self.own_partitions();
-        let counters = self.get("/counters?limit=100000");
-        let counters = counters["counters"].as_array().expect("counters").iter();
-        let counters = counters.filter(|counter| own.contains(&counter["partition"].as_u64().expect("a number")));
+    /// The counters of the whole fleet by id, as this aggregator shows them.
+    pub(crate) fn counters(&self) -> HashMap<String, Units> {
+        let shown = self.get("/counters?limit=100000");
+        assert_eq!(shown["unanswered"].as_array().map(Vec::len), Some(0), "{}", shown["unanswered"]);
         let units = |counter: &Value, name: &str| counter[name].as_u64().expect("units");
+        let id = |counter: &Value| counter["id"].as_str().expect("an id").to_owned();
+        let counters = shown["counters"].as_array().expect("counters").iter();
         counters
             .map(|counter| {
-                let id = counter["id"].as_str().expect("an id").to_owned();
-                (id, Units { admitted: units(counter, "admitted"), denied: units(counter, "denied") })
+                (id(counter), Units { admitted: units(counter, "admitted"), denied: units(counter, "denied") })
             })
             .collect()
     }

@@ -20,6 +20,7 @@ pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
         open_breakers: presence.open_breakers.iter().map(ToString::to_string).collect(),
         dropped_rows: presence.dropped_rows,
         leaving: presence.leaving,
+        http: presence.http.to_string(),
     }
 }
 
@@ -40,5 +41,6 @@ pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
         open_breakers: shared(wire.open_breakers),
         dropped_rows: wire.dropped_rows,
         leaving: wire.leaving,
+        http: wire.http.into(),
     })
 }

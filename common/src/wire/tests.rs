@@ -87,6 +87,7 @@ fn presence() -> Presence {
         open_breakers: vec!["10.0.0.1:6379".into()],
         dropped_rows: 7,
         leaving: true,
+        http: "".into(),
     }
 }
 

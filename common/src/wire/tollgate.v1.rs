@@ -136,6 +136,9 @@ pub struct Presence {
     pub dropped_rows: u64,
     #[prost(bool, tag = "10")]
     pub leaving: bool,
+    /// host:port; empty when it answers nobody.
+    #[prost(string, tag = "11")]
+    pub http: ::prost::alloc::string::String,
 }
 /// One record of `rules`; its offset is the generation.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
