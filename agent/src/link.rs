@@ -36,13 +36,24 @@ pub(crate) struct Link {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Who hears what the link brings, beside the limiter.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    /// Hears of published rules, unless the agent's are pinned.
+    pub(crate) follower: Option<Arc<Follower>>,
+    /// Sees each record of signals, and when it was appended, once the limiter has learnt it.
+    pub(crate) observer: Option<Observer>,
+}
+
+pub(crate) type Observer = Box<dyn FnMut(&SignalBatch, Timestamp) + Send>;
+
 impl Link {
-    /// Starts the threads. `follower` hears of published rules, unless the agent's are pinned.
+    /// Starts the threads.
     pub(crate) fn start<B: Bus>(
         bus: &B,
         limiter: &Arc<Limiter>,
         clock: &Arc<dyn Clock>,
-        follower: Option<Arc<Follower>>,
+        listeners: Listeners,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut link = Self { stop: stop.clone(), threads: Vec::new() };
@@ -55,7 +66,8 @@ impl Link {
             clock: clock.clone(),
             signals: bus.read(Topic::Signals, &partitions, From::Next),
             presence: bus.read(Topic::Presence, &[0], From::Next),
-            rules: follower.map(|follower| (follower, bus.read(Topic::Rules, &[0], From::Oldest))),
+            observer: listeners.observer,
+            rules: listeners.follower.map(|follower| (follower, bus.read(Topic::Rules, &[0], From::Oldest))),
         };
         let stopped = stop.clone();
         let read = move || incoming.until(&stopped);
@@ -107,6 +119,7 @@ struct Incoming<R> {
     clock: Arc<dyn Clock>,
     signals: R,
     presence: R,
+    observer: Option<Observer>,
     rules: Option<(Arc<Follower>, R)>,
 }
 
@@ -115,9 +128,13 @@ impl<R: Reader> Incoming<R> {
         let limiter = &self.limiter;
         while !stop.load(Ordering::Relaxed) {
             for record in self.signals.poll(READ_WAIT, READ_RECORDS_MAX) {
-                match SignalBatch::decode(&record.payload) {
-                    Ok(batch) => limiter.hear_signals(self.clock.now(), record.appended, &batch),
-                    Err(_) => limiter.hear_noise(),
+                let Ok(batch) = SignalBatch::decode(&record.payload) else {
+                    limiter.hear_noise();
+                    continue;
+                };
+                limiter.hear_signals(self.clock.now(), record.appended, &batch);
+                if let Some(observe) = &mut self.observer {
+                    observe(&batch, record.appended);
                 }
             }
             for record in self.presence.poll(Duration::ZERO, READ_RECORDS_MAX) {

@@ -23,7 +23,8 @@ pub(crate) fn refuse_on_command_line(matches: &ArgMatches) -> Result<(), Usage> 
             )));
         }
     }
-    Ok(())
+    // A command may have commands of its own.
+    matches.subcommand().map_or(Ok(()), |(_, inner)| refuse_on_command_line(inner))
 }
 
 /// A value as it may be shown: the password of a URL and the values of secret settings are stars.

@@ -14,11 +14,12 @@ use tollgate_common::bus::{Bus, Topic};
 use tollgate_common::clock::{Clock, SystemClock, Timestamp};
 use tollgate_common::counter::DigestKey;
 use tollgate_common::rule::{Rule, RuleSet};
+use tollgate_common::signal::SignalBatch;
 
 use super::{Agent, Shared, care};
 use crate::inbox::FLEET_EXPECTED_DEFAULT;
 use crate::limiter::{Limiter, Settings};
-use crate::link::Link;
+use crate::link::{Link, Listeners, Observer};
 use crate::rules_source::{self, Follower, RulesFileError, read_rules};
 use crate::state_dir::{Saved, StateDir};
 use crate::store::{AnyStore, MemoryStore, RedisAddressError, RedisSettings, RedisStore, Store};
@@ -38,6 +39,7 @@ pub struct Builder<S: Store = AnyStore> {
     #[cfg(feature = "kafka")]
     kafka: Option<KafkaSettings>,
     link: Option<StartLink>,
+    observer: Option<Observer>,
     partitions: u32,
     agents_expected: Option<NonZeroU32>,
     counters_max: Option<usize>,
@@ -75,7 +77,7 @@ pub enum StartError {
     Thread(#[from] std::io::Error),
 }
 
-type StartLink = Box<dyn FnOnce(&Arc<Limiter>, &Arc<dyn Clock>, Option<Arc<Follower>>) -> std::io::Result<Link> + Send>;
+type StartLink = Box<dyn FnOnce(&Arc<Limiter>, &Arc<dyn Clock>, Listeners) -> std::io::Result<Link> + Send>;
 
 impl<S: Store> Builder<S> {
     /// The clock to go by.
@@ -136,6 +138,7 @@ impl<S: Store> Builder<S> {
             #[cfg(feature = "kafka")]
             kafka: self.kafka,
             link: self.link,
+            observer: self.observer,
             partitions: self.partitions,
             agents_expected: self.agents_expected,
             counters_max: self.counters_max,
@@ -157,7 +160,15 @@ impl<S: Store> Builder<S> {
     #[must_use]
     pub fn bus<B: Bus>(mut self, bus: B) -> Self {
         self.partitions = bus.partitions(Topic::Calls);
-        self.link = Some(Box::new(move |limiter, clock, follower| Link::start(&bus, limiter, clock, follower)));
+        self.link = Some(Box::new(move |limiter, clock, listeners| Link::start(&bus, limiter, clock, listeners)));
+        self
+    }
+
+    /// Shows each record of signals, and when it was appended, to those who measure, once the agent has learnt it. They are
+    /// called on the thread that reads, which they should not hold up.
+    #[must_use]
+    pub fn observe_signals(mut self, observe: impl FnMut(&SignalBatch, Timestamp) + Send + 'static) -> Self {
+        self.observer = Some(Box::new(observe));
         self
     }
 
@@ -219,6 +230,7 @@ impl Builder<AnyStore> {
             #[cfg(feature = "kafka")]
             kafka: None,
             link: None,
+            observer: None,
             partitions: 1,
             agents_expected: None,
             counters_max: None,
@@ -282,7 +294,8 @@ impl<S: Store> Builder<S> {
         let limiter = Arc::new(Limiter::new(settings, rules, &mut self.registry));
         let follower = (!pinned).then(|| Arc::new(Follower::new(limiter.clone(), state.clone())));
         let stop = Arc::new(AtomicBool::new(false));
-        let link = self.link.take().map(|start| start(&limiter, &self.clock, follower.clone())).transpose()?;
+        let listeners = Listeners { follower: follower.clone(), observer: self.observer.take() };
+        let link = self.link.take().map(|start| start(&limiter, &self.clock, listeners)).transpose()?;
         if let Some(path) = self.rules_file.take() {
             rules_source::watch(path, limiter.clone(), self.clock.clone(), stop.clone())?;
         }

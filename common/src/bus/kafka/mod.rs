@@ -84,6 +84,14 @@ impl Kafka {
         self.0.prepared.store(true, Ordering::Release);
         Ok(())
     }
+
+    /// Deletes the topics with all that is in them: for those who made topics of their own and are done with them.
+    ///
+    /// # Errors
+    /// When the brokers do not answer, or refuse.
+    pub fn delete_topics(&self, wait: Duration) -> Result<(), KafkaError> {
+        topics::delete(&self.0.settings, &self.0.writer, wait)
+    }
 }
 
 impl Bus for Kafka {

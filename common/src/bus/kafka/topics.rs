@@ -47,6 +47,22 @@ pub(super) fn prepare(
     Ok(found)
 }
 
+/// Deletes all topics; one that is not there is fine.
+pub(super) fn delete(settings: &KafkaSettings, writer: &Writer, wait: Duration) -> Result<(), KafkaError> {
+    let deleting = Preparing { settings, writer, wait, waited: Stopwatch::start() };
+    let names = Topic::ALL.map(|topic| settings.name(topic));
+    let names = names.each_ref().map(String::as_str);
+    let deleted = block_on(deleting.admin()?.delete_topics(&names, &deleting.options()))
+        .map_err(|error| deleting.failed("delete topics", code(&error)))?;
+    for result in deleted {
+        match result {
+            Ok(_) | Err((_, Code::UnknownTopicOrPartition)) => {}
+            Err((name, code)) => return Err(deleting.failed(&format!("delete the topic `{name}`"), code)),
+        }
+    }
+    Ok(())
+}
+
 /// How a topic is made.
 const fn made_with(topic: Topic) -> &'static [(&'static str, &'static str)] {
     match topic {
@@ -82,7 +98,7 @@ const fn made_with(topic: Topic) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// One run of [`prepare`].
+/// One run of [`prepare`] or [`delete`].
 struct Preparing<'a> {
     settings: &'a KafkaSettings,
     writer: &'a Writer,
