@@ -1,80 +1,45 @@
-//! What an agent is made of, and how it starts.
+//! What an agent is made of.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 #[cfg(feature = "kafka")]
-use tollgate_common::bus::kafka::{Kafka, KafkaError, KafkaSettings};
+use tollgate_common::bus::kafka::KafkaSettings;
 use tollgate_common::bus::{Bus, Topic};
 use tollgate_common::clock::{Clock, SystemClock, Timestamp};
 use tollgate_common::counter::DigestKey;
 use tollgate_common::rule::{Rule, RuleSet};
 use tollgate_common::signal::SignalBatch;
 
-use super::{Agent, Shared, care};
-use crate::inbox::FLEET_EXPECTED_DEFAULT;
-use crate::limiter::{Limiter, Settings};
+use crate::limiter::Limiter;
 use crate::link::{Link, Listeners, Observer};
-use crate::rules_source::{self, Follower, RulesFileError, read_rules};
-use crate::state_dir::{Saved, StateDir};
-use crate::store::{AnyStore, MemoryStore, RedisAddressError, RedisSettings, RedisStore, Store};
+use crate::store::{AnyStore, RedisSettings, Store};
 
 /// Says what an agent is made of.
 pub struct Builder<S: Store = AnyStore> {
-    clock: Arc<dyn Clock>,
-    node: String,
-    region: String,
-    rules: Vec<Rule>,
-    rule_set: Option<RuleSet>,
-    rules_file: Option<PathBuf>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) node: String,
+    pub(super) region: String,
+    pub(super) rules: Vec<Rule>,
+    pub(super) rule_set: Option<RuleSet>,
+    pub(super) rules_file: Option<PathBuf>,
     /// Whether rules are published where this agent listens.
-    follows: bool,
-    store: Option<Arc<S>>,
-    redis: Option<RedisSettings>,
+    pub(super) follows: bool,
+    pub(super) store: Option<Arc<S>>,
+    pub(super) redis: Option<RedisSettings>,
     #[cfg(feature = "kafka")]
-    kafka: Option<KafkaSettings>,
-    link: Option<StartLink>,
-    observer: Option<Observer>,
-    partitions: u32,
-    agents_expected: Option<NonZeroU32>,
-    counters_max: Option<usize>,
-    state_dir: Option<PathBuf>,
-    digest_key: DigestKey,
-    registry: Registry,
-}
-
-/// Why an agent cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Its rules cannot be read.
-    #[error(transparent)]
-    Rules(#[from] RulesFileError),
-    /// It has none.
-    #[error("an agent needs rules: give a rules file, a rule set or a rule")]
-    NoRules,
-    /// Its store is nowhere.
-    #[error(transparent)]
-    Redis(#[from] RedisAddressError),
-    /// Its bus cannot be used as it was told.
-    #[cfg(feature = "kafka")]
-    #[error(transparent)]
-    Kafka(#[from] KafkaError),
-    /// Its state cannot be kept.
-    #[error("{folder}: {error}; give a folder that can be written")]
-    StateDir {
-        /// Where.
-        folder: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// The system gave it no thread.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[from] std::io::Error),
+    pub(super) kafka: Option<KafkaSettings>,
+    pub(super) link: Option<StartLink>,
+    pub(super) observer: Option<Observer>,
+    pub(super) partitions: u32,
+    pub(super) agents_expected: Option<NonZeroU32>,
+    pub(super) counters_max: Option<usize>,
+    pub(super) state_dir: Option<PathBuf>,
+    pub(super) digest_key: DigestKey,
+    pub(super) registry: Registry,
 }
 
 type StartLink = Box<dyn FnOnce(&Arc<Limiter>, &Arc<dyn Clock>, Listeners) -> std::io::Result<Link> + Send>;
@@ -246,91 +211,4 @@ impl Builder<AnyStore> {
         self.redis = Some(redis.into());
         self
     }
-
-    /// Starts the agent; in memory unless told otherwise.
-    ///
-    /// # Errors
-    /// When it has no rules, or they are not valid.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub fn start(mut self) -> Result<Agent, StartError> {
-        let store = match self.redis.take() {
-            Some(redis) => AnyStore::Redis(RedisStore::new(&redis, self.clock.clone())?),
-            None => AnyStore::Memory(MemoryStore::new(self.clock.clone())),
-        };
-        self.store(Arc::new(store)).start_with_store()
-    }
-}
-
-impl<S: Store> Builder<S> {
-    /// Starts the agent with the store that [`Builder::store`] gave it.
-    ///
-    /// # Errors
-    /// When it has no rules, or they are not valid.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime, or without a store.
-    pub fn start_with_store(mut self) -> Result<Agent<S>, StartError> {
-        #[cfg(feature = "kafka")]
-        if let Some(kafka) = self.kafka.take() {
-            self = self.bus(Kafka::new(kafka)?);
-        }
-        let now = self.clock.now();
-        let state = self.state_dir.as_ref().map(|folder| open(folder)).transpose()?.map(Arc::new);
-        let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
-        let (rules, pinned) = self.first_rules(now, &saved)?;
-        let has_bus = self.link.is_some();
-        let mut settings = Settings::new(&self.node, now);
-        settings.region = self.region.as_str().into();
-        settings.partitions = self.partitions;
-        settings.agents_expected = self.agents_expected.or(saved.agents);
-        settings.counters_max = self.counters_max.unwrap_or(settings.counters_max);
-        settings.digest_key = self.digest_key;
-        settings.publishes = has_bus;
-        if has_bus && settings.agents_expected.is_none() {
-            tracing::warn!(node = %self.node, "the size of the fleet is not known until heartbeats tell; {FLEET_EXPECTED_DEFAULT} agents are expected, set agents_expected");
-        }
-        let limiter = Arc::new(Limiter::new(settings, rules, &mut self.registry));
-        let follower = (!pinned).then(|| Arc::new(Follower::new(limiter.clone(), state.clone())));
-        let stop = Arc::new(AtomicBool::new(false));
-        let listeners = Listeners { follower: follower.clone(), observer: self.observer.take() };
-        let link = self.link.take().map(|start| start(&limiter, &self.clock, listeners)).transpose()?;
-        if let Some(path) = self.rules_file.take() {
-            rules_source::watch(path, limiter.clone(), self.clock.clone(), stop.clone())?;
-        }
-        let shared = Arc::new(Shared {
-            limiter,
-            store: self.store.expect("a store was given"),
-            clock: self.clock,
-            registry: Mutex::new(self.registry),
-            store_seen: AtomicBool::new(false),
-            link: Mutex::new(link),
-            stop,
-        });
-        tokio::spawn(care::look_after(Arc::downgrade(&shared), care::Duties { has_bus, follower, state }));
-        Ok(Agent { shared })
-    }
-
-    /// The rules to start with, and whether they are pinned: given ones are, published ones are followed.
-    fn first_rules(&mut self, now: Timestamp, saved: &Saved) -> Result<(RuleSet, bool), StartError> {
-        if let Some(path) = &self.rules_file {
-            return Ok((read_rules(path, now)?, true));
-        }
-        if let Some(set) = self.rule_set.take() {
-            return Ok((set, true));
-        }
-        if !self.rules.is_empty() {
-            return Ok((RuleSet::new(now.as_ms(), std::mem::take(&mut self.rules)), true));
-        }
-        if !self.follows {
-            return Err(StartError::NoRules);
-        }
-        let last_good = saved.rules.as_ref().and_then(|(generation, published)| published.read(*generation).ok());
-        Ok((last_good.unwrap_or_else(RuleSet::none_yet), false))
-    }
-}
-
-fn open(folder: &Path) -> Result<StateDir, StartError> {
-    StateDir::open(folder).map_err(|error| StartError::StateDir { folder: folder.to_owned(), error })
 }

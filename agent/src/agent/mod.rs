@@ -5,6 +5,7 @@
 
 mod builder;
 mod care;
+mod start;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,8 @@ use crate::limiter::{Begun, Limiter};
 use crate::link::Link;
 use crate::store::{AnyStore, Store, StoreError};
 
-pub use builder::{Builder, StartError};
+pub use builder::Builder;
+pub use start::StartError;
 
 /// How long the store may take to answer a ping, or what else no call waits for.
 const PING_DEADLINE: Duration = Duration::from_millis(50);

@@ -8,7 +8,9 @@ mod part;
 mod reach;
 mod aside;
 mod view;
+mod others;
 mod run;
+mod answer;
 
 use std::path::PathBuf;
 use std::sync::Arc;

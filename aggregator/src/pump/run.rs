@@ -13,17 +13,16 @@ use tollgate_common::bus::{Bus, Delivered, From, Full, Log, Reader, Topic, keep_
 use tollgate_common::charge::Batch;
 use tollgate_common::clock::{Clock, Timestamp};
 use tollgate_common::counter::Partition;
-use tollgate_common::presence::{Presence, Role};
 use tollgate_common::signal::LogId;
 use tollgate_common::wire::Record;
 
 use super::Settings;
 use super::aside::Asides;
 use super::metrics::Metrics;
+use super::others::Others;
 use super::part::Part;
-use super::view::{Filter, PartStatus, Question, Shown, Status, View};
+use super::view::Question;
 use crate::counting::{Counting, Input, Outbox, Scope};
-use crate::ownership::{HEARTBEAT_MS, Ownership};
 
 /// How long a poll waits; every time it ends, signals that are due go out.
 const POLL_WAIT: Duration = Duration::from_millis(20);
@@ -40,27 +39,19 @@ const FLUSH_WAIT: Duration = Duration::from_secs(2);
 pub(super) struct Run<B: Bus> {
     bus: B,
     settings: Settings,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     metrics: Metrics,
     calls: B::Reader,
     signals: B::Log,
-    others: Option<Others<B>>,
-    parts: BTreeMap<Partition, Part>,
+    pub(super) others: Option<Others<B>>,
+    pub(super) parts: BTreeMap<Partition, Part>,
     out: Outbox,
     unsent: VecDeque<(Partition, Vec<u8>)>,
-    asides: Asides,
-    questions: Receiver<Question>,
-    bus_error: Arc<Mutex<Option<String>>>,
+    pub(super) asides: Asides,
+    pub(super) questions: Receiver<Question>,
+    pub(super) bus_error: Arc<Mutex<Option<String>>>,
     shown_at: Timestamp,
     measured_at: Timestamp,
-}
-
-/// How it shares partitions with others.
-struct Others<B: Bus> {
-    log: B::Log,
-    reader: B::Reader,
-    ownership: Ownership,
-    shown_at: Timestamp,
 }
 
 impl<B: Bus> Run<B> {
@@ -71,12 +62,7 @@ impl<B: Bus> Run<B> {
         registry: &mut Registry,
         questions: Receiver<Question>,
     ) -> Self {
-        let others = settings.shares.then(|| Others {
-            log: bus.log(Topic::Presence),
-            reader: bus.read(Topic::Presence, &[0], From::Next),
-            ownership: Ownership::new((settings.id.clone(), settings.epoch.as_ms())),
-            shown_at: Timestamp::default(),
-        });
+        let others = settings.shares.then(|| Others::new(&bus, &settings));
         let mut run = Self {
             metrics: Metrics::register(registry),
             calls: bus.read(Topic::Calls, &[], From::Oldest),
@@ -132,6 +118,12 @@ impl<B: Bus> Run<B> {
         }
     }
 
+    fn meet(&mut self, leaving: bool) {
+        if let Some(others) = &mut self.others {
+            others.meet(self.clock.now(), leaving);
+        }
+    }
+
     fn take_in(&mut self, record: &Delivered) {
         let Some(part) = self.parts.get_mut(&record.partition) else { return };
         let (now, offset, appended) = (self.clock.now(), record.offset, record.appended);
@@ -148,43 +140,11 @@ impl<B: Bus> Run<B> {
         }
     }
 
-    /// Shows itself to the other aggregators and hears who is there.
-    fn meet(&mut self, leaving: bool) {
-        let now = self.clock.now();
-        let Some(others) = &mut self.others else { return };
-        if leaving || now.ms_since(others.shown_at) >= HEARTBEAT_MS {
-            others.shown_at = now;
-            let presence = Presence {
-                id: self.settings.id.clone(),
-                epoch: self.settings.epoch.as_ms(),
-                region: self.settings.region.clone(),
-                role: Role::Aggregator,
-                generation: 0,
-                clock: now,
-                open_breakers: Vec::new(),
-                dropped_rows: 0,
-                leaving,
-                http: self.settings.http.clone(),
-            };
-            // One that finds no room is followed by the next.
-            let _ = others.log.append(0, presence.encode(), 0);
-            others.log.reports();
-        }
-        for record in others.reader.poll(Duration::ZERO, POLL_RECORDS_MAX) {
-            if let Ok(presence) = Presence::decode(&record.payload) {
-                others.ownership.heard(&presence, record.appended);
-            }
-        }
-        if leaving {
-            others.log.flush(FLUSH_WAIT);
-        }
-    }
-
     /// Takes up the partitions that are its own now, and leaves those that are not.
     fn divide(&mut self) {
         let now = self.clock.now();
         for partition in 0..self.bus.partitions(Topic::Calls) {
-            let owned = self.others.as_ref().is_none_or(|others| others.ownership.owns(partition));
+            let owned = self.others.as_ref().is_none_or(|others| others.ownership().owns(partition));
             match self.parts.get_mut(&partition).map(|part| part.is_kept(owned, now)) {
                 None if owned => self.take_up(partition, now),
                 Some(false) => self.leave(partition),
@@ -237,7 +197,7 @@ impl<B: Bus> Run<B> {
         }
         self.shown_at = now;
         self.metrics.missed(self.calls.missed());
-        self.metrics.members.set(self.others.as_ref().map_or(1, |others| others.ownership.members()) as u64);
+        self.metrics.members.set(self.others.as_ref().map_or(1, |others| others.ownership().members()) as u64);
         for (partition, part) in &mut self.parts {
             self.metrics.show(now, *partition, &part.counting, &mut part.shown);
         }
@@ -267,56 +227,5 @@ impl<B: Bus> Run<B> {
         self.calls.remove(partition);
         self.parts.remove(&partition);
         self.metrics.forget(partition);
-    }
-
-    fn answer(&mut self) {
-        while let Ok(question) = self.questions.try_recv() {
-            // Who asked may have left.
-            match question {
-                Question::Counters(filter, reply) => drop(reply.send(self.view(&filter))),
-                Question::Status(reply) => drop(reply.send(self.status())),
-                Question::Asides(reply) => drop(reply.send(self.asides.newest().cloned().collect())),
-            }
-        }
-    }
-
-    fn view(&self, filter: &Filter) -> View {
-        let now = self.clock.now();
-        let mut matching = Vec::new();
-        for (partition, part) in self.parts.iter().filter(|(_, part)| part.counting.is_restored()) {
-            let of_rule = |rule: &str| filter.rule.as_ref().is_none_or(|wanted| wanted == rule);
-            let labelled = |label: &str| filter.label.as_ref().is_none_or(|wanted| label.contains(&**wanted));
-            let entries = part.counting.counters();
-            let entries = entries.filter(|entry| of_rule(&entry.rule) && labelled(&entry.label));
-            matching.extend(entries.map(|entry| (entry.permille(now), *partition, entry)));
-        }
-        let matched = matching.len();
-        matching.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| (&a.2.rule, a.2.id).cmp(&(&b.2.rule, b.2.id))));
-        matching.truncate(filter.limit);
-        let counters = matching.into_iter().map(|(_, partition, entry)| Shown { partition, entry: entry.clone() });
-        let partitions = self.part_statuses().into_iter().filter(|part| part.restored).collect();
-        View { now, matched, counters: counters.collect(), partitions }
-    }
-
-    fn status(&self) -> Status {
-        let ownership = self.others.as_ref().map(|others| &others.ownership);
-        Status {
-            settled: ownership.is_none_or(Ownership::is_settled),
-            members: ownership.map_or(1, Ownership::members),
-            others: ownership.map(|ownership| ownership.others().cloned().collect()).unwrap_or_default(),
-            partitions: self.part_statuses(),
-            bus_error: self.bus_error.lock().clone(),
-        }
-    }
-
-    fn part_statuses(&self) -> Vec<PartStatus> {
-        let status = |(partition, part): (&Partition, &Part)| PartStatus {
-            partition: *partition,
-            read: part.counting.read(),
-            watermark: part.counting.watermark(),
-            restored: part.counting.is_restored(),
-            owned: part.is_owned(),
-        };
-        self.parts.iter().map(status).collect()
     }
 }
