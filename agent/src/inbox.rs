@@ -48,6 +48,8 @@ struct Members {
     listening_since: Option<Timestamp>,
     /// How many the store knows of, and when it said so.
     by_store: Option<(Timestamp, u32)>,
+    /// Whether the number is known from someone, not only expected.
+    known: bool,
 }
 
 /// One partition of the signals.
@@ -176,6 +178,11 @@ impl Inbox {
         NonZeroU32::new(self.active.load(Ordering::Relaxed)).unwrap_or(NonZeroU32::MIN)
     }
 
+    /// The same, once someone was heard of.
+    pub(crate) fn known_fleet(&self) -> Option<NonZeroU32> {
+        self.members.lock().known.then(|| self.fleet())
+    }
+
     /// Entries that are kept, for those who check on caps.
     pub(crate) fn kept(&self) -> usize {
         let kept = |view: &View| view.delivered.len() + view.lost.len();
@@ -196,6 +203,7 @@ impl Inbox {
         let unsure = by_store == 0 && listened_ms < LISTEN_FIRST_MS;
         let active = if unsure { active.max(self.expected) } else { active };
         self.active.store(active, Ordering::Relaxed);
+        members.known = !unsure;
     }
 }
 
@@ -245,6 +253,7 @@ mod tests {
             dropped_rows: 0,
             leaving: false,
             http: "".into(),
+            partitions: Vec::new(),
         }
     }
 

@@ -146,7 +146,7 @@ impl<R: Reader> Incoming<R> {
             let Some((follower, rules)) = &mut self.rules else { continue };
             for record in rules.poll(Duration::ZERO, READ_RECORDS_MAX) {
                 match Published::decode(&record.payload) {
-                    Ok(published) => follower.hear(record.offset, published),
+                    Ok(published) => follower.hear(record.offset, Some(record.appended), published),
                     Err(_) => limiter.hear_noise(),
                 }
             }

@@ -40,6 +40,8 @@ struct Other {
     /// The first of one's own heartbeats after its last.
     silent_since: Option<Timestamp>,
     http: Arc<str>,
+    /// The partitions that it says are its own and restored.
+    partitions: Vec<Partition>,
 }
 
 impl Ownership {
@@ -63,7 +65,8 @@ impl Ownership {
         } else if presence.leaving {
             self.others.remove(&member);
         } else if self.others.len() < MEMBERS_LEN_MAX || self.others.contains_key(&member) {
-            self.others.insert(member, Other { silent_since: None, http: presence.http.clone() });
+            let (http, partitions) = (presence.http.clone(), presence.partitions.clone());
+            self.others.insert(member, Other { silent_since: None, http, partitions });
         }
     }
 
@@ -78,6 +81,12 @@ impl Ownership {
     pub fn owns(&self, partition: Partition) -> bool {
         let mine = weight(&self.me, partition);
         self.is_settled() && self.others.keys().all(|other| weight(other, partition) < mine)
+    }
+
+    /// Whether another one counts a partition and is restored.
+    #[must_use]
+    pub fn is_counted_elsewhere(&self, partition: Partition) -> bool {
+        self.others.values().any(|other| other.partitions.contains(&partition))
     }
 
     /// Where the others answer over HTTP.
@@ -123,6 +132,7 @@ mod tests {
             dropped_rows: 0,
             leaving,
             http: format!("{id}:1").into(),
+            partitions: vec![7],
         }
     }
 
@@ -175,6 +185,13 @@ mod tests {
         let before = owned(&both[0]);
         hear(&mut both, &["a", "b"], 60_000, 60_200);
         assert_eq!(owned(&both[0]), before);
+    }
+
+    #[test]
+    fn what_others_count_is_known_from_them() {
+        let mut both = pair();
+        hear(&mut both, &["a", "b"], 0, 1_000);
+        assert!(both[0].is_counted_elsewhere(7) && !both[0].is_counted_elsewhere(6));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
+use crate::counter::Partition;
 use crate::rule::Generation;
 
 /// How often a member shows itself, in ms.
@@ -33,6 +34,8 @@ pub struct Presence {
     pub leaving: bool,
     /// Where it answers other members over HTTP, as host:port; empty when it does not.
     pub http: Arc<str>,
+    /// Of an aggregator: the partitions that are its own and restored.
+    pub partitions: Vec<Partition>,
 }
 
 /// What a member is.

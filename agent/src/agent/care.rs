@@ -23,6 +23,8 @@ const SAVE_TURNS: u64 = 1_000;
 /// A store that is lost again so soon after it was found has relapsed.
 const RELAPSE_TURNS: u64 = 100;
 const PAUSE_TURNS_MAX: u64 = 500;
+/// So many payments at once, then calls are asked again even if more is owed.
+const PAYMENTS_MAX: u32 = 10_000;
 
 /// What there is to do.
 pub(super) struct Duties {
@@ -44,9 +46,14 @@ pub(super) async fn look_after<S: Store>(shared: Weak<Shared<S>>, duties: Duties
             return;
         }
         if (!reached || shared.limiter.needs_store()) && turn >= pace.seek_at {
-            let found = seek_store(&shared).await;
-            reached |= found;
-            pace.sought(turn, found);
+            reached = match seek_store(&shared).await {
+                Ok(()) => true,
+                Err(error) => {
+                    shared.limiter.store_is_silent(error);
+                    false
+                }
+            };
+            pace.sought(turn, reached);
         }
         let answers = reached && !shared.limiter.is_degraded();
         if !duties.has_bus && turn % TICK_TURNS == 0 {
@@ -54,7 +61,8 @@ pub(super) async fn look_after<S: Store>(shared: Weak<Shared<S>>, duties: Duties
         }
         if answers && turn >= show_at {
             show_at = turn + SHOW_TURNS;
-            show(&shared).await;
+            // Who asks nothing would not notice that the store is gone, nor that it is back.
+            reached = show(&shared).await;
         }
         if answers
             && turn >= rules_at
@@ -64,9 +72,9 @@ pub(super) async fn look_after<S: Store>(shared: Weak<Shared<S>>, duties: Duties
             look_for_rules(&shared, follower).await;
         }
         if turn % SAVE_TURNS == 0
-            && let Some(state) = &duties.state
+            && let (Some(state), Some(agents)) = (&duties.state, shared.limiter.known_fleet())
         {
-            state.change(|saved| saved.agents = Some(shared.limiter.fleet()));
+            state.change(|saved| saved.agents = Some(agents));
         }
     }
 }
@@ -91,33 +99,42 @@ impl Pace {
 }
 
 /// Asks whether the store answers. First the debts, then the calls: nobody should be admitted on counts that lack them.
-async fn seek_store<S: Store>(shared: &Shared<S>) -> bool {
+async fn seek_store<S: Store>(shared: &Shared<S>) -> Result<(), StoreError> {
     let sent = shared.clock.now();
-    let Ok(Ok(store_now)) = timeout(PING_DEADLINE, shared.store.ping()).await else { return false };
+    let store_now = timeout(PING_DEADLINE, shared.store.ping()).await.unwrap_or(Err(StoreError::TimedOut))?;
     let received = shared.clock.now();
-    while shared.limiter.is_in_debt() {
+    for _ in 0..PAYMENTS_MAX {
+        if !shared.limiter.is_in_debt() {
+            break;
+        }
         let payment = shared.limiter.pay_debts();
         let answer = timeout(PING_DEADLINE, shared.store.take(payment.takes())).await;
         let answer = answer.unwrap_or(Err(StoreError::TimedOut));
         shared.limiter.paid(payment, &answer);
-        if answer.is_err() {
-            return false;
+        match answer {
+            // One counter of it cannot be charged; the others can.
+            Ok(_) | Err(StoreError::Unreadable) => {}
+            Err(error) => return Err(error),
         }
     }
     shared.store_seen.store(true, Ordering::Relaxed);
     shared.limiter.store_answers(sent, received, store_now);
-    true
+    Ok(())
 }
 
-async fn show<S: Store>(shared: &Shared<S>) {
+/// Shows the agent in the store; whether the store took it.
+async fn show<S: Store>(shared: &Shared<S>) -> bool {
     let node = &shared.limiter.settings().node;
-    if let Ok(Ok(Some(agents))) = timeout(PING_DEADLINE, shared.store.show(node, false)).await {
-        shared.limiter.hear_fleet_in_store(shared.clock.now(), agents);
+    match timeout(PING_DEADLINE, shared.store.show(node, false)).await {
+        Ok(Ok(Some(agents))) => shared.limiter.hear_fleet_in_store(shared.clock.now(), agents),
+        Ok(Ok(None)) => {}
+        Ok(Err(_)) | Err(_) => return false,
     }
+    true
 }
 
 async fn look_for_rules<S: Store>(shared: &Shared<S>, follower: &Follower) {
     if let Ok(Ok(Some((generation, published)))) = timeout(PING_DEADLINE, shared.store.rules()).await {
-        follower.hear(generation, published);
+        follower.hear(generation, None, published);
     }
 }

@@ -102,10 +102,8 @@ impl<S: Store> Agent<S> {
     /// Whether the agent can be relied on: it has rules, and its store answered or signals have been read for a while.
     pub async fn readiness(&self) -> Readiness {
         let shared = &self.shared;
-        let sent = shared.clock.now();
-        if let Ok(Ok(store_now)) = tokio::time::timeout(PING_DEADLINE, shared.store.ping()).await {
+        if let Ok(Ok(_)) = tokio::time::timeout(PING_DEADLINE, shared.store.ping()).await {
             shared.store_seen.store(true, Ordering::Relaxed);
-            shared.limiter.store_answers(sent, shared.clock.now(), store_now);
         }
         let informed = shared.store_seen.load(Ordering::Relaxed) || shared.limiter.has_read_signals();
         let mut missing = Vec::new();

@@ -90,8 +90,11 @@ impl<S: Store> Builder<S> {
         settings.counters_max = self.counters_max.unwrap_or(settings.counters_max);
         settings.digest_key = self.digest_key;
         settings.publishes = has_bus;
-        if has_bus && settings.agents_expected.is_none() {
-            tracing::warn!(node = %self.node, "the size of the fleet is not known until heartbeats tell; {FLEET_EXPECTED_DEFAULT} agents are expected, set agents_expected");
+        if (has_bus || self.follows) && settings.agents_expected.is_none() {
+            tracing::warn!(node = %self.node, "the size of the fleet is not known until heartbeats tell; {FLEET_EXPECTED_DEFAULT} agents are expected; say how many with --agents-expected");
+        }
+        if rules.generation == 0 {
+            tracing::warn!(node = %self.node, "no rules yet: every call passes until some are published with `tollgate rules publish FILE`");
         }
         let limiter = Arc::new(Limiter::new(settings, rules, &mut self.registry));
         let follower = (!pinned).then(|| Arc::new(Follower::new(limiter.clone(), state.clone())));

@@ -31,6 +31,8 @@ pub enum News<'a> {
         cost: u64,
         /// Which batch.
         sequence: Sequence,
+        /// Whether the store must be told; not when it was asked and may have charged it.
+        owed: bool,
     },
     /// The plan had admitted it without the store, but another counter denied the call.
     Spared {
@@ -59,10 +61,12 @@ pub fn learn(rule: &Rule, seen: &mut Seen, news: News<'_>) {
         }
         // Had room, but another counter of the call denied.
         News::Taken { .. } => {}
-        News::PassedAlone { at, cost, sequence } => {
+        News::PassedAlone { at, cost, sequence, owed } => {
             let own = seen.own(rule);
             own.published(at, cost, sequence);
-            own.owe(at, cost);
+            if owed {
+                own.owe(at, cost);
+            }
         }
         News::Spared { at, cost } => seen.own(rule).give_back(at, cost),
         News::Signal { signal, log, as_of } => {

@@ -54,17 +54,21 @@ pub struct Own {
 
 #[derive(Clone, Copy, Debug)]
 struct Uncovered {
+    /// The first batch that publishes some of it, and the last.
+    first: Sequence,
     sequence: Sequence,
     at: Timestamp,
     units: u64,
 }
 
 impl Covered {
-    fn covers(&self, sequence: Sequence) -> bool {
-        let Sequence::Batch(number) = sequence else {
+    /// Whether all batches of a range are counted.
+    fn covers(&self, first: Sequence, last: Sequence) -> bool {
+        let (Sequence::Batch(first), Sequence::Batch(last)) = (first, last) else {
             return false;
         };
-        self.none_through < number && number <= self.through && !self.lost.contains(&number)
+        let all_there = !self.lost.iter().any(|lost| (first..=last).contains(lost));
+        self.none_through < first && last <= self.through && all_there
     }
 }
 
@@ -90,7 +94,7 @@ impl Own {
                 last.units += units;
                 last.at = last.at.max(at);
             }
-            _ => self.uncovered.push_back(Uncovered { sequence, at, units }),
+            _ => self.uncovered.push_back(Uncovered { first: sequence, sequence, at, units }),
         }
         if self.uncovered.len() > UNCOVERED_LEN_MAX {
             self.merge_oldest();
@@ -102,7 +106,7 @@ impl Own {
         let unknown =
             |entry: &&mut Uncovered| entry.sequence == Sequence::Unknown && entry.at == at && entry.units == units;
         if let Some(entry) = self.uncovered.iter_mut().rev().find(unknown) {
-            entry.sequence = sequence;
+            (entry.first, entry.sequence) = (sequence, sequence);
         }
     }
 
@@ -173,7 +177,7 @@ impl Own {
 
     /// Units admitted in the last `width_ms` that the signals do not count yet.
     pub fn uncovered(&mut self, covered: &Covered, now: Timestamp, width_ms: u64) -> u64 {
-        self.uncovered.retain(|entry| !covered.covers(entry.sequence) && entry.at.plus_ms(width_ms) > now);
+        self.uncovered.retain(|entry| !covered.covers(entry.first, entry.sequence) && entry.at.plus_ms(width_ms) > now);
         self.uncovered.iter().map(|entry| entry.units).sum()
     }
 
@@ -183,11 +187,12 @@ impl Own {
         self.owed.is_empty() && self.ring.is_empty_at(now)
     }
 
-    /// Two entries become one that is covered when the later of them is.
+    /// Two entries become one that is covered when all batches from the one to the other are.
     fn merge_oldest(&mut self) {
         if let (Some(oldest), Some(second)) = (self.uncovered.pop_front(), self.uncovered.front_mut()) {
             second.units += oldest.units;
             second.at = second.at.max(oldest.at);
+            second.first = second.first.min(oldest.first);
             second.sequence = second.sequence.max(oldest.sequence);
         }
     }
@@ -230,6 +235,16 @@ mod tests {
         assert!(own.uncovered.len() <= UNCOVERED_LEN_MAX);
         let through = Covered { through: 990, ..Covered::default() };
         assert!(own.uncovered(&through, at(1_000), 5_000) >= 10);
+    }
+
+    #[test]
+    fn a_lost_batch_stays_uncovered_when_its_entry_is_merged() {
+        let mut own = own();
+        for number in 1..=200 {
+            own.admit(at(number), 1, Sequence::Batch(number));
+        }
+        let covered = Covered { none_through: 0, through: 200, lost: vec![5] };
+        assert!(own.uncovered(&covered, at(200), 5_000) >= 1);
     }
 
     #[test]

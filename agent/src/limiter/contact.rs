@@ -42,6 +42,11 @@ impl Limiter {
         }
     }
 
+    /// The store did not answer a ping or another thing that no call asked for.
+    pub fn store_is_silent(&self, error: StoreError) {
+        self.unanswered(error);
+    }
+
     pub(super) fn answered(&self, sent: Timestamp, received: Timestamp, answers: &Answers) {
         if let Some(taken) = answers.iter().find(|taken| taken.rebased) {
             self.metrics.rebased.inc();

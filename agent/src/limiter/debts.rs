@@ -33,6 +33,8 @@ pub(super) struct Debts {
     debtors: Mutex<VecDeque<Debtor>>,
     /// Whether there are any; a call looks here first.
     any: AtomicBool,
+    /// Whether each is paid alone, since one of them cannot be.
+    one_by_one: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -77,7 +79,8 @@ impl Limiter {
     #[must_use]
     pub fn pay_debts(&self) -> Payment {
         let (mut debtors, mut takes) = (Vec::new(), Vec::new());
-        while debtors.len() < DEBTORS_STEP_LEN && takes.len() < CHARGES_STEP_LEN {
+        let step_len = if self.debts.one_by_one.load(Ordering::Relaxed) { 1 } else { DEBTORS_STEP_LEN };
+        while debtors.len() < step_len && takes.len() < CHARGES_STEP_LEN {
             let Some(debtor) = self.debts.debtors.lock().pop_front() else { break };
             let owed = self.seen.with(debtor.counter, |seen| seen.own(&debtor.rule).pay());
             takes.extend(owed.into_iter().map(|owed| Take {
@@ -96,6 +99,9 @@ impl Limiter {
     /// would count twice.
     pub fn paid(&self, payment: Payment, answer: &Result<Answers, StoreError>) {
         let made = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
+        if matches!(answer, Err(StoreError::Unreadable)) {
+            return self.pay_one_by_one(payment);
+        }
         if made {
             self.metrics.owed.inc_by(payment.takes.iter().map(|take| take.cost).sum());
         }
@@ -116,6 +122,25 @@ impl Limiter {
         }
         let mut debtors = self.debts.debtors.lock();
         debtors.extend(still_in_debt);
+        self.debts.any.store(!debtors.is_empty(), Ordering::Relaxed);
+    }
+
+    /// One of several counters has no place in the store: each is paid alone, and that one's debts are forgotten.
+    fn pay_one_by_one(&self, payment: Payment) {
+        let alone = payment.debtors.len() == 1;
+        self.debts.one_by_one.store(!alone, Ordering::Relaxed);
+        for debtor in &payment.debtors {
+            self.seen.with(debtor.counter, |seen| {
+                let own = seen.own(&debtor.rule);
+                if alone { own.forget_debts() } else { own.unpaid() }
+            });
+        }
+        let mut debtors = self.debts.debtors.lock();
+        if alone {
+            self.metrics.forgotten_debts.inc();
+        } else {
+            debtors.extend(payment.debtors);
+        }
         self.debts.any.store(!debtors.is_empty(), Ordering::Relaxed);
     }
 

@@ -11,6 +11,7 @@ use super::charge::Charge;
 use super::{Limiter, Loaded};
 use crate::enforce::{Facts, Footing, Judged, News, Plan, Sequence, Settled, Span, Taken, learn, plan, settle};
 use crate::outbox::Publish;
+use crate::store::StoreError;
 
 pub(super) type Verdicts = SmallVec<[Option<Judged>; 2]>;
 
@@ -21,6 +22,8 @@ pub(super) struct Asked<'a> {
     pub(super) charges: &'a [Charge],
     pub(super) verdicts: &'a [Option<Judged>],
     pub(super) answers: &'a [Taken],
+    /// Why the store did not answer, if it was asked.
+    pub(super) missed: Option<StoreError>,
     pub(super) span: Span,
 }
 
@@ -126,7 +129,12 @@ impl Limiter {
         let alone = judged.is_some_and(|judged| judged.verdict.admitted && judged.source != Source::Store);
         let news = match asked.answers.get(charge.place) {
             Some(taken) => News::Taken { taken, cost: charge.cost, generation, sequence },
-            None if alone && allowed => News::PassedAlone { at, cost: charge.cost, sequence },
+            None if alone && allowed => News::PassedAlone {
+                at,
+                cost: charge.cost,
+                sequence,
+                owed: asked.missed.is_none_or(StoreError::leaves_debt),
+            },
             None if alone => News::Spared { at, cost: charge.cost },
             None => return,
         };

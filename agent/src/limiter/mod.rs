@@ -230,7 +230,8 @@ impl Limiter {
         // A count that lacks what passed without the store is wrong: it is not asked for until that is charged.
         let store = if self.is_degraded() || self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
         if let Some(verdicts) = self.plan(&loaded, &charges, span, store) {
-            let asked = Asked { number, loaded: &loaded, charges: &charges, verdicts: &verdicts, answers: &[], span };
+            let (loaded, charges, verdicts) = (&loaded, &charges, &verdicts);
+            let asked = Asked { number, loaded, charges, verdicts, answers: &[], missed: None, span };
             Begun::Decided(self.decide(now, call, &asked))
         } else {
             let takes = charges.iter().map(|charge| {
@@ -254,6 +255,7 @@ impl Limiter {
     ) -> Decision {
         let Pending { call: number, loaded, charges, asked_at, .. } = pending;
         let span = self.store_time(now);
+        let missed = answer.as_ref().err().copied();
         let (verdicts, answers) = match answer {
             Ok(answers) => {
                 self.answered(asked_at, now, &answers);
@@ -266,7 +268,8 @@ impl Limiter {
                 (self.plan(&loaded, &charges, span, Ask::Nobody).unwrap_or_default(), Answers::new())
             }
         };
-        let asked = Asked { number, loaded: &loaded, charges: &charges, verdicts: &verdicts, answers: &answers, span };
+        let (loaded, charges, verdicts) = (&loaded, &charges, &verdicts);
+        let asked = Asked { number, loaded, charges, verdicts, answers: &answers, missed, span };
         self.decide(now, call, &asked)
     }
 
@@ -284,6 +287,12 @@ impl Limiter {
     #[must_use]
     pub fn fleet(&self) -> NonZeroU32 {
         self.inbox.fleet()
+    }
+
+    /// How many agents are active, if that was heard and is not only expected.
+    #[must_use]
+    pub fn known_fleet(&self) -> Option<NonZeroU32> {
+        self.inbox.known_fleet()
     }
 
     /// What is held in queues and maps.

@@ -94,6 +94,7 @@ impl Limiter {
             dropped_rows: self.outbox.dropped_rows(),
             leaving,
             http: "".into(),
+            partitions: Vec::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tollgate_common::clock::Timestamp;
 use tollgate_common::rule::{Generation, Published};
 
 use crate::limiter::Limiter;
@@ -18,12 +19,15 @@ impl Follower {
         Self { limiter, state }
     }
 
-    /// Hears of rules. What is not newer than what is in force changes nothing.
-    pub(crate) fn hear(&self, generation: Generation, published: Published) {
+    /// Hears of rules, and when they were published, if that is known. What is not newer than what is in force changes nothing.
+    pub(crate) fn hear(&self, generation: Generation, appended: Option<Timestamp>, published: Published) {
         let limiter = &self.limiter;
         let node = &limiter.settings().node;
         let in_force = limiter.with_rules(|rules| rules.generation);
         if generation <= in_force {
+            if generation < in_force && appended.is_some_and(|appended| appended >= limiter.settings().epoch) {
+                tracing::warn!(%node, generation, "published rules are not put in force: generation {in_force} is, from another source or from a topic that was made anew; restart the agents without their state folders");
+            }
             return;
         }
         match published.read(generation) {

@@ -40,16 +40,19 @@ impl Breaker {
                 self.score.fetch_add(MISS_WEIGHT, Ordering::Relaxed) + MISS_WEIGHT >= OPEN_AT
             }
             StoreError::Unreachable | StoreError::Refused => true,
-            // It answers; it only has no room for this counter.
-            StoreError::Full => false,
+            // It answers; it only has no place for this counter.
+            StoreError::Full | StoreError::Unreadable => false,
         };
         opens && !self.open.swap(true, Ordering::Relaxed)
     }
 
-    /// A ping was answered; whether that closed the breaker.
+    /// A ping was answered; whether that closed the breaker. While it is closed, questions alone are counted.
     pub fn close(&self) -> bool {
-        self.score.store(0, Ordering::Relaxed);
-        self.open.swap(false, Ordering::Relaxed)
+        let closed = self.open.swap(false, Ordering::Relaxed);
+        if closed {
+            self.score.store(0, Ordering::Relaxed);
+        }
+        closed
     }
 }
 

@@ -43,6 +43,9 @@ pub enum StoreError {
     /// So many questions wait for it that this one was not sent.
     #[error("too many questions wait for the store")]
     Busy,
+    /// Something else lies where this counter should; nothing was charged, and other counters are as well as ever.
+    #[error("something else lies where a counter should")]
+    Unreadable,
     /// It is there and answered with an error; nothing was charged. The log says which, and what to do.
     #[error("the store refuses to answer")]
     Refused,
@@ -75,6 +78,13 @@ pub trait Store: Send + Sync + 'static {
 }
 
 impl StoreError {
+    /// Whether a call that passes all the same is owed to the store: not when the store may have charged it, for told twice
+    /// it would count twice, nor when it has no place for it.
+    #[must_use]
+    pub const fn leaves_debt(self) -> bool {
+        !matches!(self, Self::TimedOut | Self::Unreadable)
+    }
+
     /// Its name in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -83,6 +93,7 @@ impl StoreError {
             Self::Expired => "expired",
             Self::Unreachable => "unreachable",
             Self::Full => "full",
+            Self::Unreadable => "unreadable",
             Self::Busy => "busy",
             Self::Refused => "refused",
         }

@@ -121,7 +121,7 @@ fn missing(status: &Status) -> Vec<String> {
     } else if !status.settled {
         missing.push("it listens who else is there, for a second".to_owned());
     }
-    let restoring = status.partitions.iter().filter(|part| part.owned && !part.restored).count();
+    let restoring = status.waiting + status.partitions.iter().filter(|part| part.owned && !part.restored).count();
     if restoring > 0 {
         missing.push(format!("{restoring} partitions are being restored from the log"));
     }

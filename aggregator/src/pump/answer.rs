@@ -1,10 +1,10 @@
 //! What the pump says of itself to those who look through its [`Window`](super::Window).
 
-use tollgate_common::bus::Bus;
+use tollgate_common::bus::{Bus, Topic};
 use tollgate_common::counter::Partition;
 
 use super::others::Others;
-use super::part::Part;
+use super::part::{Owner, Part};
 use super::run::Run;
 use super::view::{Filter, PartStatus, Question, Shown, Status, View};
 use crate::ownership::Ownership;
@@ -47,6 +47,9 @@ impl<B: Bus> Run<B> {
             members: ownership.map_or(1, Ownership::members),
             others: ownership.map(|ownership| ownership.others().cloned().collect()).unwrap_or_default(),
             partitions: self.part_statuses(),
+            waiting: (0..self.bus.partitions(Topic::Calls))
+                .filter(|partition| self.owner(*partition) == Owner::Own && !self.parts.contains_key(partition))
+                .count(),
             bus_error: self.bus_error.lock().clone(),
         }
     }

@@ -1,6 +1,6 @@
 //! Records that cannot be read: told of, kept aside with their place in the log, and passed over.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::path::PathBuf;
 
@@ -14,6 +14,8 @@ use tollgate_common::wire::WireError;
 const ASIDE_LEN_MAX: usize = 100;
 /// How many files are written in one life; further records are only told of.
 const FILES_MAX: u64 = 1_000;
+/// How often a partition is told of at most, in ms.
+const TELL_MS: u64 = 60_000;
 
 /// A record that was set aside.
 #[derive(Clone, Debug)]
@@ -36,29 +38,34 @@ pub(super) struct Asides {
     folder: Option<PathBuf>,
     files: u64,
     newest: VecDeque<Aside>,
+    /// When each partition was told of, and how many records since were not.
+    told: HashMap<Partition, (Timestamp, u64)>,
 }
 
 impl Asides {
     /// Bytes go to files in this folder, if there is one.
     pub(super) fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, files: 0, newest: VecDeque::new() }
+        Self { folder, files: 0, newest: VecDeque::new(), told: HashMap::new() }
     }
 
     pub(super) fn newest(&self) -> impl Iterator<Item = &Aside> {
         self.newest.iter()
     }
 
-    pub(super) fn set_aside(&mut self, record: &Delivered, error: &WireError) {
+    pub(super) fn set_aside(&mut self, now: Timestamp, record: &Delivered, error: &WireError) {
         let file = self.write(record);
         let Delivered { partition, offset, appended, .. } = *record;
-        tracing::error!(
-            topic = "calls",
-            partition,
-            offset,
-            %error,
-            file = file.as_ref().map(|file| file.display().to_string()),
-            "a record cannot be read; it is set aside and passed over, counting goes on; find out who writes to this topic"
-        );
+        let (told_at, untold) = self.told.get(&partition).copied().unwrap_or_default();
+        if now.ms_since(told_at) >= TELL_MS {
+            let file = file.as_ref().map(|file| file.display().to_string());
+            tracing::error!(
+                topic = "calls", partition, offset, %error, file, untold,
+                "a record cannot be read; it is set aside and passed over, counting goes on; find out who writes to this topic"
+            );
+            self.told.insert(partition, (now, 0));
+        } else {
+            self.told.insert(partition, (told_at, untold + 1));
+        }
         let aside = Aside { partition, offset, appended, len: record.payload.len(), reason: error.to_string(), file };
         self.newest.push_back(aside);
         if self.newest.len() > ASIDE_LEN_MAX {
@@ -68,8 +75,11 @@ impl Asides {
 
     fn write(&mut self, record: &Delivered) -> Option<PathBuf> {
         let folder = self.folder.as_ref().filter(|_| self.files < FILES_MAX)?;
-        self.files += 1;
         let path = folder.join(format!("calls-{}-{}.bin", record.partition, record.offset));
+        if path.exists() {
+            return Some(path);
+        }
+        self.files += 1;
         let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, &record.payload));
         match written {
             Ok(()) => Some(path),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate_common::bus::{Bus, From, Log, Reader, Topic};
 use tollgate_common::clock::Timestamp;
+use tollgate_common::counter::Partition;
 use tollgate_common::presence::{Presence, Role};
 use tollgate_common::wire::Record;
 
@@ -37,26 +38,31 @@ impl<B: Bus> Others<B> {
         &self.ownership
     }
 
-    /// Shows itself when that is due, and hears who is there.
-    pub(super) fn meet(&mut self, now: Timestamp, leaving: bool) {
+    /// Shows itself when that is due, with the partitions that are its own and restored, and hears who is there.
+    pub(super) fn meet(&mut self, now: Timestamp, own: Vec<Partition>, leaving: bool) {
         if leaving || now.ms_since(self.shown_at) >= HEARTBEAT_MS {
             self.shown_at = now;
             // One that finds no room is followed by the next.
-            let _ = self.log.append(0, self.presence(now, leaving).encode(), 0);
+            let _ = self.log.append(0, self.presence(now, own, leaving).encode(), 0);
             self.log.reports();
         }
+        let before = self.ownership.members();
         for record in self.reader.poll(Duration::ZERO, RECORDS_MAX) {
             // What cannot be read is no sign of an aggregator that this one could share with.
             if let Ok(presence) = Presence::decode(&record.payload) {
                 self.ownership.heard(&presence, record.appended);
             }
         }
+        let members = self.ownership.members();
+        if members != before {
+            tracing::info!(aggregator = %self.settings.id, members, "aggregators came or went");
+        }
         if leaving {
             self.log.flush(FLUSH_WAIT);
         }
     }
 
-    fn presence(&self, now: Timestamp, leaving: bool) -> Presence {
+    fn presence(&self, now: Timestamp, own: Vec<Partition>, leaving: bool) -> Presence {
         Presence {
             id: self.settings.id.clone(),
             epoch: self.settings.epoch.as_ms(),
@@ -68,6 +74,7 @@ impl<B: Bus> Others<B> {
             dropped_rows: 0,
             leaving,
             http: self.settings.http.clone(),
+            partitions: if leaving { Vec::new() } else { own },
         }
     }
 }

@@ -20,7 +20,7 @@ use super::Settings;
 use super::aside::Asides;
 use super::metrics::Metrics;
 use super::others::Others;
-use super::part::Part;
+use super::part::{Owner, Part};
 use super::view::Question;
 use crate::counting::{Counting, Input, Outbox, Scope};
 
@@ -37,7 +37,7 @@ const UNKNOWN_LOG: LogId = 0;
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 pub(super) struct Run<B: Bus> {
-    bus: B,
+    pub(super) bus: B,
     settings: Settings,
     pub(super) clock: Arc<dyn Clock>,
     metrics: Metrics,
@@ -119,37 +119,57 @@ impl<B: Bus> Run<B> {
     }
 
     fn meet(&mut self, leaving: bool) {
+        let restored = |part: &Part| part.is_owned() && part.counting.is_restored();
         if let Some(others) = &mut self.others {
-            others.meet(self.clock.now(), leaving);
+            let own = self.parts.iter().filter(|(_, part)| restored(part)).map(|(partition, _)| *partition);
+            others.meet(self.clock.now(), own.collect(), leaving);
         }
     }
 
     fn take_in(&mut self, record: &Delivered) {
         let Some(part) = self.parts.get_mut(&record.partition) else { return };
         let (now, offset, appended) = (self.clock.now(), record.offset, record.appended);
-        part.came(now);
         match Batch::decode(&record.payload) {
             Ok(batch) => {
                 let input = Input::Batch { offset, appended, batch: &batch };
                 part.counting.step(now, input, &mut self.out);
             }
             Err(error) => {
-                self.asides.set_aside(record, &error);
+                self.asides.set_aside(now, record, &error);
                 part.counting.step(now, Input::Poison { offset, appended }, &mut self.out);
             }
         }
     }
 
-    /// Takes up the partitions that are its own now, and leaves those that are not.
+    /// Takes up a partition that is its own now, and leaves those that others count. One at a time: each waits for the bus,
+    /// and heartbeats must not wait for all of them.
     fn divide(&mut self) {
         let now = self.clock.now();
+        let mut may_take_up = true;
         for partition in 0..self.bus.partitions(Topic::Calls) {
-            let owned = self.others.as_ref().is_none_or(|others| others.ownership().owns(partition));
-            match self.parts.get_mut(&partition).map(|part| part.is_kept(owned, now)) {
-                None if owned => self.take_up(partition, now),
-                Some(false) => self.leave(partition),
+            let owner = self.owner(partition);
+            match self.parts.get_mut(&partition).map(|part| part.is_kept(owner, now)) {
+                None if owner == Owner::Own && may_take_up => {
+                    self.take_up(partition, now);
+                    may_take_up = self.others.is_none();
+                }
+                Some(false) => {
+                    tracing::info!(partition, "a partition is another aggregator's now");
+                    self.leave(partition);
+                }
                 _ => {}
             }
+        }
+    }
+
+    pub(super) fn owner(&self, partition: Partition) -> Owner {
+        let Some(ownership) = self.others.as_ref().map(Others::ownership) else { return Owner::Own };
+        if ownership.owns(partition) {
+            Owner::Own
+        } else if ownership.is_counted_elsewhere(partition) {
+            Owner::Elsewhere
+        } else {
+            Owner::Coming
         }
     }
 
@@ -166,7 +186,7 @@ impl<B: Bus> Run<B> {
             threshold_permille: self.settings.threshold_permille,
             counters_max: self.settings.counters_max.div_ceil(self.bus.partitions(Topic::Calls).max(1) as usize),
         };
-        self.parts.insert(partition, Part::new(Counting::new(scope), target, now));
+        self.parts.insert(partition, Part::new(Counting::new(scope), target));
         self.calls.add(partition, self.settings.reach.from(now));
     }
 
@@ -175,8 +195,11 @@ impl<B: Bus> Run<B> {
     fn speak(&mut self) {
         let now = self.clock.now();
         if self.unsent.is_empty() {
-            for part in self.parts.values_mut() {
-                part.restore(now, &mut self.out);
+            for (partition, part) in &mut self.parts {
+                if part.restore(now, self.calls.next(*partition), &mut self.out) {
+                    let counters = part.counting.tally().counters;
+                    tracing::info!(partition, counters, "a partition is restored and signalled");
+                }
                 part.counting.step(now, Input::Tick, &mut self.out);
             }
             self.unsent.extend(self.out.drain(..).map(|batch| (batch.partition, batch.encode())));

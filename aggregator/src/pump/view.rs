@@ -74,6 +74,8 @@ pub struct Status {
     pub others: Vec<Arc<str>>,
     /// Its partitions.
     pub partitions: Vec<PartStatus>,
+    /// How many are its own and not taken up yet.
+    pub waiting: usize,
     /// What is wrong with the bus.
     pub bus_error: Option<String>,
 }

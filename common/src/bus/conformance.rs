@@ -107,9 +107,12 @@ fn a_reader_takes_partitions_up_and_leaves_them<B: Bus>(bus: &B) {
     let mut reader = bus.read(Topic::Calls, &[0], From::Oldest);
     assert!(read(&mut reader, 2).iter().all(|record| record.partition == 0));
     reader.add(1, From::Offset(1));
+    assert_eq!((reader.next(0), reader.next(1)), (Some(2), Some(1)));
     let added = read(&mut reader, 1);
+    assert_eq!(reader.next(1), Some(2));
     assert_eq!((added[0].partition, added[0].offset), (1, 1), "and partition 0 goes on where it was");
     reader.remove(1);
+    assert_eq!(reader.next(1), None);
     log.append(1, vec![2], 0).expect("there is room");
     log.append(0, vec![3], 0).expect("there is room");
     assert_eq!(read(&mut reader, 1)[0].payload, [3]);

@@ -187,6 +187,10 @@ impl Reader for EmbeddedReader {
         self.places.retain(|(read, _)| *read != partition);
     }
 
+    fn next(&self, partition: Partition) -> Option<Offset> {
+        self.places.iter().find(|(read, _)| *read == partition).map(|(_, place)| *place)
+    }
+
     fn missed(&self) -> u64 {
         self.missed
     }

@@ -1,4 +1,5 @@
-//! Waiting for a bus that is away, on a thread of its own: nobody else waits for it.
+//! Looking after a bus on a thread of its own: one that is away is waited for, and one that was lost is told of. Nobody else
+//! waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,13 +8,14 @@ use std::time::Duration;
 
 use super::{Bus, Unusable};
 
-/// How long one attempt may take.
+/// How long one look may take.
 const WAIT: Duration = Duration::from_secs(2);
-/// How long after a failed attempt the next one follows.
-const PAUSE: Duration = Duration::from_millis(500);
+/// How long after a failed look the next one follows, and after a good one.
+const PAUSE_FAILED: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_secs(3);
 
-/// Prepares a bus until that succeeds or `stop` is set; `tell` hears each change of what is wrong, and of its
-/// end.
+/// Prepares a bus again and again until `stop` is set, so that a topic that was deleted is made anew; `tell` hears each
+/// change of what is wrong, and when nothing is any more.
 ///
 /// # Errors
 /// When the system gives it no thread.
@@ -23,19 +25,23 @@ pub fn keep_prepared<B: Bus>(
     tell: impl Fn(Result<(), &Unusable>) + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("tollgate-bus".into()).spawn(move || {
-        let mut known = None;
+        let mut known = Ok(());
         while !stop.load(Ordering::Relaxed) {
-            match bus.prepare(WAIT) {
-                Ok(()) if known.is_none() => return,
-                Ok(()) => return tell(Ok(())),
-                Err(unusable) => {
-                    if known.as_ref() != Some(&unusable) {
-                        tell(Err(&unusable));
-                    }
-                    known = Some(unusable);
-                }
+            let found = bus.prepare(WAIT);
+            if is_news(&known, &found) {
+                tell(found.as_ref().copied());
             }
-            std::thread::park_timeout(PAUSE);
+            std::thread::park_timeout(if found.is_ok() { PAUSE } else { PAUSE_FAILED });
+            known = found;
         }
     })
+}
+
+/// The words of a failure differ from time to time; that it goes on is no news.
+fn is_news(known: &Result<(), Unusable>, found: &Result<(), Unusable>) -> bool {
+    match (known, found) {
+        (Ok(()), Ok(())) => false,
+        (Err(before), Err(now)) => before.transient != now.transient || (!now.transient && before != now),
+        _ => true,
+    }
 }

@@ -159,6 +159,9 @@ pub trait Reader: Send + 'static {
     /// Reads a partition no longer.
     fn remove(&mut self, partition: Partition);
 
+    /// The offset of the record that it will read next in a partition; nothing when that is not known yet.
+    fn next(&self, partition: Partition) -> Option<Offset>;
+
     /// How many records were dropped by the bus before this reader came to them.
     fn missed(&self) -> u64;
 }

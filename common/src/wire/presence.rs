@@ -21,6 +21,7 @@ pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
         dropped_rows: presence.dropped_rows,
         leaving: presence.leaving,
         http: presence.http.to_string(),
+        partitions: presence.partitions.clone(),
     }
 }
 
@@ -42,5 +43,6 @@ pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
         dropped_rows: wire.dropped_rows,
         leaving: wire.leaving,
         http: wire.http.into(),
+        partitions: wire.partitions,
     })
 }

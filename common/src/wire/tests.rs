@@ -88,6 +88,7 @@ fn presence() -> Presence {
         dropped_rows: 7,
         leaving: true,
         http: "".into(),
+        partitions: Vec::new(),
     }
 }
 

@@ -139,6 +139,9 @@ pub struct Presence {
     /// host:port; empty when it answers nobody.
     #[prost(string, tag = "11")]
     pub http: ::prost::alloc::string::String,
+    /// Of an aggregator: the partitions that are its own and restored.
+    #[prost(uint32, repeated, tag = "12")]
+    pub partitions: ::prost::alloc::vec::Vec<u32>,
 }
 /// One record of `rules`; its offset is the generation.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -78,7 +78,10 @@ fn meaning<'a>(error: &'a RedisError, text: &str) -> (&'a str, StoreError) {
         return ("OOM", StoreError::Full);
     }
     let code = if error.kind() == ErrorKind::AuthenticationFailed { Some("WRONGPASS") } else { error.code() };
-    (code.unwrap_or("ERR"), StoreError::Refused)
+    match code {
+        Some(code @ ("UNREADABLE" | "WRONGTYPE")) => (code, StoreError::Unreadable),
+        code => (code.unwrap_or("ERR"), StoreError::Refused),
+    }
 }
 
 fn remedy(code: &str) -> &'static str {

@@ -20,6 +20,8 @@ struct Inner {
     /// Whose it is: `writer`, or `reader of calls`.
     client: String,
     brokers: String,
+    /// Whether it tells of lost contact: one client of a process is enough.
+    speaks: bool,
     known: Mutex<Known>,
     events: AtomicU64,
 }
@@ -30,23 +32,34 @@ struct Known {
     /// Why the brokers let nobody in.
     locked_out: Option<String>,
     last_error: Option<String>,
-    /// Reasons that have been said since the last success.
+    /// Reasons that have been said since contact was made.
     said: Vec<Code>,
 }
 
 impl Contact {
+    /// The writer's, which tells when contact is lost and back.
+    pub(super) fn of_writer(brokers: &str) -> Self {
+        Self::of("writer".into(), brokers, true)
+    }
+
     pub(super) fn new(client: String, brokers: &str) -> Self {
+        Self::of(client, brokers, false)
+    }
+
+    fn of(client: String, brokers: &str, speaks: bool) -> Self {
         let (brokers, known) = (brokers.to_owned(), Mutex::default());
-        Self(Arc::new(Inner { client, brokers, known, events: AtomicU64::new(0) }))
+        Self(Arc::new(Inner { client, brokers, speaks, known, events: AtomicU64::new(0) }))
     }
 
     /// A record came or was acknowledged.
     pub(super) fn heard(&self) {
         let mut known = self.0.known.lock();
         known.locked_out = None;
-        known.said.clear();
         if std::mem::take(&mut known.lost) {
-            tracing::info!(client = self.0.client, brokers = self.0.brokers, "Kafka is back");
+            known.said.clear();
+            if self.0.speaks {
+                tracing::info!(brokers = self.0.brokers, "Kafka is back");
+            }
         }
     }
 
@@ -56,7 +69,7 @@ impl Contact {
         if !known.said.contains(&code) {
             known.said.push(code);
             let (client, brokers) = (&self.0.client, &self.0.brokers);
-            tracing::error!(client, brokers, reason = %code, "{what}; said once until it works again");
+            tracing::error!(client, brokers, reason = %code, "{what}; said once per connection");
         }
     }
 
@@ -103,7 +116,11 @@ impl ClientContext for Contact {
         };
         if !std::mem::replace(&mut known.lost, true) {
             let reason = known.locked_out.as_ref().or(known.last_error.as_ref()).map_or(reason, |said| said);
-            tracing::warn!(client, brokers, reason, remedy, "Kafka is lost");
+            if self.0.speaks {
+                tracing::warn!(brokers, reason, remedy, "Kafka is lost");
+            } else {
+                tracing::debug!(client, brokers, reason, "Kafka is lost");
+            }
         }
     }
 }

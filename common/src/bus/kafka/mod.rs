@@ -61,7 +61,7 @@ impl Kafka {
     /// When a setting cannot be used.
     pub fn new(settings: KafkaSettings) -> Result<Self, KafkaError> {
         settings.check()?;
-        let contact = Contact::new("writer".into(), &settings.brokers);
+        let contact = Contact::of_writer(&settings.brokers);
         let writer = Writer::new(settings.writer(), contact)?;
         let shared = Arc::new(Shared { settings, writer, prepared: AtomicBool::default(), ids: Mutex::default() });
         if !shared.settings.settings.is_empty() {

@@ -89,7 +89,8 @@ impl KafkaReader {
             };
             let place = known.map_or(otherwise, |offset| Place::Offset(raw(offset)));
             if list.add_partition_offset(&self.name, raw_partition(partition), place).is_ok() {
-                self.places.next.insert(partition, known);
+                let named = if let From::Offset(offset) = from { Some(offset) } else { None };
+                self.places.next.insert(partition, known.or(named));
             }
         }
         self.pending = waiting;
@@ -170,6 +171,10 @@ impl Reader for KafkaReader {
                 tracing::warn!(topic = self.topic.as_str(), partition, %error, "a partition cannot be left; its records are passed over");
             }
         }
+    }
+
+    fn next(&self, partition: Partition) -> Option<Offset> {
+        self.places.next.get(&partition).copied().flatten()
     }
 
     fn missed(&self) -> u64 {

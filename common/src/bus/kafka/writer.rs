@@ -24,7 +24,7 @@ use crate::counter::Partition;
 /// The key of rule sets: compaction keeps the newest of them.
 const RULES_KEY: &str = "rules";
 /// How many reports wait for their log; older ones are forgotten, which reads as "unknown".
-const REPORTS_LEN_MAX: usize = 65_536;
+const REPORTS_LEN_MAX: usize = 200_000;
 /// How many events one look fetches at most, so that a look at a busy producer ends.
 const EVENTS_MAX: usize = 1_000;
 /// How long a flush listens before it looks whether it is done.
