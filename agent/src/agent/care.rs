@@ -99,7 +99,7 @@ impl Pace {
 }
 
 /// Asks whether the store answers. First the debts, then the calls: nobody should be admitted on counts that lack them.
-async fn seek_store<S: Store>(shared: &Shared<S>) -> Result<(), StoreError> {
+pub(super) async fn seek_store<S: Store>(shared: &Shared<S>) -> Result<(), StoreError> {
     let sent = shared.clock.now();
     let store_now = timeout(PING_DEADLINE, shared.store.ping()).await.unwrap_or(Err(StoreError::TimedOut))?;
     let received = shared.clock.now();

@@ -102,8 +102,9 @@ impl<S: Store> Agent<S> {
     /// Whether the agent can be relied on: it has rules, and its store answered or signals have been read for a while.
     pub async fn readiness(&self) -> Readiness {
         let shared = &self.shared;
-        if let Ok(Ok(_)) = tokio::time::timeout(PING_DEADLINE, shared.store.ping()).await {
-            shared.store_seen.store(true, Ordering::Relaxed);
+        if !shared.store_seen.load(Ordering::Relaxed) {
+            // Who asks right after the start need not wait for the next look.
+            let _ = care::seek_store(shared).await;
         }
         let informed = shared.store_seen.load(Ordering::Relaxed) || shared.limiter.has_read_signals();
         let mut missing = Vec::new();
