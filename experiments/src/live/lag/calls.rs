@@ -31,7 +31,7 @@ pub(super) struct Calls {
     warm_up: u64,
     made: AtomicU64,
     known: AtomicU64,
-    calls: Box<[Call]>,
+    notes: Box<[Note]>,
     legs: Mutex<[Histogram<u64>; Leg::ALL.len()]>,
 }
 
@@ -44,19 +44,19 @@ pub(super) enum Leg {
     Heard,
 }
 
-/// What an agent learnt at once.
+/// When what an agent learnt at once happened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct News {
     /// When it had learnt it.
-    pub(super) heard_us: u64,
+    pub(super) heard: u64,
     /// When the newest batch of calls in it was appended, by the clock of Kafka.
-    pub(super) counted_us: u64,
+    pub(super) counted: u64,
     /// When the signal was appended.
-    pub(super) said_us: u64,
+    pub(super) said: u64,
 }
 
 #[derive(Default)]
-struct Call {
+struct Note {
     decided_us: AtomicU64,
     /// When the next agent knew.
     next_us: AtomicU64,
@@ -90,7 +90,7 @@ impl Calls {
     /// The calls of a plan; it is `now`.
     pub(super) fn new(plan: &Plan, now: Timestamp) -> Self {
         let agents = plan.agents.get();
-        let calls = (0..plan.calls()).map(|_| Call::default()).collect();
+        let notes = (0..plan.calls()).map(|_| Note::default()).collect();
         Self {
             since: Stopwatch::start(),
             since_at: now,
@@ -101,7 +101,7 @@ impl Calls {
             warm_up: plan.warm_up_calls(),
             made: AtomicU64::new(0),
             known: AtomicU64::new(0),
-            calls,
+            notes,
             legs: Mutex::new(std::array::from_fn(|_| histogram())),
         }
     }
@@ -112,7 +112,7 @@ impl Calls {
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.calls.len() as u64
+        self.notes.len() as u64
     }
 
     pub(super) fn keys(&self) -> u32 {
@@ -150,7 +150,7 @@ impl Calls {
     }
 
     pub(super) fn decided(&self, call: u64) {
-        self.call(call).decided_us.store(as_us(self.now()), Ordering::Relaxed);
+        self.note(call).decided_us.store(as_us(self.now()), Ordering::Relaxed);
         self.made.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -170,13 +170,13 @@ impl Calls {
             if number >= self.len() {
                 return;
             }
-            let call = self.call(number);
-            call.latest_us.fetch_max(news.heard_us, Ordering::Relaxed);
-            if call.known_by.fetch_add(1, Ordering::AcqRel) + 2 == self.agents {
+            let note = self.note(number);
+            note.latest_us.fetch_max(news.heard, Ordering::Relaxed);
+            if note.known_by.fetch_add(1, Ordering::AcqRel) + 2 == self.agents {
                 self.known.fetch_add(1, Ordering::Relaxed);
             }
             if is_next {
-                call.next_us.store(news.heard_us, Ordering::Relaxed);
+                note.next_us.store(news.heard, Ordering::Relaxed);
                 if self.is_measured(number) {
                     self.walk(number, news);
                 }
@@ -191,15 +191,15 @@ impl Calls {
 
     /// From when a call was due until the next agent knew of it, in microseconds; nothing when it never did.
     pub(super) fn lag_us(&self, call: u64) -> Option<u64> {
-        let heard_us = self.call(call).next_us.load(Ordering::Relaxed);
+        let heard_us = self.note(call).next_us.load(Ordering::Relaxed);
         (heard_us > 0).then(|| heard_us.saturating_sub(as_us(self.due(call))))
     }
 
     /// The same until all agents knew.
     pub(super) fn slowest_lag_us(&self, number: u64) -> Option<u64> {
-        let call = self.call(number);
-        let all_know = call.known_by.load(Ordering::Acquire) + 1 >= self.agents;
-        all_know.then(|| call.latest_us.load(Ordering::Relaxed).saturating_sub(as_us(self.due(number))))
+        let note = self.note(number);
+        let all_know = note.known_by.load(Ordering::Acquire) + 1 >= self.agents;
+        all_know.then(|| note.latest_us.load(Ordering::Relaxed).saturating_sub(as_us(self.due(number))))
     }
 
     pub(super) fn leg(&self, leg: Leg) -> Histogram<u64> {
@@ -212,19 +212,19 @@ impl Calls {
     }
 
     fn walk(&self, number: u64, news: News) {
-        let decided_us = match self.call(number).decided_us.load(Ordering::Relaxed) {
+        let decided_us = match self.note(number).decided_us.load(Ordering::Relaxed) {
             // The signal overtook the answer.
-            0 => news.counted_us,
+            0 => news.counted,
             decided_us => decided_us,
         };
-        let stops = [as_us(self.due(number)), decided_us, news.counted_us, news.said_us, news.heard_us];
+        let stops = [as_us(self.due(number)), decided_us, news.counted, news.said, news.heard];
         let mut legs = self.legs.lock();
         for (leg, stops) in legs.iter_mut().zip(stops.windows(2)) {
             leg.saturating_record(stops[1].saturating_sub(stops[0]));
         }
     }
 
-    fn call(&self, number: u64) -> &Call {
-        &self.calls[usize::try_from(number).unwrap_or(usize::MAX)]
+    fn note(&self, number: u64) -> &Note {
+        &self.notes[usize::try_from(number).unwrap_or(usize::MAX)]
     }
 }

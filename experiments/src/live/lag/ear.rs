@@ -29,9 +29,9 @@ impl Ear {
     /// The agent has learnt this.
     pub(super) fn hear(&mut self, batch: &SignalBatch, appended: Timestamp) {
         let news = News {
-            heard_us: as_us(self.calls.now()),
-            counted_us: self.calls.us_at(batch.as_of_appended),
-            said_us: self.calls.us_at(appended),
+            heard: as_us(self.calls.now()),
+            counted: self.calls.us_at(batch.as_of_appended),
+            said: self.calls.us_at(appended),
         };
         for signal in &batch.signals {
             let Some((key, known)) = self.known.get_mut(&signal.counter) else { continue };

@@ -136,7 +136,7 @@ pub async fn run(
     fleet.stop().await;
     progress.set_message("");
     let (sent, cpu) = measured?;
-    Ok(report::of(plan, &calls, sent, cpu))
+    Ok(report::of(plan, &calls, &sent, cpu))
 }
 
 async fn measure(

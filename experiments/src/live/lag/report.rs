@@ -104,7 +104,7 @@ struct Aim {
     met: Option<bool>,
 }
 
-pub(super) fn of(plan: &Plan, calls: &Calls, sent: Sent, cpu: Option<Duration>) -> Run {
+pub(super) fn of(plan: &Plan, calls: &Calls, sent: &Sent, cpu: Option<Duration>) -> Run {
     let measured = plan.warm_up_calls()..calls.len();
     let count = measured.end - measured.start;
     let legs = Leg::ALL.map(|leg| LegReport { name: leg.as_str(), quantiles: quantiles(&calls.leg(leg), 0) });
@@ -144,15 +144,15 @@ fn quantiles(known: &Histogram<u64>, never: u64) -> Quantiles {
     let all = known.len() + never;
     let at = |per_thousand: u64| {
         let rank = (u128::from(all) * u128::from(per_thousand)).div_ceil(1_000);
-        // The histogram knows ranks as parts of what it holds.
         (rank > 0 && rank <= u128::from(known.len())).then(|| ms(known.value_at_quantile(share(rank, known.len()))))
     };
     Quantiles { p50_ms: at(500), p90_ms: at(900), p99_ms: at(990), p999_ms: at(999), max_ms: at(1_000) }
 }
 
+/// A rank as a part of all, which the histogram rounds up: from the middle of the rank, so that it comes to no other.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn share(rank: u128, of: u64) -> f64 {
-    rank as f64 / of as f64
+    (rank as f64 - 0.5) / of as f64
 }
 
 /// Microseconds in ms.
@@ -174,7 +174,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "From a call at one agent to its signal in the view of another, in ms\n")?;
-        let mut lags =
+        let mut table =
             plain_table(&["agents", "known to", "calls", "p50", "p90", "p99", "p99.9", "max", "never signalled"], 2);
         for run in &self.runs {
             let mut rows = vec![("another", &run.another)];
@@ -184,10 +184,10 @@ impl fmt::Display for Report {
             for (who, lag) in rows {
                 let head = [run.agents.to_string(), who.to_owned(), HumanCount(run.calls).to_string()];
                 let tail = HumanCount(lag.never).to_string();
-                lags.add_row(head.into_iter().chain(lag.quantiles.shown()).chain([tail]));
+                table.add_row(head.into_iter().chain(lag.quantiles.shown()).chain([tail]));
             }
         }
-        writeln!(f, "{lags}\n")?;
+        writeln!(f, "{table}\n")?;
         let mut legs = plain_table(&["agents", "on the way, ms", "p50", "p90", "p99", "p99.9", "max"], 2);
         for run in &self.runs {
             for leg in &run.legs {

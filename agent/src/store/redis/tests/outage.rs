@@ -132,7 +132,7 @@ fn a_wrong_password_is_a_refusal_and_no_denial() {
     for (user, remedied) in [("", false), (":wrong@", false), (":secret@", true)] {
         let store = store(&redis.url().replace("://", &format!("://{user}")), "auth:");
         let pinged = on(store.ping());
-        assert_eq!(pinged.err(), (!remedied).then_some(StoreError::Refused));
+        assert_eq!(pinged.err(), (!remedied).then_some(StoreError::Unreadable));
         assert!(!store.address().contains("secret") && !store.address().contains("wrong"));
         let taken = take(&store, &ask(1, 10));
         assert_eq!(taken.is_ok(), remedied, "{taken:?}");
@@ -147,8 +147,8 @@ fn a_value_of_somebody_else_is_a_refusal_of_this_counter_alone() {
     {
         let key = store.key(CounterId::from_u128(counter));
         assert!(!SHARED.command(&write.replace("KEY", &key)).starts_with('-'));
-        assert_eq!(take(&store, &ask(counter, 1)), Err(StoreError::Refused), "{write}");
-        assert_eq!(on(store.take(&[ask(9, 1), ask(counter, 1)])), Err(StoreError::Refused), "{write}");
+        assert_eq!(take(&store, &ask(counter, 1)), Err(StoreError::Unreadable), "{write}");
+        assert_eq!(on(store.take(&[ask(9, 1), ask(counter, 1)])), Err(StoreError::Unreadable), "{write}");
     }
     assert_eq!(left(&store, &ask(9, 1)), 1, "a call that failed charged nothing");
 }
