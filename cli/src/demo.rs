@@ -2,18 +2,31 @@
 
 use std::io::{IsTerminal, stdout};
 
+use tollgate_experiments::demo::{self, Servers};
+
 use crate::exit::Exit;
+use crate::servers::{KafkaArgs, RedisArgs};
+
+const ABOUT: &str = "\
+Real agents, aggregator and bus in this process; no server is needed. With --redis, --kafka or both it
+runs over real servers: each run has names of its own there (after the prefixes `demo-` and a number),
+deletes its topics in the end, and its keys in Redis expire within seconds. The outage is a switch in
+this process then, too; the servers run on. Without a terminal it prints a line a second.";
 
 /// Shows a fleet of agents, an abuser and an outage, in ten seconds
 #[derive(clap::Args)]
-#[command(
-    after_help = "Real agents, aggregator and bus in this process; no server is needed. Without a terminal it prints a line a second."
-)]
-pub(crate) struct Args {}
+#[command(after_help = ABOUT)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    redis: RedisArgs,
+    #[command(flatten)]
+    kafka: KafkaArgs,
+}
 
-pub(crate) fn run(_: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let terminal = stdout().is_terminal();
-    runtime.block_on(tollgate_experiments::demo::run(&mut stdout(), terminal))?;
+    let servers = Servers { redis: args.redis.settings(), kafka: args.kafka.settings() };
+    runtime.block_on(demo::run(&mut stdout(), terminal, &servers))?;
     Ok(Exit::Done)
 }

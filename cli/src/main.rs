@@ -20,6 +20,7 @@ mod up;
 mod aggregator;
 mod check;
 mod rules;
+mod experiment;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -55,6 +56,8 @@ enum Command {
     Check(check::Args),
     #[command(subcommand)]
     Rules(rules::Command),
+    #[command(subcommand)]
+    Experiment(experiment::Command),
     Config(config::Args),
 }
 
@@ -63,9 +66,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::report(&error).into(),
     };
-    // The demo tells itself what happens, on a table that logs would tear.
-    let shows_itself = matches!(cli.command, Some(Command::Demo(_)));
-    logging::start(if shows_itself { "error" } else { "info" });
+    logging::start(match cli.command {
+        // These tell themselves what happens, on tables and bars that logs would tear.
+        Some(Command::Demo(_) | Command::Experiment(_)) => "error",
+        _ => "info",
+    });
     match run(cli) {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error).into(),
@@ -94,6 +99,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Aggregator(args)) => aggregator::run(args),
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Rules(command)) => rules::run(&command),
+        Some(Command::Experiment(command)) => experiment::run(&command),
         Some(Command::Config(args)) => config::run(&args, &Cli::command()),
     }
 }

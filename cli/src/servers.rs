@@ -56,6 +56,17 @@ impl RedisArgs {
 }
 
 impl KafkaArgs {
+    /// How to speak to the Kafka that was named.
+    pub(crate) fn settings(&self) -> Option<KafkaSettings> {
+        let brokers = self.kafka.as_ref()?;
+        Some(KafkaSettings {
+            partitions: self.kafka_partitions,
+            topic_prefix: self.kafka_prefix.clone(),
+            settings: self.kafka_set.clone(),
+            ..KafkaSettings::new(brokers)
+        })
+    }
+
     /// Whether one was named.
     pub(crate) fn is_named(&self) -> bool {
         self.kafka.is_some()
@@ -81,14 +92,7 @@ impl KafkaArgs {
     }
 
     fn open(&self) -> anyhow::Result<Option<Kafka>> {
-        let Some(brokers) = self.kafka.clone() else { return Ok(None) };
-        let settings = KafkaSettings {
-            partitions: self.kafka_partitions,
-            topic_prefix: self.kafka_prefix.clone(),
-            settings: self.kafka_set.clone(),
-            ..KafkaSettings::new(&brokers)
-        };
-        Ok(Some(Kafka::new(settings)?))
+        Ok(self.settings().map(Kafka::new).transpose()?)
     }
 }
 

@@ -1,5 +1,7 @@
 //! `tollgate demo`, the first thing that anyone sees.
 
+use tollgate_servers::{Kafka, Redis};
+
 use crate::support::{finish, tollgate};
 
 /// The whole demo, without a terminal: plain lines, the outage told, the summary, exit code 0.
@@ -21,4 +23,35 @@ fn the_demo_tells_its_story_in_plain_lines() {
     ] {
         assert!(done.out.contains(expected), "{expected}: {}", done.out);
     }
+}
+
+/// The same over real servers: names of its own, which are gone afterwards.
+#[test]
+fn the_demo_tells_the_same_story_over_real_servers() {
+    let (redis, kafka) = (Redis::start(), Kafka::start());
+    let (url, brokers) = (redis.url(), kafka.brokers());
+    let done = finish(&mut tollgate(&["demo", "--redis", &url, "--kafka", &brokers]));
+    assert_eq!((done.exit, &*done.err), (0, ""), "{}", done.err);
+    for expected in [
+        &format!("over {url} and Kafka at {brokers}, under names of this run only"),
+        "the servers run on",
+        "the store goes away",
+        "the store is back, with its old counts",
+        " store ",
+        " signal ",
+        "over-admitted",
+        "under-admitted",
+        "signal lag      p50",
+    ] {
+        assert!(done.out.contains(expected), "{expected}: {}", done.out);
+    }
+    let heard = done.out.rsplit_once("over ").and_then(|(_, tail)| tail.split(' ').next());
+    assert!(heard.is_some_and(|signals| signals != "0"), "{}", done.out);
+}
+
+#[test]
+fn the_demo_says_which_server_does_not_answer() {
+    let done = finish(&mut tollgate(&["demo", "--redis", "redis://127.0.0.1:1"]));
+    assert_eq!((done.exit, &*done.out), (1, ""));
+    assert!(done.err.contains("Redis at redis://127.0.0.1:1 does not answer"), "{}", done.err);
 }

@@ -19,6 +19,7 @@ fn the_bare_command_says_where_to_start() {
       aggregator  Starts an aggregator: counts the calls of all agents in Kafka and signals them
       check       Asks a running agent whether a call may pass
       rules       Looks into rules files, and publishes them
+      experiment  Measures what Tollgate does
       config      Shows what a command would run with, and where each setting comes from
 
     Options:

@@ -10,3 +10,4 @@ mod reload;
 mod stop;
 mod check;
 mod config;
+mod experiment;

@@ -19,6 +19,8 @@ const BAR_WIDTH: u64 = 30;
 pub(super) struct Board<'a> {
     out: &'a mut (dyn Write + Send),
     terminal: bool,
+    /// The real servers, if there are any.
+    places: Vec<String>,
     drawn_lines: usize,
     drawn_at: Duration,
     /// What happened since the last plain line.
@@ -26,8 +28,8 @@ pub(super) struct Board<'a> {
 }
 
 impl<'a> Board<'a> {
-    pub(super) fn new(out: &'a mut (dyn Write + Send), terminal: bool) -> Self {
-        Self { out, terminal, drawn_lines: 0, drawn_at: Duration::ZERO, pending: View::default() }
+    pub(super) fn new(out: &'a mut (dyn Write + Send), terminal: bool, places: Vec<String>) -> Self {
+        Self { out, terminal, places, drawn_lines: 0, drawn_at: Duration::ZERO, pending: View::default() }
     }
 
     pub(super) fn begin(&mut self, agents: u32, callers: u32, quota: Quota) -> Result<()> {
@@ -35,7 +37,14 @@ impl<'a> Board<'a> {
             self.out,
             "{agents} agents over one store limit {callers} callers and one abuser to {quota} each; the aggregator counts along."
         )?;
-        writeln!(self.out, "At 4 s the store goes away, at 7 s it is back.\n")
+        if self.places.is_empty() {
+            return writeln!(self.out, "At 4 s the store goes away, at 7 s it is back.\n");
+        }
+        writeln!(
+            self.out,
+            "They run over {}, under names of this run only.\nAt 4 s this process lets no agent reach the store, at 7 s it does again; the servers run on.\n",
+            self.places.join(" and ")
+        )
     }
 
     /// Something happens that is worth a line.

@@ -1,7 +1,8 @@
 //! The demo: what Tollgate does, in ten seconds.
 //!
-//! Real agents, the real pump and embedded parts in wall time: three agents over one store, five hundred callers and one
-//! abuser among them. In the middle the store goes away and comes back; at the end an exact count says how right it all was.
+//! Real agents and the real pump in wall time, over embedded parts or over real servers: three agents over one store, five
+//! hundred callers and one abuser among them. In the middle the store goes away and comes back; at the end an exact count
+//! says how right it all was. The outage is a switch in this process, over real servers too: others may use those.
 
 mod store;
 mod load;
@@ -16,14 +17,19 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
+use tollgate::store::{AnyStore, MemoryStore, RedisSettings};
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
 use tollgate_aggregator::{Pump, Settings};
+use tollgate_common::bus::Bus;
 use tollgate_common::bus::embedded::Embedded;
+use tollgate_common::bus::kafka::KafkaSettings;
 use tollgate_common::clock::{Clock, Stopwatch, SystemClock};
 
 use board::Board;
 use record::Recorder;
 use store::SwitchedStore;
+
+use crate::servers::{RunName, ServerError, clear_kafka, reach_kafka, reach_redis};
 
 pub use summary::Summary;
 
@@ -38,12 +44,24 @@ const STORE_GOES: Duration = Duration::from_secs(4);
 const STORE_RETURNS: Duration = Duration::from_secs(7);
 const REDRAW: Duration = Duration::from_millis(250);
 
+/// Over which servers the demo runs; what is not named is embedded. Names there are of this run only.
+#[derive(Clone, Debug, Default)]
+pub struct Servers {
+    /// Where counters live.
+    pub redis: Option<RedisSettings>,
+    /// Through which calls and signals go.
+    pub kafka: Option<KafkaSettings>,
+}
+
 /// Why the demo cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// An agent does not start.
     #[error(transparent)]
     Agent(#[from] StartError),
+    /// A server is away.
+    #[error(transparent)]
+    Server(#[from] ServerError),
     /// The screen or a thread failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -52,12 +70,39 @@ pub enum DemoError {
 /// Runs the demo inside a tokio runtime and shows it on `out`: as a live table on a terminal, else as plain lines.
 ///
 /// # Errors
-/// When an agent does not start, or `out` cannot be written.
-pub async fn run(out: &mut (dyn Write + Send), terminal: bool) -> Result<Summary, DemoError> {
+/// When a server that is named does not answer, an agent does not start, or `out` cannot be written.
+pub async fn run(out: &mut (dyn Write + Send), terminal: bool, servers: &Servers) -> Result<Summary, DemoError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let bus = Embedded::new(clock.clone(), PARTITIONS);
+    let name = RunName::new("demo");
+    let mut places = Vec::new();
+    let store = match &servers.redis {
+        Some(redis) => {
+            let store = reach_redis(&name.redis(redis), clock.clone()).await?;
+            places.push(store.address().to_owned());
+            AnyStore::Redis(store)
+        }
+        None => AnyStore::Memory(MemoryStore::new(clock.clone())),
+    };
+    let Some(kafka) = &servers.kafka else {
+        let bus = Embedded::new(clock.clone(), PARTITIONS);
+        return over(bus, store, clock, Board::new(out, terminal, places)).await;
+    };
+    places.push(format!("Kafka at {}", kafka.brokers));
+    let kafka = name.kafka(kafka);
+    let bus = reach_kafka(&kafka)?;
+    let summary = over(bus.clone(), store, clock, Board::new(out, terminal, places)).await;
+    tokio::task::spawn_blocking(move || clear_kafka(&bus, &kafka)).await.map_err(std::io::Error::other)?;
+    summary
+}
+
+async fn over<B: Bus>(
+    bus: B,
+    store: AnyStore,
+    clock: Arc<dyn Clock>,
+    mut board: Board<'_>,
+) -> Result<Summary, DemoError> {
     let mut pump = Pump::start(&bus, &Settings::new("aggregator"), clock.clone(), &mut Registry::default())?;
-    let store = Arc::new(SwitchedStore::new(clock.clone()));
+    let store = Arc::new(SwitchedStore::new(store));
     let quota = Quota::new(QUOTA_UNITS, QUOTA_WIDTH_MS).map_err(|error| std::io::Error::other(error.to_string()))?;
     let rules = RuleSet::new(1, [Rule::per("per-key", &["api_key"], quota).strict()]);
     let mut agents = Vec::new();
@@ -68,9 +113,8 @@ pub async fn run(out: &mut (dyn Write + Send), terminal: bool) -> Result<Summary
     }
     let recorder = Arc::new(Mutex::new(Recorder::new(quota)));
     let listening = record::listen(&bus, clock.clone(), recorder.clone())?;
-    let load = load::start(&agents, CALLERS, &recorder);
-    let mut board = Board::new(out, terminal);
     board.begin(AGENTS, CALLERS, quota)?;
+    let load = load::start(&agents, CALLERS, &recorder);
 
     let since = Stopwatch::start();
     let mut ticks = tokio::time::interval(REDRAW);

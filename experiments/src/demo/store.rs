@@ -1,20 +1,19 @@
 //! A store that can be switched off: it answers nobody, keeps its counts, and reads what waits when it is back.
 
-use std::sync::Arc;
-
 use tokio::sync::watch;
 use tollgate::enforce::Take;
-use tollgate::store::{Answers, MemoryStore, Store, StoreError};
-use tollgate_common::clock::{Clock, Timestamp};
+use tollgate::store::{Answers, Store, StoreError};
+use tollgate_common::clock::Timestamp;
+use tollgate_common::rule::{Generation, Published};
 
-pub(super) struct SwitchedStore {
-    inner: MemoryStore,
+pub(super) struct SwitchedStore<S> {
+    inner: S,
     up: watch::Sender<bool>,
 }
 
-impl SwitchedStore {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { inner: MemoryStore::new(clock), up: watch::Sender::new(true) }
+impl<S> SwitchedStore<S> {
+    pub(super) fn new(inner: S) -> Self {
+        Self { inner, up: watch::Sender::new(true) }
     }
 
     /// Switches it on or off; whether that changed anything.
@@ -28,7 +27,7 @@ impl SwitchedStore {
     }
 }
 
-impl Store for SwitchedStore {
+impl<S: Store> Store for SwitchedStore<S> {
     async fn take(&self, takes: &[Take]) -> Result<Answers, StoreError> {
         self.wait().await;
         self.inner.take(takes).await
@@ -41,5 +40,15 @@ impl Store for SwitchedStore {
     async fn ping(&self) -> Result<Timestamp, StoreError> {
         self.wait().await;
         self.inner.ping().await
+    }
+
+    async fn show(&self, agent: &str, leaving: bool) -> Result<Option<u32>, StoreError> {
+        self.wait().await;
+        self.inner.show(agent, leaving).await
+    }
+
+    async fn rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
+        self.wait().await;
+        self.inner.rules().await
     }
 }

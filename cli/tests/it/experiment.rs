@@ -1,0 +1,55 @@
+//! `tollgate experiment`: what it says, not how fast the machine of a test is.
+
+use serde_json::Value;
+use tollgate_servers::{Kafka, Redis};
+
+use crate::support::{finish, tollgate};
+
+const LAG: [&str; 3] = ["experiment", "live", "lag"];
+
+/// Every call at one agent is signalled to the other, each proven by a signal of its own counter.
+#[test]
+fn the_lag_of_every_call_is_measured_over_real_servers() {
+    let (redis, kafka) = (Redis::start(), Kafka::start());
+    let (url, brokers) = (redis.url(), kafka.brokers());
+    let small = ["--agents", "2", "--rate", "500", "--seconds", "3", "--warm-up", "1"];
+    let lag = |format| {
+        let servers = ["--redis", &url, "--kafka", &brokers, "--format", format];
+        let done = finish(tollgate(&LAG).args(servers).args(small));
+        assert_eq!((done.exit, &*done.err), (0, ""), "{}", done.out);
+        done.out
+    };
+    let report: Value = serde_json::from_str(&lag("json")).expect("one JSON object");
+    let run = &report["runs"][0];
+    assert_eq!((&run["agents"], &run["calls"], &run["denied"]), (&2.into(), &1_500.into(), &0.into()), "{run}");
+    for lag in [&run["another"], &run["slowest"]] {
+        assert_eq!(lag["never"], 0, "{run}");
+        assert!(lag["max_ms"].as_f64() >= lag["p50_ms"].as_f64() && lag["p50_ms"].as_f64() > Some(0.0), "{run}");
+    }
+    let decided = run["decided"].as_array().expect("one per source").iter();
+    assert_eq!(decided.filter_map(|by| by["calls"].as_u64()).sum::<u64>(), 1_500, "{run}");
+    assert_eq!(run["legs"].as_array().map(Vec::len), Some(4));
+    assert!(report["aim"]["met"].is_boolean(), "{report}");
+
+    let text = lag("text");
+    for expected in ["known to", "p99.9", "another", "1,500", "decision to the log of calls", "aim: p99 < 20 ms"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_says_why() {
+    let servers = ["--redis", "redis://127.0.0.1:1", "--kafka", "127.0.0.1:1"];
+    for (args, exit, said) in [
+        (vec![], 2, "name them with --redis URL and --kafka BROKERS"),
+        (servers[..2].to_vec(), 2, "name them with --redis URL and --kafka BROKERS"),
+        ([&servers[..], &["--agents", "1"]].concat(), 2, "give at least 2"),
+        ([&servers[..], &["--seconds", "9999999"]].concat(), 2, "more than 20 million calls"),
+        (vec!["--redis", "redis://:pw@h"], 2, "TOLLGATE_REDIS"),
+        (servers.to_vec(), 1, "Redis at redis://127.0.0.1:1 does not answer"),
+    ] {
+        let done = finish(tollgate(&LAG).args(&args));
+        let told = done.exit == exit && done.err.contains(said) && done.out.is_empty();
+        assert!(told, "{args:?}: {} {}", done.exit, done.err);
+    }
+}

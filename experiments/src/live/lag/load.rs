@@ -1,0 +1,95 @@
+//! The load: each call at its instant, whether those before it are answered or not.
+//!
+//! One thread keeps the time, finer than tokio's timers do, and hands calls to a task per key. A key's calls go one after
+//! the other, which makes its counter tell them apart.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tollgate::{Agent, Call, Source};
+
+use super::DESCRIPTOR;
+use super::calls::{Calls, as_us, histogram};
+
+/// Calls being made.
+pub(super) struct Load {
+    timer: JoinHandle<()>,
+    tasks: JoinSet<()>,
+    sent: Arc<Mutex<Sent>>,
+}
+
+/// How calls were sent and decided, those of the warm-up apart.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    /// How much later than due calls were sent.
+    pub(super) late_us: Histogram<u64>,
+    pub(super) by_source: [u64; Source::ALL.len()],
+    pub(super) denied: u64,
+    /// When the first and the last were sent.
+    pub(super) first_us: u64,
+    pub(super) last_us: u64,
+}
+
+/// Starts it.
+pub(super) fn start(agents: &[Agent], calls: &Arc<Calls>) -> std::io::Result<Load> {
+    let sent = Sent { late_us: histogram(), by_source: [0; 4], denied: 0, first_us: u64::MAX, last_us: 0 };
+    let sent = Arc::new(Mutex::new(sent));
+    let (mut tasks, mut keys) = (JoinSet::new(), Vec::new());
+    for key in 0..calls.keys() {
+        // The run is capped, and with it what can wait here.
+        let (due, numbers) = unbounded_channel();
+        let agent = agents[calls.agent_of(key) as usize].clone();
+        tasks.spawn(call(agent, key, numbers, calls.clone(), sent.clone()));
+        keys.push(due);
+    }
+    let calls = calls.clone();
+    let timer = std::thread::Builder::new().name("lag-load".into()).spawn(move || keep_time(&calls, &keys))?;
+    Ok(Load { timer, tasks, sent })
+}
+
+impl Load {
+    /// Whether all calls were sent.
+    pub(super) fn is_done(&self) -> bool {
+        self.timer.is_finished()
+    }
+
+    /// Waits for the last answers.
+    pub(super) async fn end(self) -> Sent {
+        self.tasks.join_all().await;
+        let sent = self.sent.lock();
+        sent.clone()
+    }
+}
+
+fn keep_time(calls: &Calls, keys: &[UnboundedSender<u64>]) {
+    calls.begin();
+    for (number, key) in (0..calls.len()).zip(keys.iter().cycle()) {
+        let wait = calls.due(number).saturating_sub(calls.now());
+        if !wait.is_zero() {
+            std::thread::sleep(wait);
+        }
+        // A task that died is told of when the others end.
+        let _ = key.send(number);
+    }
+}
+
+async fn call(agent: Agent, key: u32, mut numbers: UnboundedReceiver<u64>, calls: Arc<Calls>, sent: Arc<Mutex<Sent>>) {
+    let name = Calls::name(key);
+    while let Some(number) = numbers.recv().await {
+        let sent_at = calls.now();
+        let decision = agent.check(&Call::new().with(DESCRIPTOR, &name)).await;
+        calls.decided(number);
+        if calls.is_measured(number) {
+            let mut sent = sent.lock();
+            sent.late_us.saturating_record(as_us(sent_at.saturating_sub(calls.due(number))));
+            sent.by_source[decision.source as usize] += 1;
+            sent.denied += u64::from(!decision.allowed);
+            sent.first_us = sent.first_us.min(as_us(sent_at));
+            sent.last_us = sent.last_us.max(as_us(sent_at));
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Experiments on real servers, in wall time.
+
+mod cpu;
+pub mod lag;
