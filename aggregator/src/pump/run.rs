@@ -196,7 +196,7 @@ impl<B: Bus> Run<B> {
         let now = self.clock.now();
         if self.unsent.is_empty() {
             for (partition, part) in &mut self.parts {
-                if part.restore(now, self.calls.next(*partition), &mut self.out) {
+                if part.restore(now, self.calls.next(*partition), &mut self.out) && self.others.is_some() {
                     let counters = part.counting.tally().counters;
                     tracing::info!(partition, counters, "a partition is restored and signalled");
                 }

@@ -31,6 +31,7 @@ use self::contact::Contact;
 use self::layout::LAYOUT_KEY;
 use self::writer::Writer;
 use super::{Bus, From, Topic, Unusable};
+use crate::clock::Stopwatch;
 use crate::counter::Partition;
 use crate::signal::{LogId, Offset};
 
@@ -41,6 +42,8 @@ pub use self::writer::KafkaLog;
 
 /// How long a question about a topic waits for its answer.
 const ASK_WAIT: Duration = Duration::from_secs(1);
+/// How long after a failure that may pass preparing is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// A bus on Apache Kafka; clones are the same bus.
 #[derive(Clone)]
@@ -78,7 +81,17 @@ impl Kafka {
     /// When the brokers do not answer, which is [transient](KafkaError::is_transient), or the topics are not as they must
     /// be, which is not.
     pub fn prepare(&self, wait: Duration) -> Result<(), KafkaError> {
-        let found = topics::prepare(&self.0.settings, &self.0.writer, wait)?;
+        let waited = Stopwatch::start();
+        let found = loop {
+            let left = wait.saturating_sub(waited.elapsed());
+            match topics::prepare(&self.0.settings, &self.0.writer, left) {
+                // A topic that was just made has no leader for a moment.
+                Err(error) if error.is_transient() && waited.elapsed() + AGAIN < wait => {
+                    std::thread::park_timeout(AGAIN)
+                }
+                found => break found?,
+            }
+        };
         let ids = Topic::ALL.into_iter().zip(found.map(|found| found.id));
         self.0.ids.lock().extend(ids);
         self.0.prepared.store(true, Ordering::Release);
