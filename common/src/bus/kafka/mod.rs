@@ -87,8 +87,9 @@ impl Kafka {
             match topics::prepare(&self.0.settings, &self.0.writer, left) {
                 // A topic that was just made has no leader for a moment.
                 Err(error) if error.is_transient() && waited.elapsed() + AGAIN < wait => {
-                    std::thread::park_timeout(AGAIN)
+                    std::thread::park_timeout(AGAIN);
                 }
+
                 found => break found?,
             }
         };
