@@ -89,7 +89,6 @@ impl Kafka {
                 Err(error) if error.is_transient() && waited.elapsed() + AGAIN < wait => {
                     std::thread::park_timeout(AGAIN);
                 }
-
                 found => break found?,
             }
         };
