@@ -26,6 +26,8 @@ const READ_WAIT: Duration = Duration::from_millis(50);
 const READ_RECORDS_MAX: usize = 1_000;
 /// How long the writer sleeps at most, and at least, so that it neither misses its time nor spins.
 const WRITE_SLEEP_MAX_MS: u64 = 5;
+/// How long at most batches wait until those before them are in the log, in ms.
+const ANSWER_MS_MAX: u64 = 100;
 /// How often the limiter's housekeeping runs, in ms.
 const TICK_MS: u64 = 100;
 /// How long the last batches may take on their way.
@@ -79,6 +81,8 @@ impl Link {
             calls: bus.log(Topic::Calls),
             presence: bus.log(Topic::Presence),
             on_the_way: HashMap::new(),
+            unanswered: 0,
+            sent_at: Timestamp::default(),
         };
         let write = move || outgoing.until(&stop);
         link.threads.push(std::thread::Builder::new().name("tollgate-write".into()).spawn(write)?);
@@ -162,6 +166,9 @@ struct Writer<L> {
     presence: L,
     /// How many rows each batch holds of which no report came yet; the bus caps how many there are.
     on_the_way: HashMap<(Partition, u64), usize>,
+    /// How many batches were sent last, and when, of which no report came yet.
+    unanswered: usize,
+    sent_at: Timestamp,
 }
 
 impl<L: Log> Writer<L> {
@@ -170,7 +177,10 @@ impl<L: Log> Writer<L> {
         let (mut shown_at, mut ticked_at) = (Timestamp::default(), Timestamp::default());
         while !stop.load(Ordering::Relaxed) {
             let now = self.clock.now();
-            self.send(limiter.batches_due(now));
+            self.hear_reports();
+            if self.may_send(now) {
+                self.send(now, limiter.batches_due(now));
+            }
             if now.ms_since(shown_at) >= INTERVAL_MS {
                 shown_at = now;
                 self.show(now, false);
@@ -183,7 +193,7 @@ impl<L: Log> Writer<L> {
             std::thread::park_timeout(Duration::from_millis(sleep_ms));
         }
         let now = self.clock.now();
-        self.send(limiter.batches_left(now));
+        self.send(now, limiter.batches_left(now));
         self.show(now, true);
         self.calls.flush(FLUSH_WAIT);
         self.presence.flush(FLUSH_WAIT);
@@ -196,7 +206,17 @@ impl<L: Log> Writer<L> {
         self.presence.reports();
     }
 
-    fn send(&mut self, batches: Vec<Outgoing>) {
+    /// Whether the batches that were sent last are in the log. When Kafka is slow, batches get longer and not more: each is
+    /// a request there, and librdkafka's thread spins while more wait for a partition than it may have on the way.
+    fn may_send(&self, now: Timestamp) -> bool {
+        self.unanswered == 0 || now.ms_since(self.sent_at) >= ANSWER_MS_MAX
+    }
+
+    fn send(&mut self, now: Timestamp, batches: Vec<Outgoing>) {
+        if batches.is_empty() {
+            return;
+        }
+        (self.sent_at, self.unanswered) = (now, 0);
         let mut full = Vec::new();
         for batch in batches {
             let Outgoing { partition, sequence, rows, payload } = batch;
@@ -208,6 +228,7 @@ impl<L: Log> Writer<L> {
             match self.calls.append(partition, payload, sequence) {
                 Ok(()) => {
                     self.on_the_way.insert((partition, sequence), rows);
+                    self.unanswered += 1;
                 }
                 Err(Full(payload)) => {
                     full.push(partition);
@@ -215,11 +236,11 @@ impl<L: Log> Writer<L> {
                 }
             }
         }
-        self.hear_reports();
     }
 
     fn hear_reports(&mut self) {
         for report in self.calls.reports() {
+            self.unanswered = self.unanswered.saturating_sub(1);
             let rows = self.on_the_way.remove(&(report.partition, report.tag)).unwrap_or_default();
             self.limiter.hear_report(&report, rows);
         }

@@ -27,6 +27,10 @@ use crate::counting::{Counting, Input, Outbox, Scope};
 /// How long a poll waits; every time it ends, signals that are due go out.
 const POLL_WAIT: Duration = Duration::from_millis(20);
 const POLL_RECORDS_MAX: usize = 1_000;
+/// How long a poll waits while there is something to say.
+const UNSAID_WAIT: Duration = Duration::from_millis(1);
+/// How long at most what is to be said waits until what was said before is in the log, in ms.
+const WORD_MS_MAX: u64 = 100;
 /// How often metrics are brought up to date, in ms.
 const SHOW_MS: u64 = 250;
 /// How often the ends of the logs are looked at, in ms; that may wait for the bus.
@@ -47,6 +51,9 @@ pub(super) struct Run<B: Bus> {
     pub(super) parts: BTreeMap<Partition, Part>,
     out: Outbox,
     unsent: VecDeque<(Partition, Vec<u8>)>,
+    /// How many records that were said are not known to be in the log.
+    unheard: usize,
+    spoke_at: Timestamp,
     pub(super) asides: Asides,
     pub(super) questions: Receiver<Question>,
     pub(super) bus_error: Arc<Mutex<Option<String>>>,
@@ -71,6 +78,8 @@ impl<B: Bus> Run<B> {
             parts: BTreeMap::new(),
             out: Outbox::new(),
             unsent: VecDeque::new(),
+            unheard: 0,
+            spoke_at: Timestamp::default(),
             asides: Asides::new(settings.asides.clone()),
             questions,
             bus_error: Arc::default(),
@@ -98,15 +107,21 @@ impl<B: Bus> Run<B> {
     }
 
     pub(super) fn until(&mut self, stop: &AtomicBool) {
-        let mut last_round = false;
+        let (mut last_round, mut unsaid) = (false, false);
         loop {
-            let records = self.calls.poll(if last_round { Duration::ZERO } else { POLL_WAIT }, POLL_RECORDS_MAX);
+            let wait = if unsaid { UNSAID_WAIT } else { POLL_WAIT };
+            let records = self.calls.poll(if last_round { Duration::ZERO } else { wait }, POLL_RECORDS_MAX);
             for record in &records {
                 self.take_in(record);
             }
             self.meet(false);
             self.divide();
-            self.speak();
+            if last_round || self.may_speak() {
+                self.speak();
+                unsaid = false;
+            } else {
+                unsaid |= !records.is_empty();
+            }
             self.show();
             self.answer();
             if last_round && records.is_empty() {
@@ -190,10 +205,19 @@ impl<B: Bus> Run<B> {
         self.calls.add(partition, self.settings.reach.from(now));
     }
 
+    /// Whether what was said before is in the log. When Kafka is slow, more is said at once and not more often: each record
+    /// is a request there, and one more fetch for every agent.
+    fn may_speak(&mut self) -> bool {
+        self.unheard = self.unheard.saturating_sub(self.signals.reports().len());
+        self.unheard == 0 || self.clock.now().ms_since(self.spoke_at) >= WORD_MS_MAX
+    }
+
     /// Says what changed. While the bus has no room nothing more is said: a later heartbeat would promise what was never
     /// sent.
     fn speak(&mut self) {
         let now = self.clock.now();
+        // Those of which nothing was heard for so long are not waited for any more.
+        (self.spoke_at, self.unheard) = (now, 0);
         if self.unsent.is_empty() {
             for (partition, part) in &mut self.parts {
                 if part.restore(now, self.calls.next(*partition), &mut self.out) && self.others.is_some() {
@@ -209,8 +233,8 @@ impl<B: Bus> Run<B> {
                 self.unsent.push_front((partition, payload));
                 break;
             }
+            self.unheard += 1;
         }
-        self.signals.reports();
     }
 
     fn show(&mut self) {

@@ -136,7 +136,7 @@ impl Reader for KafkaReader {
         while taken.len() < records_max {
             let rest = if taken.is_empty() { wait.saturating_sub(waited.elapsed()) } else { Duration::ZERO };
             let step = if self.pending.is_empty() { rest } else { rest.min(PENDING_STEP) };
-            match self.consumer.poll(step) {
+            match self.consumer.poll(whole_ms(step)) {
                 Some(Ok(message)) => {
                     self.contact.heard();
                     taken.extend(self.places.take(&message));
@@ -207,6 +207,12 @@ impl Places {
     }
 }
 
+/// librdkafka waits whole milliseconds and takes less for none: polled with the rest of one, it would spin until that is
+/// over.
+fn whole_ms(wait: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
+}
+
 /// The end of a partition that a start there, or at a time, depends on.
 fn edge(from: From) -> Option<Place> {
     match from {
@@ -241,4 +247,16 @@ fn raw(offset: Offset) -> i64 {
 
 fn raw_partition(partition: Partition) -> i32 {
     i32::try_from(partition).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last part of a millisecond was waited for by polling without a pause, a core's worth of it.
+    #[test]
+    fn no_wait_is_shorter_than_librdkafka_can_wait() {
+        let waits = [0, 1, 999, 1_000, 1_001].map(|us| whole_ms(Duration::from_micros(us)).as_millis());
+        assert_eq!(waits, [0, 1, 1, 1, 2]);
+    }
 }
