@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
+use tollgate_common::clock::Stopwatch;
 use tollgate_servers::{Kafka, Redis, free_port};
 
 use crate::log::Units;
@@ -13,6 +16,11 @@ use crate::support::{Client, Up, file, tollgate, wait_for};
 
 /// Two fleets at once would wait for each other's processes.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// For those that need no whole fleet: waits until there is no other one.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Servers, and the rules that all agents enforce.
 pub(crate) struct Fleet {
@@ -31,7 +39,7 @@ pub(crate) struct Member {
 impl Fleet {
     /// Starts the servers; `rules` is the text of a rules file.
     pub(crate) fn start(name: &str, rules: &str) -> Self {
-        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = alone();
         let rules = file(&format!("{name}.yaml"), rules);
         Self { redis: Redis::start(), kafka: Kafka::start(), rules, _alone: alone }
     }
@@ -160,4 +168,23 @@ pub(crate) fn check(client: &mut Client, key: &str) -> Said {
         source: body["source"].as_str().expect("a source").to_owned(),
         remaining: body["remaining"].as_u64().expect("remaining"),
     }
+}
+
+/// How late a timer goes off that does nothing else, at most, while `work` runs.
+pub(crate) fn while_timing<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let timer = scope.spawn(|| {
+            let mut latest = Duration::ZERO;
+            while !done.load(Ordering::Relaxed) {
+                let (nap, since) = (Duration::from_millis(1), Stopwatch::start());
+                std::thread::sleep(nap);
+                latest = latest.max(since.elapsed().saturating_sub(nap));
+            }
+            latest
+        });
+        let result = work();
+        done.store(true, Ordering::Relaxed);
+        (result, timer.join().expect("a timer"))
+    })
 }

@@ -9,6 +9,7 @@ mod log;
 mod outage;
 mod crashes;
 mod failover;
+mod members;
 mod poison;
 mod rules;
 mod stopped;

@@ -1,12 +1,11 @@
 //! One key's way through everything that can be missing: the store, then the bus too, then both back.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tollgate_common::clock::Stopwatch;
 
-use crate::fleet::{Fleet, Member, Said, check};
+use crate::fleet::{Fleet, Member, Said, check, while_timing};
 use crate::log;
 use crate::support::wait_for;
 
@@ -21,25 +20,6 @@ const SHARE: u64 = 33;
 
 fn signalled(allowed: bool) -> impl Fn(&Said) -> bool {
     move |said| said.allowed == allowed && said.source == "signal"
-}
-
-/// How late a timer goes off that does nothing else, at most, while `work` runs.
-fn while_timing<T>(work: impl FnOnce() -> T) -> (T, Duration) {
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let timer = scope.spawn(|| {
-            let mut latest = Duration::ZERO;
-            while !done.load(Ordering::Relaxed) {
-                let (nap, since) = (Duration::from_millis(1), Stopwatch::start());
-                std::thread::sleep(nap);
-                latest = latest.max(since.elapsed().saturating_sub(nap));
-            }
-            latest
-        });
-        let result = work();
-        done.store(true, Ordering::Relaxed);
-        (result, timer.join().expect("a timer"))
-    })
 }
 
 /// B1, B2, E1, E2, E3, I1: 1,000 calls in turn to two agents admit exactly 100, and the signal says so. Without Redis an

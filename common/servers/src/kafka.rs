@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{Folder, Process, free_port, wait_for};
+use crate::process::{Folder, Process, free_port};
 
 /// Where scripts/servers puts it, from the root of the workspace.
 const JARS: &str = "target/servers/kafka/libs";
@@ -112,6 +112,6 @@ fn settings(folder: &Path, port: u16, protocol: &str) -> String {
 fn launch(folder: &Folder, port: u16) -> Process {
     let file = folder.path().join("server.properties").display().to_string();
     let process = Process::start(&folder.path().join("log"), "java", java(&["kafka.Kafka", &file]));
-    wait_for(&format!("Kafka, which said {}", process.said()), || TcpStream::connect(("127.0.0.1", port)).ok());
+    process.wait_until_there("Kafka", || TcpStream::connect(("127.0.0.1", port)).ok());
     process
 }

@@ -54,7 +54,12 @@ impl Process {
         self.holder.wait().expect("the shell ends");
     }
 
-    pub(crate) fn said(&self) -> String {
+    /// Looks again and again until the server is there; one that is not has said why by then.
+    pub(crate) fn wait_until_there<T>(&self, name: &str, look: impl FnMut() -> Option<T>) -> T {
+        look_until_found(look).unwrap_or_else(|| panic!("still waiting for {name}, which said {}", self.said()))
+    }
+
+    fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 }
@@ -98,13 +103,17 @@ pub fn free_port() -> u16 {
 ///
 /// # Panics
 /// When there is nothing for a minute.
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    look_until_found(look).unwrap_or_else(|| panic!("still waiting for {what}"))
+}
+
+fn look_until_found<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let waited = Stopwatch::start();
-    loop {
+    while waited.elapsed() < PATIENCE {
         if let Some(found) = look() {
-            return found;
+            return Some(found);
         }
-        assert!(waited.elapsed() < PATIENCE, "still waiting for {what}");
         std::thread::sleep(GLANCE);
     }
+    None
 }

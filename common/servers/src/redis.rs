@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::process::{Folder, Process, free_port, wait_for};
+use crate::process::{Folder, Process, free_port};
 
 const PROGRAM: &str = "redis-server";
 
@@ -89,7 +89,7 @@ fn launch(folder: &Folder, port: u16, settings: &[String]) -> Process {
     args.extend(settings.iter().map(String::as_str));
     let process = Process::start(&folder.path().join("log"), PROGRAM, args);
     let answers = |answer: String| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH");
-    wait_for(&format!("Redis, which said {}", process.said()), || ask(port, "PING").filter(|a| answers(a.clone())));
+    process.wait_until_there("Redis", || ask(port, "PING").filter(|a| answers(a.clone())));
     process
 }
 

@@ -1,9 +1,9 @@
 //! A step on a server: what is sent, by whose time it goes, what it leaves behind.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::sync::Mutex;
 
-use super::super::eviction;
 use super::*;
 
 /// What all clients sent while `during` ran, as MONITOR tells it; the commands inside scripts left out.
@@ -63,29 +63,6 @@ fn a_flushed_script_is_sent_again_unseen() {
     assert!((0..8).all(|caller| left(&store, &ask(caller, 1_000)) == 800), "each was charged once");
 }
 
-/// A clock that is wrong by so much.
-struct Skewed(SystemClock, u64);
-
-impl Clock for Skewed {
-    fn now(&self) -> Timestamp {
-        self.0.now().plus_ms(self.1)
-    }
-}
-
-/// D3: time is Redis's own; an agent 30 s ahead changes nothing.
-#[test]
-fn an_agent_with_a_wrong_clock_takes_no_more() {
-    let settings = RedisSettings { prefix: own_prefix(), ..RedisSettings::new(&SHARED.url()) };
-    let agents = [0, 3_000, 30_000].map(|ahead_ms| {
-        let store = RedisStore::new(&settings, Arc::new(Skewed(SystemClock::start(), ahead_ms))).expect("an address");
-        on(store.ping()).expect("Redis answers");
-        store
-    });
-    let hour = ask_within(1, 100, 3_600_000);
-    let charged = |call: usize| take(&agents[call % 3], &hour).expect("Redis answers")[0].charged;
-    assert_eq!((0..300).filter(|call| charged(*call)).count(), 100);
-}
-
 /// B2, B4: two agents on one Redis, one unit left, 1000 racing calls: one passes.
 #[test]
 fn the_last_unit_goes_to_one_of_two_agents() {
@@ -133,12 +110,51 @@ fn a_prefix_is_a_namespace() {
     assert_eq!(SHARED.command(&format!("EXISTS {key}")), ":1", "the digest is the hash tag");
 }
 
-/// D8: a server that may evict says so in its own words.
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody died").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// D8: a store says at its connection that its server may evict, and of one that may not it says nothing.
 #[test]
-fn a_server_that_may_evict_is_noticed() {
-    let redis = Redis::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
-    assert!(eviction::warning(&redis.command("INFO memory")).is_some());
-    assert_eq!(eviction::warning(&SHARED.command("INFO memory")), None);
+fn a_server_that_may_evict_is_warned_of() {
+    let evicting = Redis::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer({
+        let log = log.clone();
+        move || log.clone()
+    });
+    let subscriber = subscriber.finish();
+    let warnings = || {
+        let log = String::from_utf8(log.0.lock().expect("nobody died").clone()).expect("UTF-8");
+        log.lines().filter(|line| line.contains("WARN")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    // All that a store does is then done on this thread, whose log is looked at.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    tracing::subscriber::with_default(subscriber, || {
+        let (harmless, warned_of) = (store(&SHARED.url(), "evict:"), store(&evicting.url(), "evict:"));
+        for store in [&harmless, &warned_of] {
+            wait_for("Redis to answer", || runtime.block_on(store.ping()).ok());
+        }
+        let warning = wait_for("a warning", || {
+            runtime.block_on(warned_of.ping()).expect("Redis answers");
+            warnings().pop()
+        });
+        assert!(warning.contains("maxmemory-policy allkeys-lru"), "{warning}");
+        assert!(warning.contains(&evicting.url()), "it says where: {warning}");
+        // Answers come in the order of the questions, so what the other one answered about its memory has been read.
+        runtime.block_on(harmless.ping()).expect("Redis answers");
+        assert_eq!(warnings(), [warning]);
+    });
 }
 
 /// D7: a Unix socket will do.
