@@ -8,8 +8,9 @@ use crate::rule::Generation;
 
 /// How often a member shows itself, in ms.
 pub const INTERVAL_MS: u64 = 1_000;
-/// After so long without a heartbeat a member is gone, in ms.
-pub const GONE_AFTER_MS: u64 = 15_000;
+/// After so long without a heartbeat a member is gone, in ms: with the last heartbeat and the next look around it, all know
+/// within 15 s.
+pub const GONE_AFTER_MS: u64 = 13_000;
 
 /// One record of the log `presence`.
 #[derive(Clone, Debug, PartialEq, Eq)]

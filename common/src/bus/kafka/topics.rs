@@ -86,7 +86,7 @@ const fn made_with(topic: Topic) -> &'static [(&'static str, &'static str)] {
         Topic::Presence => &[
             ("message.timestamp.type", "LogAppendTime"),
             ("cleanup.policy", "delete"),
-            // Who was silent for 15 s is gone; a minute leaves room for slow readers.
+            // Who was silent for seconds is gone; a minute leaves room for slow readers.
             ("retention.ms", "60000"),
             ("segment.ms", "60000"),
         ],

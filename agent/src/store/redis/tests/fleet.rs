@@ -13,7 +13,7 @@ fn agents_see_how_many_they_are() {
     assert_eq!(on(other.show("other", false)), Ok(Some(2)));
     assert_eq!(on(one.show("one", false)), Ok(Some(2)));
     assert_eq!(on(other.show("other", true)), Ok(Some(1)));
-    // One that has said nothing for more than 15 s.
+    // One that has said nothing for longer than that.
     assert_eq!(SHARED.command(&format!("ZADD {prefix}agents 1000 silent")), ":1");
     assert_eq!(on(one.show("one", false)), Ok(Some(1)));
     assert_ne!(SHARED.command(&format!("PTTL {prefix}agents")), ":-1");
