@@ -102,8 +102,11 @@ impl KafkaArgs {
 }
 
 fn kafka_set(text: &str) -> Result<KafkaSet, &'static str> {
+    // An error names the setting: what is no name may be a part of a value.
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(legal);
     let name_and_value = |setting: &str| {
-        let (name, value) = setting.trim_start().split_once('=').filter(|(name, _)| !name.is_empty())?;
+        let (name, value) = setting.trim_start().split_once('=').filter(|(name, _)| is_name(name))?;
         Some((name.to_owned(), value.to_owned()))
     };
     let set: Option<_> = secret::settings(text).into_iter().map(name_and_value).collect();
@@ -119,6 +122,6 @@ mod tests {
         let KafkaSet(set) = kafka_set("a.hosts=h:1,h:2, sasl.password=p,=w,b=").unwrap();
         let set: Vec<_> = set.iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(set, [("a.hosts", "h:1,h:2"), ("sasl.password", "p,=w"), ("b", "")]);
-        assert!(kafka_set("a").is_err() && kafka_set("=a").is_err());
+        assert!(kafka_set("a").is_err() && kafka_set("=a").is_err() && kafka_set("a,=b").is_err());
     }
 }
