@@ -32,6 +32,7 @@ pub(crate) struct Relay {
 
 struct Work<R> {
     reader: R,
+    read_through: Option<Offset>,
     reach: Reach,
     newest: Option<(Offset, Published)>,
     redis: Option<RedisStore>,
@@ -49,11 +50,9 @@ impl Relay {
             reach.cover(rules);
         }
         let reader = bus.read(Topic::Rules, &[0], From::Oldest);
-        let mut work = Work { reader, reach: reach.clone(), newest: None, redis };
-        let started = Stopwatch::start();
-        let known = bus.next_offset(Topic::Rules, 0).and_then(|next| next.checked_sub(1));
-        while known.is_some_and(|last| work.read_through() < Some(last)) && started.elapsed() < START_WAIT {
-            work.read(POLL_WAIT);
+        let mut work = Work { reader, read_through: None, reach: reach.clone(), newest: None, redis };
+        if let Some(last) = bus.next_offset(Topic::Rules, 0).and_then(|next| next.checked_sub(1)) {
+            work.catch_up(last);
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, runtime) = (stop.clone(), Handle::current());
@@ -85,8 +84,23 @@ impl<R: Reader> Work<R> {
         }
     }
 
-    fn read(&mut self, wait: Duration) {
-        for Delivered { offset, payload, .. } in self.reader.poll(wait, RECORDS_MAX) {
+    /// Reads what is there already. The last record may be one of Kafka's own, which no reader is handed: a poll that brings
+    /// nothing is the end, too.
+    fn catch_up(&mut self, last: Offset) {
+        let started = Stopwatch::start();
+        while self.read_through < Some(last) && started.elapsed() < START_WAIT {
+            if self.read(POLL_WAIT) == 0 {
+                break;
+            }
+        }
+    }
+
+    /// How many records there were.
+    fn read(&mut self, wait: Duration) -> usize {
+        let records = self.reader.poll(wait, RECORDS_MAX);
+        let count = records.len();
+        for Delivered { offset, payload, .. } in records {
+            self.read_through = Some(offset);
             let rules = Published::decode(&payload).map_err(|error| error.to_string());
             match rules.and_then(|published| Ok((published.read(offset).map_err(|e| e.to_string())?, published))) {
                 Ok((rules, published)) => {
@@ -101,10 +115,7 @@ impl<R: Reader> Work<R> {
                 ),
             }
         }
-    }
-
-    fn read_through(&self) -> Option<Offset> {
-        self.newest.as_ref().map(|(offset, _)| *offset)
+        count
     }
 }
 
@@ -115,4 +126,53 @@ async fn lay_down(redis: &RedisStore, generation: Offset, published: &Published)
         redis.publish_rules(Some(generation), published).await.ok()
     };
     timeout(REDIS_WAIT, work).await.ok().flatten().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_common::bus::{From, Reader};
+    use tollgate_common::clock::Timestamp;
+    use tollgate_common::counter::Partition;
+
+    use super::*;
+
+    /// What each poll brings, and whether it was asked once too often.
+    struct Script(Vec<Vec<Delivered>>);
+
+    impl Reader for Script {
+        fn poll(&mut self, _: Duration, _: usize) -> Vec<Delivered> {
+            assert!(!self.0.is_empty(), "nobody waits any longer");
+            self.0.remove(0)
+        }
+
+        fn add(&mut self, _: Partition, _: From) {}
+
+        fn remove(&mut self, _: Partition) {}
+
+        fn missed(&self) -> u64 {
+            0
+        }
+    }
+
+    fn record(offset: Offset, text: &str) -> Vec<Delivered> {
+        let payload = Published { name: "rules.yaml".into(), text: text.into() }.encode();
+        vec![Delivered { partition: 0, offset, appended: Timestamp::from_ms(1), payload }]
+    }
+
+    /// Follows this script up to a last record; the generation that it knows then.
+    fn caught_up(script: Vec<Vec<Delivered>>, last: Offset) -> Option<Offset> {
+        let reader = Script(script);
+        let mut work = Work { reader, read_through: None, reach: Reach::default(), newest: None, redis: None };
+        work.catch_up(last);
+        assert!(work.reader.0.is_empty(), "all of it is read");
+        work.newest.map(|(generation, _)| generation)
+    }
+
+    #[test]
+    fn a_start_waits_no_longer_than_there_is_something_to_read() {
+        assert_eq!(caught_up(vec![record(0, "rules: []"), record(1, "rules: []")], 1), Some(1));
+        assert_eq!(caught_up(vec![record(0, "rules: []"), Vec::new()], 1), Some(0), "the last one is not for readers");
+        assert_eq!(caught_up(vec![Vec::new()], 1), None, "nor is any");
+        assert_eq!(caught_up(vec![record(0, "rules: []"), record(1, "no rules")], 1), Some(0), "broken ones count");
+    }
 }
