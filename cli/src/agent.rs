@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tollgate::{Agent, Builder, RuleSet};
+use tollgate_aggregator::pump::Settings;
 use tollgate_common::clock::{Clock, SystemClock};
 use tollgate_common::counter::DigestKey;
 
 use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
+use crate::number;
 use crate::output;
 use crate::serve::{self, Stopping};
 use crate::servers::{KafkaArgs, RedisArgs};
@@ -47,7 +49,7 @@ pub(crate) struct Identity {
     #[arg(long, value_name = "DIR", env = "TOLLGATE_STATE_DIR", hide_env_values = true)]
     state_dir: Option<PathBuf>,
     /// How many agents the fleet has, until heartbeats tell
-    #[arg(long, value_name = "N", env = "TOLLGATE_AGENTS_EXPECTED", hide_env_values = true)]
+    #[arg(long, value_name = "N", env = "TOLLGATE_AGENTS_EXPECTED", hide_env_values = true, value_parser = number::positive)]
     agents_expected: Option<NonZeroU32>,
     /// How many counters it remembers at most; further callers of a rule share one
     #[arg(long, value_name = "N", env = "TOLLGATE_COUNTERS_MAX", hide_env_values = true, default_value_t = tollgate::limiter::COUNTERS_MAX_DEFAULT)]
@@ -61,6 +63,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if args.kafka.is_named() && args.redis.settings().is_none() {
         bail!(Usage(
             "with --kafka and without --redis each agent would limit on its own; name the Redis that they share with --redis URL"
+                .to_owned()
+        ));
+    }
+    if args.limits == Limits::Unsaid && args.redis.settings().is_none() {
+        bail!(Usage(
+            "which limits? give --rules FILE or --limit \"100/min per api_key\", or follow the rules that are published with --redis URL"
                 .to_owned()
         ));
     }
@@ -98,6 +106,12 @@ async fn agent(args: Args) -> anyhow::Result<Exit> {
 }
 
 impl Identity {
+    /// Who the aggregator in the same process is: several of one name would take each other's partitions.
+    pub(crate) fn aggregator(&self) -> Settings {
+        let id = self.node.as_ref().map_or_else(serve::random_aggregator, |node| format!("aggregator-{node}"));
+        Settings { region: self.region.as_str().into(), ..Settings::new(&id) }
+    }
+
     pub(crate) fn apply(&self, builder: Builder, http: SocketAddr) -> anyhow::Result<Builder> {
         let mut builder = builder.region(&*self.region).counters_max(self.counters_max);
         if let Some(node) = &self.node {

@@ -1,7 +1,6 @@
 //! `tollgate aggregator`: counts what all agents publish, and tells them.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -99,10 +98,7 @@ async fn aggregator(args: Args) -> anyhow::Result<Exit> {
 
 impl Args {
     fn settings(&self, clock: &dyn Clock, listens_on: SocketAddr) -> Settings {
-        let id = self
-            .node
-            .clone()
-            .unwrap_or_else(|| format!("aggregator-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32));
+        let id = self.node.clone().unwrap_or_else(serve::random_aggregator);
         // A wildcard is nobody's address; in a container its name is.
         let host = std::env::var("HOSTNAME").ok().filter(|_| listens_on.ip().is_unspecified());
         let found = host.map_or_else(|| listens_on.to_string(), |host| format!("{host}:{}", listens_on.port()));

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tollgate_experiments::live::lag::{self, LagError, Plan};
 
 use crate::exit::{Exit, Usage};
+use crate::number;
 use crate::output::{Format, say};
 use crate::servers::{KafkaArgs, RedisArgs};
 
@@ -46,11 +47,12 @@ pub(crate) struct LagArgs {
         value_delimiter = ',',
         default_value = "2,20",
         env = "TOLLGATE_AGENTS",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = number::positive
     )]
     agents: Vec<NonZeroU32>,
     /// Calls per second, of all agents together
-    #[arg(long, value_name = "N", default_value = "5000", env = "TOLLGATE_RATE", hide_env_values = true)]
+    #[arg(long, value_name = "N", default_value = "5000", env = "TOLLGATE_RATE", hide_env_values = true, value_parser = number::positive)]
     rate: NonZeroU32,
     /// How long each run is measured
     #[arg(long, value_name = "N", default_value_t = 20, env = "TOLLGATE_SECONDS", hide_env_values = true)]

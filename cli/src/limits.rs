@@ -49,7 +49,7 @@ impl FromArgMatches for Limits {
                 Ok(Self::Limit(limit))
             }
             Flags { .. } => {
-                let text = "both --rules (TOLLGATE_RULES) and --limit (TOLLGATE_LIMIT) are given; leave one out";
+                let text = "both --rules (TOLLGATE_RULES) and --limit (TOLLGATE_LIMIT) are given; leave one out\n";
                 Err(clap::Error::raw(ErrorKind::ArgumentConflict, text))
             }
         }

@@ -6,6 +6,7 @@ mod exit;
 mod output;
 mod logging;
 mod secret;
+mod number;
 mod config;
 mod limits;
 mod serve;

@@ -1,5 +1,6 @@
 //! What commands that listen share: their address, who they are, and how they are asked to stop.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -51,6 +52,11 @@ pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
         }
         _ => anyhow::Error::new(error).context(format!("cannot listen on {address}")),
     })
+}
+
+/// The name of an aggregator that was given none.
+pub(crate) fn random_aggregator() -> String {
+    format!("aggregator-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32)
 }
 
 /// Reads HOST:PORT.

@@ -86,7 +86,7 @@ fn start<B: Bus>(args: &Args, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> 
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis);
     }
-    let settings = Settings { epoch: clock.now(), shares, ..Settings::new("aggregator") };
+    let settings = Settings { epoch: clock.now(), shares, ..args.identity.aggregator() };
     let mut registry = Registry::default();
     let pump = Pump::start(bus, &settings, clock.clone(), &mut registry)?;
     let agent = builder.registry(registry).start()?;
