@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use tollgate::store::RedisAddressError;
 use tollgate::{RulesFileError, StartError};
 use tollgate_common::bus::kafka::KafkaError;
 use tollgate_common::problem::Problems;
@@ -61,6 +62,6 @@ fn kind(error: &anyhow::Error) -> (Exit, bool) {
     if error.is::<Problems>() {
         return (Exit::Usage, true);
     }
-    let usage = error.is::<Usage>() || error.is::<ShorthandError>();
+    let usage = error.is::<Usage>() || error.is::<ShorthandError>() || error.is::<RedisAddressError>();
     (if usage { Exit::Usage } else { Exit::Failed }, false)
 }
