@@ -7,6 +7,8 @@ use crate::exit::Usage;
 
 /// Flags whose values may hold a password.
 const FLAGS: [(&str, &str); 2] = [("redis", "TOLLGATE_REDIS"), ("kafka_set", "TOLLGATE_KAFKA_SET")];
+/// What the names of secret settings contain.
+const WORDS: [&str; 6] = ["password", "passphrase", "secret", "token", "key.pem", "jaas"];
 
 /// Refuses passwords on a command line.
 ///
@@ -27,21 +29,75 @@ pub(crate) fn refuse_on_command_line(matches: &ArgMatches) -> Result<(), Usage> 
     matches.subcommand().map_or(Ok(()), |(_, inner)| refuse_on_command_line(inner))
 }
 
-/// A value as it may be shown: the password of a URL and the values of secret settings are stars.
-pub(crate) fn hidden(value: &str) -> String {
-    if let Some((name, _)) = value.split_once('=')
-        && ["password", "secret", "token", "key.pem"].iter().any(|word| name.contains(word))
-    {
-        return format!("{name}=***");
-    }
-    let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
-    match rest.split_once('@') {
-        Some((user, host)) if user.contains(':') => {
-            let user = user.split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}:***@{host}")
+/// Whether values of this key may hold a secret, and no error may repeat them.
+pub(crate) fn may_be_in(key: &str) -> bool {
+    FLAGS.iter().any(|(id, _)| *id == key)
+}
+
+/// The settings in a text, `a=1,b=2`. A comma is between two settings where a name and `=` follow, else it belongs to the
+/// value, as in `a=1,2`.
+pub(crate) fn settings(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let (mut from, mut looked_at) = (0, 0);
+    while let Some(comma) = text[looked_at..].find(',').map(|at| looked_at + at) {
+        looked_at = comma + 1;
+        if begins_with_name(&text[looked_at..]) {
+            found.push(&text[from..comma]);
+            from = looked_at;
         }
-        _ => value.to_owned(),
     }
+    found.push(&text[from..]);
+    found
+}
+
+fn begins_with_name(text: &str) -> bool {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_');
+    let name = text.trim_start().split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| !name.is_empty() && name.chars().all(legal))
+}
+
+/// A value as it may be shown: the passwords of a URL and the values of secret settings are stars.
+pub(crate) fn hidden(value: &str) -> String {
+    match value.split_once('=') {
+        Some((name, _)) if !name.contains([':', '@']) => {
+            let shown: Vec<String> = settings(value).into_iter().map(hidden_in_setting).collect();
+            shown.join(",")
+        }
+        _ if value.contains("://") => hidden_in_url(value),
+        _ => hidden_in_place(value),
+    }
+}
+
+fn hidden_in_setting(setting: &str) -> String {
+    let Some((name, value)) = setting.split_once('=') else { return setting.to_owned() };
+    let is_secret = WORDS.iter().any(|word| name.to_ascii_lowercase().contains(word));
+    let value = if is_secret { "***".to_owned() } else { hidden_in_url(value) };
+    format!("{name}={value}")
+}
+
+fn hidden_in_url(url: &str) -> String {
+    url.split_once("://")
+        .map_or_else(|| url.to_owned(), |(scheme, rest)| format!("{scheme}://{}", hidden_in_place(rest)))
+}
+
+/// What follows the scheme. A password may contain what ends it in other places: all up to the last `@` is taken for one.
+fn hidden_in_place(rest: &str) -> String {
+    let rest = match rest.rsplit_once('@').map(|(user, host)| (user.split_once(':'), host)) {
+        Some((Some((user, _)), host)) => format!("{user}:***@{host}"),
+        _ => rest.to_owned(),
+    };
+    match rest.split_once('?') {
+        Some((path, query)) => format!("{path}?{}", hidden_in_query(query)),
+        None => rest,
+    }
+}
+
+fn hidden_in_query(query: &str) -> String {
+    let shown = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if name.to_ascii_lowercase().starts_with("pass") => format!("{name}=***"),
+        _ => pair.to_owned(),
+    });
+    shown.collect::<Vec<_>>().join("&")
 }
 
 #[cfg(test)]
@@ -50,9 +106,39 @@ mod tests {
 
     #[test]
     fn passwords_are_stars() {
-        assert_eq!(hidden("redis://:pw@host:1/2"), "redis://:***@host:1/2");
-        assert_eq!(hidden("sasl.password=pw"), "sasl.password=***");
-        assert_eq!(hidden("redis://host"), "redis://host");
-        assert_eq!(hidden("sasl.username=u"), "sasl.username=u");
+        for (value, shown) in [
+            ("redis://:pw@host:1/2", "redis://:***@host:1/2"),
+            ("redis://u:p@w@host", "redis://u:***@host"),
+            ("redis://:password=1,a=2@host", "redis://:***@host"),
+            ("redis://:p?w/@host/2", "redis://:***@host/2"),
+            (":p=w@host", ":***@host"),
+            ("unix:///run/redis.sock?pass=pw", "unix:///run/redis.sock?pass=***"),
+            ("unix:///run/redis.sock?db=2&pass=p=w&user=u", "unix:///run/redis.sock?db=2&pass=***&user=u"),
+            ("sasl.password=pw", "sasl.password=***"),
+            ("sasl.password=p,w", "sasl.password=***"),
+            ("sasl.username=u,sasl.password=pw,a.b=1", "sasl.username=u,sasl.password=***,a.b=1"),
+            ("sasl.username=u, sasl.password=pw", "sasl.username=u, sasl.password=***"),
+            ("a.url=http://u:pw@host,b=1", "a.url=http://u:***@host,b=1"),
+        ] {
+            assert_eq!(hidden(value), shown);
+        }
+        for open in ["redis://host", "redis://u@host", "unix:///a:b?db=1", "sasl.username=u", "a=1,2, b=3,", "x", ""] {
+            assert_eq!(hidden(open), open);
+        }
+    }
+
+    #[test]
+    fn a_comma_is_between_settings_only_where_a_name_follows() {
+        for (text, expected) in [
+            ("a.b=1", &["a.b=1"][..]),
+            ("a.b=1,c_d=2", &["a.b=1", "c_d=2"]),
+            ("a=1,2,3,b=x,y", &["a=1,2,3", "b=x,y"]),
+            ("a=1, b=2", &["a=1", " b=2"]),
+            ("a=x,Y=z,=1,,b=", &["a=x,Y=z,=1,", "b="]),
+            ("é,a=1", &["é", "a=1"]),
+            ("", &[""]),
+        ] {
+            assert_eq!(settings(text), expected, "{text}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use tollgate::store::RedisSettings;
 use tollgate_common::bus::kafka::{Kafka, KafkaSettings};
 
 use crate::exit::Usage;
+use crate::secret;
 
 /// How long a command waits for Kafka at its start before it goes on without.
 const KAFKA_WAIT: Duration = Duration::from_secs(3);
@@ -43,9 +44,13 @@ pub(crate) struct KafkaArgs {
     #[arg(long, value_name = "TEXT", env = "TOLLGATE_KAFKA_PREFIX", hide_env_values = true, default_value = "")]
     kafka_prefix: String,
     /// A setting of librdkafka, such as `security.protocol=SASL_SSL`; secrets belong into the variable or the file
-    #[arg(long, value_name = "NAME=VALUE", env = "TOLLGATE_KAFKA_SET", hide_env_values = true, value_delimiter = ',', value_parser = name_and_value)]
-    kafka_set: Vec<(String, String)>,
+    #[arg(long, value_name = "NAME=VALUE", env = "TOLLGATE_KAFKA_SET", hide_env_values = true, value_parser = kafka_set)]
+    kafka_set: Vec<KafkaSet>,
 }
+
+/// Settings of librdkafka that were given together: `a=1,b=2`.
+#[derive(Clone, Debug)]
+struct KafkaSet(Vec<(String, String)>);
 
 impl RedisArgs {
     /// The Redis that was named.
@@ -62,7 +67,7 @@ impl KafkaArgs {
         Some(KafkaSettings {
             partitions: self.kafka_partitions,
             topic_prefix: self.kafka_prefix.clone(),
-            settings: self.kafka_set.clone(),
+            settings: self.kafka_set.iter().flat_map(|set| set.0.clone()).collect(),
             ..KafkaSettings::new(brokers)
         })
     }
@@ -96,8 +101,27 @@ impl KafkaArgs {
     }
 }
 
-fn name_and_value(text: &str) -> Result<(String, String), String> {
-    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    let (name, value) = parts.ok_or_else(|| "write NAME=VALUE, such as security.protocol=SSL".to_owned())?;
-    Ok((name.to_owned(), value.to_owned()))
+fn kafka_set(text: &str) -> Result<KafkaSet, &'static str> {
+    // An error names the setting: what is no name may be a part of a value.
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(legal);
+    let name_and_value = |setting: &str| {
+        let (name, value) = setting.trim_start().split_once('=').filter(|(name, _)| is_name(name))?;
+        Some((name.to_owned(), value.to_owned()))
+    };
+    let set: Option<_> = secret::settings(text).into_iter().map(name_and_value).collect();
+    set.map(KafkaSet).ok_or("write NAME=VALUE, such as security.protocol=SSL")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_settings_may_hold_commas() {
+        let KafkaSet(set) = kafka_set("a.hosts=h:1,h:2, sasl.password=p,=w,b=").unwrap();
+        let set: Vec<_> = set.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(set, [("a.hosts", "h:1,h:2"), ("sasl.password", "p,=w"), ("b", "")]);
+        assert!(kafka_set("a").is_err() && kafka_set("=a").is_err() && kafka_set("a,=b").is_err());
+    }
 }

@@ -15,6 +15,13 @@ pub(crate) struct ConfigFile {
     settings: BTreeMap<String, Setting>,
 }
 
+/// How many values a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    One,
+    Many,
+}
+
 /// One key.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
@@ -24,7 +31,7 @@ pub(crate) struct Setting {
 
 impl ConfigFile {
     /// Reads a file that may hold these keys.
-    pub(crate) fn read(path: PathBuf, keys: &[String]) -> anyhow::Result<Self> {
+    pub(crate) fn read(path: PathBuf, keys: &BTreeMap<String, Takes>) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(&path).map_err(|error| {
             Usage(format!("{}: {error}; check the path that --config or TOLLGATE_CONFIG names", path.display()))
         })?;
@@ -34,13 +41,14 @@ impl ConfigFile {
         if let Some(document) = reader.document(&text) {
             for (written, node) in reader.mapping(&document, "the configuration").iter() {
                 let (key, line) = (written.replace('-', "_"), line_of(node));
-                if !keys.contains(&key) {
-                    let hint = hint(&key, keys.iter().map(String::as_str));
+                let Some(takes) = keys.get(&key) else {
+                    let hint = hint(&key, keys.keys().map(String::as_str));
                     reader.refuse(line, format!("unknown key `{written}`{hint}"));
                     continue;
-                }
-                let items = reader.items(node, &format!("`{written}`"));
-                let values = items.into_iter().filter_map(|item| reader.text(item, &format!("`{written}`")));
+                };
+                let what = format!("`{written}`");
+                let items = if *takes == Takes::Many { reader.items(node, &what) } else { vec![node] };
+                let values = items.into_iter().filter_map(|item| reader.text(item, &what));
                 let values = values.map(str::to_owned).collect();
                 settings.insert(key, Setting { values, line });
             }

@@ -7,20 +7,25 @@
 mod file;
 mod show;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::exit::Usage;
+use crate::secret;
+
+use file::Takes;
 
 pub(crate) use file::ConfigFile;
 pub(crate) use show::Args;
 pub(crate) use show::run;
 
-/// The commands whose flags are keys of the file.
-const CONFIGURED: [&str; 4] = ["agent", "aggregator", "up", "demo"];
+/// The commands whose flags are keys of the file; `rules publish` is one of `rules`.
+const CONFIGURED: [&[&str]; 5] = [&["agent"], &["aggregator"], &["up"], &["demo"], &["rules", "publish"]];
 const FLAG: &str = "--config";
 const VARIABLE: &str = "TOLLGATE_CONFIG";
 
@@ -36,16 +41,17 @@ pub(crate) struct Layered {
 /// When the file cannot be read or holds what no command knows. A command line that makes no sense ends the process, as
 /// clap does.
 pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<Layered> {
+    let command = without_empty_variables(command);
     let file = path(&args).map(|path| ConfigFile::read(path, &keys(&command))).transpose()?;
     let command = match &file {
         Some(file) => CONFIGURED
             .iter()
-            .fold(command, |command, name| command.mut_subcommand(name, |subcommand| with_defaults(subcommand, file))),
+            .fold(command, |command, path| changed(command, path, &|command| with_defaults(command, file))),
         None => command,
     };
     match command.try_get_matches_from(args) {
         Ok(matches) => Ok(Layered { matches, file }),
-        Err(error) => match file.as_ref().and_then(|file| refused_value(&error, file)) {
+        Err(error) => match refused_value(&error, file.as_ref()) {
             Some(text) => Err(Usage(text).into()),
             None => error.exit(),
         },
@@ -57,15 +63,34 @@ fn key(long: &str) -> String {
     long.replace('-', "_")
 }
 
+/// A variable that is empty counts as unset: that is how files of variables and of containers leave one out.
+fn without_empty_variables(command: Command) -> Command {
+    let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg })
+        .mut_subcommands(without_empty_variables)
+}
+
+/// The command with the one of this path in it changed.
+fn changed(command: Command, path: &[&str], change: &dyn Fn(Command) -> Command) -> Command {
+    match path {
+        [] => change(command),
+        [name, rest @ ..] => command.mut_subcommand(name, |inner| changed(inner, rest, change)),
+    }
+}
+
 /// Every key that some command knows.
-fn keys(command: &Command) -> Vec<String> {
-    let configured = command.get_subcommands().filter(|subcommand| CONFIGURED.contains(&subcommand.get_name()));
-    let mut keys: Vec<String> =
-        configured.flat_map(Command::get_arguments).filter_map(|arg| arg.get_long()).map(key).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys.retain(|key| key != "help");
-    keys
+fn keys(command: &Command) -> BTreeMap<String, Takes> {
+    let configured = CONFIGURED
+        .iter()
+        .filter_map(|path| path.iter().try_fold(command, |command, name| command.find_subcommand(name)));
+    let takes = |arg: &Arg| match arg.get_action() {
+        ArgAction::Append => Takes::Many,
+        _ => Takes::One,
+    };
+    let flags = configured.flat_map(Command::get_arguments);
+    let flags = flags.filter_map(|arg| Some((key(arg.get_long().filter(|long| *long != "help")?), takes(arg))));
+    flags.collect()
 }
 
 fn with_defaults(command: Command, file: &ConfigFile) -> Command {
@@ -90,15 +115,21 @@ fn path(args: &[OsString]) -> Option<PathBuf> {
     std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// A value of the file that its flag would refuse, too: told with its place.
-fn refused_value(error: &clap::Error, file: &ConfigFile) -> Option<String> {
+/// A value of the file that its flag would refuse, too, is told with its place. One that may be a secret is not repeated,
+/// wherever it comes from.
+fn refused_value(error: &clap::Error, file: Option<&ConfigFile>) -> Option<String> {
     if !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) {
         return None;
     }
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else { return None };
     let name = key(flag.trim_start_matches("--").split([' ', '=']).next()?);
-    let setting = file.get(&name).filter(|setting| setting.values.contains(value))?;
     let reason = std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"));
-    Some(format!("{}:{}: `{name}` cannot be `{value}`{reason}", file.path().display(), setting.line))
+    let in_file = file.and_then(|file| Some((file, file.get(&name).filter(|setting| setting.values.contains(value))?)));
+    let place = in_file.map(|(file, setting)| format!("{}:{}", file.path().display(), setting.line));
+    if secret::may_be_in(&name) {
+        let place = place.unwrap_or_else(|| format!("--{}", name.replace('_', "-")));
+        return Some(format!("{place}: a value of `{name}` cannot be used{reason}"));
+    }
+    Some(format!("{}: `{name}` cannot be `{value}`{reason}", place?))
 }

@@ -7,10 +7,12 @@ use clap::{ArgMatches, Command};
 use comfy_table::{Table, presets};
 use serde_json::json;
 
-use super::{CONFIGURED, ConfigFile, key, layer};
+use super::{ConfigFile, key, layer};
 use crate::exit::Exit;
 use crate::output::{self, Format};
 use crate::secret;
+
+const SHOWN: [&str; 4] = ["agent", "aggregator", "up", "demo"];
 
 /// Shows what a command would run with, and where each setting comes from
 ///
@@ -21,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
     format: Format,
     /// Which command: agent, aggregator, up or demo
-    #[arg(default_value = "agent", value_parser = CONFIGURED)]
+    #[arg(default_value = "agent", value_parser = SHOWN)]
     command: String,
     /// The flags it would get
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
@@ -37,6 +39,7 @@ pub(crate) fn run(args: &Args, whole: &Command) -> anyhow::Result<Exit> {
     line.push(args.command.clone().into());
     line.extend(args.flags.iter().cloned());
     let layered = layer(whole.clone(), line)?;
+    secret::refuse_on_command_line(&layered.matches)?;
     let Some((_, matches)) = layered.matches.subcommand() else { return Ok(Exit::Usage) };
     let command = whole.find_subcommand(&args.command).expect("it was just run");
     let settings = settings(command, matches, layered.file.as_ref());

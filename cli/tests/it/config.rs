@@ -35,6 +35,9 @@ fn a_broken_file_is_told_with_file_and_line() {
     };
     insta::assert_snapshot!(refuse("\nhtpp: 127.0.0.1:1\n"), @"tollgate.yaml:2: unknown key `htpp`; did you mean `http`?");
     insta::assert_snapshot!(refuse("region: eu\nhttp: nowhere\n"), @"error: tollgate.yaml:2: `http` cannot be `nowhere`: write HOST:PORT, such as 127.0.0.1:8080");
+    insta::assert_snapshot!(refuse("region: eu\nhttp: [127.0.0.1:1, 127.0.0.1:2]\n"), @"tollgate.yaml:2: `http` must be a single value");
+    insta::assert_snapshot!(refuse("\nagents_expected: 0\n"), @"error: tollgate.yaml:2: `agents_expected` cannot be `0`: write a whole number from 1 to 4294967295");
+    insta::assert_snapshot!(refuse("kafka_set:\n  - hunter2\n"), @"error: tollgate.yaml:2: a value of `kafka_set` cannot be used: write NAME=VALUE, such as security.protocol=SSL");
     let missing = finish(&mut tollgate(&["agent", "--config", "/nowhere.yaml"]));
     assert_eq!(missing.exit, 2);
     assert!(missing.err.contains("/nowhere.yaml: "), "{}", missing.err);
@@ -50,6 +53,69 @@ fn a_password_is_refused_on_a_command_line_and_never_shown() {
         finish(tollgate(&["config"]).env("TOLLGATE_REDIS", url).env("TOLLGATE_KAFKA_SET", "sasl.password=hunter2"));
     assert_eq!((said.exit, said.out.contains("hunter2")), (0, false), "{}", said.out);
     assert_eq!(shown(&said.out, "redis"), ["redis://:***@10.0.0.5:6379", "TOLLGATE_REDIS"]);
+    for args in [
+        &["rules", "publish", "../rules.yaml", "--redis", url][..],
+        &["experiment", "live", "lag", "--redis", url],
+        &["config", "agent", "--redis", url],
+        &["up", "--redis", "unix:///run/redis.sock?db=1&pass=hunter2"],
+        &["up", "--kafka-set", "sasl.username=u,sasl.password=hunter2"],
+    ] {
+        let said = finish(&mut tollgate(args));
+        assert_eq!((said.exit, &*said.out), (2, ""), "{args:?}: {}", said.err);
+        assert!(said.err.contains("holds a password") && !said.err.contains("hunter2"), "{args:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn values_of_kafka_settings_may_hold_commas_and_are_not_repeated() {
+    let set = "a.hosts=h:1,h:2,sasl.password=hunter2,hunter2,c.d=3";
+    let said = finish(tollgate(&["config"]).env("TOLLGATE_KAFKA_SET", set));
+    assert_eq!(shown(&said.out, "kafka_set")[0], "a.hosts=h:1,h:2,sasl.password=***,c.d=3");
+    let path = file("commas.yaml", "kafka_set: ['a.hosts=h:1,h:2', 'sasl.password=hunter2,hunter2']\n");
+    let said = finish(&mut tollgate(&["config", "--config", path.to_str().unwrap()]));
+    assert_eq!(shown(&said.out, "kafka_set")[..2], ["a.hosts=h:1,h:2,", "sasl.password=***"]);
+    let said = finish(tollgate(&["agent", "--limit", "1/s per ip"]).env("TOLLGATE_KAFKA_SET", "hunter2,=hunter2"));
+    assert_eq!((said.exit, &*said.out), (2, ""));
+    assert!(said.err.contains("NAME=VALUE") && !said.err.contains("hunter2"), "{}", said.err);
+}
+
+#[test]
+fn an_empty_variable_is_none() {
+    let empty =
+        |args: &[&str], variables: &[&str]| finish(tollgate(args).envs(variables.iter().map(|name| (*name, ""))));
+    let variables = [
+        "TOLLGATE_CONFIG",
+        "TOLLGATE_RULES",
+        "TOLLGATE_LIMIT",
+        "TOLLGATE_REDIS",
+        "TOLLGATE_REDIS_PREFIX",
+        "TOLLGATE_KAFKA",
+        "TOLLGATE_KAFKA_PARTITIONS",
+        "TOLLGATE_KAFKA_SET",
+        "TOLLGATE_NODE",
+        "TOLLGATE_REGION",
+        "TOLLGATE_STATE_DIR",
+        "TOLLGATE_AGENTS_EXPECTED",
+        "TOLLGATE_DIGEST_KEY_FILE",
+        "TOLLGATE_HTTP",
+        "TOLLGATE_FORMAT",
+    ];
+    let (bare, with_empty) = (finish(&mut tollgate(&["config"])), empty(&["config"], &variables));
+    assert_eq!((with_empty.exit, with_empty.out), (0, bare.out), "{}", with_empty.err);
+    let (bare, with_empty) = (finish(&mut tollgate(&["agent"])), empty(&["agent"], &variables));
+    assert_eq!((with_empty.exit, with_empty.err), (2, bare.err));
+    let publish = empty(&["rules", "publish", "../rules.yaml"], &variables);
+    assert!(publish.err.contains("name where to publish"), "{}", publish.err);
+}
+
+#[test]
+fn rules_are_published_where_the_file_says() {
+    let path = file("publish.yaml", "redis: 10.0.0.5\nkafka: 127.0.0.1:1\nkafka_set: [security.protocol=SSL]\n");
+    let publish = ["--config", path.to_str().unwrap(), "rules", "publish", "../rules.yaml"];
+    let said = finish(&mut tollgate(&publish));
+    assert_eq!((said.exit, said.err.contains("redis://")), (2, true), "{}", said.err);
+    let said = finish(tollgate(&publish).env("TOLLGATE_REDIS", "redis://127.0.0.1:1"));
+    assert_eq!((said.exit, said.err.contains("kafka-tls")), (2, true), "{}", said.err);
 }
 
 #[test]
@@ -60,8 +126,14 @@ fn what_cannot_work_together_is_refused_with_the_remedy() {
         (&["aggregator"], "--kafka"),
         (&["aggregator", "--kafka", "127.0.0.1:1", "--threshold", "120%"], "100%"),
         (&["agent", "--redis", "redis://h", "--kafka", "h:1", "--kafka-set", "security.protocol=SSL"], "kafka-tls"),
-        (&["agent", "--digest-key-file", "/nowhere"], "openssl rand"),
+        (&["agent", "--limit", "1/s per ip", "--digest-key-file", "/nowhere"], "openssl rand"),
         (&["rules", "publish", "../rules.yaml"], "--kafka"),
+        (&["agent"], "--rules FILE or --limit"),
+        (&["agent"], "--redis URL"),
+        (&["agent", "--limit", "1/s per ip", "--rules", "rules.yaml"], "leave one out\n"),
+        (&["agent", "--agents-expected", "0"], "a whole number from 1"),
+        (&["experiment", "live", "lag", "--rate", "0"], "a whole number from 1"),
+        (&["experiment", "live", "lag", "--agents", "2,0"], "a whole number from 1"),
     ] {
         let said = finish(&mut tollgate(args));
         assert_eq!((said.exit, &*said.out), (2, ""), "{args:?}: {}", said.err);
