@@ -122,7 +122,7 @@ fn rules_are_published_where_the_file_says() {
 fn what_cannot_work_together_is_refused_with_the_remedy() {
     for (args, word) in [
         (&["agent", "--kafka", "127.0.0.1:1"][..], "--redis"),
-        (&["agent", "--redis", "10.0.0.5"], "redis://"),
+        (&["agent", "--redis", "10.0.0.5", "--http", "127.0.0.1:0"], "redis://"),
         (&["aggregator"], "--kafka"),
         (&["aggregator", "--kafka", "127.0.0.1:1", "--threshold", "120%"], "100%"),
         (&["agent", "--redis", "redis://h", "--kafka", "h:1", "--kafka-set", "security.protocol=SSL"], "kafka-tls"),
