@@ -132,7 +132,7 @@ fn a_wrong_password_is_a_refusal_and_no_denial() {
     for (user, remedied) in [("", false), (":wrong@", false), (":secret@", true)] {
         let store = store(&redis.url().replace("://", &format!("://{user}")), "auth:");
         let pinged = on(store.ping());
-        assert_eq!(pinged.err(), (!remedied).then_some(StoreError::Unreadable));
+        assert_eq!(pinged.err(), (!remedied).then_some(StoreError::Refused));
         assert!(!store.address().contains("secret") && !store.address().contains("wrong"));
         let taken = take(&store, &ask(1, 10));
         assert_eq!(taken.is_ok(), remedied, "{taken:?}");
