@@ -10,7 +10,7 @@ use serde_json::Value;
 use tollgate_common::clock::Stopwatch;
 
 /// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(2);
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// What a finished command said.
