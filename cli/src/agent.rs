@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use tollgate::{Agent, Builder, RuleSet};
+use tollgate::{Agent, Builder};
 use tollgate_aggregator::pump::Settings;
-use tollgate_common::clock::{Clock, SystemClock};
+use tollgate_common::clock::SystemClock;
 use tollgate_common::counter::DigestKey;
 
 use crate::exit::{Exit, Usage};
@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::number;
 use crate::output;
 use crate::serve::{self, Stopping};
-use crate::servers::{KafkaArgs, RedisArgs};
+use crate::servers::{self, KafkaArgs, RedisArgs};
 use crate::tally::Tally;
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
@@ -60,12 +60,7 @@ pub(crate) struct Identity {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    if args.kafka.is_named() && args.redis.settings().is_none() {
-        bail!(Usage(
-            "with --kafka and without --redis each agent would limit on its own; name the Redis that they share with --redis URL"
-                .to_owned()
-        ));
-    }
+    servers::check_together(&args.redis, &args.kafka)?;
     if args.limits == Limits::Unsaid && args.redis.settings().is_none() {
         bail!(Usage(
             "which limits? give --rules FILE or --limit \"100/min per api_key\", or follow the rules that are published with --redis URL"
@@ -88,11 +83,7 @@ async fn agent(args: Args) -> anyhow::Result<Exit> {
     if let Some(kafka) = args.kafka.connect()? {
         builder = builder.bus(kafka).published_rules();
     }
-    builder = match &args.limits {
-        Limits::File(path) => builder.rules_file(path),
-        Limits::Limit(limit) => builder.rules(RuleSet::from_shorthand(limit, clock.now().as_ms())?),
-        Limits::Unsaid => builder,
-    };
+    builder = args.limits.apply(builder, &clock)?;
     let listener = serve::listen(args.http).await?;
     let agent = builder.start()?;
     for warning in agent.limiter().with_rules(|rules| rules.warnings.clone()) {

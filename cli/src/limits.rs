@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use tollgate::{Builder, RuleSet};
+use tollgate_common::clock::Clock;
+use tollgate_common::rule::ShorthandError;
 
 /// What the user chose, if anything; a flag wins over an environment variable, as everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +18,20 @@ pub(crate) enum Limits {
     File(PathBuf),
     /// One rule in short form.
     Limit(String),
+}
+
+impl Limits {
+    /// Has an agent enforce them; unsaid, it is told nothing.
+    ///
+    /// # Errors
+    /// When the short form is none.
+    pub(crate) fn apply(&self, builder: Builder, clock: &dyn Clock) -> Result<Builder, ShorthandError> {
+        Ok(match self {
+            Self::File(path) => builder.rules_file(path),
+            Self::Limit(limit) => builder.rules(RuleSet::from_shorthand(limit, clock.now().as_ms())?),
+            Self::Unsaid => builder,
+        })
+    }
 }
 
 #[derive(Args)]

@@ -52,6 +52,15 @@ pub(crate) struct KafkaArgs {
 #[derive(Clone, Debug)]
 struct KafkaSet(Vec<(String, String)>);
 
+/// Refuses a Kafka that others may share without a Redis that all share: each agent would limit on its own.
+pub(crate) fn check_together(redis: &RedisArgs, kafka: &KafkaArgs) -> Result<(), Usage> {
+    if kafka.is_named() && redis.settings().is_none() {
+        let text = "with --kafka and without --redis each agent would limit on its own; name the Redis that all share with --redis URL";
+        return Err(Usage(text.to_owned()));
+    }
+    Ok(())
+}
+
 impl RedisArgs {
     /// The Redis that was named.
     pub(crate) fn settings(&self) -> Option<RedisSettings> {

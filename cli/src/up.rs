@@ -5,20 +5,20 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
-use tollgate::{Agent, Builder, RuleSet};
+use tollgate::Agent;
 use tollgate_aggregator::pump::{Pump, Settings};
 use tollgate_common::bus::Bus;
 use tollgate_common::bus::embedded::Embedded;
 use tollgate_common::clock::{Clock, SystemClock};
 
 use crate::agent::Identity;
-use crate::exit::{Exit, Usage};
+use crate::exit::Exit;
 use crate::limits::Limits;
 use crate::serve::{self, Stopping};
-use crate::servers::{KafkaArgs, RedisArgs};
+use crate::servers::{self, KafkaArgs, RedisArgs};
 use crate::tally::Tally;
 use crate::{output, sample};
 
@@ -44,12 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    if args.kafka.is_named() && args.redis.settings().is_none() {
-        bail!(Usage(
-            "with --kafka others may count on the same calls; name the Redis that all share with --redis URL"
-                .to_owned()
-        ));
-    }
+    servers::check_together(&args.redis, &args.kafka)?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     runtime.block_on(up(args))
 }
@@ -82,7 +77,14 @@ async fn up(args: Args) -> anyhow::Result<Exit> {
 fn start<B: Bus>(args: &Args, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> anyhow::Result<(Agent, Pump)> {
     let builder = Agent::builder().clock(clock.clone()).bus(bus.clone());
     let builder = if shares { builder } else { builder.agents_expected(NonZeroU32::MIN) };
-    let mut builder = with_limits(args.identity.apply(builder, args.http)?, &args.limits, &**clock)?;
+    let limits = match &args.limits {
+        Limits::Unsaid => {
+            tracing::info!("no --rules and no --limit: {LIMIT_DEFAULT} is enforced");
+            &Limits::Limit(LIMIT_DEFAULT.to_owned())
+        }
+        said => said,
+    };
+    let mut builder = limits.apply(args.identity.apply(builder, args.http)?, &**clock)?;
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis);
     }
@@ -92,15 +94,4 @@ fn start<B: Bus>(args: &Args, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> 
     let agent = builder.registry(registry).start()?;
     agent.limiter().with_rules(|rules| settings.reach.cover(rules));
     Ok((agent, pump))
-}
-
-fn with_limits(builder: Builder, limits: &Limits, clock: &dyn Clock) -> anyhow::Result<Builder> {
-    Ok(match limits {
-        Limits::File(path) => builder.rules_file(path),
-        Limits::Limit(limit) => builder.rules(RuleSet::from_shorthand(limit, clock.now().as_ms())?),
-        Limits::Unsaid => {
-            tracing::info!("no --rules and no --limit: {LIMIT_DEFAULT} is enforced");
-            builder.rules(RuleSet::from_shorthand(LIMIT_DEFAULT, clock.now().as_ms())?)
-        }
-    })
 }
