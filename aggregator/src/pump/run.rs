@@ -54,6 +54,7 @@ pub(super) struct Run<B: Bus> {
     /// How many records that were said are not known to be in the log.
     unheard: usize,
     spoke_at: Timestamp,
+    turn: u32,
     pub(super) asides: Asides,
     pub(super) questions: Receiver<Question>,
     pub(super) bus_error: Arc<Mutex<Option<String>>>,
@@ -80,6 +81,7 @@ impl<B: Bus> Run<B> {
             unsent: VecDeque::new(),
             unheard: 0,
             spoke_at: Timestamp::default(),
+            turn: 0,
             asides: Asides::new(settings.asides.clone()),
             questions,
             bus_error: Arc::default(),
@@ -161,7 +163,10 @@ impl<B: Bus> Run<B> {
     fn divide(&mut self) {
         let now = self.clock.now();
         let mut may_take_up = true;
-        for partition in 0..self.bus.partitions(Topic::Calls) {
+        let partitions = self.bus.partitions(Topic::Calls);
+        // Each round begins with another one, so that one of which the bus says nothing holds up no other.
+        self.turn = (self.turn + 1) % partitions;
+        for partition in (self.turn..partitions).chain(0..self.turn) {
             let owner = self.owner(partition);
             match self.parts.get_mut(&partition).map(|part| part.is_kept(owner, now)) {
                 None if owner == Owner::Own && may_take_up => {
