@@ -125,6 +125,7 @@ mod tests {
                 reset_ms: 60_500,
                 retry_after_ms: if allowed { 0 } else { 1_001 },
             }),
+            delay_ms: 0,
             source,
             at: Timestamp::from_ms(1_000_000),
             id: DecisionId { agent: "a".into(), epoch: 16, call: 255 },

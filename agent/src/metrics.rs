@@ -26,6 +26,11 @@ struct DecisionLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RuleLabels {
+    rule: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ErrorLabels {
     error: &'static str,
 }
@@ -37,6 +42,8 @@ struct SourceLabel(Source);
 #[derive(Clone, Debug)]
 pub(crate) struct RuleCounters {
     by_source: [[Counter; 2]; Source::ALL.len()],
+    /// Calls that the rule would have denied, were it not in shadow.
+    pub(crate) shadowed: Counter,
 }
 
 /// Everything that an agent counts.
@@ -44,6 +51,7 @@ pub(crate) struct RuleCounters {
 pub(crate) struct AgentMetrics {
     decisions: Family<DecisionLabels, Counter>,
     store_errors: Family<ErrorLabels, Counter>,
+    shadowed: Family<RuleLabels, Counter>,
     pub(crate) latency: Histogram,
     pub(crate) signal_lag: Histogram,
     pub(crate) overflowed: Counter,
@@ -71,6 +79,7 @@ impl AgentMetrics {
         let metrics = Self {
             decisions: Family::default(),
             store_errors: Family::default(),
+            shadowed: Family::default(),
             latency: Histogram::new(LATENCY_BUCKETS_S),
             signal_lag: Histogram::new(LAG_BUCKETS_S),
             overflowed: Counter::default(),
@@ -88,6 +97,7 @@ impl AgentMetrics {
         let m = &metrics;
         let r = registry.sub_registry_with_prefix("tollgate");
         r.register("decisions", "Decisions by the rule shown, outcome and source", m.decisions.clone());
+        r.register("shadow_denials", "Calls that a rule in shadow would have denied", m.shadowed.clone());
         r.register("store_errors", "Questions that the store did not answer", m.store_errors.clone());
         r.register_with_unit("check_duration", "How long a check took", Unit::Seconds, m.latency.clone());
         r.register_with_unit("signal_lag", "From a charge to its signal here", Unit::Seconds, m.signal_lag.clone());
@@ -121,6 +131,7 @@ impl AgentMetrics {
         };
         Arc::new(RuleCounters {
             by_source: Source::ALL.map(|source| [counter(source, "denied"), counter(source, "allowed")]),
+            shadowed: self.shadowed.get_or_create(&RuleLabels { rule: rule.to_owned() }).clone(),
         })
     }
 

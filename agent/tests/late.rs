@@ -74,7 +74,9 @@ fn pass(mut from: TcpStream, mut to: TcpStream, gate: &Gate) {
 fn agent(url: &str, deadline: Duration) -> Agent {
     let _inside = RUNTIME.enter();
     let rule = Rule::per("per-key", &["api_key"], format!("{QUOTA}/h").parse().expect("a quota")).strict();
-    let agent = Agent::builder().rule(Rule { on_failure: OnFailure::Open, deadline, ..rule }).redis(url);
+    let agent = Agent::builder()
+        .rule(rule.with(|terms| (terms.on_failure, terms.deadline) = (OnFailure::Open, deadline)))
+        .redis(url);
     let agent = agent.start().expect("it starts");
     wait_for("readiness", || RUNTIME.block_on(agent.readiness()).missing.is_empty().then_some(()));
     agent

@@ -43,7 +43,7 @@ fn step(bencher: Bencher, algorithm: &str) {
         "interpolated" => Algorithm::SlidingWindow(Estimate::Interpolated),
         _ => Algorithm::SlidingLog,
     };
-    let limit = Limit { algorithm, units: 100, window: Window::new(60_000, 12).unwrap() };
+    let limit = Limit { algorithm, units: 100, window: Window::new(60_000, 12).unwrap(), burst: 0 };
     let mut state = State::new(&limit);
     let mut call = 0;
     bencher.bench_local(|| {

@@ -11,16 +11,22 @@ pub const VALUE_LEN_MAX: usize = 1_024;
 /// The most descriptors that one call carries.
 pub const DESCRIPTORS_LEN_MAX: usize = 32;
 
+/// Names and values.
+pub(crate) type Descriptors<'a> = [(Cow<'a, str>, Cow<'a, str>)];
+
 /// One request, as a limiter sees it: descriptors, and a cost in units of the quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
     descriptors: SmallVec<[(Cow<'a, str>, Cow<'a, str>); 6]>,
+    /// Which of them are a client's word: a bit for each of the first so many.
+    claims: u64,
     cost: u64,
+    id: Option<Cow<'a, str>>,
 }
 
 impl Default for Call<'_> {
     fn default() -> Self {
-        Self { descriptors: SmallVec::new(), cost: 1 }
+        Self { descriptors: SmallVec::new(), claims: 0, cost: 1, id: None }
     }
 }
 
@@ -40,9 +46,43 @@ impl<'a> Call<'a> {
 
     /// Adds a descriptor in place, or replaces the value of the one with this name.
     pub fn set(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) {
-        match self.descriptors.iter_mut().find(|(n, _)| *n == name) {
-            Some((_, old)) => *old = value,
-            None => self.descriptors.push((name, value)),
+        let place = self.place(name, value);
+        self.claims &= !bit(place);
+    }
+
+    /// The same for what is only a client's word: it chooses counters, but no tier and no place on the allow list.
+    pub fn claim(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) {
+        let place = self.place(name, value);
+        self.claims |= bit(place);
+    }
+
+    /// Names the request, so that a second try is not charged again.
+    #[must_use]
+    pub fn identified(mut self, id: impl Into<Cow<'a, str>>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// The name of the request, if it has one.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// Its descriptors, and a bit for each of the first 64 that is only a client's word.
+    pub(crate) fn parts(&self) -> (&Descriptors<'a>, u64) {
+        (&self.descriptors, self.claims)
+    }
+
+    /// The same call, borrowing nothing.
+    #[must_use]
+    pub fn into_owned(self) -> Call<'static> {
+        let owned = |text: Cow<'a, str>| Cow::Owned(text.into_owned());
+        Call {
+            descriptors: self.descriptors.into_iter().map(|(name, value)| (owned(name), owned(value))).collect(),
+            claims: self.claims,
+            cost: self.cost,
+            id: self.id.map(owned),
         }
     }
 
@@ -70,4 +110,22 @@ impl<'a> Call<'a> {
     pub fn cost(&self) -> u64 {
         self.cost
     }
+
+    fn place(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) -> usize {
+        match self.descriptors.iter().position(|(n, _)| *n == name) {
+            Some(place) => {
+                self.descriptors[place].1 = value;
+                place
+            }
+            None => {
+                self.descriptors.push((name, value));
+                self.descriptors.len() - 1
+            }
+        }
+    }
+}
+
+/// Past the last bit all share it: a call carries at most half as many descriptors.
+pub(crate) fn bit(place: usize) -> u64 {
+    1 << place.min(63)
 }

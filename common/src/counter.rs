@@ -20,6 +20,14 @@ pub type Partition = u32;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CounterId(u128);
 
+/// Where in the store a counter lies: all of one slot are charged in one step.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotId(u128);
+
+/// The name of a request, by which a second try is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(u128);
+
 /// The key of all digests; one for all agents and regions.
 #[derive(Clone)]
 pub struct DigestKey([u8; 16]);
@@ -31,6 +39,8 @@ enum Domain {
     Overflow,
     Value,
     Call,
+    Slot,
+    Request,
 }
 
 impl CounterId {
@@ -60,6 +70,52 @@ impl fmt::Display for CounterId {
 }
 
 impl fmt::Debug for CounterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl SlotId {
+    /// A slot of its own.
+    #[must_use]
+    pub const fn of(counter: CounterId) -> Self {
+        Self(counter.0)
+    }
+
+    /// Whether it is the slot of this counter alone.
+    #[must_use]
+    pub const fn is_of(self, counter: CounterId) -> bool {
+        self.0 == counter.0
+    }
+}
+
+impl RequestId {
+    /// From the 128 bits of a digest.
+    #[must_use]
+    pub const fn from_u128(digest: u128) -> Self {
+        Self(digest)
+    }
+}
+
+impl fmt::Display for SlotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for SlotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -96,6 +152,18 @@ impl DigestKey {
     pub fn call<'a>(&self, descriptors: impl IntoIterator<Item = (&'a str, &'a str)>) -> CounterId {
         let parts = descriptors.into_iter().flat_map(|(name, value)| [name, value]);
         CounterId(self.digest(Domain::Call, parts))
+    }
+
+    /// The slot of all counters that are made by this value of the descriptor after which slots are cut.
+    #[must_use]
+    pub fn slot(&self, value: &str) -> SlotId {
+        SlotId(self.digest(Domain::Slot, [value]))
+    }
+
+    /// A request by the name that its caller gave it.
+    #[must_use]
+    pub fn request(&self, id: &str) -> RequestId {
+        RequestId(self.digest(Domain::Request, [id]))
     }
 
     /// A value as people may see it: a secret is its first characters and a digest, anything long is cut.

@@ -36,6 +36,8 @@ pub struct Decision {
     pub allowed: bool,
     /// The rule that denied, else the one with the least part of its quota left; none when no rule applies.
     pub bound: Option<Bound>,
+    /// How long the call must be held back before it goes on, in ms: its turn under a `leaky_bucket`, else 0.
+    pub delay_ms: u64,
     /// Who decided.
     pub source: Source,
     /// When, in the store's time as well as the agent knows it.

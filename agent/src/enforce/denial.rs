@@ -1,12 +1,18 @@
 //! Denials that need not be asked for again.
 //!
 //! Without give-backs a count only falls by time passing; so until the earliest instant at which it could admit, the store
-//! would say the same. A denial is repeated while the store's time is surely before that instant.
+//! would say the same. A denial is repeated while the store's time is surely before that instant. Where units may be given
+//! back, it is repeated for a moment only.
 
-use tollgate_common::algorithm::Verdict;
-use tollgate_common::rule::Generation;
+use tollgate_common::algorithm::{Algorithm, Limit, Verdict};
+use tollgate_common::clock::Timestamp;
+use tollgate_common::rule::{Generation, Terms};
 
+use super::Taken;
 use super::time::Span;
+
+/// How long a denial is repeated that a give-back may end, in ms.
+const FLEETING_MS: u64 = 10;
 
 /// A denial of the store and how long it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,12 +23,25 @@ pub struct CachedDenial {
     pub cost: u64,
     /// By which rules: others may see it otherwise.
     pub generation: Generation,
+    /// By which limit: the same caller may have another one when he comes again.
+    pub limit: Limit,
+    /// Until when.
+    pub until: Timestamp,
 }
 
 impl CachedDenial {
+    /// What the store said to a question.
+    #[must_use]
+    pub fn of(taken: &Taken, terms: &Terms, generation: Generation, cost: u64) -> Self {
+        let retry_at = taken.verdict.retry_at;
+        let fleeting = !taken.firm || terms.algorithm == Algorithm::Concurrency;
+        let until = if fleeting { retry_at.min(taken.at.plus_ms(FLEETING_MS)) } else { retry_at };
+        Self { verdict: taken.verdict, cost, generation, limit: terms.limit(), until }
+    }
+
     /// Whether the store would surely deny this, too.
     #[must_use]
-    pub fn holds(&self, generation: Generation, cost: u64, now: Span) -> bool {
-        generation == self.generation && cost >= self.cost && now.hi < self.verdict.retry_at
+    pub fn holds(&self, terms: &Terms, generation: Generation, cost: u64, now: Span) -> bool {
+        generation == self.generation && cost >= self.cost && now.hi < self.until && terms.limit() == self.limit
     }
 }

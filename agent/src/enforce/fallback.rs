@@ -2,7 +2,7 @@
 
 use tollgate_common::algorithm::{Algorithm, Verdict};
 use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{OnFailure, Rule};
+use tollgate_common::rule::{OnFailure, Terms};
 use tollgate_common::window::Estimate;
 
 use super::seen::{Seen, Told};
@@ -13,87 +13,90 @@ use super::{Facts, Heard};
 const LOOK_AGAIN_MS: u64 = 1_000;
 
 /// By a fresh signal: what all agents may admit beyond it is what it leaves free, in equal parts.
-pub(super) fn by_signal(rule: &Rule, seen: &mut Seen, facts: &Facts, heard: &Heard, cost: u64) -> Verdict {
+pub(super) fn by_signal(terms: &Terms, seen: &mut Seen, facts: &Facts, heard: &Heard, cost: u64) -> Verdict {
     let now = facts.now;
-    let quota = rule.quota.units();
+    let quota = terms.quota.units();
     // A counter that was not signalled again since may hold anything below the threshold.
     let unsignalled = quota.saturating_mul(u64::from(heard.threshold_permille)) / 1_000;
-    let told = seen.signal.as_ref().map_or(0, |told| used(told, rule, now.lo));
+    let told = seen.signal.as_ref().map_or(0, |told| used(told, terms, now.lo));
     let free = quota.saturating_sub(told.max(unsignalled));
     let share = free / u64::from(facts.fleet.get());
-    let spent = seen.own(rule).uncovered(&heard.covered, now.lo, rule.window.width_ms());
+    let spent = seen.own(terms).uncovered(&heard.covered, now.lo, terms.window.width_ms());
     let left = share.saturating_sub(spent);
-    let reset_at = seen.signal.as_ref().map_or(now.lo, |told| falls_to(told, rule, 0, now.lo));
+    let reset_at = seen.signal.as_ref().map_or(now.lo, |told| falls_to(told, terms, 0, now.lo));
     if let Some(remaining) = left.checked_sub(cost) {
-        Verdict { admitted: true, remaining, retry_at: now.lo, reset_at }
+        Verdict { admitted: true, remaining, retry_at: now.lo, reset_at, delay_ms: 0 }
     } else {
-        let retry_at = next_sub_window(rule, now).max(now.lo.plus_ms(1));
-        Verdict { admitted: false, remaining: left, retry_at, reset_at: reset_at.max(retry_at) }
+        let retry_at = next_sub_window(terms, now).max(now.lo.plus_ms(1));
+        Verdict { admitted: false, remaining: left, retry_at, reset_at: reset_at.max(retry_at), delay_ms: 0 }
     }
 }
 
 /// A signal of any age may deny while its ring alone still fills the window.
-pub(super) fn denied_by_old_signal(rule: &Rule, seen: &Seen, now: Span, cost: u64) -> Option<Verdict> {
+pub(super) fn denied_by_old_signal(terms: &Terms, seen: &Seen, now: Span, cost: u64) -> Option<Verdict> {
     let told = seen.signal.as_ref()?;
-    let room = rule.quota.units().checked_sub(cost)?;
+    let room = terms.quota.units().checked_sub(cost)?;
     // The window as late as it may be: what is still inside then is inside.
-    let used = used(told, rule, now.hi);
+    let used = used(told, terms, now.hi);
     (used > room).then(|| Verdict {
         admitted: false,
-        remaining: rule.quota.units().saturating_sub(used),
-        retry_at: falls_to(told, rule, room, now.lo),
-        reset_at: falls_to(told, rule, 0, now.lo),
+        remaining: terms.quota.units().saturating_sub(used),
+        retry_at: falls_to(told, terms, room, now.lo),
+        reset_at: falls_to(told, terms, 0, now.lo),
+        delay_ms: 0,
     })
 }
 
 /// By the rule's `on_failure`, from the agent's own admissions alone.
-pub(super) fn on_failure(rule: &Rule, seen: &mut Seen, facts: &Facts, cost: u64) -> Verdict {
+pub(super) fn on_failure(terms: &Terms, seen: &mut Seen, facts: &Facts, cost: u64) -> Verdict {
     let now = facts.now.lo;
-    let limit = match rule.on_failure {
+    let limit = match terms.on_failure {
         OnFailure::Open => {
-            let own = seen.own(rule);
-            let remaining = rule.quota.units().saturating_sub(own.used(now).saturating_add(cost));
-            return Verdict { admitted: true, remaining, retry_at: now, reset_at: own.falls_to(0, now) };
+            let own = seen.own(terms);
+            let remaining = terms.quota.units().saturating_sub(own.used(now).saturating_add(cost));
+            return Verdict { admitted: true, remaining, retry_at: now, reset_at: own.falls_to(0, now), delay_ms: 0 };
         }
         OnFailure::Closed => {
             let later = now.plus_ms(LOOK_AGAIN_MS);
-            return Verdict { admitted: false, remaining: 0, retry_at: later, reset_at: later };
+            return Verdict { admitted: false, remaining: 0, retry_at: later, reset_at: later, delay_ms: 0 };
         }
-        OnFailure::Share => rule.quota.units() / u64::from(facts.fleet.get()),
+        OnFailure::Share => terms.quota.units() / u64::from(facts.fleet.get()),
         OnFailure::Limit(quota) => quota.units(),
     };
-    let own = seen.own(rule);
+    let own = seen.own(terms);
     let left = limit.saturating_sub(own.used(now));
     let reset_at = own.falls_to(0, now);
     match (left.checked_sub(cost), limit.checked_sub(cost)) {
-        (Some(remaining), _) => Verdict { admitted: true, remaining, retry_at: now, reset_at },
+        (Some(remaining), _) => Verdict { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 },
         (None, Some(room)) => {
             let retry_at = own.falls_to(room, now);
-            Verdict { admitted: false, remaining: left, retry_at, reset_at }
+            Verdict { admitted: false, remaining: left, retry_at, reset_at, delay_ms: 0 }
         }
         // More than this agent's part: only the store's return can help.
         (None, None) => {
             let retry_at = now.plus_ms(LOOK_AGAIN_MS);
-            Verdict { admitted: false, remaining: left, retry_at, reset_at: reset_at.max(retry_at) }
+            Verdict { admitted: false, remaining: left, retry_at, reset_at: reset_at.max(retry_at), delay_ms: 0 }
         }
     }
 }
 
-fn used(told: &Told, rule: &Rule, now: Timestamp) -> u64 {
-    told.admitted.used(now, estimate(rule))
+fn used(told: &Told, terms: &Terms, now: Timestamp) -> u64 {
+    told.admitted.used(now, estimate(terms))
 }
 
-fn falls_to(told: &Told, rule: &Rule, units: u64, now: Timestamp) -> Timestamp {
-    told.admitted.falls_to(units, now, estimate(rule))
+fn falls_to(told: &Told, terms: &Terms, units: u64, now: Timestamp) -> Timestamp {
+    told.admitted.falls_to(units, now, estimate(terms))
 }
 
-fn estimate(rule: &Rule) -> Estimate {
-    match rule.algorithm {
+fn estimate(terms: &Terms) -> Estimate {
+    match terms.algorithm {
         Algorithm::SlidingWindow(estimate) => estimate,
-        Algorithm::SlidingLog => Estimate::Conservative,
+        Algorithm::FixedWindow => Estimate::Ignored,
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => Estimate::Interpolated,
+        Algorithm::SlidingLog | Algorithm::Concurrency => Estimate::Conservative,
     }
 }
 
-fn next_sub_window(rule: &Rule, now: Span) -> Timestamp {
-    rule.window.start_of(rule.window.sub_window(now.lo) + 1)
+fn next_sub_window(terms: &Terms, now: Span) -> Timestamp {
+    terms.window.start_of(terms.window.sub_window(now.lo) + 1)
 }

@@ -1,7 +1,7 @@
 //! What news change in what was seen of a counter.
 
 use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{Generation, Rule};
+use tollgate_common::rule::{Generation, Terms};
 use tollgate_common::signal::{LogId, Offset, Signal};
 
 use super::Taken;
@@ -53,22 +53,24 @@ pub enum News<'a> {
 }
 
 /// Takes news into account.
-pub fn learn(rule: &Rule, seen: &mut Seen, news: News<'_>) {
+pub fn learn(terms: &Terms, seen: &mut Seen, news: News<'_>) {
     match news {
-        News::Taken { taken, cost, sequence, .. } if taken.charged => seen.own(rule).admit(taken.at, cost, sequence),
+        News::Taken { taken, cost, sequence, .. } if taken.charged && !taken.repeated => {
+            seen.own(terms).admit(taken.at, cost, sequence)
+        }
         News::Taken { taken, cost, generation, .. } if !taken.verdict.admitted => {
-            seen.denial = Some(CachedDenial { verdict: taken.verdict, cost, generation });
+            seen.denial = Some(CachedDenial::of(taken, terms, generation, cost));
         }
         // Had room, but another counter of the call denied.
         News::Taken { .. } => {}
         News::PassedAlone { at, cost, sequence, owed } => {
-            let own = seen.own(rule);
+            let own = seen.own(terms);
             own.published(at, cost, sequence);
             if owed {
                 own.owe(at, cost);
             }
         }
-        News::Spared { at, cost } => seen.own(rule).give_back(at, cost),
+        News::Spared { at, cost } => seen.own(terms).give_back(at, cost),
         News::Signal { signal, log, as_of } => {
             // What is older than what is known changes nothing; offsets of another log cannot be compared.
             if seen.signal.as_ref().is_none_or(|told| told.log != log || told.as_of <= as_of) {

@@ -1,7 +1,7 @@
 //! What an agent has seen of one counter.
 
 use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{OnFailure, Rule};
+use tollgate_common::rule::{OnFailure, Terms};
 use tollgate_common::signal::{LogId, Offset};
 use tollgate_common::window::{Ring, Window};
 
@@ -33,9 +33,9 @@ pub struct Told {
 }
 
 impl Seen {
-    /// What the agent itself admitted, over the window in which this rule's `on_failure` looks back.
-    pub fn own(&mut self, rule: &Rule) -> &mut Own {
-        let window = look_back(rule);
+    /// What the agent itself admitted, over the window in which these terms' `on_failure` looks back.
+    pub fn own(&mut self, terms: &Terms) -> &mut Own {
+        let window = look_back(terms);
         let own = self.own.get_or_insert_with(|| Box::new(Own::new(window)));
         own.fit(window);
         own
@@ -50,15 +50,15 @@ impl Seen {
     /// Whether nothing here matters any more.
     #[must_use]
     pub fn is_idle_at(&self, now: Timestamp) -> bool {
-        self.denial.is_none_or(|denial| denial.verdict.retry_at <= now)
+        self.denial.is_none_or(|denial| denial.until <= now)
             && self.own.as_ref().is_none_or(|own| own.is_idle_at(now))
             && self.signal.as_ref().is_none_or(|told| told.admitted.is_empty_at(now))
     }
 }
 
-fn look_back(rule: &Rule) -> Window {
-    match rule.on_failure {
-        OnFailure::Limit(quota) => Window::with_default_parts(quota.width_ms()).unwrap_or(rule.window),
-        _ => rule.window,
+fn look_back(terms: &Terms) -> Window {
+    match terms.on_failure {
+        OnFailure::Limit(quota) => Window::with_default_parts(quota.width_ms()).unwrap_or(terms.window),
+        _ => terms.window,
     }
 }

@@ -54,7 +54,11 @@ mod tests {
 
     fn judged(admitted: bool, remaining: u64, limit: u64, retry_ms: u64) -> Judged {
         let at = Timestamp::from_ms(retry_ms);
-        Judged { verdict: Verdict { admitted, remaining, retry_at: at, reset_at: at }, limit, source: Source::Store }
+        Judged {
+            verdict: Verdict { admitted, remaining, retry_at: at, reset_at: at, delay_ms: 0 },
+            limit,
+            source: Source::Store,
+        }
     }
 
     #[test]

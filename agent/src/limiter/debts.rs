@@ -1,12 +1,10 @@
 //! What passed without the store: counters in debt, until the store is back and is told.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use tollgate_common::counter::CounterId;
-use tollgate_common::rule::{Generation, Rule};
+use tollgate_common::rule::Generation;
 
 use super::Limiter;
 use super::charge::Charge;
@@ -39,9 +37,8 @@ pub(super) struct Debts {
 
 #[derive(Debug)]
 struct Debtor {
-    rule: Arc<Rule>,
+    charge: Charge,
     generation: Generation,
-    counter: CounterId,
 }
 
 impl Payment {
@@ -82,14 +79,9 @@ impl Limiter {
         let step_len = if self.debts.one_by_one.load(Ordering::Relaxed) { 1 } else { DEBTORS_STEP_LEN };
         while debtors.len() < step_len && takes.len() < CHARGES_STEP_LEN {
             let Some(debtor) = self.debts.debtors.lock().pop_front() else { break };
-            let owed = self.seen.with(debtor.counter, |seen| seen.own(&debtor.rule).pay());
-            takes.extend(owed.into_iter().map(|owed| Take {
-                counter: debtor.counter,
-                limit: debtor.rule.limit(),
-                generation: debtor.generation,
-                cost: owed.units,
-                kind: TakeKind::Owed { at: owed.at },
-            }));
+            let owed = self.seen.with(debtor.charge.counter, |seen| seen.own(&debtor.charge.terms).pay());
+            let take = |units, at| debtor.charge.take(debtor.generation, units, TakeKind::Owed { at });
+            takes.extend(owed.into_iter().map(|owed| take(owed.units, owed.at)));
             debtors.push(debtor);
         }
         Payment { debtors, takes }
@@ -107,8 +99,8 @@ impl Limiter {
         }
         let mut still_in_debt = Vec::new();
         for debtor in payment.debtors {
-            let in_debt = self.seen.with(debtor.counter, |seen| {
-                let own = seen.own(&debtor.rule);
+            let in_debt = self.seen.with(debtor.charge.counter, |seen| {
+                let own = seen.own(&debtor.charge.terms);
                 if made {
                     own.paid();
                 } else {
@@ -130,8 +122,8 @@ impl Limiter {
         let alone = payment.debtors.len() == 1;
         self.debts.one_by_one.store(!alone, Ordering::Relaxed);
         for debtor in &payment.debtors {
-            self.seen.with(debtor.counter, |seen| {
-                let own = seen.own(&debtor.rule);
+            self.seen.with(debtor.charge.counter, |seen| {
+                let own = seen.own(&debtor.charge.terms);
                 if alone { own.forget_debts() } else { own.unpaid() }
             });
         }
@@ -146,10 +138,11 @@ impl Limiter {
 
     /// A counter is in debt from now on.
     pub(super) fn falls_in_debt(&self, charge: &Charge, generation: Generation) {
-        let debtor = Debtor { rule: charge.rule.clone(), generation, counter: charge.counter };
+        let debtor = Debtor { charge: charge.clone(), generation };
         if let Some(forgotten) = self.debts.add(debtor) {
             self.metrics.forgotten_debts.inc();
-            self.seen.with(forgotten.counter, |seen| seen.own(&forgotten.rule).forget_debts());
+            let Charge { counter, terms, .. } = &forgotten.charge;
+            self.seen.with(*counter, |seen| seen.own(terms).forget_debts());
         }
     }
 

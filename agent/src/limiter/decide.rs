@@ -15,6 +15,11 @@ use crate::store::StoreError;
 
 pub(super) type Verdicts = SmallVec<[Option<Judged>; 2]>;
 
+/// What denies those who are on the deny list, where a rule would stand.
+pub const DENY_LIST: &str = "lists.deny";
+/// How long they are sent away, in ms: the list may have changed then.
+const LISTED_RETRY_MS: u64 = 60_000;
+
 /// Everything by which a call is decided.
 pub(super) struct Asked<'a> {
     pub(super) number: u64,
@@ -49,11 +54,12 @@ impl Limiter {
             };
             let facts = Facts { now: span, footing, fleet: self.inbox.fleet() };
             let generation = loaded.set.generation;
-            match self.seen.with(charge.counter, |seen| plan(&charge.rule, generation, seen, &facts, charge.cost)) {
+            let plan = |seen: &mut _| plan(&charge.terms, generation, seen, &facts, charge.cost, charge.manner);
+            match self.seen.with(charge.counter, plan) {
                 Plan::Ask => ask = true,
                 Plan::Answer(verdict, source) => {
                     verdicts.resize(charge.place, None);
-                    verdicts.push(Some(Judged { verdict, limit: charge.rule.quota.units(), source }));
+                    verdicts.push(Some(Judged { verdict, limit: charge.terms.quota.units(), source }));
                     if !verdict.admitted {
                         ask = false;
                         break;
@@ -67,7 +73,14 @@ impl Limiter {
 
     /// Settles a call: publishes its charges, learns from them, and words the answer.
     pub(super) fn decide(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>) -> Decision {
-        let settled = settle(asked.verdicts);
+        let mut settled = settle(asked.verdicts);
+        if asked.charges.iter().any(|charge| charge.rule.shadow) {
+            // What only counts is not shown.
+            let shown = |charge: &Charge| asked.verdicts[charge.place].filter(|_| !charge.rule.shadow);
+            let verdicts: Verdicts = asked.charges.iter().map(shown).collect();
+            settled = settle(&verdicts);
+            self.count_shadows(asked);
+        }
         for charge in asked.charges {
             let sequence = self.publish(now, call, asked, &settled, Some(charge));
             self.learn(asked, settled.allowed, charge, sequence);
@@ -79,6 +92,40 @@ impl Limiter {
             settled.shown.map_or(&self.unlimited, |shown| &asked.loaded.counters[asked.charges[shown].index]);
         counters.count(settled.source, settled.allowed);
         self.word(asked, &settled)
+    }
+
+    /// Denies a caller who is on the deny list: no rule is asked, and no counter charged.
+    pub(super) fn turn_away(
+        &self,
+        now: Timestamp,
+        loaded: &Loaded,
+        call: &Call<'_>,
+        number: u64,
+        span: Span,
+    ) -> Decision {
+        let asked = Asked { number, loaded, charges: &[], verdicts: &[], answers: &[], missed: None, span };
+        let settled = Settled { allowed: false, shown: None, source: Source::Local };
+        self.publish(now, call, &asked, &settled, None);
+        self.listed.count(settled.source, settled.allowed);
+        let bound = Bound {
+            rule: DENY_LIST.into(),
+            limit: 0,
+            window_ms: 0,
+            cost: call.cost(),
+            remaining: 0,
+            reset_ms: LISTED_RETRY_MS,
+            retry_after_ms: LISTED_RETRY_MS,
+        };
+        Decision { bound: Some(bound), ..self.word(&asked, &settled) }
+    }
+
+    /// Counts whom a rule in shadow would have denied.
+    fn count_shadows(&self, asked: &Asked<'_>) {
+        for (charge, taken) in asked.charges.iter().zip(asked.answers) {
+            if charge.rule.shadow && !taken.verdict.admitted {
+                asked.loaded.counters[charge.index].shadowed.inc();
+            }
+        }
     }
 
     /// Puts one charge into the outbox, with the call itself if it is the first; a call without charge is a row, too.
@@ -95,21 +142,35 @@ impl Limiter {
         }
         let key = &self.settings.digest_key;
         let at = asked.at();
+        let taken = charge.and_then(|charge| asked.answers.get(charge.place));
         let outcome = match charge {
+            // What is counted for each call may have been charged although the call was denied.
+            Some(charge)
+                if taken.is_some_and(|taken| taken.charged && (taken.verdict.admitted || charge.is_lenient())) =>
+            {
+                Outcome::Admitted
+            }
             _ if settled.allowed => Outcome::Admitted,
+            None => Outcome::Denied,
             Some(charge) if settled.shown == Some(charge.place) => Outcome::Denied,
             _ => Outcome::Spared,
         };
+        let cost = charge.map_or_else(|| call.cost(), |charge| charge.cost);
+        let cost = if taken.is_some_and(|taken| taken.repeated) { 0 } else { cost };
         let row = Row {
             call: asked.number,
             counter: None,
             at,
-            sub_window: charge.map_or(0, |charge| charge.rule.window.sub_window(at)),
-            cost: i64::try_from(call.cost()).unwrap_or(i64::MAX),
+            sub_window: charge.map_or(0, |charge| charge.sub_window(at)),
+            cost: i64::try_from(cost).unwrap_or(i64::MAX),
             outcome,
             home: None,
         };
-        let decider = || settled.shown.map(|shown| asked.charges[shown].rule.name.clone());
+        let described = asked.loaded.set.described(call);
+        let decider = || match settled.shown {
+            Some(shown) => Some(asked.charges[shown].rule.name.clone()),
+            None => (!settled.allowed).then(|| DENY_LIST.into()),
+        };
         let is_home = charge.is_none_or(|charge| charge.place == 0);
         let publish = Publish {
             counter: charge.map(|charge| (charge.counter, charge)),
@@ -117,7 +178,7 @@ impl Limiter {
             home: is_home.then(|| (call, decider(), settled.source)),
         };
         let placed_by = charge.map_or_else(|| key.call(call.descriptors()), |charge| charge.counter);
-        let entry = |charge: &Charge| charge.entry(&asked.loaded.set, call, key);
+        let entry = |charge: &Charge| charge.entry(&asked.loaded.set, &described, key);
         let shown = |name: &str, value: &str| key.shown(value, asked.loaded.set.is_secret(name));
         self.outbox.publish(placed_by.partition(self.settings.partitions), now, publish, entry, shown)
     }
@@ -140,7 +201,7 @@ impl Limiter {
         };
         let newly_in_debt = self.seen.with(charge.counter, |seen| {
             let before = seen.is_in_debt();
-            learn(&charge.rule, seen, news);
+            learn(&charge.terms, seen, news);
             !before && seen.is_in_debt()
         });
         if newly_in_debt {
@@ -151,18 +212,20 @@ impl Limiter {
     fn word(&self, asked: &Asked<'_>, settled: &Settled) -> Decision {
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
         let from = asked.answers.first().map_or(asked.span.lo, |taken| taken.at);
-        let bound = settled.shown.and_then(|shown| Some((&asked.charges[shown].rule, asked.verdicts[shown]?)));
+        let bound = settled.shown.and_then(|shown| Some((&asked.charges[shown], asked.verdicts[shown]?)));
+        let delays = asked.verdicts.iter().flatten().map(|judged| judged.verdict.delay_ms);
         Decision {
             allowed: settled.allowed,
-            bound: bound.map(|(rule, judged)| Bound {
-                rule: rule.name.clone(),
+            bound: bound.map(|(charge, judged)| Bound {
+                rule: charge.rule.name.clone(),
                 limit: judged.limit,
-                window_ms: rule.window.width_ms(),
-                cost: asked.charges[0].cost,
+                window_ms: charge.terms.window.width_ms(),
+                cost: charge.cost,
                 remaining: judged.verdict.remaining,
                 reset_ms: judged.verdict.reset_at.ms_since(from),
                 retry_after_ms: if settled.allowed { 0 } else { judged.verdict.retry_at.ms_since(from).max(1) },
             }),
+            delay_ms: if settled.allowed { delays.max().unwrap_or(0) } else { 0 },
             source: settled.source,
             at: asked.at(),
             id: DecisionId {

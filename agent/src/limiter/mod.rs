@@ -19,11 +19,12 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use smallvec::SmallVec;
+use tollgate_common::algorithm::Verdict;
 use tollgate_common::call::Call;
 use tollgate_common::clock::Timestamp;
 use tollgate_common::counter::DigestKey;
 use tollgate_common::decision::{Decision, Source};
-use tollgate_common::rule::{Generation, RuleSet};
+use tollgate_common::rule::{Generation, RuleSet, Standing};
 
 use crate::enforce::{Judged, Take, Taken};
 use crate::inbox::{FLEET_EXPECTED_DEFAULT, Inbox};
@@ -34,10 +35,11 @@ use crate::store::{Answers, StoreError};
 
 pub use crate::outbox::Outgoing;
 
-use charge::Charges;
+use charge::{Charge, Charges};
 use contact::Contact;
 use debts::Debts;
 pub use debts::Payment;
+pub use decide::DENY_LIST;
 use decide::{Ask, Asked};
 
 /// How many counters an agent remembers unless told otherwise.
@@ -78,6 +80,7 @@ pub struct Limiter {
     bus_error: Mutex<Option<String>>,
     ticks: AtomicU64,
     unlimited: Arc<RuleCounters>,
+    listed: Arc<RuleCounters>,
     metrics: AgentMetrics,
 }
 
@@ -147,7 +150,7 @@ impl Pending {
     /// How long to wait: the least deadline of the rules that are asked about.
     #[must_use]
     pub fn deadline(&self) -> Duration {
-        self.charges.iter().map(|charge| charge.rule.deadline).min().unwrap_or_default()
+        self.charges.iter().map(|charge| charge.terms.deadline).min().unwrap_or_default()
     }
 }
 
@@ -157,7 +160,7 @@ impl Limiter {
     pub fn new(settings: Settings, rules: RuleSet, registry: &mut Registry) -> Self {
         let metrics = AgentMetrics::register(registry);
         let expected = settings.agents_expected.or(NonZeroU32::new(FLEET_EXPECTED_DEFAULT)).unwrap_or(NonZeroU32::MIN);
-        let unlimited = metrics.of_rule("");
+        let (unlimited, listed) = (metrics.of_rule(""), metrics.of_rule(DENY_LIST));
         metrics.generation.set(rules.generation);
         Self {
             rules: ArcSwap::from_pointee(Loaded::new(rules, &metrics)),
@@ -176,6 +179,7 @@ impl Limiter {
             bus_error: Mutex::default(),
             ticks: AtomicU64::new(0),
             unlimited,
+            listed,
             metrics,
             settings,
         }
@@ -225,8 +229,12 @@ impl Limiter {
     pub fn begin(&self, now: Timestamp, call: &Call<'_>) -> Begun {
         let loaded = self.rules.load();
         let span = self.store_time(now);
-        let charges = self.charges(&loaded.set, span, call);
+        let standing = loaded.set.standing(&loaded.set.described(call));
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        if let Standing::Denied(_) = standing {
+            return Begun::Decided(self.turn_away(now, &loaded, call, number, span));
+        }
+        let charges = self.charges(&loaded.set, span, call, standing);
         // A count that lacks what passed without the store is wrong: it is not asked for until that is charged.
         let store = if self.is_degraded() || self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
         if let Some(verdicts) = self.plan(&loaded, &charges, span, store) {
@@ -234,12 +242,8 @@ impl Limiter {
             let asked = Asked { number, loaded, charges, verdicts, answers: &[], missed: None, span };
             Begun::Decided(self.decide(now, call, &asked))
         } else {
-            let takes = charges.iter().map(|charge| {
-                // Past this instant, by the latest the store's clock may show, nobody waits any more.
-                let expires_at = span.hi.plus_ms(u64::try_from(charge.rule.deadline.as_millis()).unwrap_or(u64::MAX));
-                Take::ask(charge.counter, &charge.rule, loaded.set.generation, charge.cost, expires_at)
-            });
-            let takes = takes.collect();
+            let id = call.id().map(|id| self.settings.digest_key.request(id));
+            let takes = charges.iter().map(|charge| charge.ask(loaded.set.generation, id, span)).collect();
             Begun::Ask(Pending { call: number, loaded: loaded.clone(), charges, takes, asked_at: now })
         }
     }
@@ -259,9 +263,12 @@ impl Limiter {
         let (verdicts, answers) = match answer {
             Ok(answers) => {
                 self.answered(asked_at, now, &answers);
-                let judged =
-                    |taken: &Taken| Some(Judged { verdict: taken.verdict, limit: taken.limit, source: Source::Store });
-                (answers.iter().map(judged).collect(), answers)
+                let judged = |(charge, taken): (&Charge, &Taken)| {
+                    let admitted = taken.verdict.admitted || charge.is_lenient();
+                    let verdict = Verdict { admitted, ..taken.verdict };
+                    Some(Judged { verdict, limit: taken.limit, source: Source::Store })
+                };
+                (charges.iter().zip(&answers).map(judged).collect(), answers)
             }
             Err(error) => {
                 self.unanswered(error);

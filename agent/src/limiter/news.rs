@@ -21,7 +21,8 @@ impl Limiter {
         let loaded = self.rules.load();
         for signal in &batch.signals {
             let rule = loaded.set.rules.iter().find(|rule| rule.name == signal.rule);
-            let Some(rule) = rule.filter(|rule| rule.window == signal.admitted.window()) else {
+            let Some(rule) = rule else { continue };
+            let Some(terms) = rule.all_terms().find(|terms| terms.window == signal.admitted.window()) else {
                 continue;
             };
             let counter = self.seen.place(signal.counter, span.lo, || self.settings.digest_key.overflow(&rule.name));
@@ -30,7 +31,7 @@ impl Limiter {
             }
             let is_news = self.seen.with(counter, |seen| {
                 let known = seen.signal.as_ref().map(|told| told.newest_at);
-                learn(rule, seen, News::Signal { signal, log: batch.log, as_of: batch.as_of });
+                learn(terms, seen, News::Signal { signal, log: batch.log, as_of: batch.as_of });
                 known.is_none_or(|known| known < signal.newest_at)
             });
             if is_news {
@@ -119,7 +120,8 @@ impl Limiter {
     /// No later row is of an earlier time: what is asked of the store now will be decided within the longest deadline.
     fn complete_through(&self, now: Timestamp) -> Timestamp {
         let loaded = self.rules.load();
-        let longest = loaded.set.rules.iter().map(|rule| rule.deadline).max().unwrap_or_default();
+        let deadlines = loaded.set.rules.iter().flat_map(|rule| rule.all_terms()).map(|terms| terms.deadline);
+        let longest = deadlines.max().unwrap_or_default();
         let in_flight_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         self.store_time(now).lo.minus_ms(in_flight_ms + 1)
     }

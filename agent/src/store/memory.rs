@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tollgate_common::algorithm::{Limit, State};
 use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::counter::CounterId;
+use tollgate_common::counter::{CounterId, RequestId};
 use tollgate_common::rule::Generation;
 
 use super::{Answers, Store, StoreError};
@@ -38,6 +38,10 @@ struct Counter {
     state: State,
     generation: Generation,
     limit: Limit,
+    /// Requests that were charged, by name, and when; those of the last window.
+    requests: HashMap<RequestId, Timestamp, RandomState>,
+    /// When it has grown to this, what has left is dropped.
+    sweep_requests_at_len: usize,
 }
 
 impl MemoryStore {
@@ -74,39 +78,23 @@ impl MemoryStore {
 
     fn step(&self, takes: &[Take]) -> Result<Answers, StoreError> {
         let now = self.clock.now();
-        let expired = |take: &Take| matches!(take.kind, TakeKind::Ask { expires_at } if expires_at < now);
-        if takes.iter().any(expired) {
+        if takes.iter().any(|take| take.kind.is_late(now)) {
             return Err(StoreError::Expired);
         }
         let mut shards = self.lock(takes);
         let mut answers = Answers::new();
         for take in takes {
-            let shard = shards.of(take.counter);
-            let counter = shard.counter(take, now, self.shard_len_max)?;
-            let advanced = counter.state.advance(now);
-            let verdict = counter.state.judge(&counter.limit, advanced.now, take.cost);
-            answers.push(Taken {
-                verdict,
-                charged: false,
-                at: advanced.now,
-                limit: counter.limit.units,
-                rebased: advanced.rebased,
-            });
+            let counter = shards.of(take.counter).counter(take, now, self.shard_len_max)?;
+            answers.push(counter.look(take, now));
         }
-        let room = takes.iter().zip(&answers).all(|(take, taken)| match take.kind {
-            TakeKind::Ask { .. } => taken.verdict.admitted,
-            TakeKind::Owed { .. } => true,
-        });
-        if room {
-            for (take, taken) in takes.iter().zip(&mut answers) {
-                let at = match take.kind {
-                    TakeKind::Ask { .. } => taken.at,
-                    TakeKind::Owed { at } => at.min(taken.at),
-                };
-                if let Some(counter) = shards.of(take.counter).counters.get_mut(&take.counter) {
-                    counter.state.charge(at, take.cost);
-                    taken.charged = true;
-                }
+        let refused =
+            |(take, taken): (&Take, &Taken)| matches!(take.kind, TakeKind::Ask { .. }) && !taken.verdict.admitted;
+        let room = !takes.iter().zip(&answers).any(refused);
+        for (take, taken) in takes.iter().zip(&mut answers) {
+            if let Some(counter) = shards.of(take.counter).counters.get_mut(&take.counter)
+                && (room || !matches!(take.kind, TakeKind::Ask { .. }))
+            {
+                counter.settle(take, taken);
             }
         }
         Ok(answers)
@@ -151,7 +139,7 @@ impl Shard {
     /// The counter of a take, opened if need be, fitted to the newest rule that it knows.
     fn counter(&mut self, take: &Take, now: Timestamp, len_max: usize) -> Result<&mut Counter, StoreError> {
         if self.counters.len() >= self.sweep_at_len.min(len_max) && !self.counters.contains_key(&take.counter) {
-            self.counters.retain(|_, counter| !counter.state.is_idle_at(now));
+            self.counters.retain(|_, counter| !counter.is_idle_at(now));
             self.sweep_at_len = (2 * self.counters.len()).max(SWEEP_LEN_MIN);
             if self.counters.len() >= len_max {
                 return Err(StoreError::Full);
@@ -159,11 +147,7 @@ impl Shard {
         }
         let counter = match self.counters.entry(take.counter) {
             Entry::Occupied(occupied) => occupied.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(Counter {
-                state: State::new(&take.limit),
-                generation: take.generation,
-                limit: take.limit,
-            }),
+            Entry::Vacant(vacant) => vacant.insert(Counter::new(take)),
         };
         if take.generation >= counter.generation {
             counter.generation = take.generation;
@@ -171,6 +155,58 @@ impl Shard {
             counter.state.fit(&take.limit);
         }
         Ok(counter)
+    }
+}
+
+impl Counter {
+    fn new(take: &Take) -> Self {
+        let (state, requests) = (State::new(&take.limit), HashMap::default());
+        let (generation, limit) = (take.generation, take.limit);
+        Self { state, generation, limit, requests, sweep_requests_at_len: SWEEP_LEN_MIN }
+    }
+
+    /// What it says to a take, before anything is charged.
+    fn look(&mut self, take: &Take, now: Timestamp) -> Taken {
+        let advanced = self.state.advance(now);
+        let repeated = take.id.is_some_and(|id| self.has_charged(id, advanced.now));
+        let free = repeated || matches!(take.kind, TakeKind::GiveBack { .. });
+        let cost = if free { 0 } else { take.cost };
+        let mut verdict = self.state.judge(&self.limit, advanced.now, cost);
+        verdict.admitted |= repeated;
+        let (at, rebased) = (advanced.now, advanced.rebased);
+        Taken { verdict, charged: false, repeated, firm: true, at, limit: self.limit.units, rebased }
+    }
+
+    /// Charges, or gives back.
+    fn settle(&mut self, take: &Take, taken: &mut Taken) {
+        taken.charged = true;
+        match take.kind {
+            _ if taken.repeated => return,
+            TakeKind::Ask { .. } | TakeKind::Count { .. } => self.state.charge(taken.at, take.cost),
+            TakeKind::Owed { at } => self.state.charge(at.min(taken.at), take.cost),
+            TakeKind::GiveBack { at } => return self.state.give_back(at, take.cost),
+        }
+        if let Some(id) = take.id {
+            self.remember(id, taken.at);
+        }
+    }
+
+    fn has_charged(&self, id: RequestId, now: Timestamp) -> bool {
+        self.requests.get(&id).is_some_and(|at| at.plus_ms(self.limit.window.width_ms()) > now)
+    }
+
+    fn remember(&mut self, id: RequestId, now: Timestamp) {
+        if self.requests.len() >= self.sweep_requests_at_len {
+            let width_ms = self.limit.window.width_ms();
+            self.requests.retain(|_, at| at.plus_ms(width_ms) > now);
+            self.sweep_requests_at_len = (2 * self.requests.len()).max(SWEEP_LEN_MIN);
+        }
+        self.requests.insert(id, now);
+    }
+
+    fn is_idle_at(&self, now: Timestamp) -> bool {
+        let width_ms = self.limit.window.width_ms();
+        self.state.is_idle_at(now) && self.requests.values().all(|at| at.plus_ms(width_ms) <= now)
     }
 }
 

@@ -18,7 +18,8 @@ pub struct Reach(Arc<AtomicU64>);
 impl Reach {
     /// Takes the windows of these rules into account.
     pub fn cover(&self, rules: &RuleSet) {
-        let reaches = rules.rules.iter().map(|rule| rule.window.width_ms() + rule.window.part_ms() + SLACK_MS);
+        let windows = rules.rules.iter().flat_map(|rule| rule.all_terms()).map(|terms| terms.window);
+        let reaches = windows.map(|window| window.width_ms() + window.part_ms() + SLACK_MS);
         self.0.fetch_max(reaches.max().unwrap_or(UNKNOWN), Ordering::Relaxed);
     }
 

@@ -8,7 +8,7 @@ use tollgate::{Rule, RuleSet, RulesFileError, read_rules};
 use tollgate_common::algorithm::Algorithm;
 use tollgate_common::clock::{Clock, SystemClock};
 use tollgate_common::problem::Problem;
-use tollgate_common::rule::{Consistency, OnFailure};
+use tollgate_common::rule::{Consistency, OnFailure, Terms};
 use tollgate_common::window::Estimate;
 
 use crate::exit::Exit;
@@ -61,10 +61,10 @@ fn table(set: &RuleSet) -> Table {
             rule.name.to_string(),
             matches,
             per,
-            rule.quota.to_string(),
-            algorithm(rule),
-            consistency(rule.consistency).to_owned(),
-            on_failure(rule.on_failure),
+            rule.terms.map_or_else(|| "unlimited".to_owned(), |terms| terms.quota.to_string()),
+            rule.terms.as_ref().map_or_else(String::new, algorithm),
+            rule.terms.map_or("", |terms| consistency(terms.consistency)).to_owned(),
+            rule.terms.map_or_else(String::new, |terms| on_failure(terms.on_failure)),
         ]);
     }
     for column in table.column_iter_mut() {
@@ -89,41 +89,57 @@ fn problems(found: &[Problem]) -> Vec<Value> {
 fn of_rule(rule: &Rule) -> Value {
     let matches: Map<String, Value> =
         rule.matches.iter().map(|(name, pattern)| (name.to_string(), pattern.to_string().into())).collect();
-    let (name, estimate, sub_windows) = match rule.algorithm {
-        Algorithm::SlidingWindow(estimate) => ("sliding_window", Some(estimated(estimate)), Some(rule.window.parts())),
-        Algorithm::SlidingLog => ("sliding_log", None, None),
+    let terms = rule.terms;
+    let (name, estimate, sub_windows) = match terms.map(|terms| terms.algorithm) {
+        Some(Algorithm::SlidingWindow(estimate)) => {
+            ("sliding_window", Some(estimated(estimate)), terms.map(|terms| terms.window.parts()))
+        }
+        Some(other) => (name_of(other), None, None),
+        None => ("unlimited", None, None),
     };
     json!({
         "name": *rule.name,
         "match": matches,
         "per": rule.per.iter().map(|name| &**name).collect::<Vec<_>>(),
-        "quota": rule.quota.to_string(),
-        "units": rule.quota.units(),
-        "window_ms": rule.quota.width_ms(),
+        "quota": terms.map(|terms| terms.quota.to_string()),
+        "units": terms.map(|terms| terms.quota.units()),
+        "window_ms": terms.map(|terms| terms.quota.width_ms()),
         "algorithm": name,
         "sub_windows": sub_windows,
         "estimate": estimate,
-        "consistency": consistency(rule.consistency),
-        "on_failure": on_failure(rule.on_failure),
-        "deadline_ms": u64::try_from(rule.deadline.as_millis()).unwrap_or(u64::MAX),
+        "consistency": terms.map(|terms| consistency(terms.consistency)),
+        "on_failure": terms.map(|terms| on_failure(terms.on_failure)),
+        "deadline_ms": terms.map(|terms| u64::try_from(terms.deadline.as_millis()).unwrap_or(u64::MAX)),
     })
 }
 
-fn algorithm(rule: &Rule) -> String {
-    match rule.algorithm {
+fn name_of(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::SlidingWindow(_) => "sliding_window",
+        Algorithm::SlidingLog => "sliding_log",
+        Algorithm::FixedWindow => "fixed_window",
+        Algorithm::TokenBucket => "token_bucket",
+        Algorithm::LeakyBucket => "leaky_bucket",
+        Algorithm::Concurrency => "concurrency",
+    }
+}
+
+fn algorithm(terms: &Terms) -> String {
+    match terms.algorithm {
         Algorithm::SlidingLog => "sliding_log, exact".to_owned(),
         Algorithm::SlidingWindow(estimate) => {
-            let (parts, part_ms) = (rule.window.parts(), rule.window.part_ms());
+            let (parts, part_ms) = (terms.window.parts(), terms.window.part_ms());
             let part = if part_ms % 1_000 == 0 { format!("{} s", part_ms / 1_000) } else { format!("{part_ms} ms") };
             format!("sliding_window, {parts} x {part}, {}", estimated(estimate))
         }
+        other => name_of(other).to_owned(),
     }
 }
 
 fn estimated(estimate: Estimate) -> &'static str {
     match estimate {
         Estimate::Interpolated => "interpolated",
-        Estimate::Conservative => "conservative",
+        Estimate::Conservative | Estimate::Ignored => "conservative",
     }
 }
 

@@ -3,14 +3,24 @@
 //! A store keeps one [`State`] per counter and does for each charge: [`State::advance`] to its own time, [`State::judge`],
 //! and, when all counters of the call have room, [`State::charge`]. What is judged by is handed in as a [`Limit`], so a
 //! changed quota holds at the next step and a changed algorithm carries the count over ([`State::fit`]).
+//!
+//! Three kinds of memory serve all algorithms: counts per sub-window, a log of timestamps, a meter.
 
-mod sliding_log;
+mod meter;
+mod token_bucket;
+mod leaky_bucket;
 mod sliding_window;
+mod fixed_window;
+mod sliding_log;
+mod concurrency;
+#[cfg(test)]
+mod tests;
 
 use crate::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use crate::window::{Estimate, Window};
 
-pub use sliding_log::{QUOTA_MAX as SLIDING_LOG_QUOTA_MAX, SlidingLog};
+pub use meter::{LEVEL_MAX, Meter, Rate};
+pub use sliding_log::{QUOTA_MAX as SLIDING_LOG_QUOTA_MAX, SlidingLog, WIDTH_MS_MAX as SLIDING_LOG_WIDTH_MS_MAX};
 pub use sliding_window::SlidingWindow;
 
 /// The algorithms, with what only they need to know.
@@ -20,6 +30,14 @@ pub enum Algorithm {
     SlidingWindow(Estimate),
     /// Every admitted timestamp: exact, 4 bytes a unit, for quotas up to [`SLIDING_LOG_QUOTA_MAX`].
     SlidingLog,
+    /// One count that starts anew: up to twice the quota around an edge.
+    FixedWindow,
+    /// Tokens at the quota's rate, up to the burst: up to burst + quota in a window.
+    TokenBucket,
+    /// A queue that drains at the quota's rate; the verdict carries the delay.
+    LeakyBucket,
+    /// Slots, given back when the call ends or lost after the quota's duration.
+    Concurrency,
 }
 
 /// What one step is judged by.
@@ -29,8 +47,10 @@ pub struct Limit {
     pub algorithm: Algorithm,
     /// How many units fit in a window.
     pub units: u64,
-    /// The window.
+    /// The window; that of a fixed window has one part.
     pub window: Window,
+    /// How many units pass at once after idleness; of a leaky bucket, how many may queue. 0 where there is none.
+    pub burst: u64,
 }
 
 /// What a counter says to a charge.
@@ -45,15 +65,24 @@ pub struct Verdict {
     pub retry_at: Timestamp,
     /// The first instant at which the whole quota is free again if nothing else came.
     pub reset_at: Timestamp,
+    /// How long the call must be held back before it goes on, in ms: its turn in the queue of a leaky bucket.
+    pub delay_ms: u64,
 }
 
 /// One counter's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Of [`Algorithm::SlidingWindow`].
-    SlidingWindow(SlidingWindow),
-    /// Of [`Algorithm::SlidingLog`].
-    SlidingLog(SlidingLog),
+    /// Counts per sub-window: of [`Algorithm::SlidingWindow`], and as a single one of [`Algorithm::FixedWindow`].
+    Counts(SlidingWindow),
+    /// Timestamps: of [`Algorithm::SlidingLog`], and as slots of [`Algorithm::Concurrency`].
+    Log(SlidingLog),
+    /// A level: of [`Algorithm::TokenBucket`] and [`Algorithm::LeakyBucket`].
+    Meter {
+        /// The level.
+        meter: Meter,
+        /// The counter's last step.
+        last: Timestamp,
+    },
 }
 
 /// The instant at which a step happens.
@@ -65,33 +94,68 @@ pub struct Advanced {
     pub rebased: bool,
 }
 
+impl Limit {
+    /// Whether more than the quota passes after idleness, which a meter beside the counts keeps account of.
+    #[must_use]
+    pub fn has_reserve(&self) -> bool {
+        self.burst > 0 && matches!(self.algorithm, Algorithm::SlidingWindow(_))
+    }
+}
+
 impl State {
     /// An untouched counter.
     #[must_use]
     pub fn new(limit: &Limit) -> Self {
         match limit.algorithm {
-            Algorithm::SlidingWindow(_) => Self::SlidingWindow(SlidingWindow::new(limit.window)),
-            Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::new(limit.window)),
+            Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => Self::Counts(SlidingWindow::new(limit)),
+            Algorithm::SlidingLog | Algorithm::Concurrency => Self::Log(SlidingLog::new(limit.window)),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                Self::Meter { meter: Meter::new(limit), last: Timestamp::default() }
+            }
         }
     }
 
-    /// Makes the state one of this algorithm and window. What was admitted is carried over, so no window gets two quotas:
-    /// units of a sub-window enter with its end as their time, which is never too early to leave.
+    /// A bucket, or the burst of a sliding window, as a store tells of it.
+    #[must_use]
+    pub fn with_meter(mut self, limit: &Limit, at: Timestamp, level: u64) -> Self {
+        let told = Meter::of(limit, at, level);
+        match &mut self {
+            Self::Counts(state) => state.set_reserve(told),
+            Self::Meter { meter, .. } => *meter = told,
+            Self::Log(_) => {}
+        }
+        self
+    }
+
+    /// Makes the state one of this limit. What was admitted is carried over, so no window gets two quotas: units of a
+    /// sub-window enter with its end as their time, and a bucket's as late as they may have been; neither is ever too early
+    /// to leave. A bucket takes over what others hold as spent, and keeps its own tokens when only its quota changes.
     pub fn fit(&mut self, limit: &Limit) {
-        let fits = match (&*self, limit.algorithm) {
-            (Self::SlidingWindow(state), Algorithm::SlidingWindow(_)) => state.window() == limit.window,
-            (Self::SlidingLog(state), Algorithm::SlidingLog) => state.window() == limit.window,
-            _ => false,
-        };
-        if fits {
-            return;
+        let last = self.last();
+        match (&mut *self, limit.algorithm) {
+            (Self::Counts(state), Algorithm::SlidingWindow(_) | Algorithm::FixedWindow)
+                if state.window() == limit.window =>
+            {
+                state.fit_reserve(limit);
+            }
+            (Self::Log(state), Algorithm::SlidingLog | Algorithm::Concurrency) if state.window() == limit.window => {}
+            (Self::Meter { meter, .. }, Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
+                if !meter.fits(limit) {
+                    *meter = meter.refitted(limit, last);
+                }
+            }
+            (state, Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
+                *self = Self::Meter { meter: Meter::filled(limit, last, state.held()), last };
+            }
+            _ => {
+                let mut fitting = Self::new(limit);
+                for (at, units) in self.admitted() {
+                    fitting.charge(at, units);
+                }
+                fitting.move_to(last);
+                *self = fitting;
+            }
         }
-        let mut fitting = Self::new(limit);
-        for (at, units) in self.admitted() {
-            fitting.charge(at, units);
-        }
-        fitting.move_to(self.last());
-        *self = fitting;
     }
 
     /// Moves to the store's time. A clock that steps back by at most [`CLOCK_ERROR_MAX_MS`] is ignored; further, the
@@ -106,8 +170,12 @@ impl State {
             return Advanced { now: last, rebased: false };
         }
         match self {
-            Self::SlidingWindow(state) => state.rebase(now),
-            Self::SlidingLog(state) => state.rebase(now),
+            Self::Counts(state) => state.rebase(now),
+            Self::Log(state) => state.rebase(now),
+            Self::Meter { meter, last } => {
+                meter.rebase(last.ms_since(now));
+                *last = now;
+            }
         }
         Advanced { now, rebased: true }
     }
@@ -116,20 +184,36 @@ impl State {
     #[must_use]
     pub fn judge(&self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
         match (self, limit.algorithm) {
-            (Self::SlidingWindow(state), Algorithm::SlidingWindow(estimate)) => state.judge(limit, estimate, now, cost),
-            (Self::SlidingLog(state), _) => state.judge(limit, now, cost),
+            (Self::Counts(state), Algorithm::SlidingWindow(estimate)) => state.judge_all(limit, estimate, now, cost),
+            (Self::Counts(state), Algorithm::FixedWindow) => fixed_window::judge(state, limit, now, cost),
+            (Self::Log(state), Algorithm::Concurrency) => concurrency::judge(state, limit, now, cost),
+            (Self::Log(state), _) => state.judge(limit, now, cost),
+            (Self::Meter { meter, .. }, Algorithm::LeakyBucket) => leaky_bucket::judge(meter, limit, now, cost),
+            (Self::Meter { meter, .. }, _) => token_bucket::judge(meter, limit, now, cost),
             // A state that was not fitted reads at its safest.
-            (Self::SlidingWindow(state), Algorithm::SlidingLog) => {
-                state.judge(limit, Estimate::Conservative, now, cost)
-            }
+            (Self::Counts(state), _) => state.judge_all(limit, Estimate::Conservative, now, cost),
         }
     }
 
     /// Enters units that were admitted at `at`, whether there is room or not.
     pub fn charge(&mut self, at: Timestamp, units: u64) {
         match self {
-            Self::SlidingWindow(state) => state.charge(at, units),
-            Self::SlidingLog(state) => state.charge(at, units),
+            Self::Counts(state) => state.charge(at, units),
+            Self::Log(state) => state.charge(at, units),
+            Self::Meter { meter, last } => {
+                meter.charge(at, units);
+                *last = (*last).max(at);
+            }
+        }
+    }
+
+    /// Takes back units that were charged at `at`, as far as they are still there; of a log only those of that very
+    /// instant.
+    pub fn give_back(&mut self, at: Timestamp, units: u64) {
+        match self {
+            Self::Counts(state) => state.give_back(at, units),
+            Self::Log(state) => state.give_back(at, units),
+            Self::Meter { meter, .. } => meter.give_back(units),
         }
     }
 
@@ -148,155 +232,45 @@ impl State {
     #[must_use]
     pub fn is_idle_at(&self, now: Timestamp) -> bool {
         match self {
-            Self::SlidingWindow(state) => state.is_idle_at(now),
-            Self::SlidingLog(state) => state.is_idle_at(now),
+            Self::Counts(state) => state.is_idle_at(now),
+            Self::Log(state) => state.is_idle_at(now),
+            Self::Meter { meter, .. } => meter.is_idle_at(now),
         }
     }
 
-    /// What was admitted and when, oldest first; a sub-window's units at its last instant that is not in the future.
+    /// What was admitted and when, oldest first: a sub-window's units at its last instant that is not in the future, a
+    /// bucket's as late and as many as they may have been.
     #[must_use]
     pub fn admitted(&self) -> Vec<(Timestamp, u64)> {
         match self {
-            Self::SlidingWindow(state) => state.admitted(),
-            Self::SlidingLog(state) => state.admitted(),
+            Self::Counts(state) => state.admitted(),
+            Self::Log(state) => state.admitted(),
+            Self::Meter { meter, last } => meter.admitted(*last),
+        }
+    }
+
+    /// How many units it holds; of a bucket, how many are missing.
+    fn held(&self) -> u64 {
+        match self {
+            Self::Counts(state) => state.held(),
+            Self::Log(state) => state.held(),
+            Self::Meter { meter, last } => meter.units_in(meter.level_at(*last)),
         }
     }
 
     fn last(&self) -> Timestamp {
         match self {
-            Self::SlidingWindow(state) => state.last,
-            Self::SlidingLog(state) => state.last,
+            Self::Counts(state) => state.last,
+            Self::Log(state) => state.last,
+            Self::Meter { last, .. } => *last,
         }
     }
 
     fn move_to(&mut self, now: Timestamp) {
         match self {
-            Self::SlidingWindow(state) => state.move_to(now),
-            Self::SlidingLog(state) => state.move_to(now),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const ALGORITHMS: [Algorithm; 3] = [
-        Algorithm::SlidingWindow(Estimate::Interpolated),
-        Algorithm::SlidingWindow(Estimate::Conservative),
-        Algorithm::SlidingLog,
-    ];
-
-    fn limit(algorithm: Algorithm, units: u64, width_ms: u64, parts: u32) -> Limit {
-        Limit { algorithm, units, window: Window::new(width_ms, parts).unwrap() }
-    }
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_ms(ms)
-    }
-
-    /// A12: up to L within W whatever their timing inside it; the next one waits.
-    #[test]
-    fn a_whole_quota_passes_at_once_and_the_next_call_waits() {
-        for algorithm in ALGORITHMS {
-            let limit = limit(algorithm, 100, 60_000, 12);
-            let mut state = State::new(&limit);
-            assert!((0..100).all(|_| state.step(&limit, at(600_500), 1).admitted));
-            let refused = state.step(&limit, at(600_500), 1);
-            assert!(!refused.admitted && refused.remaining == 0 && refused.retry_at >= at(660_000));
-        }
-    }
-
-    /// A14: cost 5 of 100 leaves 95; a cost above what is left is denied and takes nothing.
-    #[test]
-    fn a_cost_is_taken_whole_or_not_at_all() {
-        for algorithm in ALGORITHMS {
-            let limit = limit(algorithm, 100, 60_000, 12);
-            let mut state = State::new(&limit);
-            assert_eq!(state.step(&limit, at(1), 5).remaining, 95);
-            let refused = state.step(&limit, at(2), 96);
-            assert_eq!((refused.admitted, refused.remaining), (false, 95));
-            assert_eq!(state.step(&limit, at(3), 95).remaining, 0);
-            assert!(!state.step(&limit, at(60_000), 101).admitted, "more than the quota never passes");
-        }
-    }
-
-    #[test]
-    fn a_switch_of_algorithm_in_mid_window_gives_no_second_quota() {
-        for from in ALGORITHMS {
-            for to in ALGORITHMS {
-                let (old, new) = (limit(from, 10, 60_000, 12), limit(to, 10, 60_000, 6));
-                let mut state = State::new(&old);
-                assert!((0..10).all(|i| state.step(&old, at(600_000 + i), 1).admitted));
-                assert!(!state.step(&new, at(630_000), 1).admitted, "{from:?} to {to:?}");
-                assert!(!state.step(&new, at(659_999), 1).admitted, "{from:?} to {to:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_clock_that_steps_back_opens_nothing() {
-        for algorithm in ALGORITHMS {
-            let limit = limit(algorithm, 1, 10_000, 10);
-            let mut state = State::new(&limit);
-            assert!(state.step(&limit, at(100_000), 1).admitted);
-            assert_eq!(state.advance(at(99_500)), Advanced { now: at(100_000), rebased: false });
-            assert_eq!(state.advance(at(50_000)), Advanced { now: at(50_000), rebased: true });
-            assert!(!state.step(&limit, at(50_000), 1).admitted);
-            assert!(!state.step(&limit, at(59_999), 1).admitted, "the unit is as old as the clock's step left it");
-            assert!(state.step(&limit, at(61_000), 1).admitted);
-        }
-    }
-
-    #[test]
-    fn a_clock_that_steps_back_leaves_every_unit_as_old_as_it_was() {
-        for algorithm in ALGORITHMS {
-            let limit = limit(algorithm, 1, 10_000, 10);
-            let mut state = State::new(&limit);
-            assert!(state.step(&limit, at(100_000), 1).admitted);
-            assert!(!state.step(&limit, at(106_000), 1).admitted, "six seconds old");
-            assert!(state.advance(at(50_000)).rebased);
-            assert!(!state.step(&limit, at(53_999), 1).admitted, "not yet ten");
-            assert!(state.step(&limit, at(55_000), 1).admitted, "{algorithm:?}");
-        }
-    }
-
-    proptest! {
-        /// A1, A15, never-over: against a plain list of what was admitted. No true window over the quota (exact and
-        /// conservative); a denial passes at `retry_at` and not a millisecond before.
-        #[test]
-        fn verdicts_hold_against_a_list_of_timestamps(
-            which in 0_usize..3,
-            units in 1_u64..8,
-            steps in prop::collection::vec((0_u64..40, 1_u64..4), 1..120),
-        ) {
-            let algorithm = ALGORITHMS[which];
-            let limit = limit(algorithm, units, 60, 6);
-            let mut state = State::new(&limit);
-            let mut admitted: Vec<(u64, u64)> = Vec::new();
-            let mut now = 1_000_000;
-            for (wait_ms, cost) in steps {
-                now += wait_ms;
-                let in_window: u64 = admitted.iter().filter(|(t, _)| *t > now - 60).map(|(_, c)| c).sum();
-                let before = state.clone();
-                let verdict = state.step(&limit, at(now), cost);
-                if algorithm == Algorithm::SlidingLog {
-                    prop_assert_eq!(verdict.admitted, in_window + cost <= units);
-                }
-                if verdict.admitted {
-                    admitted.push((now, cost));
-                    if algorithm != Algorithm::SlidingWindow(Estimate::Interpolated) {
-                        prop_assert!(in_window + cost <= units);
-                    }
-                } else if cost <= units {
-                    prop_assert!(before.judge(&limit, verdict.retry_at, cost).admitted);
-                    prop_assert!(!before.judge(&limit, verdict.retry_at.minus_ms(1), cost).admitted);
-                }
-                prop_assert!(!state.judge(&limit, verdict.reset_at.minus_ms(1), units).admitted || verdict.reset_at <= at(now));
-                prop_assert!(state.judge(&limit, verdict.reset_at.max(at(now)), units).admitted);
-            }
+            Self::Counts(state) => state.move_to(now),
+            Self::Log(state) => state.move_to(now),
+            Self::Meter { last, .. } => *last = now,
         }
     }
 }

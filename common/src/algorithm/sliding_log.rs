@@ -11,6 +11,8 @@ use crate::window::Window;
 
 /// The largest quota that a log is kept for, in units.
 pub const QUOTA_MAX: u64 = 10_000;
+/// The widest window of a log, in ms (24 days): ages within two of them fit in 32 bits.
+pub const WIDTH_MS_MAX: u64 = 24 * 24 * 3_600 * 1_000;
 
 /// Admitted timestamps, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +37,13 @@ impl SlidingLog {
         let left = limit.units.saturating_sub(used);
         if let Some(remaining) = left.checked_sub(cost) {
             let newest = if cost > 0 { Some(now) } else { self.newest() };
-            return Verdict { admitted: true, remaining, retry_at: now, reset_at: self.left_by(newest, now) };
+            return Verdict {
+                admitted: true,
+                remaining,
+                retry_at: now,
+                reset_at: self.left_by(newest, now),
+                delay_ms: 0,
+            };
         }
         let retry_at = if cost > limit.units {
             now.plus_ms(self.window.width_ms())
@@ -44,7 +52,7 @@ impl SlidingLog {
             let leaving = usize::try_from(used + cost - limit.units).unwrap_or(usize::MAX);
             self.left_by(self.entries.get(gone + leaving - 1).map(|entry| self.time_of(*entry)), now)
         };
-        Verdict { admitted: false, remaining: left, retry_at, reset_at: self.left_by(self.newest(), now) }
+        Verdict { admitted: false, remaining: left, retry_at, reset_at: self.left_by(self.newest(), now), delay_ms: 0 }
     }
 
     pub(super) fn charge(&mut self, at: Timestamp, units: u64) {
@@ -64,6 +72,19 @@ impl SlidingLog {
         // Only the last L can ever decide.
         let excess = self.entries.len().saturating_sub(usize::try_from(QUOTA_MAX).unwrap_or(usize::MAX));
         self.entries.drain(..excess);
+    }
+
+    /// Takes back units that were entered at exactly this time, as far as they are still there.
+    pub(super) fn give_back(&mut self, at: Timestamp, units: u64) {
+        let from = self.entries.partition_point(|entry| self.time_of(*entry) < at);
+        let through = self.entries.partition_point(|entry| self.time_of(*entry) <= at);
+        let units = usize::try_from(units).unwrap_or(usize::MAX).min(through - from);
+        self.entries.drain(from..from + units);
+    }
+
+    /// How many entries there are.
+    pub(super) fn held(&self) -> u64 {
+        self.entries.len() as u64
     }
 
     /// Drops what has left by `now`, while the low bits still tell.
@@ -130,7 +151,7 @@ mod tests {
     const DAY_MS: u64 = 24 * 3_600 * 1_000;
 
     fn login() -> Limit {
-        Limit { algorithm: Algorithm::SlidingLog, units: 2, window: Window::new(10, 1).unwrap() }
+        Limit { algorithm: Algorithm::SlidingLog, units: 2, window: Window::new(10, 1).unwrap(), burst: 0 }
     }
 
     /// A1: what happened exactly W ago has left.

@@ -1,6 +1,10 @@
-//! Where the descriptors of a request come from. Taking them out of a request is the agent's work.
+//! Where the descriptors of a request come from. Taking them out of a request is the agent's work; what follows from others
+//! is found here.
 
 use std::sync::Arc;
+
+use super::Pattern;
+use crate::call::{Call, Descriptors, bit};
 
 /// The name of a descriptor and where its value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,15 +13,25 @@ pub struct DescriptorSpec {
     pub name: Arc<str>,
     /// Where its value comes from.
     pub source: DescriptorSource,
+    /// What it is when the source has none.
+    pub default: Option<Box<str>>,
     /// Whether its value may be shown although it comes from a place where secrets are.
     pub public: bool,
+    /// Whether whoever asks has verified what the client wrote there.
+    pub verified: bool,
 }
 
-/// A part of a request.
+/// A part of a request, or what follows from another descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescriptorSource {
     /// The value of a header, by its lower-case name.
     Header(Box<str>),
+    /// The value of a parameter of the query.
+    Query(Box<str>),
+    /// The value of a cookie.
+    Cookie(Box<str>),
+    /// A claim of a token whose signature holds; parts of the path to it are parted by dots.
+    Jwt(Box<str>),
     /// The address of the client.
     ClientIp {
         /// How many proxies in front may be believed about whom they speak for (`X-Forwarded-For`).
@@ -32,24 +46,101 @@ pub enum DescriptorSource {
         /// Whether numbers, UUIDs and hexadecimal parts become `{id}`.
         normalized: bool,
     },
+    /// Always the same.
+    Constant(Box<str>),
+    /// What another descriptor's value stands for: that of the first pattern which matches.
+    Map {
+        /// The other one.
+        of: Arc<str>,
+        /// Patterns and what they stand for.
+        table: Vec<(Pattern, Box<str>)>,
+    },
+}
+
+/// A call as rules see it: what it says of itself, and what follows from that.
+#[derive(Clone, Copy, Debug)]
+pub struct Described<'a> {
+    descriptors: &'a Descriptors<'a>,
+    claims: u64,
+    specs: &'a [DescriptorSpec],
 }
 
 impl DescriptorSpec {
+    /// A descriptor without default, not public, not verified.
+    #[must_use]
+    pub fn new(name: &str, source: DescriptorSource) -> Self {
+        Self { name: name.into(), source, default: None, public: false, verified: false }
+    }
+
     /// The descriptors of a rule set that declares none: `api_key` (header `x-api-key`), `ip`, `method`, `endpoint`.
     #[must_use]
     pub fn defaults() -> Vec<Self> {
-        let spec = |name: &str, source| Self { name: name.into(), source, public: false };
         vec![
-            spec("api_key", DescriptorSource::Header("x-api-key".into())),
-            spec("ip", DescriptorSource::ClientIp { trusted_hops: 0, ipv6_prefix: 64 }),
-            spec("method", DescriptorSource::Method),
-            spec("endpoint", DescriptorSource::Path { normalized: true }),
+            Self::new("api_key", DescriptorSource::Header("x-api-key".into())),
+            Self::new("ip", DescriptorSource::ClientIp { trusted_hops: 0, ipv6_prefix: 64 }),
+            Self::new("method", DescriptorSource::Method),
+            Self::new("endpoint", DescriptorSource::Path { normalized: true }),
         ]
     }
 
     /// Whether the value must be cut wherever people see it.
     #[must_use]
     pub fn is_secret(&self) -> bool {
-        matches!(self.source, DescriptorSource::Header(_)) && !self.public
+        let from_client = matches!(
+            self.source,
+            DescriptorSource::Header(_)
+                | DescriptorSource::Query(_)
+                | DescriptorSource::Cookie(_)
+                | DescriptorSource::Jwt(_)
+        );
+        from_client && !self.public
+    }
+
+    /// Whether a client can write there what it likes.
+    #[must_use]
+    pub fn is_claim(&self) -> bool {
+        let from_client = matches!(
+            self.source,
+            DescriptorSource::Header(_) | DescriptorSource::Query(_) | DescriptorSource::Cookie(_)
+        );
+        from_client && !self.verified
+    }
+}
+
+impl<'a> Described<'a> {
+    pub(super) fn new(call: &'a Call<'_>, specs: &'a [DescriptorSpec]) -> Self {
+        let (descriptors, claims) = call.parts();
+        Self { descriptors, claims, specs }
+    }
+
+    /// The value of a descriptor.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'a str> {
+        self.said(name, false).or_else(|| self.follows(name, false))
+    }
+
+    /// The value of a descriptor that is more than a client's word: what was not verified is as if it was not said.
+    #[must_use]
+    pub fn verified(&self, name: &str) -> Option<&'a str> {
+        self.said(name, true).or_else(|| self.follows(name, true))
+    }
+
+    /// What the call itself says.
+    fn said(&self, name: &str, verified: bool) -> Option<&'a str> {
+        let place = self.descriptors.iter().position(|(known, _)| known == name)?;
+        (!verified || self.claims & bit(place) == 0).then(|| &*self.descriptors[place].1)
+    }
+
+    /// What follows from other descriptors, or stands for what is missing.
+    fn follows(&self, name: &str, verified: bool) -> Option<&'a str> {
+        let spec = self.specs.iter().find(|spec| *spec.name == *name)?;
+        let derived = match &spec.source {
+            DescriptorSource::Constant(value) => Some(&**value),
+            DescriptorSource::Map { of, table } => self
+                .said(of, verified)
+                .and_then(|known| table.iter().find(|(pattern, _)| pattern.matches(known)).map(|(_, value)| &**value)),
+            _ => None,
+        };
+        derived.or(spec.default.as_deref())
     }
 }

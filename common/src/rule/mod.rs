@@ -7,25 +7,24 @@
 mod quota;
 mod pattern;
 mod descriptor;
+mod terms;
+mod apply;
 mod file;
 mod shorthand;
 mod published;
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use smallvec::SmallVec;
-
-use crate::algorithm::{Algorithm, Limit};
-use crate::call::Call;
 use crate::problem::Problem;
-use crate::window::Window;
 
-pub use descriptor::{DescriptorSource, DescriptorSpec};
+pub use apply::{Applying, Origin, Standing, TIER};
+pub use descriptor::{Described, DescriptorSource, DescriptorSpec};
 pub use pattern::Pattern;
 pub use published::Published;
-pub use quota::{Quota, QuotaError, parse_duration_ms};
+pub use quota::{NotUnits, Quota, QuotaError, Unit, parse_duration_ms, parse_units, show_units};
 pub use shorthand::ShorthandError;
+pub use terms::{Consistency, OnFailure, Terms, burst_default};
 
 /// How long a call waits for the store unless its rule says otherwise, in ms.
 pub const DEADLINE_MS_DEFAULT: u64 = 5;
@@ -37,6 +36,9 @@ pub const FILE_LEN_MAX: usize = 4 << 20;
 /// The version of a rule set: a newer one is greater.
 pub type Generation = u64;
 
+/// Descriptors and what each must look like; all of them.
+pub type Matches = Vec<(Arc<str>, Pattern)>;
+
 /// Everything an agent enforces at one time.
 #[derive(Clone, Debug)]
 pub struct RuleSet {
@@ -46,10 +48,23 @@ pub struct RuleSet {
     pub origin: Arc<str>,
     /// How a request becomes descriptors.
     pub descriptors: Vec<DescriptorSpec>,
+    /// Counters that are made by the value of this descriptor lie together in the store.
+    pub slot_by: Option<Arc<str>>,
+    /// Who is never denied, and who always.
+    pub lists: Lists,
     /// The rules in the order of the file.
     pub rules: Vec<Arc<Rule>>,
     /// What is allowed but probably not meant.
     pub warnings: Vec<Problem>,
+}
+
+/// Who is never denied, and who always.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    /// Never denied, still counted; only by what was verified.
+    pub allow: Vec<Matches>,
+    /// Always denied.
+    pub deny: Vec<Matches>,
 }
 
 /// Which calls are limited, and how.
@@ -57,44 +72,40 @@ pub struct RuleSet {
 pub struct Rule {
     /// Its name, unique in the set.
     pub name: Arc<str>,
+    /// Of the rules of a group that apply only the most specific counts.
+    pub group: Option<Arc<str>>,
     /// All of these must match.
-    pub matches: Vec<(Arc<str>, Pattern)>,
+    pub matches: Matches,
     /// The values of these descriptors choose the counter; a call without one of them is not limited by this rule.
     pub per: Vec<Arc<str>>,
-    /// How much in which window.
-    pub quota: Quota,
-    /// The quota's window and its sub-windows.
-    pub window: Window,
-    /// How it is counted.
-    pub algorithm: Algorithm,
-    /// How certain an admission must be.
-    pub consistency: Consistency,
-    /// What to do when neither the store nor a fresh signal can tell.
-    pub on_failure: OnFailure,
-    /// How long a call waits for the store.
-    pub deadline: Duration,
+    /// What it asks of a caller without terms of his own; none when it does not limit him.
+    pub terms: Option<Terms>,
+    /// What it asks of callers of a tier.
+    pub by_tier: Vec<(Arc<str>, Option<Terms>)>,
+    /// What it asks of single callers, by the value of the first descriptor of `per`.
+    pub by_key: HashMap<Box<str>, Option<Terms>>,
+    /// A descriptor that holds the quota itself, if it was verified.
+    pub quota_from: Option<Arc<str>>,
+    /// What a call costs; by default what it says itself.
+    pub cost: Option<u64>,
+    /// What a call costs by the value of a descriptor: that of the first pattern which matches.
+    pub costs: Option<(Arc<str>, Vec<(Pattern, u64)>)>,
+    /// When its counter is charged.
+    pub charge: Charging,
+    /// Whether it only counts and never denies.
+    pub shadow: bool,
+    /// The rules that do not apply where this one does.
+    pub replaces: Vec<Arc<str>>,
 }
 
-/// How certain an admission must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Consistency {
-    /// The store is asked for each admission.
-    Strict,
-    /// A small excess may pass; until allowances exist it is decided as strict.
-    Bounded,
-}
-
-/// What an agent does when it is on its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnFailure {
-    /// Admit an equal share of the quota: quota / active agents.
-    Share,
-    /// Admit all.
-    Open,
-    /// Deny all.
-    Closed,
-    /// Admit so much on each agent.
-    Limit(Quota),
+/// When the counter of a rule is charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charging {
+    /// With all others of the call or not at all.
+    #[default]
+    AllOrNone,
+    /// For each call, whoever denies it.
+    Each,
 }
 
 impl RuleSet {
@@ -102,7 +113,8 @@ impl RuleSet {
     #[must_use]
     pub fn new(generation: Generation, rules: impl IntoIterator<Item = Rule>) -> Self {
         let rules = rules.into_iter().map(Arc::new).collect();
-        Self { generation, origin: "code".into(), descriptors: Vec::new(), rules, warnings: Vec::new() }
+        let (descriptors, lists, warnings) = Default::default();
+        Self { generation, origin: "code".into(), descriptors, slot_by: None, lists, rules, warnings }
     }
 
     /// The set of an agent that has not heard of any yet: generation 0, under which every call passes.
@@ -114,33 +126,15 @@ impl RuleSet {
     /// Whether both enforce the same in the same way.
     #[must_use]
     pub fn says_the_same(&self, other: &Self) -> bool {
-        self.rules == other.rules && self.descriptors == other.descriptors
+        self.rules == other.rules
+            && self.descriptors == other.descriptors
+            && self.slot_by == other.slot_by
+            && self.lists == other.lists
     }
 
     /// Whether the value of a descriptor must not be shown. What came from nowhere known is taken for a secret.
     #[must_use]
     pub fn is_secret(&self, descriptor: &str) -> bool {
         self.descriptors.iter().find(|spec| &*spec.name == descriptor).is_none_or(DescriptorSpec::is_secret)
-    }
-}
-
-impl Rule {
-    /// Whether the rule limits a call: it has every descriptor of `per`, and everything in `match` matches.
-    #[must_use]
-    pub fn applies_to(&self, call: &Call<'_>) -> bool {
-        self.per.iter().all(|name| call.get(name).is_some())
-            && self.matches.iter().all(|(name, pattern)| call.get(name).is_some_and(|value| pattern.matches(value)))
-    }
-
-    /// The values of `per` in a call to which the rule applies.
-    #[must_use]
-    pub fn values<'c>(&self, call: &'c Call<'_>) -> SmallVec<[&'c str; 4]> {
-        self.per.iter().filter_map(|name| call.get(name)).collect()
-    }
-
-    /// What a store step is judged by.
-    #[must_use]
-    pub fn limit(&self) -> Limit {
-        Limit { algorithm: self.algorithm, units: self.quota.units(), window: self.window }
     }
 }

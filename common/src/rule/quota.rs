@@ -29,11 +29,49 @@ const UNITS_MS: [(&str, u64); 20] = [
     ("days", 86_400_000),
 ];
 
+/// Names of what a quota counts, each with how many of the base unit it is.
+const SCALES: [(&str, Unit, u64); 21] = [
+    ("", Unit::Calls, 1),
+    ("k", Unit::Calls, 1_000),
+    ("M", Unit::Calls, 1_000_000),
+    ("G", Unit::Calls, 1_000_000_000),
+    ("call", Unit::Calls, 1),
+    ("calls", Unit::Calls, 1),
+    ("request", Unit::Calls, 1),
+    ("requests", Unit::Calls, 1),
+    ("token", Unit::Tokens, 1),
+    ("tokens", Unit::Tokens, 1),
+    ("B", Unit::Bytes, 1),
+    ("bytes", Unit::Bytes, 1),
+    ("kB", Unit::Bytes, 1_000),
+    ("KB", Unit::Bytes, 1_000),
+    ("MB", Unit::Bytes, 1_000_000),
+    ("GB", Unit::Bytes, 1_000_000_000),
+    ("TB", Unit::Bytes, 1_000_000_000_000),
+    ("KiB", Unit::Bytes, 1 << 10),
+    ("MiB", Unit::Bytes, 1 << 20),
+    ("GiB", Unit::Bytes, 1 << 30),
+    ("TiB", Unit::Bytes, 1 << 40),
+];
+
 /// So many units in a window of so many milliseconds; neither is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quota {
     units: NonZeroU64,
     width_ms: NonZeroU64,
+    unit: Unit,
+}
+
+/// What a quota counts. Only people care: a call's cost is in the unit of the rules that it meets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Calls, or whatever a call costs.
+    #[default]
+    Calls,
+    /// Bytes.
+    Bytes,
+    /// Tokens of a language model.
+    Tokens,
 }
 
 /// Why a text is not a quota.
@@ -42,14 +80,16 @@ pub enum QuotaError {
     /// No slash, no number, or an unknown unit of time.
     #[error("`{0}` is not a quota; write N/duration, such as 100/min, 5/15min or 25/10s")]
     Form(String),
-    /// A number of something that is not counted yet.
-    #[error("`{0}`: quotas in units other than calls are not yet supported; write a plain number, such as 100/min")]
+    /// A number of something unknown.
+    #[error(
+        "`{0}`: this unit is unknown; write a plain number, or one of calls, tokens, B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
+    )]
     Unit(String),
     /// Zero units would deny every call.
     #[error("a quota of 0 would deny every call; write at least 1, or leave the rule out")]
     Zero,
     /// A window that is too wide or has no width.
-    #[error("`{0}`: a window is between 1 ms and 24 days wide")]
+    #[error("`{0}`: a window is between 1 ms and 366 days wide")]
     Width(String),
 }
 
@@ -57,11 +97,18 @@ impl Quota {
     /// So many units in so many milliseconds.
     ///
     /// # Errors
-    /// When either is zero, or the window is wider than 24 days.
+    /// When either is zero, or the window is wider than 366 days.
     pub fn new(units: u64, width_ms: u64) -> Result<Self, QuotaError> {
         let units = NonZeroU64::new(units).ok_or(QuotaError::Zero)?;
         let width = NonZeroU64::new(width_ms).filter(|width| width.get() <= WIDTH_MS_MAX);
-        Ok(Self { units, width_ms: width.ok_or_else(|| QuotaError::Width(format!("{width_ms}ms")))? })
+        let width_ms = width.ok_or_else(|| QuotaError::Width(format!("{width_ms}ms")))?;
+        Ok(Self { units, width_ms, unit: Unit::Calls })
+    }
+
+    /// Of what.
+    #[must_use]
+    pub const fn unit(self) -> Unit {
+        self.unit
     }
 
     /// How many.
@@ -83,18 +130,64 @@ impl FromStr for Quota {
     fn from_str(text: &str) -> Result<Self, QuotaError> {
         let form = || QuotaError::Form(text.to_owned());
         let (units, duration) = text.trim().split_once('/').ok_or_else(form)?;
-        let units = units.trim().replace('_', "");
-        let digits = units.bytes().take_while(u8::is_ascii_digit).count();
-        if digits == 0 {
-            return Err(form());
-        }
-        if digits < units.len() {
-            return Err(QuotaError::Unit(text.to_owned()));
-        }
+        let (units, unit) = parse_units(units).map_err(|wrong| match wrong {
+            NotUnits::Form => form(),
+            NotUnits::Unit => QuotaError::Unit(text.to_owned()),
+        })?;
         let width_ms = parse_duration_ms(duration.trim()).ok_or_else(form)?;
-        match Self::new(units.parse().map_err(|_| form())?, width_ms) {
+        match Self::new(units, width_ms) {
             Err(QuotaError::Width(_)) => Err(QuotaError::Width(text.to_owned())),
-            result => result,
+            result => result.map(|quota| Self { unit, ..quota }),
+        }
+    }
+}
+
+/// Why a text is not a number of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotUnits {
+    /// It does not begin with a number, or one too large.
+    Form,
+    /// What follows the number is unknown.
+    Unit,
+}
+
+/// Reads `100`, `10k`, `10MB`, `5 tokens`.
+///
+/// # Errors
+/// When it is no number, or one of something unknown.
+pub fn parse_units(text: &str) -> Result<(u64, Unit), NotUnits> {
+    let text = text.trim().replace('_', "");
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (count, name) = text.split_at(digits);
+    let count: u64 = count.parse().map_err(|_| NotUnits::Form)?;
+    let name = name.trim();
+    let find = |wanted: &str| SCALES.into_iter().find(|(known, ..)| *known == wanted);
+    // `10k tokens`: thousands of something that is not bytes.
+    let scaled = || {
+        let (factor, of) = name.split_once(' ')?;
+        let (_, _, factor) = find(factor).filter(|(known, ..)| ["k", "M", "G"].contains(known))?;
+        let (_, unit, one) = find(of.trim()).filter(|(_, unit, one)| *unit != Unit::Bytes && *one == 1)?;
+        Some(("", unit, factor * one))
+    };
+    let (_, unit, scale) = find(name).or_else(scaled).ok_or(NotUnits::Unit)?;
+    Ok((count.checked_mul(scale).ok_or(NotUnits::Form)?, unit))
+}
+
+/// So many units as people write them: `50MB`, `100`, `10000 tokens`.
+#[must_use]
+pub fn show_units(units: u64, unit: Unit) -> String {
+    match unit {
+        Unit::Calls => units.to_string(),
+        Unit::Tokens => format!("{units} tokens"),
+        Unit::Bytes => {
+            let (name, _, scale) = SCALES
+                .into_iter()
+                .filter(|(name, unit, scale)| {
+                    *unit == Unit::Bytes && *name != "bytes" && *name != "KB" && units.is_multiple_of(*scale)
+                })
+                .max_by_key(|(_, _, scale)| *scale)
+                .unwrap_or(("B", Unit::Bytes, 1));
+            format!("{}{name}", units / scale)
         }
     }
 }
@@ -106,9 +199,10 @@ impl fmt::Display for Quota {
             .into_iter()
             .find(|(_, unit_ms)| width_ms.is_multiple_of(*unit_ms))
             .unwrap_or(("ms", 1));
+        let units = show_units(self.units.get(), self.unit);
         match width_ms / unit_ms {
-            1 => write!(f, "{}/{unit}", self.units),
-            many => write!(f, "{}/{many}{unit}", self.units),
+            1 => write!(f, "{units}/{unit}"),
+            many => write!(f, "{units}/{many}{unit}"),
         }
     }
 }
@@ -142,6 +236,10 @@ mod tests {
             ("25/10s", 25, 10_000, "25/10s"),
             ("1_000 / 1 hour", 1_000, 3_600_000, "1000/h"),
             ("7/1500ms", 7, 1_500, "7/1500ms"),
+            ("10MB/s", 10_000_000, 1_000, "10MB/s"),
+            ("1_500 KiB/s", 1_536_000, 1_000, "1500KiB/s"),
+            ("10k tokens/min", 10_000, 60_000, "10000 tokens/min"),
+            ("2k/h", 2_000, 3_600_000, "2000/h"),
         ] {
             let quota: Quota = text.parse().unwrap();
             assert_eq!((quota.units(), quota.width_ms(), quota.to_string().as_str()), (units, width_ms, shown));
@@ -154,10 +252,11 @@ mod tests {
             ("100", QuotaError::Form("100".into())),
             ("100/fortnight", QuotaError::Form("100/fortnight".into())),
             ("-1/min", QuotaError::Form("-1/min".into())),
-            ("10MB/s", QuotaError::Unit("10MB/s".into())),
+            ("10Mb/s", QuotaError::Unit("10Mb/s".into())),
+            ("99999999TB/s", QuotaError::Form("99999999TB/s".into())),
             ("0/min", QuotaError::Zero),
             ("5/0s", QuotaError::Width("5/0s".into())),
-            ("5/99d", QuotaError::Width("5/99d".into())),
+            ("5/999d", QuotaError::Width("5/999d".into())),
         ] {
             assert_eq!(text.parse::<Quota>(), Err(error));
         }

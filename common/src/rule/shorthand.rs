@@ -1,11 +1,11 @@
 //! A rule in five words: `100/min per ip`, for `--limit` and for those who try things out.
 
-use std::time::Duration;
+use std::collections::HashMap;
 
 use super::descriptor::DescriptorSpec;
-use super::{Consistency, DEADLINE_MS_DEFAULT, OnFailure, Quota, QuotaError, Rule, RuleSet};
+use super::{Charging, Consistency, Quota, QuotaError, Rule, RuleSet, Terms};
 use crate::algorithm::Algorithm;
-use crate::window::{Estimate, Window};
+use crate::window::Estimate;
 
 /// Why a text is not a rule in short form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,32 +20,50 @@ pub enum ShorthandError {
 
 impl Rule {
     /// A rule for all calls that have these descriptors: sliding window, interpolated, bounded.
-    ///
-    /// # Panics
-    /// Never: a quota's width is always the width of a window.
     #[must_use]
     pub fn per(name: &str, per: &[&str], quota: Quota) -> Self {
         Self {
             name: name.into(),
+            group: None,
             matches: Vec::new(),
             per: per.iter().map(|name| (*name).into()).collect(),
-            quota,
-            window: Window::with_default_parts(quota.width_ms()).expect("a quota's width is in range"),
-            algorithm: Algorithm::SlidingWindow(Estimate::Interpolated),
-            consistency: Consistency::Bounded,
-            on_failure: OnFailure::Share,
-            deadline: Duration::from_millis(DEADLINE_MS_DEFAULT),
+            terms: Some(Terms::of(quota)),
+            by_tier: Vec::new(),
+            by_key: HashMap::new(),
+            quota_from: None,
+            cost: None,
+            costs: None,
+            charge: Charging::AllOrNone,
+            shadow: false,
+            replaces: Vec::new(),
         }
+    }
+
+    /// The same rule, counted so. A bucket without a burst holds what its rate gives in a second.
+    #[must_use]
+    pub fn counted_by(mut self, algorithm: Algorithm) -> Self {
+        self.terms = self.terms.map(|terms| terms.counted_by(algorithm));
+        self
+    }
+
+    /// The same rule on other terms.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Terms)) -> Self {
+        if let Some(terms) = &mut self.terms {
+            change(terms);
+        }
+        self
     }
 
     /// The same rule, never over its quota: strict, and conservative where it estimates.
     #[must_use]
-    pub fn strict(mut self) -> Self {
-        self.consistency = Consistency::Strict;
-        if let Algorithm::SlidingWindow(estimate) = &mut self.algorithm {
-            *estimate = Estimate::Conservative;
-        }
-        self
+    pub fn strict(self) -> Self {
+        self.with(|terms| {
+            terms.consistency = Consistency::Strict;
+            if let Algorithm::SlidingWindow(estimate) = &mut terms.algorithm {
+                *estimate = Estimate::Conservative;
+            }
+        })
     }
 }
 
@@ -72,7 +90,7 @@ mod tests {
     #[test]
     fn a_limit_reads_as_people_say_it() {
         let set = RuleSet::from_shorthand("60/min per ip", 1).unwrap();
-        assert_eq!((&*set.rules[0].name, set.rules[0].quota.to_string().as_str()), ("per-ip", "60/min"));
+        assert_eq!((&*set.rules[0].name, set.rules[0].terms.unwrap().quota.to_string().as_str()), ("per-ip", "60/min"));
         let set = RuleSet::from_shorthand("5/15min per api_key, endpoint", 1).unwrap();
         assert_eq!(set.rules[0].per.len(), 2);
         assert!(matches!(RuleSet::from_shorthand("60/min", 1), Err(ShorthandError::Form(_))));

@@ -14,8 +14,8 @@ use crate::clock::Timestamp;
 
 pub use ring::{Added, Estimate, Ring};
 
-/// The widest window, in ms (24 days): ages within two of them fit in 32 bits, which the sliding log relies on.
-pub const WIDTH_MS_MAX: u64 = 24 * 24 * 3_600 * 1_000;
+/// The widest window, in ms: a leap year.
+pub const WIDTH_MS_MAX: u64 = 366 * 24 * 3_600 * 1_000;
 /// The most sub-windows of a window.
 pub const PARTS_MAX: u32 = 120;
 
@@ -34,7 +34,7 @@ pub struct Window {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
     /// Zero, or wider than [`WIDTH_MS_MAX`].
-    #[error("a window is between 1 ms and 24 days wide, not {width_ms} ms")]
+    #[error("a window is between 1 ms and 366 days wide, not {width_ms} ms")]
     Width {
         /// What was asked for.
         width_ms: u64,

@@ -16,6 +16,8 @@ pub enum Estimate {
     Interpolated,
     /// Whole: never below the truth; admits n/(n+1) of the quota under steady demand.
     Conservative,
+    /// Not at all: with a single sub-window this is the fixed window.
+    Ignored,
 }
 
 /// What became of units that were added to a [`Ring`].
@@ -108,6 +110,7 @@ impl Ring {
         match estimate {
             Estimate::Conservative => whole.saturating_add(oldest),
             Estimate::Interpolated => whole.saturating_add(scale_up(oldest, part_ms - offset_ms, part_ms)),
+            Estimate::Ignored => whole,
         }
     }
 
@@ -118,7 +121,8 @@ impl Ring {
         let (mut whole, mut oldest) = self.whole_and_oldest(current);
         loop {
             let from = self.window.start_of(current).max(now);
-            if whole.saturating_add(oldest) <= units {
+            let fading = if estimate == Estimate::Ignored { 0 } else { oldest };
+            if whole.saturating_add(fading) <= units {
                 return from;
             }
             if estimate == Estimate::Interpolated && whole <= units {

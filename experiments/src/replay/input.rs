@@ -206,7 +206,13 @@ impl Recording {
                 DescriptorSource::Path { normalized: true } => path.map(normalize),
                 DescriptorSource::Path { normalized: false } => raw.map(Cow::Borrowed),
                 DescriptorSource::Header(header) if &**header == "user-agent" => line.user_agent.clone(),
-                DescriptorSource::Header(_) => None,
+                // A query is in an access log, but what else a request held is not.
+                DescriptorSource::Header(_)
+                | DescriptorSource::Query(_)
+                | DescriptorSource::Cookie(_)
+                | DescriptorSource::Jwt(_)
+                | DescriptorSource::Constant(_)
+                | DescriptorSource::Map { .. } => None,
             };
             if let Some(value) = value {
                 self.add(&spec.name, &value);

@@ -14,9 +14,10 @@ use std::io::Write;
 use foldhash::fast::RandomState;
 use indicatif::ProgressBar;
 use serde_json::json;
-use tollgate::{Call, RuleSet};
+use tollgate::RuleSet;
 use tollgate_common::clock::Timestamp;
 use tollgate_common::counter::{CounterId, DigestKey};
+use tollgate_common::rule::Described;
 
 use crate::oracle::Oracle;
 use crate::world::{Decided, Settings, World};
@@ -126,17 +127,20 @@ impl<'r> Tally<'r> {
             *calls += 1;
             *denied += u64::from(!allowed);
         }
-        for (index, rule) in self.rules.rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&decided.call)) {
-            let id = self.key.counter(&rule.name, rule.values(&decided.call));
+        let call = self.rules.described(&decided.call);
+        for applying in self.rules.applying(&call) {
+            let (index, rule) = (applying.index, applying.rule);
+            let Some(terms) = applying.terms else { continue };
+            let id = self.key.counter(&rule.name, rule.values(&call));
             let counter = self.counters.entry((index, id)).or_insert_with(|| Counter {
                 rule: index,
-                label: label(&rule.per, &decided.call),
-                oracle: Oracle::new(rule.quota),
+                label: label(&rule.per, &call),
+                oracle: Oracle::new(terms.quota),
                 calls: 0,
                 denied: 0,
             });
             let report = &mut self.reports[index];
-            let cost = decided.call.cost();
+            let cost = rule.cost_of(&call, decided.call.cost());
             counter.calls += 1;
             report.calls += 1;
             if allowed {
@@ -179,7 +183,7 @@ impl<'r> Tally<'r> {
     }
 }
 
-fn label(per: &[std::sync::Arc<str>], call: &Call<'_>) -> String {
+fn label(per: &[std::sync::Arc<str>], call: &Described<'_>) -> String {
     if per.is_empty() {
         return "(all calls)".to_owned();
     }

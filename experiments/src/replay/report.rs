@@ -89,7 +89,7 @@ impl RuleReport {
     pub(super) fn new(rule: &Rule) -> Self {
         Self {
             name: rule.name.to_string(),
-            quota: rule.quota.to_string(),
+            quota: rule.terms.map_or_else(|| "unlimited".to_owned(), |terms| terms.quota.to_string()),
             calls: 0,
             admitted: 0,
             denied: 0,

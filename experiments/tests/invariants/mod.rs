@@ -94,8 +94,8 @@ impl Invariants {
             .rules
             .rules
             .iter()
-            .filter(|rule| rule.applies_to(&decided.call))
-            .map(|rule| rule.deadline.as_millis())
+            .filter(|rule| rule.applies_to(&self.rules.described(&decided.call)))
+            .filter_map(|rule| Some(rule.terms?.deadline.as_millis()))
             .min()
             .unwrap_or(0);
         if u128::from(took_ms) <= deadline_ms {
@@ -108,16 +108,19 @@ impl Invariants {
         if !decided.decision.allowed {
             return Ok(());
         }
-        for (index, rule) in self.rules.rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&decided.call)) {
-            let counter = self.key.counter(&rule.name, rule.values(&decided.call));
+        let call = self.rules.described(&decided.call);
+        for applying in self.rules.applying(&call) {
+            let (index, rule) = (applying.index, applying.rule);
+            let Some(terms) = applying.terms else { continue };
+            let counter = self.key.counter(&rule.name, rule.values(&call));
             let (at, cost) = (decided.decision.at.as_ms(), decided.call.cost());
-            let (quota, width_ms) = (rule.quota.units(), rule.quota.width_ms());
+            let (quota, width_ms) = (terms.quota.units(), terms.quota.width_ms());
             let overflows = self.overflows();
             let everything = self.by_anyone.entry((index, counter)).or_default();
             // Nobody's clock but the world's: when it was answered.
             everything.push((decided.answered.as_ms(), cost));
             self.worst_permille = self.worst_permille.max(fullest(everything, width_ms) * 1_000 / quota);
-            let strict = rule.consistency == Consistency::Strict && !overflows;
+            let strict = terms.consistency == Consistency::Strict && !overflows;
             if decided.decision.source == Source::Store && strict {
                 let admitted = self.by_store.entry((index, counter)).or_default();
                 admitted.push((at, cost));
@@ -138,8 +141,8 @@ impl Invariants {
             return Ok(());
         };
         let rule = self.rules.rules.iter().find(|rule| rule.name == bound.rule).ok_or("a denial by an unknown rule")?;
-        let counter = self.key.counter(&rule.name, rule.values(&decided.call));
-        let limit: Limit = rule.limit();
+        let counter = self.key.counter(&rule.name, rule.values(&self.rules.described(&decided.call)));
+        let limit: Limit = rule.terms.ok_or("a denial by a rule without limit")?.limit();
         let state = world.store().peek(counter).ok_or("true-denial: the store does not know the counter")?;
         let verdict = state.judge(&limit, world.now(), decided.call.cost());
         if verdict.admitted { Err(format!("true-denial: the store had room under {}", rule.name)) } else { Ok(()) }

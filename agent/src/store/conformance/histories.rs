@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tollgate_common::algorithm::{Algorithm, Limit, State};
+use tollgate_common::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate, State};
 use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::CounterId;
+use tollgate_common::counter::{CounterId, RequestId, SlotId};
 use tollgate_common::rule::Generation;
 use tollgate_common::window::{Estimate, Window};
 
@@ -19,10 +19,17 @@ use super::{HandClock, Loses};
 use crate::enforce::{Take, TakeKind, Taken};
 use crate::store::{Answers, StoreError};
 
-pub(super) const ALGORITHMS: [Algorithm; 3] = [
-    Algorithm::SlidingWindow(Estimate::Interpolated),
-    Algorithm::SlidingWindow(Estimate::Conservative),
-    Algorithm::SlidingLog,
+/// Every algorithm, and which part of its quota it lets pass at once, in hundredths; 0 where there is no such thing.
+pub(super) const KINDS: [(Algorithm, u64); 9] = [
+    (Algorithm::SlidingWindow(Estimate::Interpolated), 0),
+    (Algorithm::SlidingLog, 0),
+    (Algorithm::TokenBucket, 100),
+    (Algorithm::SlidingWindow(Estimate::Conservative), 0),
+    (Algorithm::FixedWindow, 0),
+    (Algorithm::LeakyBucket, 20),
+    (Algorithm::SlidingWindow(Estimate::Interpolated), 120),
+    (Algorithm::Concurrency, 0),
+    (Algorithm::SlidingWindow(Estimate::Conservative), 150),
 ];
 const START_MS: u64 = 1_000_000_000_000;
 const COUNTERS: u128 = 3;
@@ -48,12 +55,17 @@ enum Event {
 #[derive(Default)]
 struct Model {
     counters: HashMap<CounterId, (State, Generation, Limit)>,
+    /// When a request was charged on a counter.
+    requests: HashMap<(CounterId, RequestId), Timestamp>,
 }
 
 impl Model {
     fn take(&mut self, now: Timestamp, takes: &[Take]) -> Result<Answers, StoreError> {
-        let late = |take: &Take| matches!(take.kind, TakeKind::Ask { expires_at } if expires_at < now);
-        if takes.iter().any(late) {
+        let is_late = |take: &Take| match take.kind {
+            TakeKind::Ask { expires_at } | TakeKind::Count { expires_at } => expires_at < now,
+            TakeKind::Owed { .. } | TakeKind::GiveBack { .. } => false,
+        };
+        if takes.iter().any(is_late) {
             return Err(StoreError::Expired);
         }
         let judge = |take: &Take| {
@@ -64,55 +76,83 @@ impl Model {
                 state.fit(limit);
             }
             let advanced = state.advance(now);
-            let verdict = state.judge(limit, advanced.now, take.cost);
-            Taken { verdict, charged: false, at: advanced.now, limit: limit.units, rebased: advanced.rebased }
+            let charged_at = take.id.and_then(|id| self.requests.get(&(take.counter, id)));
+            let repeated = charged_at.is_some_and(|at| at.plus_ms(limit.window.width_ms()) > advanced.now);
+            let free = repeated || matches!(take.kind, TakeKind::GiveBack { .. });
+            let mut verdict = state.judge(limit, advanced.now, if free { 0 } else { take.cost });
+            verdict.admitted |= repeated;
+            let (at, limit, rebased) = (advanced.now, limit.units, advanced.rebased);
+            Taken { verdict, charged: false, repeated, firm: true, at, limit, rebased }
         };
         let mut answers: Answers = takes.iter().map(judge).collect();
-        let passes =
-            |(take, taken): (&Take, &Taken)| taken.verdict.admitted || matches!(take.kind, TakeKind::Owed { .. });
-        if takes.iter().zip(&answers).all(passes) {
-            for (take, taken) in takes.iter().zip(&mut answers) {
-                let at = match take.kind {
-                    TakeKind::Ask { .. } => taken.at,
-                    TakeKind::Owed { at } => at.min(taken.at),
-                };
-                self.counters.get_mut(&take.counter).expect("it was judged").0.charge(at, take.cost);
-                taken.charged = true;
+        let is_question = |take: &Take| matches!(take.kind, TakeKind::Ask { .. });
+        let all_pass = takes.iter().zip(&answers).all(|(take, taken)| taken.verdict.admitted || !is_question(take));
+        for (take, taken) in takes.iter().zip(&mut answers) {
+            taken.charged = all_pass || !is_question(take);
+            if !taken.charged || taken.repeated {
+                continue;
+            }
+            let state = &mut self.counters.get_mut(&take.counter).expect("it was judged").0;
+            match take.kind {
+                TakeKind::Ask { .. } | TakeKind::Count { .. } => state.charge(taken.at, take.cost),
+                TakeKind::Owed { at } => state.charge(at.min(taken.at), take.cost),
+                TakeKind::GiveBack { at } => state.give_back(at, take.cost),
+            }
+            if let Some(id) = take.id.filter(|_| !matches!(take.kind, TakeKind::GiveBack { .. })) {
+                self.requests.insert((take.counter, id), taken.at);
             }
         }
         Ok(answers)
     }
+
+    fn lose(&mut self, counter: CounterId) {
+        self.counters.remove(&counter);
+        self.requests.retain(|(of, _), _| *of != counter);
+    }
 }
 
-fn takes() -> impl Strategy<Value = Take> {
-    let limit = (0..ALGORITHMS.len(), 0..WINDOWS.len(), 0..QUOTAS.len()).prop_map(|(algorithm, window, quota)| {
-        let (width_ms, parts) = WINDOWS[window];
-        let window = Window::new(width_ms, parts).expect("a window");
-        Limit { algorithm: ALGORITHMS[algorithm], units: QUOTAS[quota], window }
-    });
+pub(super) fn limit(kind: usize, units: u64, (width_ms, parts): (u64, u32)) -> Limit {
+    let (algorithm, percent) = KINDS[kind];
+    let parts = if algorithm == Algorithm::FixedWindow { 1 } else { parts };
+    let window = Window::new(width_ms, parts).expect("a window");
+    let burst = if percent == 0 { 0 } else { (units / 100 * percent + units % 100 * percent / 100).max(1) };
+    Limit { algorithm, units, window, burst: burst.min(LEVEL_MAX / Rate::of(units, width_ms).ms) }
+}
+
+/// A take of a history in which the kinds of the counters begin with this one.
+fn takes(first: usize) -> impl Strategy<Value = Take> {
+    let limits = (0..KINDS.len(), 0..WINDOWS.len(), 0..QUOTAS.len())
+        .prop_map(|(kind, window, quota)| limit(kind, QUOTAS[quota], WINDOWS[window]));
     // Mostly the first of each, so that a counter lives for a while before its rule changes.
-    let limit = prop_oneof![4 => Just(None), 1 => limit.prop_map(Some)];
-    (0..COUNTERS, limit, 0..4_u64, 0..1_200_u64, 0..120_000_u64, 0..10_u8).prop_map(
-        |(counter, changed, generation, part, ago_ms, kind)| {
-            let window = Window::new(60_000, 12).expect("a window");
+    let changed = prop_oneof![4 => Just(None), 1 => limits.prop_map(Some)];
+    let id = prop_oneof![6 => Just(None), 1 => (0..2_u128).prop_map(|id| Some(RequestId::from_u128(id)))];
+    (0..COUNTERS, changed, 0..4_u64, 0..1_200_u64, 0..120_000_u64, 0..14_u8, id).prop_map(
+        move |(counter, changed, generation, part, ago_ms, kind, id)| {
             let which = usize::try_from(counter).expect("a few");
-            let limit = changed.unwrap_or(Limit { algorithm: ALGORITHMS[which], units: QUOTAS[which + 1], window });
+            let limit = changed.unwrap_or(limit((first + which) % KINDS.len(), QUOTAS[which + 1], WINDOWS[0]));
             // In thousandths of the quota, so now and then more than all of it.
             let cost = u64::try_from(u128::from(limit.units) * u128::from(part * part / 1_000) / 1_000).expect("small");
-            let cost = if limit.algorithm == Algorithm::SlidingLog { cost.min(4_000) } else { cost };
+            let is_log = matches!(limit.algorithm, Algorithm::SlidingLog | Algorithm::Concurrency);
+            let cost = if is_log { cost.min(4_000) } else { cost };
             // Instants are relative to the clock until the call is made.
+            let at = Timestamp::from_ms(ago_ms);
             let kind = match kind {
                 0..7 => TakeKind::Ask { expires_at: Timestamp::from_ms(5) },
                 7 => TakeKind::Ask { expires_at: Timestamp::from_ms(ago_ms % 3) },
-                _ => TakeKind::Owed { at: Timestamp::from_ms(ago_ms) },
+                8..10 => TakeKind::Count { expires_at: Timestamp::from_ms(5) },
+                10..12 => TakeKind::Owed { at },
+                // Now and then what was taken just now.
+                12 => TakeKind::GiveBack { at: Timestamp::from_ms(2_000) },
+                _ => TakeKind::GiveBack { at },
             };
             let generation = if changed.is_some() { generation } else { generation.min(1) };
-            Take { counter: CounterId::from_u128(counter), limit, generation, cost, kind }
+            let counter = CounterId::from_u128(counter);
+            Take { counter, slot: SlotId::of(counter), id, limit, generation, cost, kind }
         },
     )
 }
 
-fn events() -> impl Strategy<Value = Event> {
+fn events(first: usize) -> impl Strategy<Value = Event> {
     prop_oneof![
         // By whole sub-windows, so that things happen exactly W apart.
         5 => (0..13_u64).prop_map(|parts| Event::Wait(5_000 * parts)),
@@ -122,24 +162,37 @@ fn events() -> impl Strategy<Value = Event> {
         1 => (1..1_500_u64).prop_map(Event::StepBack),
         1 => (1_000..90_000_u64).prop_map(Event::StepBack),
         1 => (0..COUNTERS).prop_map(Event::Lose),
-        12 => prop::collection::vec(takes(), 1..4).prop_map(Event::Call),
+        12 => prop::collection::vec(takes(first), 1..4).prop_map(|takes| Event::Call(named_once(takes))),
     ]
+}
+
+/// No call asks twice for the same counter in the name of a request.
+fn named_once(mut takes: Vec<Take>) -> Vec<Take> {
+    for place in 1..takes.len() {
+        if takes[..place].iter().any(|take| take.counter == takes[place].counter) {
+            takes.iter_mut().for_each(|take| take.id = None);
+        }
+    }
+    takes
 }
 
 /// Makes the instants of a take absolute; a question with 1 ms less than none left is late.
 fn at_time(take: &Take, now_ms: u64) -> Take {
+    let soon = |at: Timestamp| Timestamp::from_ms(now_ms - 1 + at.as_ms());
+    let ago = |at: Timestamp| Timestamp::from_ms(now_ms + 2_000 - at.as_ms());
     let kind = match take.kind {
-        TakeKind::Ask { expires_at } => {
-            TakeKind::Ask { expires_at: Timestamp::from_ms(now_ms - 1 + expires_at.as_ms()) }
-        }
-        TakeKind::Owed { at } => TakeKind::Owed { at: Timestamp::from_ms(now_ms + 2_000 - at.as_ms()) },
+        TakeKind::Ask { expires_at } => TakeKind::Ask { expires_at: soon(expires_at) },
+        TakeKind::Count { expires_at } => TakeKind::Count { expires_at: soon(expires_at) },
+        TakeKind::Owed { at } => TakeKind::Owed { at: ago(at) },
+        TakeKind::GiveBack { at } => TakeKind::GiveBack { at: ago(at) },
     };
     Take { kind, ..take.clone() }
 }
 
 pub(super) fn equal_the_pure_algorithm<S: Loses>(fresh: impl Fn(u64) -> (S, Arc<HandClock>)) {
     let mut runner = TestRunner::new(Config { cases: 256, failure_persistence: None, ..Config::default() });
-    let run = runner.run(&prop::collection::vec(events(), 1..60), |history| {
+    let histories = (0..KINDS.len()).prop_flat_map(|first| prop::collection::vec(events(first), 1..60));
+    let run = runner.run(&histories, |history| {
         let (store, clock) = fresh(START_MS);
         let (mut model, mut ms) = (Model::default(), START_MS);
         for event in history {
@@ -148,7 +201,7 @@ pub(super) fn equal_the_pure_algorithm<S: Loses>(fresh: impl Fn(u64) -> (S, Arc<
                 Event::StepBack(by_ms) => ms -= by_ms,
                 Event::Lose(counter) => {
                     store.lose(CounterId::from_u128(counter));
-                    model.counters.remove(&CounterId::from_u128(counter));
+                    model.lose(CounterId::from_u128(counter));
                 }
                 Event::Call(takes) => {
                     clock.set(ms);

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate_common::algorithm::{Algorithm, Limit};
 use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::counter::CounterId;
+use tollgate_common::counter::{CounterId, SlotId};
 use tollgate_common::window::{Estimate, Window};
 
 use super::{Answers, Store, StoreError};
@@ -38,7 +38,7 @@ impl Clock for HandClock {
 const FOREVER: Timestamp = Timestamp::from_ms(u64::MAX);
 
 fn limit(algorithm: Algorithm, units: u64) -> Limit {
-    Limit { algorithm, units, window: Window::new(60_000, 12).expect("a window") }
+    Limit { algorithm, units, window: Window::new(60_000, 12).expect("a window"), burst: 0 }
 }
 
 fn strict(units: u64) -> Limit {
@@ -49,6 +49,8 @@ fn strict(units: u64) -> Limit {
 pub(super) fn ask(counter: u128, units: u64) -> Take {
     Take {
         counter: CounterId::from_u128(counter),
+        slot: SlotId::of(CounterId::from_u128(counter)),
+        id: None,
         limit: strict(units),
         generation: 1,
         cost: 1,
@@ -140,7 +142,7 @@ fn a_raise_opens_at_once_and_an_older_generation_is_judged_by_the_newer<S: Store
 fn the_previous_window_is_weighed_by_what_is_left_of_it<S: Store>((store, clock): (S, Arc<HandClock>)) {
     let interpolated = |counter, parts, cost| {
         let window = Window::new(60_000, parts).expect("a window");
-        let limit = Limit { algorithm: Algorithm::SlidingWindow(Estimate::Interpolated), units: 100, window };
+        let limit = Limit { algorithm: Algorithm::SlidingWindow(Estimate::Interpolated), units: 100, window, burst: 0 };
         Take { limit, cost, ..ask(counter, 100) }
     };
     take(&store, &[interpolated(1, 1, 60), interpolated(2, 4, 60)]);
@@ -151,7 +153,11 @@ fn the_previous_window_is_weighed_by_what_is_left_of_it<S: Store>((store, clock)
 
 /// A12: up to L within W whatever their timing inside it.
 fn a_whole_quota_passes_at_once_and_the_next_call_waits<S: Store>(store: &S) {
-    for (counter, algorithm) in (0..).zip(histories::ALGORITHMS) {
+    for (counter, algorithm) in (0..).zip([
+        Algorithm::SlidingWindow(Estimate::Interpolated),
+        Algorithm::SlidingWindow(Estimate::Conservative),
+        Algorithm::SlidingLog,
+    ]) {
         let one = Take { limit: limit(algorithm, 100), ..ask(counter, 100) };
         assert!((0..100).all(|_| take(store, std::slice::from_ref(&one))[0].charged));
         let refused = take(store, &[one])[0];

@@ -35,8 +35,8 @@ const CHARGED: u8 = 2;
 impl Packed {
     pub(super) fn new(take: &Take) -> Self {
         let (owed, time) = match take.kind {
-            TakeKind::Ask { expires_at } => (false, expires_at),
-            TakeKind::Owed { at } => (true, at),
+            TakeKind::Ask { expires_at } | TakeKind::Count { expires_at } => (false, expires_at),
+            TakeKind::Owed { at } | TakeKind::GiveBack { at } => (true, at),
         };
         let window = take.limit.window;
         let mut bytes = [0; TAKE_LEN];
@@ -106,7 +106,7 @@ impl Bytes<'_> {
         let rebased = self.byte()? == 1;
         let parts = u32::from(self.byte()?);
         let window = Window::new(self.number(4)?, parts).ok()?;
-        let limit = Limit { algorithm, units: self.number(7)?, window };
+        let limit = Limit { algorithm, units: self.number(7)?, window, burst: 0 };
         let at = self.time()?;
         let mut state = State::new(&limit);
         for _ in 0..self.number(2)? {
@@ -114,15 +114,20 @@ impl Bytes<'_> {
             state.charge(held_at, self.number(7)?);
         }
         let at = state.advance(at).now;
-        Some(Taken { verdict: state.judge(&limit, at, cost), charged, at, limit: limit.units, rebased })
+        let verdict = state.judge(&limit, at, cost);
+        Some(Taken { verdict, charged, repeated: false, firm: true, at, limit: limit.units, rebased })
     }
 }
 
 const fn kind_of(algorithm: Algorithm) -> u8 {
     match algorithm {
         Algorithm::SlidingWindow(Estimate::Interpolated) => 1,
-        Algorithm::SlidingWindow(Estimate::Conservative) => 2,
+        Algorithm::SlidingWindow(_) => 2,
         Algorithm::SlidingLog => 3,
+        Algorithm::FixedWindow => 4,
+        Algorithm::TokenBucket => 5,
+        Algorithm::LeakyBucket => 6,
+        Algorithm::Concurrency => 7,
     }
 }
 

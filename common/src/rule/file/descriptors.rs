@@ -21,7 +21,7 @@ pub(super) fn read_descriptors(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<
         };
         let public = public.and_then(|node| reader.parse(node, "`public`", "true or false")).unwrap_or(false);
         if let Some((source, _)) = source {
-            specs.push(DescriptorSpec { name: name.into(), source, public });
+            specs.push(DescriptorSpec { public, ..DescriptorSpec::new(name, source) });
         }
     }
     let missing: Vec<_> = DescriptorSpec::defaults()

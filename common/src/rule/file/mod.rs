@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use super::descriptor::DescriptorSpec;
 use super::{
-    Consistency, DEADLINE_MS_DEFAULT, FILE_LEN_MAX, Generation, OnFailure, Pattern, Quota, RULES_LEN_MAX, Rule, RuleSet,
+    Consistency, DEADLINE_MS_DEFAULT, FILE_LEN_MAX, Generation, OnFailure, Pattern, Quota, RULES_LEN_MAX, Rule,
+    RuleSet, Terms,
 };
 use crate::algorithm::{Algorithm, SLIDING_LOG_QUOTA_MAX};
 use crate::call::NAME_LEN_MAX;
@@ -121,7 +122,7 @@ fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) ->
         }
     }
     let generation = generation.unwrap_or(loaded);
-    RuleSet { generation, origin: Arc::default(), descriptors, rules, warnings: Vec::new() }
+    RuleSet { descriptors, rules, ..RuleSet::new(generation, []) }
 }
 
 fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, defaults: Inherited, known: &[DescriptorSpec]) -> Option<Rule> {
@@ -178,17 +179,16 @@ fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, defaults: Inherited, know
             return None;
         }
     };
-    Some(Rule {
-        name,
-        matches,
-        per: per?,
+    let terms = Terms {
         quota,
         window,
         algorithm,
+        burst: 0,
         consistency,
         on_failure: own.on_failure.or(defaults.on_failure).unwrap_or(OnFailure::Share),
         deadline: Duration::from_millis(own.deadline_ms.or(defaults.deadline_ms).unwrap_or(DEADLINE_MS_DEFAULT)),
-    })
+    };
+    Some(Rule { matches, per: per?, terms: Some(terms), ..Rule::per(&name, &[], quota) })
 }
 
 fn read_name(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Arc<str>> {
@@ -234,12 +234,7 @@ fn read_matches(reader: &mut Reader<'_>, node: &Node<'_>, known: &[DescriptorSpe
             continue;
         };
         warn_unknown(reader, line_of(node), name, known);
-        match Pattern::parse(text) {
-            Some(pattern) => matches.push((name.into(), pattern)),
-            None => {
-                reader.refuse(line_of(node), format!("`{text}`: a `*` elsewhere than at the end is not yet supported"));
-            }
-        }
+        matches.push((name.into(), Pattern::parse(text)));
     }
     matches
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tollgate_common::algorithm::{Algorithm, Limit};
 use tollgate_common::clock::{Clock, SystemClock, Timestamp};
-use tollgate_common::counter::CounterId;
+use tollgate_common::counter::{CounterId, SlotId};
 use tollgate_common::window::{Estimate, Window};
 use tollgate_servers::{Redis, wait_for};
 
@@ -66,9 +66,12 @@ fn wait_for_answer(store: &RedisStore) -> Timestamp {
 /// A question of 1 unit against so many in this window, by the server's own time.
 fn ask_within(counter: u128, units: u64, width_ms: u64) -> Take {
     let window = Window::with_default_parts(width_ms).expect("a window");
+    let counter = CounterId::from_u128(counter);
     Take {
-        counter: CounterId::from_u128(counter),
-        limit: Limit { algorithm: Algorithm::SlidingWindow(Estimate::Conservative), units, window },
+        counter,
+        slot: SlotId::of(counter),
+        id: None,
+        limit: Limit { algorithm: Algorithm::SlidingWindow(Estimate::Conservative), units, window, burst: 0 },
         generation: 1,
         cost: 1,
         kind: TakeKind::Ask { expires_at: Timestamp::from_ms(u64::MAX) },

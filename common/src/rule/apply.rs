@@ -1,0 +1,185 @@
+//! Which rules apply to a call, and on which terms.
+//!
+//! All that match apply; of a group only the most specific does, and a rule may put others aside. The terms are the rule's
+//! own, unless the caller's tier or key has others; only what was verified selects a tier.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Described, DescriptorSource, Quota, Rule, RuleSet, Terms};
+use crate::call::Call;
+
+/// The descriptor that says which tier a caller is in.
+pub const TIER: &str = "tier";
+
+/// A rule that applies to a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Applying<'a> {
+    /// Its place in the set.
+    pub index: usize,
+    /// The rule.
+    pub rule: &'a Arc<Rule>,
+    /// On which terms; none when it does not limit this caller.
+    pub terms: Option<Terms>,
+    /// Where the terms come from.
+    pub origin: Origin<'a>,
+}
+
+/// Where terms come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin<'a> {
+    /// The rule itself, with what it inherits.
+    Rule,
+    /// The caller's tier.
+    Tier(&'a str),
+    /// The caller's own exception.
+    Key,
+    /// A descriptor of the call that holds a quota.
+    Descriptor(&'a str),
+}
+
+/// Whether a caller is limited at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// As everyone.
+    Usual,
+    /// By this entry of `lists.allow` never denied.
+    Allowed(usize),
+    /// By this entry of `lists.deny` always denied.
+    Denied(usize),
+}
+
+impl RuleSet {
+    /// A call with what follows from it.
+    #[must_use]
+    pub fn described<'a>(&'a self, call: &'a Call<'_>) -> Described<'a> {
+        Described::new(call, &self.descriptors)
+    }
+
+    /// Whether the caller is on a list; to be denied wins.
+    #[must_use]
+    pub fn standing(&self, call: &Described<'_>) -> Standing {
+        let find = |entries: &[super::Matches], verified: bool| {
+            entries.iter().position(|entry| {
+                entry.iter().all(|(name, pattern)| {
+                    let value = if verified { call.verified(name) } else { call.get(name) };
+                    value.is_some_and(|value| pattern.matches(value))
+                })
+            })
+        };
+        if let Some(entry) = find(&self.lists.deny, false) {
+            return Standing::Denied(entry);
+        }
+        find(&self.lists.allow, true).map_or(Standing::Usual, Standing::Allowed)
+    }
+
+    /// The rules that apply, in their order.
+    #[must_use]
+    pub fn applying<'a>(&'a self, call: &Described<'a>) -> SmallVec<[Applying<'a>; 4]> {
+        let mut applying: SmallVec<[Applying<'a>; 4]> = SmallVec::new();
+        for (index, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(call)) {
+            let rival = rule.group.as_ref().and_then(|group| {
+                applying.iter().position(|other: &Applying<'_>| other.rule.group.as_ref() == Some(group))
+            });
+            if let Some(place) = rival {
+                // Of equals the first in the file.
+                if applying[place].rule.specificity() >= rule.specificity() {
+                    continue;
+                }
+                applying.remove(place);
+            }
+            let (terms, origin) = rule.terms_for(call);
+            applying.push(Applying { index, rule, terms, origin });
+        }
+        if applying.iter().any(|applying| !applying.rule.replaces.is_empty()) {
+            let replaced: SmallVec<[Arc<str>; 4]> =
+                applying.iter().flat_map(|applying| applying.rule.replaces.iter().cloned()).collect();
+            applying.retain(|applying| !replaced.contains(&applying.rule.name));
+        }
+        applying
+    }
+}
+
+impl Rule {
+    /// Whether the rule speaks of a call: it has every descriptor of `per`, and everything in `match` matches.
+    #[must_use]
+    pub fn applies_to(&self, call: &Described<'_>) -> bool {
+        self.matches.iter().all(|(name, pattern)| call.get(name).is_some_and(|value| pattern.matches(value)))
+            && self.per.iter().all(|name| call.get(name).is_some())
+    }
+
+    /// The values of `per` in a call to which the rule applies.
+    #[must_use]
+    pub fn values<'a>(&self, call: &Described<'a>) -> SmallVec<[&'a str; 4]> {
+        self.per.iter().filter_map(|name| call.get(name)).collect()
+    }
+
+    /// How narrow its `match` is: by how many descriptors, then by what they ask of each.
+    #[must_use]
+    pub fn specificity(&self) -> (usize, u32, usize) {
+        let (mut kinds, mut told) = (0, 0);
+        for (kind, len) in self.matches.iter().map(|(_, pattern)| pattern.specificity()) {
+            kinds += u32::from(kind);
+            told += len;
+        }
+        (self.matches.len(), kinds, told)
+    }
+
+    /// On which terms the rule holds for a caller; none when it is unlimited.
+    #[must_use]
+    pub fn terms_for<'a>(&'a self, call: &Described<'a>) -> (Option<Terms>, Origin<'a>) {
+        if !self.by_key.is_empty()
+            && let Some(key) = self.per.first().and_then(|name| call.get(name))
+            && let Some(terms) = self.by_key.get(key)
+        {
+            return (*terms, Origin::Key);
+        }
+        if let Some(name) = &self.quota_from
+            && let Some(said) = call.verified(name)
+            && let Some(terms) = self.terms
+            && let Some(quota) = quota_from(said, terms.quota)
+        {
+            return (Some(terms.with_quota(quota)), Origin::Descriptor(name));
+        }
+        if !self.by_tier.is_empty()
+            && let Some(tier) = call.verified(TIER)
+            && let Some((name, terms)) = self.by_tier.iter().find(|(name, _)| **name == *tier)
+        {
+            return (*terms, Origin::Tier(name));
+        }
+        (self.terms, Origin::Rule)
+    }
+
+    /// How many units a call takes under this rule, when it asked for so many.
+    #[must_use]
+    pub fn cost_of(&self, call: &Described<'_>, asked: u64) -> u64 {
+        let by_table = self.costs.as_ref().and_then(|(name, table)| {
+            let value = call.get(name)?;
+            table.iter().find(|(pattern, _)| pattern.matches(value)).map(|(_, cost)| *cost)
+        });
+        by_table.or(self.cost).unwrap_or(asked)
+    }
+
+    /// All terms that it may hold on.
+    pub fn all_terms(&self) -> impl Iterator<Item = &Terms> {
+        let others = self.by_tier.iter().map(|(_, terms)| terms).chain(self.by_key.values());
+        std::iter::once(&self.terms).chain(others).flatten()
+    }
+}
+
+impl DescriptorSource {
+    /// Whether the value is taken out of the request.
+    #[must_use]
+    pub const fn is_of_request(&self) -> bool {
+        !matches!(self, Self::Constant(_) | Self::Map { .. })
+    }
+}
+
+/// `500/min`, or a bare number in the window of the default.
+fn quota_from(said: &str, default: Quota) -> Option<Quota> {
+    match said.parse::<u64>() {
+        Ok(units) => Quota::new(units, default.width_ms()).ok(),
+        Err(_) => said.parse().ok(),
+    }
+}
