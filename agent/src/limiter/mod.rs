@@ -8,6 +8,7 @@ mod charge;
 mod debts;
 mod contact;
 mod decide;
+mod amend;
 mod news;
 
 use std::num::NonZeroU32;
@@ -35,6 +36,7 @@ use crate::store::{Answers, StoreError};
 
 pub use crate::outbox::Outgoing;
 
+pub use amend::{Amend, Amendment};
 use charge::{Charge, Charges};
 use contact::Contact;
 use debts::Debts;

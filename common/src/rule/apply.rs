@@ -161,6 +161,12 @@ impl Rule {
         by_table.or(self.cost).unwrap_or(asked)
     }
 
+    /// Whether it charges what the call says it costs, which may turn out otherwise.
+    #[must_use]
+    pub fn goes_by_call_cost(&self) -> bool {
+        self.cost.is_none() && self.costs.is_none()
+    }
+
     /// All terms that it may hold on.
     pub fn all_terms(&self) -> impl Iterator<Item = &Terms> {
         let others = self.by_tier.iter().map(|(_, terms)| terms).chain(self.by_key.values());
