@@ -18,6 +18,7 @@ const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-policy");
+const DELAY: HeaderName = HeaderName::from_static("x-ratelimit-delay-ms");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -32,6 +33,10 @@ struct Answer<'a> {
     rule: Option<&'a str>,
     source: &'a str,
     id: String,
+    /// When it was decided, in the store's time; by it a slot is given back.
+    at_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
 }
 
 /// The headers of a decision that this node gave.
@@ -56,6 +61,9 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     if decision.source == Source::Fallback {
         set(DEGRADED, "degraded".to_owned());
     }
+    if decision.delay_ms > 0 {
+        set(DELAY, decision.delay_ms.to_string());
+    }
     if !decision.allowed {
         set(RETRY_AFTER, retry_after_s(bound.retry_after_ms, decision.id.call).to_string());
     }
@@ -75,6 +83,8 @@ pub fn body(decision: &Decision) -> Value {
         rule: bound.map(|bound| &*bound.rule),
         source: decision.source.as_str(),
         id: decision.id.to_string(),
+        at_ms: decision.at.as_ms(),
+        delay_ms: Some(decision.delay_ms).filter(|delay_ms| *delay_ms > 0),
     };
     let mut body = json!(answer);
     if let (Some(bound), Value::Object(members)) = (bound.filter(|_| !decision.allowed), &mut body) {
@@ -82,6 +92,13 @@ pub fn body(decision: &Decision) -> Value {
             Source::Fallback => ("temporary-reduced-capacity", "Too many requests for now"),
             _ => ("quota-exceeded", "Too many requests"),
         };
+        if bound.limit == 0 {
+            members.insert("type".into(), "about:blank".into());
+            members.insert("title".into(), "Denied".into());
+            members.insert("status".into(), 429.into());
+            members.insert("detail".into(), format!("the caller is on {}", bound.rule).into());
+            return body;
+        }
         let allows = format!("rule {} allows {} in {}", bound.rule, bound.limit, seconds(bound.window_ms));
         let detail = if bound.cost > bound.limit {
             format!("{allows}, and this call costs {}: it can never pass; make it smaller", bound.cost)

@@ -112,8 +112,8 @@ impl<S: Store> Agent<S> {
     ///
     /// # Errors
     /// When the store does not answer; then the slots are free after the quota's duration.
-    pub async fn end(&self, call: &Call<'_>, decided: Timestamp) -> Result<Option<Bound>, StoreError> {
-        self.amend(call, Amend::End(decided)).await
+    pub async fn release(&self, call: &Call<'_>, decided: Timestamp) -> Result<Option<Bound>, StoreError> {
+        self.amend(call, Amend::Release(decided)).await
     }
 
     async fn amend(&self, call: &Call<'_>, amend: Amend) -> Result<Option<Bound>, StoreError> {
@@ -252,7 +252,7 @@ mod tests {
         let first = agent.check(&call).await;
         assert!(agent.check(&call).await.allowed);
         assert!(!agent.check(&call).await.allowed);
-        agent.end(&call, first.at).await.unwrap();
+        agent.release(&call, first.at).await.unwrap();
         assert!(agent.check(&call).await.allowed);
         assert!(!agent.check(&call).await.allowed);
     }

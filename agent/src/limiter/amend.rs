@@ -25,7 +25,7 @@ pub enum Amend {
     /// It cost so many units more than it asked for, or fewer; it was decided then, if that is known.
     Settle(i64, Option<Timestamp>),
     /// It was decided then, and has ended.
-    End(Timestamp),
+    Release(Timestamp),
 }
 
 /// What the store is told.
@@ -61,7 +61,7 @@ impl Limiter {
                 let kind = if units < 0 { TakeKind::GiveBack { at } } else { TakeKind::Owed { at } };
                 (at, charges.iter().map(|charge| charge.take(generation, units.unsigned_abs(), kind)).collect())
             }
-            Amend::End(at) => {
+            Amend::Release(at) => {
                 let kind = TakeKind::GiveBack { at };
                 (at, charges.iter().map(|charge| charge.take(generation, charge.cost, kind)).collect())
             }
@@ -159,7 +159,7 @@ impl Amend {
         let is_slot = charge.terms.algorithm == Algorithm::Concurrency;
         match self {
             Self::Settle(..) => !is_slot && charge.rule.goes_by_call_cost(),
-            Self::End(_) => is_slot,
+            Self::Release(_) => is_slot,
         }
     }
 }

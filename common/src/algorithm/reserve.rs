@@ -10,7 +10,7 @@ use crate::window::Estimate;
 
 /// What was taken beyond the quota, and not yet made up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reserve {
+pub(super) struct Reserve {
     quota: u64,
     burst: u64,
     estimate: Estimate,
