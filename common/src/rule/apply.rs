@@ -105,7 +105,8 @@ impl Rule {
     /// Whether the rule speaks of a call: it has every descriptor of `per`, and everything in `match` matches.
     #[must_use]
     pub fn applies_to(&self, call: &Described<'_>) -> bool {
-        self.matches.iter().all(|(name, pattern)| call.get(name).is_some_and(|value| pattern.matches(value)))
+        call.admits(&self.name, &self.matches)
+            && self.matches.iter().all(|(name, pattern)| call.get(name).is_some_and(|value| pattern.matches(value)))
             && self.per.iter().all(|name| call.get(name).is_some())
     }
 

@@ -39,6 +39,9 @@ pub type Generation = u64;
 /// Descriptors and what each must look like; all of them.
 pub type Matches = Vec<(Arc<str>, Pattern)>;
 
+/// What a call costs by the first pattern that matches.
+pub type CostTable = Vec<(Pattern, u64)>;
+
 /// Everything an agent enforces at one time.
 #[derive(Clone, Debug)]
 pub struct RuleSet {
@@ -89,7 +92,7 @@ pub struct Rule {
     /// What a call costs; by default what it says itself.
     pub cost: Option<u64>,
     /// What a call costs by the value of a descriptor: that of the first pattern which matches.
-    pub costs: Option<(Arc<str>, Vec<(Pattern, u64)>)>,
+    pub costs: Option<(Arc<str>, CostTable)>,
     /// When its counter is charged.
     pub charge: Charging,
     /// Whether it only counts and never denies.

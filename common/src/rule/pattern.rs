@@ -94,8 +94,9 @@ impl Pattern {
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Exact(a), Self::Exact(b)) | (Self::Prefix(a), Self::Prefix(b)) => a == b,
-            (Self::Glob(a, _), Self::Glob(b, _)) => a == b,
+            (Self::Exact(a), Self::Exact(b))
+            | (Self::Prefix(a), Self::Prefix(b))
+            | (Self::Glob(a, _), Self::Glob(b, _)) => a == b,
             (Self::Regex(a), Self::Regex(b)) => a.as_str() == b.as_str(),
             (Self::Cidr(a), Self::Cidr(b)) => a == b,
             (Self::Any(a), Self::Any(b)) | (Self::Not(a), Self::Not(b)) | (Self::All(a), Self::All(b)) => a == b,

@@ -91,6 +91,12 @@ impl Terms {
         Self { quota, window: window.unwrap_or(self.window), burst, ..self }.counted_by(self.algorithm)
     }
 
+    /// The most that passes at once.
+    #[must_use]
+    pub fn at_once(&self) -> u64 {
+        if self.burst > 0 { self.burst } else { self.quota.units() }
+    }
+
     /// What a store step is judged by.
     #[must_use]
     pub fn limit(&self) -> Limit {
