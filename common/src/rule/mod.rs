@@ -10,6 +10,7 @@ mod descriptor;
 mod file;
 mod shorthand;
 mod published;
+pub mod import;
 
 use std::sync::Arc;
 use std::time::Duration;
