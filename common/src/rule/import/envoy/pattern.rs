@@ -79,7 +79,7 @@ impl Value {
         match pattern.split_once('*') {
             Some((start, "")) if !start.is_empty() => format!("prefix: {}", quoted(start)),
             // A glob takes `?` for any sign, here it is only itself.
-            _ if pattern.contains(['?', '\\', '[', '{']) => format!("regex: {}", quoted(&regex(&pattern))),
+            _ if pattern.contains('?') => format!("regex: {}", quoted(&regex(&pattern))),
             _ => format!("glob: {}", quoted(&pattern)),
         }
     }
@@ -87,8 +87,8 @@ impl Value {
     /// As a bare text where that means the same, which is easier to read in a list.
     fn short(&self) -> String {
         match self {
-            Self::Exact(text) if !text.contains(['*', '?', '\\', '[', '{']) => quoted(text),
-            Self::Wildcard(text) if !text.contains(['?', '\\', '[', '{']) => quoted(&collapsed(text)),
+            Self::Exact(text) if !text.contains(['*', '?']) => quoted(text),
+            Self::Wildcard(text) if !text.contains('?') => quoted(&collapsed(text)),
             other => format!("{{ {} }}", other.long()),
         }
     }
@@ -126,12 +126,13 @@ fn suits(pattern: &str, text: &str) -> bool {
     true
 }
 
+/// The pattern as a regular expression; only what has a meaning there is escaped, for `\<` would have one, too.
 fn regex(pattern: &str) -> String {
     let mut out = "(?s)^".to_owned();
     for c in pattern.chars() {
         match c {
             '*' => out.push_str(".*"),
-            c if c.is_ascii_punctuation() => {
+            c if r"\.+?()|[]{}^$#&-~".contains(c) => {
                 let _ = write!(out, "\\{c}");
             }
             c => out.push(c),
