@@ -64,6 +64,12 @@ impl<'f> Reader<'f> {
         Self { file, problems: Vec::new(), warnings: Vec::new() }
     }
 
+    /// The name of the file.
+    #[must_use]
+    pub fn file(&self) -> &'f str {
+        self.file
+    }
+
     /// Notes that something is wrong.
     pub fn refuse(&mut self, line: usize, text: impl Into<String>) {
         self.problems.push(Problem { place: format!("{}:{line}", self.file), text: text.into() });

@@ -12,6 +12,7 @@ mod apply;
 mod file;
 mod shorthand;
 mod published;
+pub mod import;
 
 use std::collections::HashMap;
 use std::sync::Arc;
