@@ -62,10 +62,11 @@ impl RuleSet {
     pub fn standing(&self, call: &Described<'_>) -> Standing {
         let find = |entries: &[super::Matches], verified: bool| {
             entries.iter().position(|entry| {
-                entry.iter().all(|(name, pattern)| {
-                    let value = if verified { call.verified(name) } else { call.get(name) };
-                    value.is_some_and(|value| pattern.matches(value))
-                })
+                call.admits("", entry)
+                    && entry.iter().all(|(name, pattern)| {
+                        let value = if verified { call.verified(name) } else { call.get(name) };
+                        value.is_some_and(|value| pattern.matches(value))
+                    })
             })
         };
         if let Some(entry) = find(&self.lists.deny, false) {

@@ -37,7 +37,7 @@ fn configs() -> Vec<PathBuf> {
 fn load(file: &Path) -> (Oracle, Ours) {
     let text = fs::read_to_string(file).expect("the file can be read");
     let name = file.file_name().and_then(|name| name.to_str()).expect("the name is text");
-    let imported = from_envoy(&[Foreign { name, text: &text }], EnvoySettings::default());
+    let imported = from_envoy(&[Foreign { name, text: &text }], &EnvoySettings::default());
     let imported = imported.unwrap_or_else(|problems| panic!("{problems}"));
     (Oracle::new(&text), Ours::new(&imported.text))
 }

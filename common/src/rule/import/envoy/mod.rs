@@ -32,26 +32,20 @@ use rules::write_rules;
 use tree::Domain;
 
 /// What envoyproxy/ratelimit takes from its environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvoySettings {
-    /// Whether a call counts under each rule that applies, also when another denies it. That project does so unless
-    /// `STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT` is set; off, a call counts under all its rules or under none.
-    pub charge_each: bool,
+    /// The domains of which a call counts under all its rules or under none. In others it counts under each rule that
+    /// applies, also when another denies it, as that project does unless `STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT` is set.
+    pub all_or_none: Vec<String>,
     /// Whether several files may share a domain (`MERGE_DOMAIN_CONFIG` there); off, that is refused.
     pub merge_domains: bool,
-}
-
-impl Default for EnvoySettings {
-    fn default() -> Self {
-        Self { charge_each: true, merge_domains: false }
-    }
 }
 
 /// Turns the files of an envoyproxy/ratelimit configuration, in the order in which they are loaded, into a rules file.
 ///
 /// # Errors
 /// When that project would not load them, or when they ask for something that our language cannot say: all such places.
-pub fn from_envoy(files: &[Foreign<'_>], settings: EnvoySettings) -> Result<Imported, Problems> {
+pub fn from_envoy(files: &[Foreign<'_>], settings: &EnvoySettings) -> Result<Imported, Problems> {
     let mut findings = Findings::default();
     if files.is_empty() {
         let text = "there is no file; name the folder that holds the configuration".to_owned();
@@ -79,7 +73,11 @@ pub fn from_envoy(files: &[Foreign<'_>], settings: EnvoySettings) -> Result<Impo
     for domain in &domains {
         domain.check(&mut findings);
     }
-    let rules = write_rules(&domains, settings.charge_each, &mut findings);
+    for unknown in settings.all_or_none.iter().filter(|name| !first_of.contains_key(*name)) {
+        let text = format!("no file is of domain `{unknown}`, so nothing is charged otherwise for it");
+        findings.warnings.push(Problem { place: "import".to_owned(), text });
+    }
+    let rules = write_rules(&domains, &settings.all_or_none, &mut findings);
     findings.finish(|| header(files) + &rules)
 }
 

@@ -19,7 +19,7 @@ struct Limited<'t> {
 }
 
 /// Everything from `rules:` on.
-pub(super) fn write_rules(domains: &[Domain], charge_each: bool, findings: &mut Findings) -> String {
+pub(super) fn write_rules(domains: &[Domain], all_or_none: &[String], findings: &mut Findings) -> String {
     let mut limited = Vec::new();
     for domain in domains {
         collect(&domain.name, &domain.entries, &mut Vec::new(), &mut limited, findings);
@@ -29,7 +29,7 @@ pub(super) fn write_rules(domains: &[Domain], charge_each: bool, findings: &mut 
     let names = rule_names(&paths);
     let mut rules_of: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for (rule, name) in limited.iter().zip(&names) {
-        if let Some(own) = &rule.limit.name {
+        if let Some(own) = rule.limit.name.as_ref().filter(|_| !rule.limit.denies_all()) {
             rules_of.entry((rule.domain, own)).or_default().push(name);
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn write_rules(domains: &[Domain], charge_each: bool, findings: &mut 
         for wanted in &rule.limit.replaces {
             let rules = rules_of.get(&(rule.domain, wanted)).map_or(&[][..], Vec::as_slice);
             if rules.is_empty() {
-                let text = format!("no limit of domain `{}` is named `{wanted}`, so nothing is replaced", rule.domain);
+                let text = format!("no limit of domain `{}` is named `{wanted}` and can be replaced", rule.domain);
                 findings.warnings.push(Problem { place: rule.place().to_owned(), text });
             }
             for rule in rules {
@@ -48,9 +48,34 @@ pub(super) fn write_rules(domains: &[Domain], charge_each: bool, findings: &mut 
                 }
             }
         }
-        rule.write(&mut out, name, &replaced, charge_each);
+        if rule.limit.denies_all() {
+            continue;
+        }
+        rule.write(&mut out, name, &replaced, !all_or_none.iter().any(|domain| domain == rule.domain));
     }
+    write_denials(&limited, &mut out, findings);
     out
+}
+
+/// A limit of 0 lets no call pass: that is an entry of the deny list, for a rule must let something pass.
+fn write_denials(limited: &[Limited<'_>], out: &mut String, findings: &mut Findings) {
+    let mut denied = limited.iter().filter(|rule| rule.limit.denies_all()).peekable();
+    if denied.peek().is_some() {
+        out.push_str("lists:\n  deny:\n");
+    }
+    for rule in denied {
+        if rule.limit.shadow {
+            let text = "a limit of 0 in shadow would deny every call and is dropped".to_owned();
+            findings.warnings.push(Problem { place: rule.place().to_owned(), text });
+            continue;
+        }
+        let names = envoy_names(rule.path.iter().map(|(entry, _)| entry.key.as_str()));
+        let _ = writeln!(out, "    # {}", comment(rule.place()));
+        let _ = writeln!(out, "    - {DOMAIN}: {{ exact: {} }}", quoted(rule.domain));
+        for (name, (entry, before)) in names.iter().zip(&rule.path) {
+            let _ = writeln!(out, "      {}: {}", quoted(name), entry.value.write(before));
+        }
+    }
 }
 
 fn collect<'t>(
@@ -105,13 +130,7 @@ impl Limited<'_> {
         let own_counter = |entry: &Entry| !entry.share && !matches!(entry.value, Value::Exact(_));
         let per = names.iter().zip(&self.path).filter(|(_, (entry, _))| own_counter(entry));
         line(4, format!("per: {}", list(per.map(|(name, _)| name))));
-        if requests == 0 {
-            line(4, "# No call may pass, so each costs more than there is.".to_owned());
-            line(4, format!("quota: 1/{width}"));
-            line(4, "cost: 2".to_owned());
-        } else {
-            line(4, format!("quota: {requests}/{width}"));
-        }
+        line(4, format!("quota: {requests}/{width}"));
         line(4, "algorithm: fixed_window".to_owned());
         line(4, "consistency: strict".to_owned());
         line(4, format!("charge: {}", if charge_each { "each" } else { "all_or_none" }));

@@ -15,7 +15,7 @@ fn refusal(text: &str) -> String {
 fn imported(texts: &[&str], settings: EnvoySettings) -> Result<(String, String), String> {
     let names: Vec<String> = (1..=texts.len()).map(|i| format!("{i}.yaml")).collect();
     let files: Vec<Foreign<'_>> = names.iter().zip(texts).map(|(name, text)| Foreign { name, text }).collect();
-    let imported = from_envoy(&files, settings).map_err(|problems| problems.to_string())?;
+    let imported = from_envoy(&files, &settings).map_err(|problems| problems.to_string())?;
     Ok((imported.text, lines(&imported.warnings)))
 }
 
@@ -59,18 +59,6 @@ descriptors:
     consistency: strict
     charge: each
     shadow: true
-  # 1.yaml:7
-  - name: \"rl/foo:x\"
-    match:
-      domain: { exact: rl }
-      foo: { exact: x }
-    per: []
-    # No call may pass, so each costs more than there is.
-    quota: 1/7d
-    cost: 2
-    algorithm: fixed_window
-    consistency: strict
-    charge: each
   # 1.yaml:8
   - name: \"rl/foo:x-.DIGEST\"
     match:
@@ -81,7 +69,11 @@ descriptors:
     algorithm: fixed_window
     consistency: strict
     charge: each
-    replaces: [\"rl/foo:x\"]
+lists:
+  deny:
+    # 1.yaml:7
+    - domain: { exact: rl }
+      foo: { exact: x }
 ";
     assert_eq!(without_digests(text.split_once("rules:").map_or("", |(_, rules)| rules)), rules["rules:".len()..]);
 }
@@ -140,7 +132,7 @@ descriptors:
   - { key: a_b, detailed_metric: true, value_to_metric: yes, metadata: { x: 1.5 }, shadow_mode: true }
   - { key: q, quota_mode: on, rate_limit: { unlimited: true, requests_per_unit: 3 } }
 "],
-        EnvoySettings { charge_each: false, ..EnvoySettings::default() },
+        EnvoySettings { all_or_none: vec!["d".into()], ..EnvoySettings::default() },
     )
     .unwrap_or_else(|problems| panic!("{problems}"));
     assert!(text.contains("charge: all_or_none") && !text.contains("quota: 2/d") && text.contains("quota: unlimited"));
@@ -153,7 +145,7 @@ descriptors:
         "1.yaml:6: `requests_per_unit` does nothing beside `unlimited`",
         "1.yaml:5: envoyproxy/ratelimit takes `a` with value `b` for this descriptor, too",
         "1.yaml:4: is never reached",
-        "1.yaml:3: no limit of domain `d` is named `nobody`",
+        "1.yaml:3: no limit of domain `d` is named `nobody` and can be replaced",
     ] {
         assert!(warnings.contains(part), "{part}\n{warnings}");
     }
@@ -205,7 +197,7 @@ fn a_domain_in_two_files_is_refused_unless_they_are_to_be_merged() {
         "2.yaml:1: domain `d` stands in 1.yaml too; put both into one file, or ask for domains to be merged"
     );
     let merge = EnvoySettings { merge_domains: true, ..EnvoySettings::default() };
-    assert!(imported(&files, merge).is_ok());
+    assert!(imported(&files, merge.clone()).is_ok());
     let twice = imported(&[files[0], files[0]], merge).expect_err("must be refused");
     assert!(
         twice.starts_with("2.yaml:2: a descriptor with this key and value (`a`) stands at 1.yaml:2 too"),
