@@ -6,7 +6,7 @@
 use std::str::FromStr;
 
 use saphyr::{MarkedYaml, ScanError, YamlData, YamlLoader};
-use saphyr_parser::Parser;
+use saphyr_parser::{Parser, ScalarStyle};
 
 use crate::problem::{Problem, hint};
 
@@ -182,8 +182,14 @@ pub fn line_of(node: &Node<'_>) -> usize {
 #[must_use]
 pub fn scalar<'y>(node: &'y Node<'y>) -> Option<&'y str> {
     match &node.data {
-        YamlData::Representation(text, ..) if text == "~" => Some(""),
+        YamlData::Representation(text, ScalarStyle::Plain, _) if text == "~" => Some(""),
         YamlData::Representation(text, ..) => Some(text),
         _ => None,
     }
+}
+
+/// Whether a node is a list.
+#[must_use]
+pub fn is_list(node: &Node<'_>) -> bool {
+    matches!(node.data, YamlData::Sequence(_))
 }

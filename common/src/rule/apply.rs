@@ -140,9 +140,10 @@ impl Rule {
         if let Some(name) = &self.quota_from
             && let Some(said) = call.verified(name)
             && let Some(terms) = self.terms
-            && let Some(quota) = quota_from(said, terms.quota)
+            && let Some(terms) = quota_from(said, terms.quota).map(|quota| terms.with_quota(quota))
+            && terms.check().is_ok()
         {
-            return (Some(terms.with_quota(quota)), Origin::Descriptor(name));
+            return (Some(terms), Origin::Descriptor(name));
         }
         if !self.by_tier.is_empty()
             && let Some(tier) = call.verified(TIER)
@@ -187,7 +188,7 @@ impl DescriptorSource {
 /// `500/min`, or a bare number in the window of the default.
 fn quota_from(said: &str, default: Quota) -> Option<Quota> {
     match said.parse::<u64>() {
-        Ok(units) => Quota::new(units, default.width_ms()).ok(),
+        Ok(units) => default.with_units(units),
         Err(_) => said.parse().ok(),
     }
 }

@@ -147,6 +147,7 @@ impl<'a> Described<'a> {
             DescriptorSource::Constant(value) => Some(&**value),
             DescriptorSource::Map { of, table } => self
                 .said(of, verified)
+                .or_else(|| self.specs.iter().find(|spec| spec.name == *of)?.default.as_deref())
                 .and_then(|known| table.iter().find(|(pattern, _)| pattern.matches(known)).map(|(_, value)| &**value)),
             _ => None,
         };

@@ -25,7 +25,7 @@ pub use pattern::Pattern;
 pub use published::Published;
 pub use quota::{NotUnits, Quota, QuotaError, Unit, parse_duration_ms, parse_units, show_units};
 pub use shorthand::ShorthandError;
-pub use terms::{Consistency, OnFailure, Terms, burst_default};
+pub use terms::{Consistency, OnFailure, Terms, TermsError, burst_default};
 
 /// How long a call waits for the store unless its rule says otherwise, in ms.
 pub const DEADLINE_MS_DEFAULT: u64 = 5;

@@ -75,6 +75,21 @@ impl Pattern {
         }
     }
 
+    /// Whether it is written so that every value matches.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        match self {
+            Self::Exact(_) => false,
+            Self::Prefix(text) => text.is_empty(),
+            Self::Glob(text, _) => text.bytes().all(|byte| byte == b'*'),
+            Self::Regex(regex) => matches!(regex.as_str(), "" | "^" | "$" | ".*" | "^.*" | ".*$" | "^.*$"),
+            Self::Cidr(network) => network.prefix_len() == 0,
+            Self::Any(patterns) => patterns.iter().any(Self::is_everything),
+            Self::All(patterns) => patterns.iter().all(Self::is_everything),
+            Self::Not(patterns) => patterns.is_empty(),
+        }
+    }
+
     /// How narrow it is: what is exact before what is not, then by how much of the value is told.
     #[must_use]
     pub fn specificity(&self) -> (u8, usize) {
