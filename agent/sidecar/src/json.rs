@@ -4,6 +4,7 @@
 //! how rules look which `--envoy-config` or `rules import` made. A rule that replaces others does so for the whole request.
 //! The answer is a 200 or a 429 with a status for each descriptor; a question that cannot be read is a 400.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use axum::extract::{Request, State};
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tollgate::store::Store;
 use tollgate::{Agent, Bound, Call, Decision, RuleSet, answer};
 use tollgate_common::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
+use tollgate_common::rule::import::envoy_names;
 
 use crate::body;
 use crate::problem::Problem;
@@ -126,18 +128,17 @@ impl Descriptor {
         if self.entries.is_empty() || self.entries.len() >= DESCRIPTORS_LEN_MAX {
             return Err(format!("a descriptor has {} entries, it may have 1 to 31", self.entries.len()));
         }
+        let names: Vec<String> =
+            envoy_names(self.entries.iter().map(|entry| &*entry.key)).into_iter().map(Cow::into_owned).collect();
         let mut call =
             Call::new().with(DOMAIN, domain.to_owned()).costing(self.hits_addend.unwrap_or(hits)).as_entries();
-        for Entry { key, value } in self.entries {
+        for (name, Entry { key, value }) in names.into_iter().zip(self.entries) {
             if key.is_empty() || key.len() > NAME_LEN_MAX || value.len() > VALUE_LEN_MAX {
                 return Err(format!(
                     "entry `{key}`: a key has 1 to {NAME_LEN_MAX} bytes, a value at most {VALUE_LEN_MAX}"
                 ));
             }
-            if call.get(&key).is_some() {
-                return Err(format!("entry `{key}` stands twice in a descriptor"));
-            }
-            call = call.with(key, value);
+            call = call.with(name, value);
         }
         Ok(call)
     }

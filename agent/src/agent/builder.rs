@@ -11,7 +11,6 @@ use tollgate_common::bus::kafka::KafkaSettings;
 use tollgate_common::bus::{Bus, Topic};
 use tollgate_common::clock::{Clock, SystemClock, Timestamp};
 use tollgate_common::counter::DigestKey;
-use tollgate_common::rule::import::EnvoySettings;
 use tollgate_common::rule::{Rule, RuleSet};
 use tollgate_common::signal::SignalBatch;
 
@@ -89,10 +88,10 @@ impl<S: Store> Builder<S> {
         self
     }
 
-    /// Uses the configuration of envoyproxy/ratelimit in a folder, as it is, and follows its changes.
+    /// Uses rules from any files, such as a configuration of envoyproxy/ratelimit as it is, and follows their changes.
     #[must_use]
-    pub fn envoy_config(mut self, folder: impl Into<PathBuf>, settings: EnvoySettings) -> Self {
-        self.rules_from = Some(RulesFrom::Envoy(folder.into(), settings));
+    pub fn rules_from(mut self, from: RulesFrom) -> Self {
+        self.rules_from = Some(from);
         self
     }
 

@@ -14,7 +14,7 @@ use super::RulesFileError;
 ///
 /// # Errors
 /// When the folder cannot be read, or holds something that cannot be enforced; each problem with file and line.
-pub fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp) -> Result<RuleSet, RulesFileError> {
+pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp) -> Result<RuleSet, RulesFileError> {
     let imported = import_envoy(folder, settings)?;
     let origin = folder.display().to_string();
     let mut set = RuleSet::from_yaml(&format!("{origin} (imported)"), &imported.text, now.as_ms())?;

@@ -14,13 +14,13 @@ use tollgate_common::problem::Problems;
 use tollgate_common::rule::RuleSet;
 use tollgate_common::rule::import::EnvoySettings;
 
-pub use envoy::{import_envoy, read_envoy};
+pub use envoy::import_envoy;
 pub use file::read_rules;
 pub(crate) use published::Follower;
 pub(crate) use watch::watch;
 
 /// Files that hold rules.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RulesFrom {
     /// A rules file of our own.
     File(PathBuf),
@@ -58,7 +58,7 @@ impl RulesFrom {
     pub fn read(&self, now: Timestamp) -> Result<RuleSet, RulesFileError> {
         match self {
             Self::File(path) => read_rules(path, now),
-            Self::Envoy(folder, settings) => read_envoy(folder, settings, now),
+            Self::Envoy(folder, settings) => envoy::read_envoy(folder, settings, now),
         }
     }
 
