@@ -71,13 +71,13 @@ impl Oracle {
         Some(Applied { place, says, counter, name: limit.name.clone(), replaces: limit.replaces.clone() })
     }
 
-    /// The limits of the descriptors of one request; what is replaced does not apply.
+    /// The limits of the descriptors of one request; what is replaced does not apply. (That project still calls a replaced
+    /// limit unlimited if it was so, and lets a limit of 0 be replaced, which the import says it cannot do.)
     pub(crate) fn request(&self, descriptors: &[Vec<Entry>]) -> Vec<Option<Applied>> {
         let mut limits: Vec<_> = descriptors.iter().map(|descriptor| self.limit(descriptor)).collect();
         let replaced: BTreeSet<String> = limits.iter().flatten().flat_map(|limit| limit.replaces.clone()).collect();
         for limit in &mut limits {
-            // One that is unlimited has nothing that could be replaced.
-            limit.take_if(|limit| replaced.contains(&limit.name) && limit.says != "unlimited");
+            limit.take_if(|limit| replaced.contains(&limit.name) && !limit.denies_all());
         }
         limits
     }
@@ -113,6 +113,13 @@ impl Oracle {
             descriptor.push((random.word(), random.word()));
         }
         descriptor
+    }
+}
+
+impl Applied {
+    /// Whether no call passes.
+    pub(crate) fn denies_all(&self) -> bool {
+        self.says.starts_with("0/")
     }
 }
 

@@ -5,17 +5,17 @@ use super::{EnvoySettings, from_envoy};
 use crate::problem::Problem;
 
 fn envoy(text: &str) -> String {
-    imported(&[text], EnvoySettings::default()).unwrap_or_else(|problems| panic!("{problems}")).0
+    imported(&[text], &EnvoySettings::default()).unwrap_or_else(|problems| panic!("{problems}")).0
 }
 
 fn refusal(text: &str) -> String {
-    imported(&[text], EnvoySettings::default()).expect_err("must be refused")
+    imported(&[text], &EnvoySettings::default()).expect_err("must be refused")
 }
 
-fn imported(texts: &[&str], settings: EnvoySettings) -> Result<(String, String), String> {
+fn imported(texts: &[&str], settings: &EnvoySettings) -> Result<(String, String), String> {
     let names: Vec<String> = (1..=texts.len()).map(|i| format!("{i}.yaml")).collect();
     let files: Vec<Foreign<'_>> = names.iter().zip(texts).map(|(name, text)| Foreign { name, text }).collect();
-    let imported = from_envoy(&files, &settings).map_err(|problems| problems.to_string())?;
+    let imported = from_envoy(&files, settings).map_err(|problems| problems.to_string())?;
     Ok((imported.text, lines(&imported.warnings)))
 }
 
@@ -132,7 +132,7 @@ descriptors:
   - { key: a_b, detailed_metric: true, value_to_metric: yes, metadata: { x: 1.5 }, shadow_mode: true }
   - { key: q, quota_mode: on, rate_limit: { unlimited: true, requests_per_unit: 3 } }
 "],
-        EnvoySettings { all_or_none: vec!["d".into()], ..EnvoySettings::default() },
+        &EnvoySettings { all_or_none: vec!["d".into()], ..EnvoySettings::default() },
     )
     .unwrap_or_else(|problems| panic!("{problems}"));
     assert!(text.contains("charge: all_or_none") && !text.contains("quota: 2/d") && text.contains("quota: unlimited"));
@@ -191,14 +191,14 @@ descriptors:
 fn a_domain_in_two_files_is_refused_unless_they_are_to_be_merged() {
     let files =
         ["domain: d\ndescriptors: [{ key: a, rate_limit: { unit: day, requests_per_unit: 1 } }]\n", "domain: d\n"];
-    let refused = imported(&files, EnvoySettings::default()).expect_err("must be refused");
+    let refused = imported(&files, &EnvoySettings::default()).expect_err("must be refused");
     assert_eq!(
         refused,
         "2.yaml:1: domain `d` stands in 1.yaml too; put both into one file, or ask for domains to be merged"
     );
     let merge = EnvoySettings { merge_domains: true, ..EnvoySettings::default() };
-    assert!(imported(&files, merge.clone()).is_ok());
-    let twice = imported(&[files[0], files[0]], merge).expect_err("must be refused");
+    assert!(imported(&files, &merge).is_ok());
+    let twice = imported(&[files[0], files[0]], &merge).expect_err("must be refused");
     assert!(
         twice.starts_with("2.yaml:2: a descriptor with this key and value (`a`) stands at 1.yaml:2 too"),
         "{twice}"

@@ -2,6 +2,8 @@
 
 use super::super::Foreign;
 use super::from_params;
+use crate::call::Call;
+use crate::rule::{RuleSet, Standing};
 
 const PARAMS: &str = "rules:
   - id: rule_001
@@ -66,6 +68,29 @@ lists:
             .to_string()
             .starts_with("limits.yaml:17: the `whitelist` lets pass only keys that are verified")
     );
+}
+
+#[test]
+fn imported_params_limit_whom_they_meant() {
+    let imported = from_params(Foreign { name: "limits.yaml", text: PARAMS }).expect("is valid");
+    let set = RuleSet::from_yaml("limits.yaml", &imported.text, 1).unwrap_or_else(|problems| panic!("{problems}"));
+    let limit = |key: &'static str, path: &'static str| {
+        let call = Call::new().with("api_key", key).with("endpoint", path);
+        let described = set.described(&call);
+        let limits: Vec<String> = set
+            .applying(&described)
+            .iter()
+            .map(|it| it.terms.map_or_else(String::new, |terms| format!("{} {}", terms.quota, terms.burst)))
+            .collect();
+        (limits.join(", "), set.standing(&described))
+    };
+    assert_eq!(set.generation, 42);
+    assert_eq!(limit("sk_prod_1", "/v1/orders/7"), ("100/min 100".into(), Standing::Usual));
+    assert_eq!(limit("sk_prod_vip_001", "/v1/orders"), ("1000/min 1000".into(), Standing::Usual));
+    assert_eq!(limit("sk_prod_1", "/v2"), (String::new(), Standing::Usual));
+    assert_eq!(limit("sk_free_1", "/v2"), ("100/min 0".into(), Standing::Usual));
+    assert_eq!(limit("sk_internal_1", "/v2").1, Standing::Allowed(0));
+    assert_eq!(limit("sk_revoked_1", "/v2").1, Standing::Denied(0));
 }
 
 #[test]
