@@ -6,7 +6,7 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollgate_common::decision::{Bound, Decision, Source};
+use tollgate_common::decision::{Bound, DENY_LIST, Decision, Source};
 
 /// The content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -100,7 +100,8 @@ pub fn body(decision: &Decision) -> Value {
 /// Type, title and detail of a problem (RFC 9457).
 fn denial(decision: &Decision, bound: &Bound) -> (&'static str, &'static str, String) {
     if bound.limit == 0 {
-        return ("about:blank", "Denied", format!("the caller is on the deny list ({})", bound.rule));
+        let by = if &*bound.rule == DENY_LIST { "the deny list" } else { &*bound.rule };
+        return ("about:blank", "Denied", format!("{by} denies this call, whatever its count"));
     }
     let allows = format!("rule {} allows {} in {}", bound.rule, bound.limit, seconds(bound.window_ms));
     let detail = if bound.cost > bound.at_once {

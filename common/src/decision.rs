@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 
+/// What denies those who are on the deny list, where a rule would stand.
+pub const DENY_LIST: &str = "lists.deny";
+
 /// Who decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {

@@ -52,7 +52,7 @@ impl Limiter {
     pub fn amend(&self, now: Timestamp, call: &Call<'_>, amend: Amend) -> Amendment {
         let loaded = self.rules.load_full();
         let span = self.store_time(now);
-        let mut charges = self.charges(&loaded.set, span, call, Standing::Usual);
+        let mut charges = self.charges(&loaded, span, call, Standing::Allowed(0)).unwrap_or_default();
         charges.retain(|charge| amend.concerns(charge));
         let generation = loaded.set.generation;
         let (at, takes) = match amend {

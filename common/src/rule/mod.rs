@@ -96,6 +96,8 @@ pub struct Rule {
     pub costs: Option<(Arc<str>, CostTable)>,
     /// When its counter is charged.
     pub charge: Charging,
+    /// Whether it denies every call of which it speaks, and counts nothing.
+    pub deny: bool,
     /// Whether it only counts and never denies.
     pub shadow: bool,
     /// The rules that do not apply where this one does.

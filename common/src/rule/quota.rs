@@ -94,6 +94,10 @@ pub enum QuotaError {
 }
 
 impl Quota {
+    /// One call in a second.
+    pub(super) const ONE: Self =
+        Self { units: NonZeroU64::MIN, width_ms: NonZeroU64::new(1_000).unwrap(), unit: Unit::Calls };
+
     /// So many units in so many milliseconds.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! An oracle walks the tree of the foreign file as that project does; the imported rules are applied to the same random
 //! requests. Both must choose the same limits and, request after request, the same counters. The configurations in
-//! `configs/` are our own; a folder of others (that project's, say) is compared too when `TOLLGATE_ENVOY_CONFIGS` names it.
+//! `configs/` are our own; that project's examples are fetched by `scripts/servers`.
 
 mod oracle;
 mod ours;
@@ -20,14 +20,35 @@ use random::Random;
 
 const REQUESTS: usize = 5_000;
 
+/// What that project refuses of its own examples.
+const REFUSED: [&str; 12] = [
+    "bad_limit_unit",
+    "bad_yaml",
+    "duplicate_key",
+    "empty_domain",
+    "empty_key",
+    "misspelled_key",
+    "misspelled_key2",
+    "non_map_list",
+    "non_string_key",
+    "replaces_empty",
+    "replaces_self",
+    "unlimited_with_unit",
+];
+
+fn is_refused(file: &Path) -> bool {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).expect("the name is text");
+    REFUSED.iter().any(|name| stem == format!("test-config-{name}"))
+}
+
+/// Our own configurations, and the examples of that project.
 fn configs() -> Vec<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/envoy/configs");
-    let others = std::env::var_os("TOLLGATE_ENVOY_CONFIGS").map(PathBuf::from);
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    for folder in [Some(own), others].into_iter().flatten() {
-        for file in fs::read_dir(&folder).expect("the folder can be read") {
-            files.push(file.expect("the folder can be read").path());
-        }
+    for folder in [here.join("tests/envoy/configs"), here.join("../target/servers/envoy-ratelimit")] {
+        let found = fs::read_dir(&folder);
+        let found = found.unwrap_or_else(|error| panic!("{}: {error}; run scripts/servers", folder.display()));
+        files.extend(found.map(|file| file.expect("the folder can be read").path()));
     }
     files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();
@@ -48,8 +69,8 @@ fn entries(pairs: &[(&str, &str)]) -> Vec<Entry> {
 
 #[test]
 fn the_same_limits_and_counters_apply_to_random_requests() {
-    let files = configs();
-    assert!(files.len() >= 5, "{files:?}");
+    let files: Vec<_> = configs().into_iter().filter(|file| !is_refused(file)).collect();
+    assert!(files.len() >= 5 + 10, "{files:?}");
     for file in files {
         let (oracle, ours) = load(&file);
         let mut random = Random::new(1);
@@ -111,4 +132,18 @@ fn the_oracle_prefers_exact_values_and_does_not_fall_back() {
     let counter = |value: &str| shared.limit(&entries(&[("file", value)])).expect("is limited").counter;
     assert_eq!(counter("docs/a"), counter("docs/b"));
     assert_ne!(counter("pics/a"), counter("pics/b"));
+}
+
+/// What that project does not load is not loaded here, either; each problem has its file and line.
+#[test]
+fn what_that_project_refuses_is_refused() {
+    let refused: Vec<_> = configs().into_iter().filter(|file| is_refused(file)).collect();
+    assert_eq!(refused.len(), REFUSED.len(), "{refused:?}");
+    for file in refused {
+        let text = fs::read_to_string(&file).expect("the file can be read");
+        let name = file.file_name().and_then(|name| name.to_str()).expect("the name is text");
+        let problems = from_envoy(&[Foreign { name, text: &text }], &EnvoySettings::default());
+        let problems = problems.expect_err(&format!("{name} must be refused")).to_string();
+        assert!(problems.starts_with(&format!("{name}:")), "{problems}");
+    }
 }

@@ -72,12 +72,12 @@ impl Oracle {
     }
 
     /// The limits of the descriptors of one request; what is replaced does not apply. (That project still calls a replaced
-    /// limit unlimited if it was so, and lets a limit of 0 be replaced, which the import says it cannot do.)
+    /// limit unlimited if it was so.)
     pub(crate) fn request(&self, descriptors: &[Vec<Entry>]) -> Vec<Option<Applied>> {
         let mut limits: Vec<_> = descriptors.iter().map(|descriptor| self.limit(descriptor)).collect();
         let replaced: BTreeSet<String> = limits.iter().flatten().flat_map(|limit| limit.replaces.clone()).collect();
         for limit in &mut limits {
-            limit.take_if(|limit| replaced.contains(&limit.name) && !limit.denies_all());
+            limit.take_if(|limit| replaced.contains(&limit.name));
         }
         limits
     }

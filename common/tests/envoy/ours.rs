@@ -3,11 +3,11 @@
 use tollgate_common::algorithm::Algorithm;
 use tollgate_common::call::Call;
 use tollgate_common::rule::import::envoy_names;
-use tollgate_common::rule::{Applying, Charging, Consistency, RuleSet, Standing};
+use tollgate_common::rule::{Applying, Charging, Consistency, RuleSet};
 
 use super::oracle::Entry;
 
-/// What an entry of the deny list says: a limit of 0.
+/// What a rule that denies says: a limit of 0.
 pub(crate) const DENIED: &str = "denied";
 
 pub(crate) struct Ours {
@@ -43,10 +43,6 @@ impl Ours {
     fn applied(&self, call: &Call<'_>) -> Option<Applied> {
         let described = self.set.described(call);
         let applying = self.set.applying(&described);
-        if let Standing::Denied(_) = self.set.standing(&described) {
-            assert!(applying.is_empty(), "what is denied has no other limit: {call:?}");
-            return Some(Applied { says: DENIED.to_owned(), counter: (DENIED.to_owned(), Vec::new()) });
-        }
         assert!(applying.len() <= 1, "one descriptor has one limit: {call:?}");
         let applying = applying.first()?;
         let values = applying.rule.values(&described).iter().map(|value| (*value).to_owned()).collect();
@@ -55,6 +51,9 @@ impl Ours {
 }
 
 fn says(applying: &Applying<'_>) -> String {
+    if applying.rule.deny {
+        return DENIED.to_owned();
+    }
     let Some(terms) = &applying.terms else {
         return "unlimited".to_owned();
     };

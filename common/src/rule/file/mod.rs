@@ -10,6 +10,7 @@ mod patterns;
 mod tiers;
 mod lists;
 mod costs;
+mod denying;
 mod quota;
 mod rule;
 mod terms;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::super::descriptor::DescriptorSpec;
 use super::super::{Charging, Consistency, Rule};
 use super::costs::{check_costs, read_cost, read_costs};
+use super::denying::check_denying;
 use super::patterns::read_matches;
 use super::quota::{Asked, read_quota};
 use super::settings::{Settings, read_settings, refuse_word};
@@ -35,6 +36,7 @@ const RULE: Known = Known {
         "cost",
         "costs",
         "charge",
+        "deny",
         "shadow",
         "replaces",
         "scope",
@@ -55,7 +57,8 @@ pub(super) fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, context: &Cont
     let fields = reader.fields(node, &RULE);
     let known = context.descriptors;
     let name = read_name(reader, &fields);
-    let per = read_per(reader, &fields, known);
+    let denies = fields.get("deny").and_then(|node| reader.parse(node, "`deny`", "true or false")).unwrap_or(false);
+    let per = if denies { Some(Vec::new()) } else { read_per(reader, &fields, known) };
     let matches = fields.get("match").map_or_else(Vec::new, |node| read_matches(reader, node, "`match`", known));
     read_scope(reader, fields.get("scope"));
     let word = |reader: &mut Reader<'_>, field: &str| {
@@ -73,6 +76,10 @@ pub(super) fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, context: &Cont
         let items = reader.items(node, "`replaces`");
         items.into_iter().filter_map(|item| reader.text(item, "an item of `replaces`")).map(Into::into).collect()
     });
+    if denies {
+        check_denying(reader, &fields, &matches);
+        return Some(Rule { group, shadow: shadow.unwrap_or(false), replaces, ..Rule::denying(&name?, matches) });
+    }
     let cost = fields.get("cost").and_then(|node| read_cost(reader, node, "`cost`"));
     let costs = fields.get("costs").and_then(|node| read_costs(reader, node, known));
     let before = reader.problems.len();
@@ -96,6 +103,7 @@ pub(super) fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, context: &Cont
         cost,
         costs,
         charge: charge.unwrap_or_default(),
+        deny: false,
         shadow: shadow.unwrap_or(false),
         replaces,
     };

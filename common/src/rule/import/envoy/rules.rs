@@ -29,7 +29,7 @@ pub(super) fn write_rules(domains: &[Domain], all_or_none: &[String], findings: 
     let names = rule_names(&paths);
     let mut rules_of: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for (rule, name) in limited.iter().zip(&names) {
-        if let Some(own) = rule.limit.name.as_ref().filter(|_| !rule.limit.denies_all()) {
+        if let Some(own) = rule.limit.name.as_ref() {
             rules_of.entry((rule.domain, own)).or_default().push(name);
         }
     }
@@ -48,34 +48,9 @@ pub(super) fn write_rules(domains: &[Domain], all_or_none: &[String], findings: 
                 }
             }
         }
-        if rule.limit.denies_all() {
-            continue;
-        }
         rule.write(&mut out, name, &replaced, !all_or_none.iter().any(|domain| domain == rule.domain));
     }
-    write_denials(&limited, &mut out, findings);
     out
-}
-
-/// A limit of 0 lets no call pass: that is an entry of the deny list, for a rule must let something pass.
-fn write_denials(limited: &[Limited<'_>], out: &mut String, findings: &mut Findings) {
-    let mut denied = limited.iter().filter(|rule| rule.limit.denies_all()).peekable();
-    if denied.peek().is_some() {
-        out.push_str("lists:\n  deny:\n");
-    }
-    for rule in denied {
-        if rule.limit.shadow {
-            let text = "a limit of 0 in shadow would deny every call and is dropped".to_owned();
-            findings.warnings.push(Problem { place: rule.place().to_owned(), text });
-            continue;
-        }
-        let names = envoy_names(rule.path.iter().map(|(entry, _)| entry.key.as_str()));
-        let _ = writeln!(out, "    # {}", comment(rule.place()));
-        let _ = writeln!(out, "    - {DOMAIN}: {{ exact: {} }}", quoted(rule.domain));
-        for (name, (entry, before)) in names.iter().zip(&rule.path) {
-            let _ = writeln!(out, "      {}: {}", quoted(name), entry.value.write(before));
-        }
-    }
 }
 
 fn collect<'t>(
@@ -119,22 +94,23 @@ impl Limited<'_> {
         for (name, (entry, before)) in names.iter().zip(&self.path) {
             line(6, format!("{}: {}", quoted(name), entry.value.write(before)));
         }
-        let Some((requests, width)) = self.limit.quota else {
-            line(4, "per: []".to_owned());
-            line(4, "quota: unlimited".to_owned());
-            if !replaces.is_empty() {
-                line(4, format!("replaces: {}", list(replaces)));
+        match self.limit.quota {
+            None => {
+                line(4, "per: []".to_owned());
+                line(4, "quota: unlimited".to_owned());
             }
-            return;
-        };
-        let own_counter = |entry: &Entry| !entry.share && !matches!(entry.value, Value::Exact(_));
-        let per = names.iter().zip(&self.path).filter(|(_, (entry, _))| own_counter(entry));
-        line(4, format!("per: {}", list(per.map(|(name, _)| name))));
-        line(4, format!("quota: {requests}/{width}"));
-        line(4, "algorithm: fixed_window".to_owned());
-        line(4, "consistency: strict".to_owned());
-        line(4, format!("charge: {}", if charge_each { "each" } else { "all_or_none" }));
-        if self.limit.shadow {
+            Some((0, _)) => line(4, "deny: true".to_owned()),
+            Some((requests, width)) => {
+                let own_counter = |entry: &Entry| !entry.share && !matches!(entry.value, Value::Exact(_));
+                let per = names.iter().zip(&self.path).filter(|(_, (entry, _))| own_counter(entry));
+                line(4, format!("per: {}", list(per.map(|(name, _)| name))));
+                line(4, format!("quota: {requests}/{width}"));
+                line(4, "algorithm: fixed_window".to_owned());
+                line(4, "consistency: strict".to_owned());
+                line(4, format!("charge: {}", if charge_each { "each" } else { "all_or_none" }));
+            }
+        }
+        if self.limit.shadow && self.limit.quota.is_some() {
             line(4, "shadow: true".to_owned());
         }
         if !replaces.is_empty() {

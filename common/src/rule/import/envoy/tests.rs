@@ -59,6 +59,12 @@ descriptors:
     consistency: strict
     charge: each
     shadow: true
+  # 1.yaml:7
+  - name: \"rl/foo:x\"
+    match:
+      domain: { exact: rl }
+      foo: { exact: x }
+    deny: true
   # 1.yaml:8
   - name: \"rl/foo:x-.DIGEST\"
     match:
@@ -69,11 +75,7 @@ descriptors:
     algorithm: fixed_window
     consistency: strict
     charge: each
-lists:
-  deny:
-    # 1.yaml:7
-    - domain: { exact: rl }
-      foo: { exact: x }
+    replaces: [\"rl/foo:x\"]
 ";
     assert_eq!(without_digests(text.split_once("rules:").map_or("", |(_, rules)| rules)), rules["rules:".len()..]);
 }

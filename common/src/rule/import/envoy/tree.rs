@@ -44,13 +44,6 @@ pub(super) struct Step<'t> {
     pub(super) value: Option<&'t str>,
 }
 
-impl RateLimit {
-    /// Whether no call passes at all.
-    pub(super) fn denies_all(&self) -> bool {
-        self.quota.is_some_and(|(requests, _)| requests == 0)
-    }
-}
-
 impl Entry {
     pub(super) fn step(&self) -> Step<'_> {
         Step { key: &self.key, value: self.value.text() }
