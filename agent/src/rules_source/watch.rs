@@ -10,7 +10,7 @@ use super::RulesFrom;
 use crate::limiter::Limiter;
 
 /// How often the files are looked at.
-const POLL: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(200);
 
 /// Looks after the files on a thread of its own until told to stop.
 pub(crate) fn watch(

@@ -7,6 +7,7 @@ mod replay;
 mod rules;
 mod up;
 mod reload;
+mod cookbook;
 mod stop;
 mod check;
 mod config;
