@@ -111,7 +111,10 @@ impl FromArgMatches for Limits {
                     format!("--{} (TOLLGATE_{})", flag.replace('_', "-"), flag.to_uppercase())
                 };
                 let names: Vec<_> = given.iter().map(name).collect();
-                let text = format!("{} are given; leave all but one out\n", names.join(" and "));
+                let text = match &names[..] {
+                    [one, other] => format!("both {one} and {other} are given; leave one out\n"),
+                    all => format!("{} are given; leave all but one out\n", all.join(", ")),
+                };
                 Err(clap::Error::raw(ErrorKind::ArgumentConflict, text))
             }
         }
