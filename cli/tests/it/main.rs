@@ -8,6 +8,7 @@ mod rules;
 mod up;
 mod reload;
 mod cookbook;
+mod import;
 mod stop;
 mod check;
 mod config;
