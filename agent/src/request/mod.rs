@@ -2,6 +2,8 @@
 
 mod client_ip;
 mod path;
+mod said;
+mod places;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,6 +14,9 @@ use tollgate_common::rule::{DescriptorSource, RuleSet};
 
 pub use client_ip::client_ip;
 pub use path::normalize;
+pub use said::SEVERAL;
+
+use said::Said;
 
 /// The parts of a request that descriptors are made of.
 #[derive(Clone, Copy, Debug)]
@@ -26,36 +31,47 @@ pub struct Request<'a> {
     pub headers: &'a HeaderMap,
 }
 
-/// The call that a request is, by the descriptors of these rules. What a request does not have is left out; a value longer
-/// than [`VALUE_LEN_MAX`] bytes is cut there.
+/// The call that a request is, by the descriptors of these rules. What a request does not have is left out, and so is what
+/// follows from other descriptors; a value longer than [`VALUE_LEN_MAX`] bytes is cut there.
+///
+/// What a client can write as it likes goes in as its word only, unless the rules say that the gateway has verified it, and
+/// the request does not contradict itself.
 #[must_use]
 pub fn describe<'a>(rules: &'a RuleSet, request: &Request<'a>) -> Call<'a> {
     let mut call = Call::new();
     for spec in &rules.descriptors {
-        let value = match &spec.source {
-            DescriptorSource::Header(name) => {
-                request.headers.get(&**name).map(|value| match value.to_str() {
-                    Ok(text) => Cow::Borrowed(text),
-                    // Nobody escapes a rule by sending bytes that are no text.
-                    Err(_) => Cow::Owned(value.as_bytes().escape_ascii().to_string()),
-                })
-            }
+        let said = match &spec.source {
+            DescriptorSource::Header(name) => places::header(request.headers, name),
+            DescriptorSource::Query(name) => places::query(request.path, name),
+            DescriptorSource::Cookie(name) => places::cookie(request.headers, name),
+            DescriptorSource::Jwt(_) => None,
             DescriptorSource::ClientIp { trusted_hops, ipv6_prefix } => {
-                client_ip(request.peer, request.headers, *trusted_hops, *ipv6_prefix).map(Cow::Owned)
+                client_ip(request.peer, request.headers, *trusted_hops, *ipv6_prefix).map(Said::once)
             }
-            DescriptorSource::Query(_) | DescriptorSource::Cookie(_) | DescriptorSource::Jwt(_) => None,
-            DescriptorSource::Constant(_) | DescriptorSource::Map { .. } => None,
-            DescriptorSource::Method => Some(Cow::Borrowed(request.method)),
-            DescriptorSource::Path { normalized: true } => Some(normalize(request.path)),
+            DescriptorSource::Method => Some(Said::once(upper_case(request.method))),
+            DescriptorSource::Path { normalized: true } => Some(Said::once(normalize(request.path))),
             DescriptorSource::Path { normalized: false } => {
-                Some(Cow::Borrowed(request.path.split(['?', '#']).next().unwrap_or_default()))
+                Some(Said::once(request.path.split(['?', '#']).next().unwrap_or_default()))
             }
+            DescriptorSource::Constant(_) | DescriptorSource::Map { .. } => None,
         };
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            call.set(Cow::Borrowed(&*spec.name), cut(value));
+        let Some(said) = said.filter(|said| !said.value.is_empty()) else { continue };
+        let (name, value) = (Cow::Borrowed(&*spec.name), cut(said.value));
+        if spec.is_claim() || said.contradicted {
+            call.claim(name, value);
+        } else {
+            call.set(name, value);
         }
     }
     call
+}
+
+fn upper_case(method: &str) -> Cow<'_, str> {
+    if method.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        Cow::Owned(method.to_ascii_uppercase())
+    } else {
+        Cow::Borrowed(method)
+    }
 }
 
 fn cut(value: Cow<'_, str>) -> Cow<'_, str> {
