@@ -35,7 +35,7 @@ pub(crate) async fn check_request<S: Store>(State(agent): State<Agent<S>>, reque
     };
     let request = request::Request { method: &method, path: &path, peer, headers: &parts.headers };
     // The rules are not held while the store is asked, so the call must own what it takes from them.
-    let call = agent.limiter().with_rules(|rules| request::describe(rules, &request).into_owned());
+    let call = agent.limiter().with_rules(|rules| request::describe(rules, &request, || None).into_owned());
     decide(&agent, &call).await
 }
 

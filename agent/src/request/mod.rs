@@ -4,9 +4,12 @@ mod client_ip;
 mod path;
 mod said;
 mod places;
+pub mod jwt;
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::HeaderMap;
 use tollgate_common::call::{Call, VALUE_LEN_MAX};
@@ -35,16 +38,22 @@ pub struct Request<'a> {
 /// follows from other descriptors; a value longer than [`VALUE_LEN_MAX`] bytes is cut there.
 ///
 /// What a client can write as it likes goes in as its word only, unless the rules say that the gateway has verified it, and
-/// the request does not contradict itself.
+/// the request does not contradict itself. `claims` tells what the request's token says ([`jwt::Verifier::claims`]); it is
+/// asked at most once, and only if the rules want to know.
 #[must_use]
-pub fn describe<'a>(rules: &'a RuleSet, request: &Request<'a>) -> Call<'a> {
+pub fn describe<'a>(
+    rules: &'a RuleSet,
+    request: &Request<'a>,
+    claims: impl FnOnce() -> Option<Arc<jwt::Claims>>,
+) -> Call<'a> {
     let mut call = Call::new();
+    let claims = LazyCell::new(claims);
     for spec in &rules.descriptors {
         let said = match &spec.source {
             DescriptorSource::Header(name) => places::header(request.headers, name),
             DescriptorSource::Query(name) => places::query(request.path, name),
             DescriptorSource::Cookie(name) => places::cookie(request.headers, name),
-            DescriptorSource::Jwt(_) => None,
+            DescriptorSource::Jwt(path) => claims.as_ref().and_then(|claims| claims.text(path)).map(Said::once),
             DescriptorSource::ClientIp { trusted_hops, ipv6_prefix } => {
                 client_ip(request.peer, request.headers, *trusted_hops, *ipv6_prefix).map(Said::once)
             }
@@ -99,12 +108,12 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("x-api-key", "k1".parse().unwrap());
         let request = |path| Request { method: "GET", path, peer: Some([10, 0, 0, 1].into()), headers: &headers };
-        let call = describe(&rules, &request("/users/17?page=2"));
+        let call = describe(&rules, &request("/users/17?page=2"), || None);
         assert_eq!(
             call.descriptors().collect::<Vec<_>>(),
             [("api_key", "k1"), ("ip", "10.0.0.1"), ("method", "GET"), ("endpoint", "/users/{id}")]
         );
-        assert_eq!(call, describe(&rules, &request("/users/18")));
+        assert_eq!(call, describe(&rules, &request("/users/18"), || None));
     }
 
     /// A key that is no text still has a counter, and not that of another such key.
@@ -115,7 +124,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert("x-api-key", http::HeaderValue::from_bytes(&[byte]).unwrap());
             let request = Request { method: "GET", path: "/", peer: None, headers: &headers };
-            describe(&rules, &request).get("api_key").map(ToOwned::to_owned)
+            describe(&rules, &request, || None).get("api_key").map(ToOwned::to_owned)
         };
         assert!(key(0xff).is_some() && key(0xff) != key(0xfe));
     }
