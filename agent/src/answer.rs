@@ -6,7 +6,7 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollgate_common::decision::{Decision, Source};
+use tollgate_common::decision::{Bound, Decision, Source};
 
 /// The content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -88,29 +88,35 @@ pub fn body(decision: &Decision) -> Value {
     };
     let mut body = json!(answer);
     if let (Some(bound), Value::Object(members)) = (bound.filter(|_| !decision.allowed), &mut body) {
-        let (kind, title) = match decision.source {
-            Source::Fallback => ("temporary-reduced-capacity", "Too many requests for now"),
-            _ => ("quota-exceeded", "Too many requests"),
-        };
-        if bound.limit == 0 {
-            members.insert("type".into(), "about:blank".into());
-            members.insert("title".into(), "Denied".into());
-            members.insert("status".into(), 429.into());
-            members.insert("detail".into(), format!("the caller is on {}", bound.rule).into());
-            return body;
-        }
-        let allows = format!("rule {} allows {} in {}", bound.rule, bound.limit, seconds(bound.window_ms));
-        let detail = if bound.cost > bound.limit {
-            format!("{allows}, and this call costs {}: it can never pass; make it smaller", bound.cost)
-        } else {
-            format!("{allows}; this call passes in {}", seconds(bound.retry_after_ms))
-        };
-        members.insert("type".into(), format!("https://iana.org/assignments/http-problem-types#{kind}").into());
+        let (kind, title, detail) = denial(decision, bound);
+        members.insert("type".into(), kind.into());
         members.insert("title".into(), title.into());
         members.insert("status".into(), 429.into());
         members.insert("detail".into(), detail.into());
     }
     body
+}
+
+/// Type, title and detail of a problem (RFC 9457).
+fn denial(decision: &Decision, bound: &Bound) -> (&'static str, &'static str, String) {
+    if bound.limit == 0 {
+        return ("about:blank", "Denied", format!("the caller is on the deny list ({})", bound.rule));
+    }
+    let allows = format!("rule {} allows {} in {}", bound.rule, bound.limit, seconds(bound.window_ms));
+    let detail = if bound.cost > bound.at_once {
+        let most = if bound.at_once == bound.limit { String::new() } else { format!(", {} at once", bound.at_once) };
+        format!("{allows}{most}, and this call costs {}: it can never pass; make it smaller", bound.cost)
+    } else {
+        format!("{allows}; this call passes in {}", seconds(bound.retry_after_ms))
+    };
+    match decision.source {
+        Source::Fallback => (
+            "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+            "Too many requests for now",
+            detail,
+        ),
+        _ => ("https://iana.org/assignments/http-problem-types#quota-exceeded", "Too many requests", detail),
+    }
 }
 
 /// Whole seconds, never before the wait is over, and spread so that those who were denied together do not return together.
@@ -126,7 +132,7 @@ fn seconds(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use tollgate_common::clock::Timestamp;
-    use tollgate_common::decision::{Bound, DecisionId};
+    use tollgate_common::decision::DecisionId;
 
     use super::*;
 
@@ -137,6 +143,7 @@ mod tests {
                 rule: "per-key".into(),
                 limit: 100,
                 window_ms: 60_000,
+                at_once: 100,
                 cost: 1,
                 remaining: 0,
                 reset_ms: 60_500,

@@ -55,7 +55,9 @@ pub struct Bound {
     pub limit: u64,
     /// Its window, in ms.
     pub window_ms: u64,
-    /// What the call costs, in units; above the limit it can never pass.
+    /// The most that passes at once: the quota, or a burst.
+    pub at_once: u64,
+    /// What the call costs, in units; above what passes at once it can never pass.
     pub cost: u64,
     /// Units left in the window.
     pub remaining: u64,

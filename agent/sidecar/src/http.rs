@@ -55,7 +55,8 @@ pub(crate) async fn check_call<S: Store>(State(agent): State<Agent<S>>, request:
 pub(crate) async fn unknown_path(request: Request) -> Problem {
     let path = request.uri().path().to_owned();
     body::discard(request.into_body()).await;
-    let detail = format!("there is no `{path}` here; ask /check, /settle, /release, /healthz, /readyz or /metrics");
+    let detail =
+        format!("there is no `{path}` here; ask /check, /json, /settle, /release, /healthz, /readyz or /metrics");
     Problem::new(StatusCode::NOT_FOUND, detail)
 }
 
@@ -65,7 +66,7 @@ pub(crate) async fn wrong_method(request: Request) -> Problem {
     body::discard(request.into_body()).await;
     let known = match &*path {
         "/check" => "GET, HEAD or POST",
-        "/settle" | "/release" => "POST",
+        "/json" | "/settle" | "/release" => "POST",
         _ => "GET or HEAD",
     };
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not take {method}; use {known}"))

@@ -116,13 +116,14 @@ impl Limiter {
         }
         let answers = answer.unwrap_or_default();
         let bounds = charges.iter().zip(&amendment.takes).zip(&answers).map(|((charge, take), taken)| {
-            let given_back = if gives_back { take.cost } else { 0 };
+            let more = if gives_back { take.cost } else { 0 };
             Bound {
                 rule: charge.rule.name.clone(),
                 limit: taken.limit,
                 window_ms: charge.terms.window.width_ms(),
+                at_once: charge.terms.at_once(),
                 cost: take.cost,
-                remaining: taken.verdict.remaining.saturating_add(given_back).min(taken.limit),
+                remaining: taken.verdict.remaining.saturating_add(more).min(taken.limit),
                 reset_ms: taken.verdict.reset_at.ms_since(taken.at),
                 retry_after_ms: 0,
             }

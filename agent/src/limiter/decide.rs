@@ -79,7 +79,7 @@ impl Limiter {
             let shown = |charge: &Charge| asked.verdicts[charge.place].filter(|_| !charge.rule.shadow);
             let verdicts: Verdicts = asked.charges.iter().map(shown).collect();
             settled = settle(&verdicts);
-            self.count_shadows(asked);
+            count_shadows(asked);
         }
         for charge in asked.charges {
             let sequence = self.publish(now, call, asked, &settled, Some(charge));
@@ -111,21 +111,13 @@ impl Limiter {
             rule: DENY_LIST.into(),
             limit: 0,
             window_ms: 0,
+            at_once: 0,
             cost: call.cost(),
             remaining: 0,
             reset_ms: LISTED_RETRY_MS,
             retry_after_ms: LISTED_RETRY_MS,
         };
         Decision { bound: Some(bound), ..self.word(&asked, &settled) }
-    }
-
-    /// Counts whom a rule in shadow would have denied.
-    fn count_shadows(&self, asked: &Asked<'_>) {
-        for (charge, taken) in asked.charges.iter().zip(asked.answers) {
-            if charge.rule.shadow && !taken.verdict.admitted {
-                asked.loaded.counters[charge.index].shadowed.inc();
-            }
-        }
     }
 
     /// Puts one charge into the outbox, with the call itself if it is the first; a call without charge is a row, too.
@@ -220,6 +212,7 @@ impl Limiter {
                 rule: charge.rule.name.clone(),
                 limit: judged.limit,
                 window_ms: charge.terms.window.width_ms(),
+                at_once: if charge.terms.burst > 0 { charge.terms.burst } else { judged.limit },
                 cost: charge.cost,
                 remaining: judged.verdict.remaining,
                 reset_ms: judged.verdict.reset_at.ms_since(from),
@@ -233,6 +226,15 @@ impl Limiter {
                 epoch: self.settings.epoch.as_ms(),
                 call: asked.number,
             },
+        }
+    }
+}
+
+/// Counts whom a rule in shadow would have denied.
+fn count_shadows(asked: &Asked<'_>) {
+    for (charge, taken) in asked.charges.iter().zip(asked.answers) {
+        if charge.rule.shadow && !taken.verdict.admitted {
+            asked.loaded.counters[charge.index].shadowed.inc();
         }
     }
 }

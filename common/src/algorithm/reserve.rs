@@ -1,5 +1,5 @@
 //! A burst over the sliding window: a reserve of units beyond the quota (the "burst reserve layered on top of the sliding
-//! window counter" of burst_multiplier designs).
+//! window counter" of designs with a burst multiplier).
 //!
 //! What is admitted beyond the quota is taken from the reserve, and the reserve is filled by what each sub-window left
 //! unused of the quota: so under steady demand the burst passes once and then the quota. Error: a window holds at most the

@@ -105,6 +105,12 @@ impl Quota {
         Ok(Self { units, width_ms, unit: Unit::Calls })
     }
 
+    /// The same window with another number of units, unless that is 0.
+    #[must_use]
+    pub fn with_units(self, units: u64) -> Option<Self> {
+        NonZeroU64::new(units).map(|units| Self { units, ..self })
+    }
+
     /// Of what.
     #[must_use]
     pub const fn unit(self) -> Unit {

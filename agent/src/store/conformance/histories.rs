@@ -170,7 +170,9 @@ fn events(first: usize) -> impl Strategy<Value = Event> {
 fn named_once(mut takes: Vec<Take>) -> Vec<Take> {
     for place in 1..takes.len() {
         if takes[..place].iter().any(|take| take.counter == takes[place].counter) {
-            takes.iter_mut().for_each(|take| take.id = None);
+            for take in &mut takes {
+                take.id = None;
+            }
         }
     }
     takes
