@@ -34,9 +34,7 @@ pub(crate) async fn check_request<S: Store>(State(agent): State<Agent<S>>, reque
         Err(problem) => return problem.into_response(),
     };
     let request = request::Request { method: &method, path: &path, peer, headers: &parts.headers };
-    // The rules are not held while the store is asked, so the call must own what it takes from them.
-    let call = agent.limiter().with_rules(|rules| request::describe(rules, &request, || None).into_owned());
-    decide(&agent, &call).await
+    decide(&agent, &agent.describe(&request)).await
 }
 
 /// Decides the call in the body.

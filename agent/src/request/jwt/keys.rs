@@ -63,12 +63,12 @@ struct Jwk {
 }
 
 impl Keys {
-    /// Reads the text of a JWKS file.
+    /// Reads what is in a JWKS file.
     ///
     /// # Errors
     /// When it is none, or holds no key that can be used; which key, why, and what to do.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let file: File = serde_json::from_str(text).map_err(|error| {
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let file: File = serde_json::from_slice(text).map_err(|error| {
             format!(r#"{error}; write {{"keys": [...]}}, as your identity provider publishes it (RFC 7517)"#)
         })?;
         if file.keys.len() > KEYS_LEN_MAX {

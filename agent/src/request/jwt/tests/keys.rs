@@ -6,7 +6,7 @@ use super::super::{KEYS_LEN_MAX, Keys};
 use super::RFC_RSA_N;
 
 fn refused(key: &Value) -> String {
-    Keys::parse(&json!({ "keys": [key] }).to_string()).unwrap_err()
+    Keys::parse(json!({ "keys": [key] }).to_string().as_bytes()).unwrap_err()
 }
 
 #[test]
@@ -19,13 +19,13 @@ fn keys_for_other_things_are_passed_over() {
         { "kty": "EC", "crv": "P-384", "x": "abc", "y": "abc" },
         { "kty": "oct", "key_ops": ["sign"], "k": "short" },
     ] });
-    assert_eq!(Keys::parse(&keys.to_string()).unwrap().len(), 1);
-    assert!(Keys::parse(r#"{"keys": []}"#).unwrap_err().contains("add the one that your tokens are signed by"));
+    assert_eq!(Keys::parse(keys.to_string().as_bytes()).unwrap().len(), 1);
+    assert!(Keys::parse(br#"{"keys": []}"#).unwrap_err().contains("add the one that your tokens are signed by"));
 }
 
 #[test]
 fn a_broken_file_is_told_with_its_place_and_a_remedy() {
-    let told = Keys::parse("{\n \"keys\": [\n  { \"kid\": \"a\" }\n ]\n}").unwrap_err();
+    let told = Keys::parse(b"{\n \"keys\": [\n  { \"kid\": \"a\" }\n ]\n}").unwrap_err();
     assert!(told.starts_with("missing field `kty` at line 3 column") && told.contains("; write {"), "{told}");
     for (key, why) in [
         (json!({ "kty": "oct", "kid": "a" }), "key 1 (kid `a`): `k` is missing; copy the key whole"),
@@ -47,5 +47,5 @@ fn a_broken_file_is_told_with_its_place_and_a_remedy() {
         assert_eq!(refused(&key), why);
     }
     let many = vec![json!({ "kty": "OKP" }); KEYS_LEN_MAX + 1];
-    assert!(Keys::parse(&json!({ "keys": many }).to_string()).unwrap_err().contains("leave at most 100"));
+    assert!(Keys::parse(json!({ "keys": many }).to_string().as_bytes()).unwrap_err().contains("leave at most 100"));
 }

@@ -29,7 +29,7 @@ fn verifier(keys: &[Value]) -> Verifier {
 
 fn expecting(expected: Expected, keys: &[Value]) -> Verifier {
     let verifier = Verifier::new(expected, &mut Registry::default());
-    verifier.trust(Keys::parse(&json!({ "keys": keys }).to_string()).unwrap());
+    verifier.trust(Keys::parse(json!({ "keys": keys }).to_string().as_bytes()).unwrap());
     verifier
 }
 
@@ -203,7 +203,7 @@ fn new_keys_end_what_the_old_ones_vouched_for() {
     let verifier = verifier(&[secret_key()]);
     let token = hs256(&json!({ "alg": "HS256" }), &json!({}), SECRET);
     assert!(verifier.verify(&token, NOW).is_ok());
-    verifier.trust(Keys::parse(&json!({ "keys": [rsa_key()] }).to_string()).unwrap());
+    verifier.trust(Keys::parse(json!({ "keys": [rsa_key()] }).to_string().as_bytes()).unwrap());
     assert_eq!(verifier.verify(&token, NOW).unwrap_err(), Rejected::Algorithm);
 }
 
@@ -220,7 +220,7 @@ fn rejected_tokens_are_counted_by_reason_and_other_schemes_are_none() {
     };
     let token = hs256(&json!({ "alg": "HS256" }), &json!({ "sub": "u1" }), SECRET);
     assert!(claims(&[format!("Bearer {token}")]).is_none(), "no keys yet");
-    verifier.trust(Keys::parse(&json!({ "keys": [secret_key()] }).to_string()).unwrap());
+    verifier.trust(Keys::parse(json!({ "keys": [secret_key()] }).to_string().as_bytes()).unwrap());
     for line in [format!("Bearer {token}"), format!("bEARER   {token} ")] {
         assert_eq!(claims(&[line.clone(), line]).unwrap().text("sub").as_deref(), Some("u1"));
     }
