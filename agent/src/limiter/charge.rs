@@ -42,7 +42,7 @@ impl Limiter {
         for applying in set.applying(call) {
             let (rule, Some(terms)) = (applying.rule, applying.terms) else { continue };
             let named = key.counter(&rule.name, rule.values(call));
-            let counter = self.seen.place(named, now.lo, || key.overflow(&rule.name));
+            let counter = self.seen.place(named, &rule.name, now.lo, || key.overflow(&rule.name));
             let overflow = counter != named;
             if overflow {
                 self.metrics.overflowed.inc();
