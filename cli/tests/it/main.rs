@@ -8,6 +8,7 @@ mod rules;
 mod up;
 mod reload;
 mod stop;
+mod tokens;
 mod check;
 mod config;
 mod experiment;
