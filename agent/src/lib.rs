@@ -30,11 +30,14 @@ pub mod answer;
 pub mod metrics;
 pub mod limiter;
 mod state_dir;
+mod files;
 mod rules_source;
+mod keys_file;
 mod link;
 mod agent;
 
 pub use agent::{Agent, Builder, Readiness, StartError};
+pub use keys_file::KeysFileError;
 pub use rules_source::{RulesFileError, RulesFrom, import_envoy, read_rules};
 pub use tollgate_common::call::Call;
 pub use tollgate_common::decision::{Bound, Decision, DecisionId, Denied, Source};

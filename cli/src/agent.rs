@@ -17,6 +17,7 @@ use crate::output;
 use crate::serve::{self, Stopping};
 use crate::servers::{self, KafkaArgs, RedisArgs};
 use crate::tally::Tally;
+use crate::tokens::TokenArgs;
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
 ///
@@ -31,6 +32,8 @@ pub(crate) struct Args {
     kafka: KafkaArgs,
     #[command(flatten)]
     identity: Identity,
+    #[command(flatten)]
+    tokens: TokenArgs,
     /// Where to listen; port 0 takes any that is free
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_HTTP", hide_env_values = true, default_value = "127.0.0.1:8080", value_parser = serve::address)]
     http: SocketAddr,
@@ -74,7 +77,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 async fn agent(args: Args) -> anyhow::Result<Exit> {
     let stopping = Stopping::listen()?;
     let clock = SystemClock::start();
-    let mut builder = args.identity.apply(Agent::builder(), args.http)?;
+    let mut builder = args.tokens.apply(args.identity.apply(Agent::builder(), args.http)?)?;
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis).published_rules();
     } else {

@@ -53,7 +53,9 @@ fn kind(error: &anyhow::Error) -> (Exit, bool) {
     }
     match error.downcast_ref::<StartError>() {
         Some(StartError::Rules(error)) => return (Exit::Usage, of_file(error)),
-        Some(StartError::NoRules | StartError::Redis(_) | StartError::Kafka(_)) => return (Exit::Usage, false),
+        Some(StartError::NoRules | StartError::Keys(_) | StartError::Redis(_) | StartError::Kafka(_)) => {
+            return (Exit::Usage, false);
+        }
         Some(StartError::Thread(_) | StartError::StateDir { .. }) | None => {}
     }
     if let Some(KafkaError::Setting { .. }) = error.downcast_ref::<KafkaError>() {

@@ -11,6 +11,7 @@ mod config;
 mod limits;
 mod serve;
 mod servers;
+mod tokens;
 mod sample;
 mod tally;
 mod relay;

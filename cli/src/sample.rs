@@ -37,7 +37,7 @@ fn headers<'a>(rules: &'a RuleSet, rule: &'a Rule, address: SocketAddr) -> Optio
         map.insert(HeaderName::try_from(*name).ok()?, HeaderValue::try_from(value).ok()?);
     }
     let request = request::Request { method: "GET", path: "/check", peer: Some(address.ip()), headers: &map };
-    rule.applies_to(&rules.described(&request::describe(rules, &request))).then_some(headers)
+    rule.applies_to(&rules.described(&request::describe(rules, &request, || None))).then_some(headers)
 }
 
 /// The body with which a `POST /check` falls under the rule.

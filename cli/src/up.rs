@@ -20,6 +20,7 @@ use crate::limits::Limits;
 use crate::serve::{self, Stopping};
 use crate::servers::{self, KafkaArgs, RedisArgs};
 use crate::tally::Tally;
+use crate::tokens::TokenArgs;
 use crate::{output, sample};
 
 const LIMIT_DEFAULT: &str = "100/min per api_key";
@@ -41,6 +42,8 @@ pub(crate) struct Args {
     kafka: KafkaArgs,
     #[command(flatten)]
     identity: Identity,
+    #[command(flatten)]
+    tokens: TokenArgs,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
@@ -84,7 +87,7 @@ fn start<B: Bus>(args: &Args, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> 
         }
         said => said,
     };
-    let mut builder = limits.apply(args.identity.apply(builder, args.http)?, &**clock)?;
+    let mut builder = limits.apply(args.tokens.apply(args.identity.apply(builder, args.http)?)?, &**clock)?;
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis);
     }

@@ -35,6 +35,7 @@ pub(crate) async fn healthz<S: Store>(State(agent): State<Agent<S>>) -> Response
         "rules": rules,
         "rules_from": *origin,
         "rules_error": limiter.refusal(),
+        "keys_error": agent.keys_refusal(),
         "bus_error": limiter.bus_error(),
         "agents": limiter.fleet(),
         "degraded": limiter.is_degraded(),

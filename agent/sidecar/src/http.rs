@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tollgate::answer::{self, PROBLEM_JSON};
 use tollgate::store::Store;
@@ -33,12 +34,7 @@ pub(crate) async fn check_request<S: Store>(State(agent): State<Agent<S>>, reque
         Err(problem) => return problem.into_response(),
     };
     let request = request::Request { method: &method, path: &path, peer, headers: &parts.headers };
-    // The rules are not held while the store is asked, so the call must own what it takes from them.
-    let call = agent.limiter().with_rules(|rules| {
-        let described = request::describe(rules, &request);
-        described.descriptors().fold(Call::new(), |call, (name, value)| call.with(name.to_owned(), value.to_owned()))
-    });
-    decide(&agent, &call).await
+    decide(&agent, &agent.describe(&request)).await
 }
 
 /// Decides the call in the body.
@@ -92,7 +88,7 @@ fn respond(decision: &Decision, node: &str) -> Response {
     response
 }
 
-/// Method and path of the request that a gateway holds back; without such headers, those of the request itself.
+/// Method, path and query of the request that a gateway holds back; without such headers, those of the request itself.
 fn held_back<'a>(
     method: &'a Method,
     uri: &'a Uri,
@@ -102,7 +98,7 @@ fn held_back<'a>(
         Some(method) => Cow::Owned(method.to_ascii_uppercase()),
         None => Cow::Borrowed(method.as_str()),
     };
-    let path = said_once(headers, URI_HEADERS)?.map_or(Cow::Borrowed(uri.path()), path_of);
+    let path = said_once(headers, URI_HEADERS)?.map_or(Cow::Borrowed(path_and_query(uri)), path_of);
     Ok((method, path))
 }
 
@@ -127,13 +123,17 @@ fn said_once<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Result<Option<&'a 
     Ok(said.filter(|said| !said.is_empty()))
 }
 
-/// The path of `/search?q=1`, or of the `http://host/search?q=1` that a client may also write.
+/// The path and the query of `/search?q=1`, or of the `http://host/search?q=1` that a client may also write.
 fn path_of(uri: &str) -> Cow<'_, str> {
     if uri.starts_with('/') {
         return Cow::Borrowed(uri);
     }
     match uri.parse::<Uri>() {
-        Ok(uri) if uri.authority().is_some() => Cow::Owned(uri.path().to_owned()),
+        Ok(uri) if uri.authority().is_some() => Cow::Owned(path_and_query(&uri).to_owned()),
         _ => Cow::Borrowed(uri),
     }
+}
+
+fn path_and_query(uri: &Uri) -> &str {
+    uri.path_and_query().map_or_else(|| uri.path(), PathAndQuery::as_str)
 }

@@ -16,6 +16,7 @@ use tollgate_common::signal::SignalBatch;
 
 use crate::limiter::Limiter;
 use crate::link::{Link, Listeners, Observer};
+use crate::request::jwt::Expected;
 use crate::rules_source::RulesFrom;
 use crate::store::{AnyStore, RedisSettings, Store};
 
@@ -40,6 +41,8 @@ pub struct Builder<S: Store = AnyStore> {
     pub(super) counters_max: Option<usize>,
     pub(super) state_dir: Option<PathBuf>,
     pub(super) digest_key: DigestKey,
+    pub(super) jwks_file: Option<PathBuf>,
+    pub(super) tokens: Expected,
     pub(super) registry: Registry,
 }
 
@@ -117,6 +120,8 @@ impl<S: Store> Builder<S> {
             counters_max: self.counters_max,
             state_dir: self.state_dir,
             digest_key: self.digest_key,
+            jwks_file: self.jwks_file,
+            tokens: self.tokens,
             registry: self.registry,
         }
     }
@@ -209,6 +214,8 @@ impl Builder<AnyStore> {
             counters_max: None,
             state_dir: None,
             digest_key: DigestKey::default(),
+            jwks_file: None,
+            tokens: Expected::default(),
             registry: Registry::default(),
         }
     }

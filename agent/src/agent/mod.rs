@@ -6,6 +6,7 @@
 mod builder;
 mod care;
 mod start;
+mod tokens;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ use tollgate_common::decision::{Bound, Decision};
 
 use crate::limiter::{Amend, Begun, Limiter};
 use crate::link::Link;
+use crate::request::jwt::Verifier;
 use crate::store::{AnyStore, Store, StoreError};
 
 pub use builder::Builder;
@@ -41,6 +43,7 @@ pub struct Readiness {
 
 struct Shared<S> {
     limiter: Arc<Limiter>,
+    tokens: Arc<Verifier>,
     store: Arc<S>,
     clock: Arc<dyn Clock>,
     registry: Mutex<Registry>,

@@ -8,13 +8,16 @@ use parking_lot::Mutex;
 #[cfg(feature = "kafka")]
 use tollgate_common::bus::kafka::{Kafka, KafkaError};
 use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::RuleSet;
+use tollgate_common::rule::{DescriptorSource, RuleSet};
 
 use super::builder::Builder;
 use super::{Agent, Shared, care};
+use crate::files;
 use crate::inbox::FLEET_EXPECTED_DEFAULT;
+use crate::keys_file::{self, KeysFileError};
 use crate::limiter::{Limiter, Settings};
 use crate::link::Listeners;
+use crate::request::jwt::Verifier;
 use crate::rules_source::{self, Follower, RulesFileError};
 use crate::state_dir::{Saved, StateDir};
 use crate::store::{AnyStore, MemoryStore, RedisAddressError, RedisStore, Store};
@@ -25,6 +28,9 @@ pub enum StartError {
     /// Its rules cannot be read.
     #[error(transparent)]
     Rules(#[from] RulesFileError),
+    /// The keys of tokens cannot be read.
+    #[error(transparent)]
+    Keys(#[from] KeysFileError),
     /// It has none.
     #[error("an agent needs rules: give a rules file, a rule set or a rule")]
     NoRules,
@@ -52,7 +58,7 @@ impl Builder<AnyStore> {
     /// Starts the agent; in memory unless told otherwise.
     ///
     /// # Errors
-    /// When it has no rules, or they are not valid.
+    /// When it has no rules, or they or the keys of tokens are not valid.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -69,7 +75,7 @@ impl<S: Store> Builder<S> {
     /// Starts the agent with the store that [`Builder::store`] gave it.
     ///
     /// # Errors
-    /// When it has no rules, or they are not valid.
+    /// When it has no rules, or they or the keys of tokens are not valid.
     ///
     /// # Panics
     /// Outside a tokio runtime, or without a store.
@@ -96,16 +102,24 @@ impl<S: Store> Builder<S> {
         if rules.generation == 0 {
             tracing::warn!(node = %self.node, "no rules yet: every call passes until some are published with `tollgate rules publish FILE`");
         }
+        if self.jwks_file.is_none() && asks_for_tokens(&rules) {
+            tracing::warn!(node = %self.node, "rules ask for claims of tokens, and there are no keys to judge tokens by: such descriptors are absent; give the keys with --jwks FILE");
+        }
         let limiter = Arc::new(Limiter::new(settings, rules, &mut self.registry));
+        let follow_rules = |from| rules_source::follow(from, limiter.clone(), self.clock.clone());
+        let mut watched: Vec<_> = self.rules_from.take().map(follow_rules).into_iter().collect();
+        let tokens = Arc::new(Verifier::new(self.tokens, &mut self.registry));
+        if let Some(path) = self.jwks_file.take() {
+            watched.push(keys_file::follow(path, tokens.clone(), limiter.settings().node.clone())?);
+        }
         let follower = (!pinned).then(|| Arc::new(Follower::new(limiter.clone(), state.clone())));
         let stop = Arc::new(AtomicBool::new(false));
         let listeners = Listeners { follower: follower.clone(), observer: self.observer.take() };
         let link = self.link.take().map(|start| start(&limiter, &self.clock, listeners)).transpose()?;
-        if let Some(from) = self.rules_from.take() {
-            rules_source::watch(from, limiter.clone(), self.clock.clone(), stop.clone())?;
-        }
+        files::watch(watched, stop.clone())?;
         let shared = Arc::new(Shared {
             limiter,
+            tokens,
             store: self.store.expect("a store was given"),
             clock: self.clock,
             registry: Mutex::new(self.registry),
@@ -134,6 +148,10 @@ impl<S: Store> Builder<S> {
         let last_good = saved.rules.as_ref().and_then(|(generation, published)| published.read(*generation).ok());
         Ok((last_good.unwrap_or_else(RuleSet::none_yet), false))
     }
+}
+
+fn asks_for_tokens(rules: &RuleSet) -> bool {
+    rules.descriptors.iter().any(|spec| matches!(spec.source, DescriptorSource::Jwt(_)))
 }
 
 fn open(folder: &Path) -> Result<StateDir, StartError> {

@@ -55,7 +55,7 @@ impl Limiter {
             }
             let Some(terms) = applying.terms else { continue };
             let named = key.counter(&rule.name, rule.values(call));
-            let counter = self.seen.place(named, now.lo, || key.overflow(&rule.name));
+            let counter = self.seen.place(named, &rule.name, now.lo, || key.overflow(&rule.name));
             let overflow = counter != named;
             if overflow {
                 self.metrics.overflowed.inc();

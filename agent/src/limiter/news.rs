@@ -25,7 +25,8 @@ impl Limiter {
             let Some(terms) = rule.all_terms().find(|terms| terms.window == signal.admitted.window()) else {
                 continue;
             };
-            let counter = self.seen.place(signal.counter, span.lo, || self.settings.digest_key.overflow(&rule.name));
+            let counter =
+                self.seen.place(signal.counter, &rule.name, span.lo, || self.settings.digest_key.overflow(&rule.name));
             if counter != signal.counter {
                 continue;
             }

@@ -14,19 +14,18 @@ pub fn client_ip(peer: Option<IpAddr>, headers: &HeaderMap, trusted_hops: u8, ip
     let address = if trusted_hops == 0 {
         peer
     } else {
-        let forwarded = headers.get_all("x-forwarded-for");
-        let hops: Vec<&str> =
-            forwarded.iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(',')).collect();
+        // Read from the right and byte by byte: whatever a client wrote further left cannot hide what a proxy added.
+        let forwarded = headers.get_all("x-forwarded-for").iter().rev();
+        let hops = forwarded.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b','));
         // Fewer entries than trusted proxies: the request came in behind some of them; the first entry is theirs.
-        let index = hops.len().saturating_sub(usize::from(trusted_hops));
-        hops.get(index).and_then(|hop| parse(hop)).or(peer)
+        hops.take(usize::from(trusted_hops)).last().and_then(parse).or(peer)
     };
     address.map(|address| show(address, ipv6_prefix))
 }
 
 /// `1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1`, `[2001:db8::1]:5678`.
-fn parse(hop: &str) -> Option<IpAddr> {
-    let hop = hop.trim();
+fn parse(hop: &[u8]) -> Option<IpAddr> {
+    let hop = std::str::from_utf8(hop).ok()?.trim();
     let bare = hop.strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or(hop);
     bare.parse().ok().or_else(|| bare.rsplit_once(':').and_then(|(address, _)| address.parse().ok()))
 }
@@ -44,12 +43,14 @@ fn show(address: IpAddr, ipv6_prefix: u8) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     fn ip(forwarded: &[&str], hops: u8) -> Option<String> {
         let mut headers = HeaderMap::new();
         for value in forwarded {
-            headers.append("x-forwarded-for", value.parse().unwrap());
+            headers.append("x-forwarded-for", HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         client_ip(Some([192, 0, 2, 1].into()), &headers, hops, 64)
     }
@@ -65,10 +66,23 @@ mod tests {
         assert_eq!(ip(&[], 1).unwrap(), "192.0.2.1");
     }
 
+    /// A client that put bytes into the header which are no ASCII had the whole line ignored, and chose its address by an
+    /// earlier one.
+    #[test]
+    fn bytes_that_are_no_text_hide_nothing() {
+        assert_eq!(ip(&["6.6.6.6", "é, 2.2.2.2"], 1).unwrap(), "2.2.2.2");
+        assert_eq!(ip(&["6.6.6.6, é"], 1).unwrap(), "192.0.2.1", "then it is who is connected");
+        assert_eq!(ip(&["6.6.6.6", "", "2.2.2.2"], 2).unwrap(), "192.0.2.1");
+    }
+
+    /// K5: a prefix of any length.
     #[test]
     fn an_ipv6_network_is_one_client() {
         assert_eq!(ip(&["[2001:db8:1:2:3::9]:443"], 1).unwrap(), "2001:db8:1:2::/64");
         assert_eq!(ip(&["2001:db8:1:2:ffff::1"], 1).unwrap(), "2001:db8:1:2::/64");
         assert_eq!(ip(&["::ffff:10.0.0.9"], 1).unwrap(), "10.0.0.9");
+        let cut = |prefix| client_ip("2001:db8:1:2:3:4:5:6".parse().ok(), &HeaderMap::new(), 0, prefix).unwrap();
+        assert_eq!([cut(1), cut(48), cut(56)], ["::/1", "2001:db8:1::/48", "2001:db8:1::/56"]);
+        assert_eq!([cut(127), cut(128)], ["2001:db8:1:2:3:4:5:6/127", "2001:db8:1:2:3:4:5:6"]);
     }
 }

@@ -17,7 +17,7 @@ use tollgate_common::rule::import::EnvoySettings;
 pub use envoy::import_envoy;
 pub use file::read_rules;
 pub(crate) use published::Follower;
-pub(crate) use watch::watch;
+pub(crate) use watch::follow;
 
 /// Files that hold rules.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,36 +1,17 @@
 //! Rules that are reloaded while the agent runs. What is broken never replaces a good set.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tollgate_common::clock::{Clock, Timestamp};
 
 use super::RulesFrom;
+use crate::files::Watched;
 use crate::limiter::Limiter;
 
-/// How often the files are looked at.
-const POLL: Duration = Duration::from_millis(200);
-
-/// Looks after the files on a thread of its own until told to stop.
-pub(crate) fn watch(
-    from: RulesFrom,
-    limiter: Arc<Limiter>,
-    clock: Arc<dyn Clock>,
-    stop: Arc<AtomicBool>,
-) -> std::io::Result<std::thread::JoinHandle<()>> {
-    let mut known = from.content();
-    std::thread::Builder::new().name("tollgate-rules".into()).spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::park_timeout(POLL);
-            let content = from.content();
-            if content == known {
-                continue;
-            }
-            known = content;
-            reload(&from, &limiter, clock.now());
-        }
-    })
+/// Has the limiter follow these files.
+pub(crate) fn follow(from: RulesFrom, limiter: Arc<Limiter>, clock: Arc<dyn Clock>) -> Watched {
+    let again = from.clone();
+    Watched::new(from.content(), move || again.content(), move || reload(&from, &limiter, clock.now()))
 }
 
 fn reload(from: &RulesFrom, limiter: &Limiter, now: Timestamp) {

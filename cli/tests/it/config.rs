@@ -97,6 +97,9 @@ fn an_empty_variable_is_none() {
         "TOLLGATE_STATE_DIR",
         "TOLLGATE_AGENTS_EXPECTED",
         "TOLLGATE_DIGEST_KEY_FILE",
+        "TOLLGATE_JWKS",
+        "TOLLGATE_JWT_ISSUER",
+        "TOLLGATE_JWT_AUDIENCE",
         "TOLLGATE_HTTP",
         "TOLLGATE_FORMAT",
     ];
@@ -127,6 +130,8 @@ fn what_cannot_work_together_is_refused_with_the_remedy() {
         (&["aggregator", "--kafka", "127.0.0.1:1", "--threshold", "120%"], "100%"),
         (&["agent", "--redis", "redis://h", "--kafka", "h:1", "--kafka-set", "security.protocol=SSL"], "kafka-tls"),
         (&["agent", "--limit", "1/s per ip", "--digest-key-file", "/nowhere"], "openssl rand"),
+        (&["agent", "--limit", "1/s per ip", "--jwks", "/nowhere"], "/nowhere: "),
+        (&["up", "--jwt-issuer", "https://id.example"], "--jwks FILE"),
         (&["rules", "publish", "../rules.yaml"], "--kafka"),
         (&["agent"], "--rules FILE or --limit"),
         (&["agent"], "--redis URL"),

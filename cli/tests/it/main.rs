@@ -10,6 +10,7 @@ mod reload;
 mod cookbook;
 mod import;
 mod stop;
+mod tokens;
 mod check;
 mod config;
 mod experiment;

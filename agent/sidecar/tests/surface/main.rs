@@ -7,3 +7,4 @@ mod admin;
 mod check;
 mod refusals;
 mod shutdown;
+mod tokens;

@@ -1,0 +1,45 @@
+//! A flood of addresses through one agent: what it must not cost.
+
+use tollgate::{Agent, Call, RuleSet};
+
+/// A tenth of what row K5 asks for, which is what a test has time for; the memory does not depend on it.
+const ADDRESSES: u32 = 1_000_000;
+const COUNTERS_MAX: usize = 10_000;
+
+const RULES: &str = "
+rules:
+  - { name: by-address, match: { endpoint: /login }, per: [ip], quota: 5/min, consistency: strict }
+  - { name: by-key, match: { endpoint: /v1 }, per: [api_key], quota: 10/min, consistency: strict }
+";
+
+/// K5: addresses out of a sea of IPv6 networks fill no memory, and users by key do not notice.
+#[tokio::test]
+async fn a_sea_of_addresses_fills_no_memory_and_hurts_no_user() {
+    let rules = RuleSet::from_yaml("rules.yaml", RULES, 1).unwrap();
+    let agent = Agent::builder().rules(rules).counters_max(COUNTERS_MAX).start().unwrap();
+    let user = |key: &str| {
+        let call = Call::new().with("api_key", key.to_owned()).with("endpoint", "/v1");
+        let decision = agent.try_check(&call).expect("memory answers at once");
+        (decision.allowed, decision.bound.unwrap().remaining)
+    };
+    assert_eq!(user("known"), (true, 9));
+    let mut passed = 0;
+    for address in 0..ADDRESSES {
+        let ip = format!("2001:db8:{:x}:{:x}::/64", address >> 16, address & 0xffff);
+        let call = Call::new().with("ip", ip).with("endpoint", "/login");
+        passed += u32::from(agent.try_check(&call).expect("memory answers at once").allowed);
+        if address % 250_000 == 0 {
+            let held = agent.limiter().held();
+            assert!(held.counters <= COUNTERS_MAX + 2, "{held:?}");
+        }
+    }
+    assert!(
+        usize::try_from(passed).unwrap() <= COUNTERS_MAX + 5,
+        "past the cap all addresses share one quota: {passed}"
+    );
+    assert_eq!(user("known"), (true, 8), "who was there before keeps his counter");
+    for i in 0..20 {
+        let key = format!("new-{i}");
+        assert_eq!((user(&key), user(&key)), ((true, 9), (true, 8)), "{key}");
+    }
+}
