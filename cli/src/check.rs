@@ -143,7 +143,7 @@ fn authority(agent: &str) -> Result<String, Usage> {
     Ok(format!("{host}:{}", uri.port_u16().unwrap_or(80)))
 }
 
-fn descriptor(text: &str) -> Result<(String, String), String> {
+pub(crate) fn descriptor(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE, such as api_key=k1".to_owned()),

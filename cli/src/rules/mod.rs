@@ -1,8 +1,11 @@
 //! `tollgate rules`: looks into rules files, and publishes them.
 
+mod words;
+mod diff;
 mod import;
 mod publish;
 mod validate;
+mod show;
 
 use crate::exit::Exit;
 
@@ -10,6 +13,8 @@ use crate::exit::Exit;
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     Validate(validate::Args),
+    Show(show::Args),
+    Diff(diff::Args),
     Import(import::Args),
     Publish(publish::Args),
 }
@@ -17,6 +22,8 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Validate(args) => validate::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Diff(args) => diff::run(args),
         Command::Import(args) => import::run(args),
         Command::Publish(args) => publish::run(args),
     }

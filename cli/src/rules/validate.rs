@@ -8,9 +8,9 @@ use tollgate::{Rule, RuleSet, RulesFileError, read_rules};
 use tollgate_common::algorithm::Algorithm;
 use tollgate_common::clock::{Clock, SystemClock};
 use tollgate_common::problem::Problem;
-use tollgate_common::rule::{Consistency, OnFailure, Terms};
-use tollgate_common::window::Estimate;
+use tollgate_common::rule::{Charging, Matches, Terms};
 
+use super::words;
 use crate::exit::Exit;
 use crate::output::{self, Format};
 
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 pub(crate) fn run(Args { file, format }: &Args) -> anyhow::Result<Exit> {
     let read = read_rules(file, SystemClock::start().now());
     match (&read, format) {
-        (Ok(set), Format::Text) => output::say(table(set))?,
+        (Ok(set), Format::Text) => output::say(text(set))?,
         (Ok(set), Format::Json) => output::say(valid(set))?,
         (Err(RulesFileError::Invalid(error)), Format::Json) => {
             output::say(invalid(&error.problems))?;
@@ -45,37 +45,96 @@ pub(crate) fn run(Args { file, format }: &Args) -> anyhow::Result<Exit> {
 }
 
 fn summary(file: &Path, set: &RuleSet) -> String {
-    let count = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-    format!("{}: valid, {}, {}", file.display(), count(set.rules.len(), "rule"), count(set.warnings.len(), "warning"))
+    let (rules, warnings) = (count(set.rules.len(), "rule"), count(set.warnings.len(), "warning"));
+    format!("{}: valid, {rules}, {warnings}", file.display())
 }
 
-fn table(set: &RuleSet) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(["RULE", "MATCH", "PER", "QUOTA", "ALGORITHM", "CONSISTENCY", "ON FAILURE"]);
-    for rule in &set.rules {
-        let matches: Vec<String> = rule.matches.iter().map(|(name, pattern)| format!("{name}={pattern}")).collect();
-        let matches = if matches.is_empty() { "every call".to_owned() } else { matches.join(" ") };
-        let per = if rule.per.is_empty() { "(one counter)".to_owned() } else { rule.per.join(", ") };
-        table.add_row([
-            rule.name.to_string(),
-            matches,
-            per,
-            rule.terms.map_or_else(|| "unlimited".to_owned(), |terms| terms.quota.to_string()),
-            rule.terms.as_ref().map_or_else(String::new, algorithm),
-            rule.terms.map_or("", |terms| consistency(terms.consistency)).to_owned(),
-            rule.terms.map_or_else(String::new, |terms| on_failure(terms.on_failure)),
-        ]);
+fn count(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+fn text(set: &RuleSet) -> String {
+    let mut text = rules(set).to_string();
+    let entries = |name: &'static str, list: &[Matches]| -> Vec<[String; 2]> {
+        list.iter().map(|entry| [name.to_owned(), words::matches(entry)]).collect()
+    };
+    let listed = [entries("allow", &set.lists.allow), entries("deny", &set.lists.deny)].concat();
+    if !listed.is_empty() {
+        let mut table = plain(&["LIST", "WHO"]);
+        table.add_rows(listed);
+        text = format!("{text}\n\n{}", padded(table));
     }
+    text
+}
+
+/// A row for each rule, and one for each tier that has other terms. What few rules say is a column only where one does.
+fn rules(set: &RuleSet) -> Table {
+    let more: Vec<String> = set.rules.iter().map(|rule| more(rule)).collect();
+    let with_more = more.iter().any(|more| !more.is_empty());
+    let mut header = vec!["RULE", "MATCH", "PER", "QUOTA", "ALGORITHM", "CONSISTENCY", "ON FAILURE"];
+    header.extend(with_more.then_some("MORE"));
+    let mut table = plain(&header);
+    for (rule, more) in set.rules.iter().zip(more) {
+        let mut row = vec![rule.name.to_string(), words::matches(&rule.matches), words::per(rule)];
+        row.extend(of_terms(rule, rule.terms.as_ref()));
+        row.extend(with_more.then_some(more));
+        table.add_row(row);
+        for (tier, terms) in &rule.by_tier {
+            let mut row = vec![format!("  tier {tier}"), String::new(), String::new()];
+            row.extend(of_terms(rule, terms.as_ref()));
+            table.add_row(row);
+        }
+    }
+    padded(table)
+}
+
+fn plain(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header);
+    table
+}
+
+fn padded(mut table: Table) -> Table {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
     table
 }
 
+fn of_terms(rule: &Rule, terms: Option<&Terms>) -> [String; 4] {
+    let Some(terms) = terms else {
+        return [words::allowed(rule, None), String::new(), String::new(), String::new()];
+    };
+    let algorithm = match words::burst(terms) {
+        Some(burst) => format!("{}, burst {burst}", words::algorithm(terms)),
+        None => words::algorithm(terms),
+    };
+    let consistency = words::consistency(terms.consistency).to_owned();
+    [words::quota(Some(terms)), algorithm, consistency, words::on_failure(terms.on_failure)]
+}
+
+fn more(rule: &Rule) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(rule.quota_from.as_ref().map(|name| format!("quota from {name}")));
+    parts.extend((!rule.by_key.is_empty()).then(|| count(rule.by_key.len(), "key")));
+    parts.extend(rule.group.as_ref().map(|group| format!("group {group}")));
+    parts.extend(words::cost(rule).map(|cost| format!("cost {cost}")));
+    parts.extend((rule.charge != Charging::default()).then(|| format!("charge {}", words::charge(rule.charge))));
+    parts.extend(rule.shadow.then(|| "shadow".to_owned()));
+    parts.extend((!rule.replaces.is_empty()).then(|| format!("replaces {}", rule.replaces.join(", "))));
+    parts.join("; ")
+}
+
 fn valid(set: &RuleSet) -> Value {
     let rules: Vec<Value> = set.rules.iter().map(|rule| of_rule(rule)).collect();
-    json!({ "valid": true, "rules": rules, "warnings": problems(&set.warnings) })
+    let list = |list: &[Matches]| -> Vec<Value> { list.iter().map(of_matches).collect() };
+    json!({
+        "valid": true,
+        "slot_by": set.slot_by.as_deref(),
+        "rules": rules,
+        "lists": { "allow": list(&set.lists.allow), "deny": list(&set.lists.deny) },
+        "warnings": problems(&set.warnings),
+    })
 }
 
 fn invalid(found: &[Problem]) -> Value {
@@ -86,75 +145,64 @@ fn problems(found: &[Problem]) -> Vec<Value> {
     found.iter().map(|problem| json!({ "place": problem.place, "text": problem.text })).collect()
 }
 
+fn of_matches(matches: &Matches) -> Value {
+    matches.iter().map(|(name, pattern)| (name.to_string(), pattern.to_string().into())).collect::<Map<_, _>>().into()
+}
+
 fn of_rule(rule: &Rule) -> Value {
-    let matches: Map<String, Value> =
-        rule.matches.iter().map(|(name, pattern)| (name.to_string(), pattern.to_string().into())).collect();
-    let terms = rule.terms;
+    let tiers: Map<String, Value> =
+        rule.by_tier.iter().map(|(tier, terms)| (tier.to_string(), terms_json(terms.as_ref()).into())).collect();
+    let costs = rule.costs.as_ref().map(|(name, table)| {
+        let table: Vec<_> =
+            table.iter().map(|(pattern, cost)| json!({ "match": pattern.to_string(), "cost": cost })).collect();
+        json!({ "by": **name, "table": table })
+    });
+    let mut all = json!({
+        "name": *rule.name,
+        "match": of_matches(&rule.matches),
+        "per": rule.per.iter().map(|name| &**name).collect::<Vec<_>>(),
+        "tiers": tiers,
+        "keys": rule.by_key.len(),
+        "quota_from": rule.quota_from.as_deref(),
+        "group": rule.group.as_deref(),
+        "cost": rule.cost,
+        "costs": costs,
+        "charge": words::charge(rule.charge),
+        "deny": rule.deny,
+        "shadow": rule.shadow,
+        "replaces": rule.replaces.iter().map(|name| &**name).collect::<Vec<_>>(),
+    });
+    if let Some(all) = all.as_object_mut() {
+        all.extend(terms_json(rule.terms.as_ref()));
+        if rule.deny {
+            all.insert("algorithm".to_owned(), "deny".into());
+        }
+    }
+    all
+}
+
+pub(super) fn terms_json(terms: Option<&Terms>) -> Map<String, Value> {
     let (name, estimate, sub_windows) = match terms.map(|terms| terms.algorithm) {
         Some(Algorithm::SlidingWindow(estimate)) => {
-            ("sliding_window", Some(estimated(estimate)), terms.map(|terms| terms.window.parts()))
+            ("sliding_window", Some(words::estimated(estimate)), terms.map(|terms| terms.window.parts()))
         }
-        Some(other) => (name_of(other), None, None),
+        Some(other) => (words::name_of(other), None, None),
         None => ("unlimited", None, None),
     };
-    json!({
-        "name": *rule.name,
-        "match": matches,
-        "per": rule.per.iter().map(|name| &**name).collect::<Vec<_>>(),
+    let fields = json!({
         "quota": terms.map(|terms| terms.quota.to_string()),
         "units": terms.map(|terms| terms.quota.units()),
         "window_ms": terms.map(|terms| terms.quota.width_ms()),
         "algorithm": name,
+        "burst": terms.filter(|terms| terms.burst > 0).map(|terms| terms.burst),
         "sub_windows": sub_windows,
         "estimate": estimate,
-        "consistency": terms.map(|terms| consistency(terms.consistency)),
-        "on_failure": terms.map(|terms| on_failure(terms.on_failure)),
+        "consistency": terms.map(|terms| words::consistency(terms.consistency)),
+        "on_failure": terms.map(|terms| words::on_failure(terms.on_failure)),
         "deadline_ms": terms.map(|terms| u64::try_from(terms.deadline.as_millis()).unwrap_or(u64::MAX)),
-    })
-}
-
-fn name_of(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::SlidingWindow(_) => "sliding_window",
-        Algorithm::SlidingLog => "sliding_log",
-        Algorithm::FixedWindow => "fixed_window",
-        Algorithm::TokenBucket => "token_bucket",
-        Algorithm::LeakyBucket => "leaky_bucket",
-        Algorithm::Concurrency => "concurrency",
-    }
-}
-
-fn algorithm(terms: &Terms) -> String {
-    match terms.algorithm {
-        Algorithm::SlidingLog => "sliding_log, exact".to_owned(),
-        Algorithm::SlidingWindow(estimate) => {
-            let (parts, part_ms) = (terms.window.parts(), terms.window.part_ms());
-            let part = if part_ms % 1_000 == 0 { format!("{} s", part_ms / 1_000) } else { format!("{part_ms} ms") };
-            format!("sliding_window, {parts} x {part}, {}", estimated(estimate))
-        }
-        other => name_of(other).to_owned(),
-    }
-}
-
-fn estimated(estimate: Estimate) -> &'static str {
-    match estimate {
-        Estimate::Interpolated => "interpolated",
-        Estimate::Conservative | Estimate::Ignored => "conservative",
-    }
-}
-
-fn consistency(consistency: Consistency) -> &'static str {
-    match consistency {
-        Consistency::Strict => "strict",
-        Consistency::Bounded => "bounded",
-    }
-}
-
-fn on_failure(on_failure: OnFailure) -> String {
-    match on_failure {
-        OnFailure::Share => "share".to_owned(),
-        OnFailure::Open => "open".to_owned(),
-        OnFailure::Closed => "closed".to_owned(),
-        OnFailure::Limit(quota) => format!("limit {quota}"),
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
     }
 }

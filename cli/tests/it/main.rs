@@ -5,6 +5,7 @@ mod help;
 mod demo;
 mod replay;
 mod rules;
+mod rules_told;
 mod up;
 mod reload;
 mod cookbook;

@@ -9,6 +9,7 @@ mod pattern;
 mod descriptor;
 mod terms;
 mod apply;
+mod explain;
 mod file;
 mod shorthand;
 mod published;
@@ -21,6 +22,7 @@ use crate::problem::Problem;
 
 pub use apply::{Applying, Origin, Standing, TIER};
 pub use descriptor::{Described, DescriptorSource, DescriptorSpec};
+pub use explain::{Explained, Explanation, Fact, Fate};
 pub use pattern::Pattern;
 pub use published::Published;
 pub use quota::{NotUnits, Quota, QuotaError, Unit, parse_duration_ms, parse_units, show_units};

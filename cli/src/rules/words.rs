@@ -1,0 +1,116 @@
+//! Terms, rules and descriptors in words, as all commands show them.
+
+use tollgate_common::algorithm::Algorithm;
+use tollgate_common::rule::{
+    Charging, Consistency, DescriptorSource, DescriptorSpec, Matches, OnFailure, Rule, Terms, show_units,
+};
+use tollgate_common::window::Estimate;
+
+/// What a rule lets pass on these terms.
+pub(super) fn allowed(rule: &Rule, terms: Option<&Terms>) -> String {
+    if rule.deny { "denied".to_owned() } else { quota(terms) }
+}
+
+pub(super) fn quota(terms: Option<&Terms>) -> String {
+    terms.map_or_else(|| "unlimited".to_owned(), |terms| terms.quota.to_string())
+}
+
+pub(super) fn matches(matches: &Matches) -> String {
+    let matches: Vec<String> = matches.iter().map(|(name, pattern)| format!("{name}={pattern}")).collect();
+    if matches.is_empty() { "every call".to_owned() } else { matches.join(" ") }
+}
+
+pub(super) fn per(rule: &Rule) -> String {
+    if rule.per.is_empty() { "(one counter)".to_owned() } else { rule.per.join(", ") }
+}
+
+pub(super) fn name_of(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::SlidingWindow(_) => "sliding_window",
+        Algorithm::SlidingLog => "sliding_log",
+        Algorithm::FixedWindow => "fixed_window",
+        Algorithm::TokenBucket => "token_bucket",
+        Algorithm::LeakyBucket => "leaky_bucket",
+        Algorithm::Concurrency => "concurrency",
+    }
+}
+
+/// The algorithm with what only it knows.
+pub(super) fn algorithm(terms: &Terms) -> String {
+    match terms.algorithm {
+        Algorithm::SlidingLog => "sliding_log, exact".to_owned(),
+        Algorithm::SlidingWindow(estimate) => {
+            let (parts, part_ms) = (terms.window.parts(), terms.window.part_ms());
+            let part = if part_ms % 1_000 == 0 { format!("{} s", part_ms / 1_000) } else { format!("{part_ms} ms") };
+            format!("sliding_window, {parts} x {part}, {}", estimated(estimate))
+        }
+        other => name_of(other).to_owned(),
+    }
+}
+
+pub(super) fn burst(terms: &Terms) -> Option<String> {
+    (terms.burst > 0).then(|| show_units(terms.burst, terms.quota.unit()))
+}
+
+pub(super) fn estimated(estimate: Estimate) -> &'static str {
+    match estimate {
+        Estimate::Interpolated => "interpolated",
+        Estimate::Conservative | Estimate::Ignored => "conservative",
+    }
+}
+
+pub(super) fn consistency(consistency: Consistency) -> &'static str {
+    match consistency {
+        Consistency::Strict => "strict",
+        Consistency::Bounded => "bounded",
+    }
+}
+
+pub(super) fn on_failure(on_failure: OnFailure) -> String {
+    match on_failure {
+        OnFailure::Share => "share".to_owned(),
+        OnFailure::Open => "open".to_owned(),
+        OnFailure::Closed => "closed".to_owned(),
+        OnFailure::Limit(quota) => format!("limit {quota}"),
+    }
+}
+
+pub(super) fn charge(charge: Charging) -> &'static str {
+    match charge {
+        Charging::AllOrNone => "all_or_none",
+        Charging::Each => "each",
+    }
+}
+
+pub(super) fn cost(rule: &Rule) -> Option<String> {
+    let named = rule
+        .costs
+        .iter()
+        .flat_map(|(name, table)| table.iter().map(move |(pattern, cost)| format!("{cost} if {name}={pattern}")));
+    let parts: Vec<String> = named.chain(rule.cost.map(|cost| cost.to_string())).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+pub(super) fn descriptor(spec: &DescriptorSpec) -> String {
+    let mut words = vec![match &spec.source {
+        DescriptorSource::Header(name) => format!("header {name}"),
+        DescriptorSource::Query(name) => format!("query {name}"),
+        DescriptorSource::Cookie(name) => format!("cookie {name}"),
+        DescriptorSource::Jwt(path) => format!("jwt {path}"),
+        DescriptorSource::ClientIp { trusted_hops, ipv6_prefix } => {
+            format!("client_ip, {trusted_hops} trusted hops, IPv6 /{ipv6_prefix}")
+        }
+        DescriptorSource::Method => "method".to_owned(),
+        DescriptorSource::Path { normalized: true } => "path normalized".to_owned(),
+        DescriptorSource::Path { normalized: false } => "path raw".to_owned(),
+        DescriptorSource::Constant(value) => format!("constant {value}"),
+        DescriptorSource::Map { of, table } => {
+            let table: Vec<_> = table.iter().map(|(pattern, value)| format!("{pattern}={value}")).collect();
+            format!("of {of}: {}", table.join(" "))
+        }
+    }];
+    words.extend(spec.default.as_ref().map(|default| format!("default {default}")));
+    words.extend(spec.verified.then(|| "verified".to_owned()));
+    words.extend(spec.public.then(|| "public".to_owned()));
+    words.join(", ")
+}
