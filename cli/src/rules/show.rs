@@ -71,11 +71,16 @@ impl Shown<'_> {
         self.key.shown(value, self.set.is_secret(name))
     }
 
+    /// What follows from the rules file is no secret.
+    fn fact(&self, fact: &Fact<'_>) -> String {
+        if fact.derived { fact.value.to_owned() } else { self.value(fact.name, fact.value) }
+    }
+
     fn text(&self, told: &Explanation<'_>) -> String {
         let mut known = Table::new();
         known.load_preset(presets::NOTHING).set_header(["DESCRIPTOR", "VALUE", "WHOSE WORD"]);
         for fact in &told.descriptors {
-            known.add_row([fact.name, &self.value(fact.name, fact.value), word(fact)]);
+            known.add_row([fact.name, &self.fact(fact), word(fact)]);
         }
         let mut rules = Table::new();
         rules.load_preset(presets::NOTHING).set_header(["RULE", "APPLIES", "QUOTA", "WHY"]);
@@ -135,7 +140,7 @@ impl Shown<'_> {
 
     fn json(&self, told: &Explanation<'_>) -> Value {
         let known = told.descriptors.iter().map(|fact| {
-            let value = self.value(fact.name, fact.value);
+            let value = self.fact(fact);
             json!({ "name": fact.name, "value": value, "verified": fact.verified, "derived": fact.derived })
         });
         let rules = told.rules.iter().map(|explained| {

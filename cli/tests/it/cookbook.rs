@@ -4,8 +4,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, Up, file};
 
+type Recipe = (&'static str, fn(&mut Kitchen));
+
 /// The recipes in their order: the beginning of the title, and what must be true of it.
-const RECIPES: [(&str, fn(&mut Kitchen)); 10] = [
+const RECIPES: [Recipe; 10] = [
     ("Each API key by its plan", plans),
     ("Five logins", logins),
     ("Endpoints of their own", endpoints),
@@ -25,8 +27,8 @@ struct Kitchen {
 }
 
 impl Kitchen {
-    fn ask(&mut self, descriptors: Value, cost: u64) -> (u16, Value) {
-        let answer = self.client.post(&json!({ "descriptors": descriptors, "cost": cost }).to_string());
+    fn ask(&mut self, descriptors: impl Into<Value>, cost: u64) -> (u16, Value) {
+        let answer = self.client.post(&json!({ "descriptors": descriptors.into(), "cost": cost }).to_string());
         (answer.status, answer.json())
     }
 
