@@ -1,32 +1,64 @@
--- Judges and charges all counters of one call: all of them or none. KEYS: the counters; ARGV: a take for each.
+-- Judges and charges the counters of one call: all of those that ask, or none of them; what is no question in any case.
+--
+-- KEYS: a counter for each take, then for each take in turn what it wants besides: the key of its request, that of its
+-- counter's tentative units. ARGV: a take for each: kind | what and how | n | W | quota | generation | cost | time, then of
+-- kinds with a meter the burst, then of tentative takes whose they are and until when anything of their call is charged.
 -- It answers with what the agent needs to word the verdict by the same arithmetic (redis/codec.rs).
-local TAKE, ANSWER, RUN = '<I1I1I1I4I7I7I7I7', '<I1I1I1I4I7I6I2', '<I6I7'
+local TAKE, ANSWER, RUN = '<I1I1I1I6I7I7I7I7', '<I1I1I1I6I7I6I2', '<I6I7'
+local OWED, GIVE_BACK, TAKE_BACK, NAMED = 2, 3, 4, 8
 local LATE, REFUSED, CHARGED = 0, 1, 2
 local READ_LAST, READ_LEN = '1023', 1024
 
--- units * part / width, rounded up, exactly.
-local function scale_up(units, part, width)
-  local product = units * part
-  if product < COUNT_MAX then return math.ceil(product / width) end
-  local rest = units % width
-  local high = rest * floor(part / 65536)
-  local low = high % width * 65536 + rest * (part % 65536)
-  return floor(units / width) * part + floor(high / width) * 65536 + math.ceil(low / width)
-end
-
+-- Of each take: what it costs, false for nothing; when it is charged, false for a question.
 local counters, costs, times, answers, room = { [KEYS[1] or ''] = false }, { 0 }, { 0 }, { '' }, true
-for i = 1, #KEYS do
-  local kind, owed, parts, width, quota, generation, cost, time = parse(TAKE, ARGV[i])
-  if owed == 0 and time < now then return pack('<I1I6', LATE, now) end
+-- Of some takes, and made when met: the key of its request, of tentative units, whose those are, which are given back, and
+-- the counters that are not there and stay so.
+local names, companions, tokens, backs, absent
+local extra = #ARGV
+for i = 1, #ARGV do
+  local kind, what, parts, width, quota, generation, cost, time = parse(TAKE, ARGV[i])
+  local burst, manner, key = nil, 0, KEYS[i]
+  if kind > LOG then
+    wide, meter = wide or make_wide(), meter or make_meter()
+    burst = kind ~= FIXED and kind ~= CONCURRENCY and parse('<I7', ARGV[i], 38) or nil
+  end
+  local expires = time
+  if what >= NAMED then
+    manner = floor(what / NAMED)
+    what = what % NAMED
+    if manner % 2 == 1 then
+      names, extra = names or {}, extra + 1
+      names[i] = KEYS[extra]
+    end
+    if manner >= 2 then
+      tentative = tentative or make_tentative()
+      companions, extra = companions or {}, extra + 1
+      companions[i] = KEYS[extra]
+      if manner >= 4 then
+        tokens, expires = tokens or {}, parse('<I7', ARGV[i], #ARGV[i] - 6)
+        tokens[i] = string.sub(ARGV[i], -15, -8)
+      end
+    end
+  end
+  if (what < OWED or manner >= 4) and expires < now then return pack('<I1I6', LATE, now) end
 
   -- The counter, from an earlier take of this call or from its key.
-  local key = KEYS[i]
   local c = counters[key]
   if not c then
     local value = redis.pcall('GETRANGE', key, '0', READ_LAST)
     local readable = true
     if value == '' then
-      c = empty(key, kind, width, parts, now)
+      if kind < LOG then
+        c = { key = key, kind = kind, generation = 0, quota = quota, width = width, parts = parts, last = now, ring = {} }
+      else
+        log, meter = log or make_log(), meter or make_meter()
+        switch = switch or make_switch(charge, log, meter)
+        c = switch.open(key, kind, quota, width, parts, burst, now)
+      end
+      if what >= GIVE_BACK then
+        absent = absent or {}
+        absent[key] = true
+      end
     elseif type(value) == 'table' then
       if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
       readable = false
@@ -35,106 +67,188 @@ for i = 1, #KEYS do
     else
       local kind, size, generation, quota, width, parts, last = parse(HEADER, value)
       c = { key = key, kind = kind, generation = generation, quota = quota, width = width, parts = parts, last = last, ring = false }
-      if kind == LOG then
-        log = log or log_operations()
+      if kind == LOG or kind == CONCURRENCY then
+        log = log or make_log()
         readable = log.read(c, value, READ_LEN)
       else
-        local slots = (#value - HEADER_LEN) / size
-        readable = (kind == 1 or kind == CONSERVATIVE) and slots <= parts + 1 and slots == floor(slots)
-        if readable then
-          c.ring = { parse('<' .. rep('I' .. size, slots), value, HEADER_LEN + 1) }
-          c.ring[slots + 1] = nil -- where reading stopped
+        local len = HEADER_LEN
+        if kind > LOG then
+          wide, meter = wide or make_wide(), meter or make_meter()
+          len, size = wide.read(c, value, meter)
+        end
+        if kind == 5 or kind == 6 then
+          readable = #value == len
+        else
+          local slots = len and (#value - len) / size
+          readable = len and kind >= INTERPOLATED and kind <= 9 and slots <= c.parts + 1 and slots == floor(slots)
+          if readable then
+            c.ring = { parse('<' .. rep('I' .. size, slots), value, len + 1) }
+            c.ring[slots + 1] = nil -- where reading stopped
+          end
         end
       end
     end
     if not readable then return { err = 'UNREADABLE ' .. key } end
   end
+  if absent and what < GIVE_BACK then absent[key] = nil end
 
   -- Judged by the newest rule that it knows.
   if generation >= c.generation then
-    if (c.kind == LOG) ~= (kind == LOG) or c.width ~= width or c.parts ~= parts then
-      c = rebuilt(c, kind, width, parts, c.last)
+    if c.kind ~= kind or c.width ~= width or c.parts ~= parts or burst and (c.burst ~= burst or c.quota ~= quota) then
+      if kind < LOG and c.kind < LOG and c.width == width and c.parts == parts then
+        c.kind = kind
+      else
+        log, meter = log or make_log(), meter or make_meter()
+        switch = switch or make_switch(charge, log, meter)
+        c = switch.fit(c, kind, quota, width, parts, burst)
+      end
     end
-    c.kind, c.quota, c.generation = kind, quota, generation
+    c.quota, c.generation = quota, generation
   end
 
   -- Moved to the store's time, or with it when it stepped back further than clocks may.
-  local last, rebased, part = c.last, 0, c.width / c.parts
+  local last, flags, part, ring = c.last, 0, c.width / c.parts, c.ring
   if now < last - CLOCK_ERROR_MAX_MS then
-    rebased = 1
-    if c.kind == LOG then c = rebuilt(c, LOG, c.width, c.parts, now) end
+    flags = 1
+    if c.log then log.rebase(c, now) elseif c.meter then meter.rebase(c, now) end
     c.last = now
   elseif now > last then
-    if c.kind == LOG then
-      c.gone = log.after(c, now - c.width)
-    else
+    if ring then
       local back = floor(now / part) - floor(last / part)
       if back > 0 then
-        local ring, rolled = c.ring, {}
-        local kept = min(#ring, c.parts + 1 - back)
+        local rolled = {}
+        local kept = #ring
+        if kept > c.parts + 1 - back then kept = c.parts + 1 - back end
         for slot = 1, kept > 0 and back or 0 do rolled[slot] = 0 end
         for slot = 1, kept do rolled[back + slot] = ring[slot] end
-        c.ring = rolled
+        c.ring, ring = rolled, rolled
       end
+    elseif c.log then
+      log.advance(c, now)
     end
     c.last = now
   end
   counters[key], last = c, c.last
 
-  -- Units in the window that ends now.
-  local held, ring = 0, c.ring
-  if c.kind == LOG then
-    held = c.count - c.gone
-  else
-    for slot = 1, #ring do held = held + ring[slot] end
-    local oldest = ring[c.parts + 1]
-    if oldest and c.kind ~= CONSERVATIVE then
-      held = 0
-      for slot = 1, c.parts do held = held + ring[slot] end
-      held = held + scale_up(oldest, part - last % part, part)
+  -- A request that was charged within the window passes again and costs nothing.
+  local judged, charged = cost, cost
+  if names then
+    local charged_at = names[i] and redis.call('GET', names[i])
+    if charged_at and charged_at + c.width > last and what ~= TAKE_BACK then
+      judged, charged, flags = 0, false, flags + 2
     end
   end
-  local admitted = max(c.quota - held, 0) >= cost
-  room = room and (admitted or owed == 1)
-  costs[i], times[i] = cost, owed == 1 and min(time, last) or last
+  if what == OWED then
+    times[i] = time < last and time or last
+  elseif what == 0 then
+    times[i] = false
+  else
+    times[i] = last
+    if what >= GIVE_BACK then
+      backs, judged, times[i] = backs or {}, 0, time
+      backs[i] = what
+    end
+  end
+  costs[i] = charged
+
+  -- Units in the window that ends now.
+  local held, admitted = 0, true
+  if ring then
+    for slot = 1, #ring do held = held + ring[slot] end
+    local oldest = ring[c.parts + 1]
+    if oldest and c.kind ~= CONSERVATIVE and c.kind ~= 9 then
+      held = 0
+      for slot = 1, c.parts do held = held + ring[slot] end
+      if c.kind ~= FIXED then
+        local product = oldest * (part - last % part)
+        if product < COUNT_MAX then
+          held = held + math.ceil(product / part)
+        else
+          wide = wide or make_wide()
+          held = held + wide.scale_up(oldest, part - last % part, part)
+        end
+      end
+    end
+    local left = (c.meter and c.burst or c.quota) - held
+    admitted = (left > 0 and left or 0) >= judged and (not c.meter or meter.admits(c, last, judged))
+  elseif c.log then
+    held = c.count - c.gone
+    admitted = max(c.quota - held, 0) >= judged
+  else
+    admitted = meter.admits(c, last, judged)
+  end
+  if not admitted then
+    if what == 0 then room = false end
+    if companions and companions[i] then
+      wide = wide or make_wide()
+      if not tentative.is_firm(c, companions[i], now, judged, wide.scale_up) then flags = flags + 4 end
+    end
+  end
 
   -- What there is, as units at instants that read the same: all of it now, when it is only added to.
-  local head, runs = pack(ANSWER, c.kind, rebased, c.parts, c.width, c.quota, last, 1), nil
-  if admitted and cost > 0 then
-    answers[i] = head .. pack(RUN, last, held)
+  if admitted and judged > 0 and (ring or c.log) then
+    answers[i] = pack(ANSWER, c.kind, flags, c.parts, c.width, c.quota, last, 1) .. pack(RUN, last, held)
   else
-    if c.kind == LOG then
-      runs = log.runs(c, cost, held, RUN)
-    else
-      runs = {}
+    local runs = {}
+    if ring then
       for slot = #ring, 1, -1 do
         if ring[slot] > 0 then runs[#runs + 1] = pack(RUN, (floor(last / part) - slot + 1) * part, ring[slot]) end
       end
+    elseif c.log then
+      runs = log.runs(c, judged, held, RUN)
     end
-    answers[i] = string.sub(head, 1, -3) .. pack('<I2', #runs) .. table.concat(runs)
+    answers[i] = pack(ANSWER, c.kind, flags, c.parts, c.width, c.quota, last, #runs) .. table.concat(runs)
   end
+  if c.burst and c.kind ~= FIXED and not c.log then answers[i] = answers[i] .. wide.meter(c) end
 end
 
-if room then
-  for i = 1, #KEYS do charge(counters[KEYS[i]], times[i], costs[i]) end
+for i = 1, #ARGV do
+  local c, cost, at = counters[KEYS[i]], costs[i], times[i]
+  if cost and (room or at) then
+    if backs and backs[i] then
+      local units = cost
+      if backs[i] == TAKE_BACK then
+        at, units = tentative.leave(companions[i], tokens[i], now)
+        if at and names and names[i] then redis.call('DEL', names[i]) end
+      end
+      if at then
+        wide = wide or make_wide()
+        wide.give_back(c, at, units)
+      end
+    else
+      charge(c, at or c.last, cost)
+      local name = names and names[i]
+      if name then redis.call('SET', name, string.format('%.0f', c.last), 'PX', c.width) end
+      if tokens and tokens[i] and not at and (cost > 0 or name) then
+        tentative.enter(companions[i], tokens[i], now, parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
+      end
+    end
+  end
 end
 
 -- Each lives until it would be idle.
 for key, c in pairs(counters) do
-  if c then
+  if c and not (absent and absent[key]) then
+    local kind, ring = c.kind, c.ring
     local ttl = c.width + c.width / c.parts + CLOCK_ERROR_MAX_MS
-    if c.kind == LOG then
+    if c.log then
       log.save(c, ttl)
     else
-      local ring, most = c.ring, 0
-      local slots = #ring
+      if c.meter then ttl = max(ttl, meter.ttl(c) + CLOCK_ERROR_MAX_MS) end
+      local slots, most = ring and #ring or 0, 0
       while slots > 0 and ring[slots] == 0 do slots = slots - 1 end
       for slot = 1, slots do if ring[slot] > most then most = ring[slot] end end
-      local size = most < 256 and 1 or most < 65536 and 2 or most < LOW and 4 or 8
-      local value = pack(HEADER .. rep('I' .. size, slots), c.kind, size, c.generation, c.quota, c.width, c.parts, c.last,
-        unpack(ring, 1, slots))
+      local size = most < 256 and 1 or most < 65536 and 2 or most < 4294967296 and 4 or 8
+      local value
+      if kind > LOG then
+        value = wide.head(c, size)
+        if slots > 0 then value = value .. pack('<' .. rep('I' .. size, slots), unpack(ring, 1, slots)) end
+      else
+        value = pack(HEADER .. rep('I' .. size, slots), kind, size, c.generation, c.quota, c.width, c.parts, c.last,
+          unpack(ring, 1, slots))
+      end
       redis.call('SET', key, value, 'PX', ttl)
     end
   end
 end
-return pack('<I1I6', room and CHARGED or REFUSED, now) .. table.concat(answers, '', 1, #KEYS)
+return pack('<I1I6', room and CHARGED or REFUSED, now) .. table.concat(answers, '', 1, #ARGV)
