@@ -8,7 +8,7 @@
 //! of the quota's rate is spent beside it, so what went beyond the quota is missing afterwards. Any k windows hold at most
 //! burst + (k - 1) x quota.
 
-use super::meter::Meter;
+use super::meter::{LEVEL_MAX, Meter};
 use super::{Limit, Verdict, token_bucket};
 use crate::clock::Timestamp;
 use crate::window::{Estimate, Ring, Window};
@@ -92,7 +92,10 @@ impl SlidingWindow {
     }
 
     pub(super) fn charge(&mut self, at: Timestamp, units: u64) {
-        self.ring.add(self.window().sub_window(at), units);
+        let sub_window = self.window().sub_window(at);
+        // Up to there the numbers of a store's script are exact.
+        let counted = units.min(LEVEL_MAX.saturating_sub(self.ring.get(sub_window)));
+        self.ring.add(sub_window, counted);
         if let Some(reserve) = &mut self.reserve {
             reserve.charge(at, units);
         }

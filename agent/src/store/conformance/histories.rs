@@ -20,7 +20,7 @@ use crate::enforce::{Take, TakeKind, Taken};
 use crate::store::{Answers, StoreError};
 
 /// Every algorithm, and which part of its quota it lets pass at once, in hundredths; 0 where there is no such thing.
-pub(super) const KINDS: [(Algorithm, u64); 9] = [
+pub(in crate::store) const KINDS: [(Algorithm, u64); 9] = [
     (Algorithm::SlidingWindow(Estimate::Interpolated), 0),
     (Algorithm::SlidingLog, 0),
     (Algorithm::TokenBucket, 100),

@@ -63,6 +63,8 @@ pub(super) trait Loses: Store {
     fn lose(&self, counter: CounterId);
 }
 
+pub(super) use histories::KINDS;
+
 /// The requests that histories speak of.
 pub(super) const REQUESTS: [RequestId; 2] = [RequestId::from_u128(0), RequestId::from_u128(1)];
 

@@ -8,8 +8,8 @@
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, LazyLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 
 use smallvec::SmallVec;

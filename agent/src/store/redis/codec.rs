@@ -1,4 +1,4 @@
-//! The bytes between the agent and the step that charges (`steps/take.lua`).
+//! The bytes between the agent and the step that charges (`steps/judge.lua`).
 //!
 //! The step decides; the agent words the verdict. So an answer holds what was counted, as units at instants, and the limit
 //! by which it was judged: entered into a fresh [`State`] they read as the counter did, and the arithmetic stays in one

@@ -79,7 +79,10 @@ impl RedisStore {
         published: &Published,
     ) -> Result<Generation, StoreError> {
         let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
-        self.steps.line.run(&self.rules, &[self.rules_key()], &[generation.as_str(), &published.name, &published.text]).await
+        self.steps
+            .line
+            .run(&self.rules, &[self.rules_key()], &[generation.as_str(), &published.name, &published.text])
+            .await
     }
 
     fn agents_key(&self) -> String {

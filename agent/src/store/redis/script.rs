@@ -10,10 +10,12 @@ const TAKE: &str = concat!(
     include_str!("../steps/counter.lua"),
     include_str!("../steps/log.lua"),
     include_str!("../steps/meter.lua"),
-    include_str!("../steps/wide.lua"),
     include_str!("../steps/switch.lua"),
+    include_str!("../steps/back.lua"),
+    include_str!("../steps/exact.lua"),
     include_str!("../steps/tentative.lua"),
-    include_str!("../steps/take.lua"),
+    include_str!("../steps/judge.lua"),
+    include_str!("../steps/settle.lua"),
 );
 const PRESENCE: &str = include_str!("../steps/presence.lua");
 const RULES: &str = include_str!("../steps/rules.lua");

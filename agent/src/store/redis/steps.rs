@@ -39,8 +39,7 @@ impl Steps {
         manner: Manner,
     ) -> Result<Answers, StoreError> {
         let packed: SmallVec<[Packed; 2]> = takes.iter().map(|take| Packed::new(take, manner)).collect();
-        let reply: Vec<u8> =
-            self.line.run_on(connection, &self.line.take, &self.keys(takes, manner), &packed).await?;
+        let reply: Vec<u8> = self.line.run_on(connection, &self.line.take, &self.keys(takes, manner), &packed).await?;
         let answers = Stepped::read(&reply).and_then(|stepped| stepped.answers(takes));
         answers.unwrap_or_else(|| Err(self.line.troubles.nonsense()))
     }

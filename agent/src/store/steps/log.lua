@@ -52,10 +52,6 @@ make_log = function()
     return low
   end
 
-  function log.advance(c, now)
-    c.gone = after(c, now - c.width)
-  end
-
   local function newest(c)
     return c.newest or log.time_at(c, c.count - 1)
   end
@@ -73,34 +69,6 @@ make_log = function()
     end
     c.count = c.count + units
     c.gone = max(c.gone, c.count - ENTRIES_MAX)
-  end
-
-  -- Takes out units that were entered at exactly this time.
-  function log.give_back(c, at, units)
-    whole(c)
-    local from = after(c, at - 1)
-    units = min(units, after(c, at) - from)
-    c.text = sub(c.text, 1, 4 * from) .. sub(c.text, 4 * (from + units) + 1)
-    c.count, c.newest = c.count - units, nil
-  end
-
-  -- The same entries, as old as they were, by a clock that stepped back to `now`.
-  function log.rebase(c, now)
-    whole(c)
-    local back, moved = c.last - now, {}
-    for i = c.gone, c.count - 1 do moved[#moved + 1] = pack('<I4', max(log.time_at(c, i) - back, 0) % LOW) end
-    c.text, c.count, c.gone, c.newest, c.last = concat(moved), c.count - c.gone, 0, nil, now
-  end
-
-  -- What was admitted and when, oldest first.
-  function log.admitted(c, enter)
-    whole(c)
-    for i = c.gone, c.count - 1 do enter(log.time_at(c, i), 1) end
-  end
-
-  -- Makes a log that was just filled fit to be looked at.
-  function log.fill(c)
-    whole(c)
   end
 
   -- Where the verdict lies: so many of the oldest must leave, and the last of them decides; the newest leaves last.
@@ -130,5 +98,6 @@ make_log = function()
     end
   end
 
+  log.whole, log.after = whole, after
   return log
 end

@@ -2,42 +2,49 @@
 -- common/src/algorithm: with p units per q ms in lowest terms a unit is q of the level and a millisecond drains p. Levels
 -- are at most 2^53, so they are exact; products above that only have to compare right.
 make_meter = function()
-  local LEVEL_MAX = 9007199254740992
-  local min, max = math.min, math.max
+  local HEADER, HEADER_LEN, FIELDS, LEVEL_MAX = '<I1I1I7I7I6I1I6', 29, '<I7I6I7', 9007199254740992
+  local max, pack, parse = math.max, struct.pack, struct.unpack
   local meter = {}
-
-  local function div_ceil(x, y)
-    local rest = x % y
-    return (x - rest) / y + (rest > 0 and 1 or 0)
-  end
 
   -- Makes c have a meter of this quota and burst, last charged at `at`.
   function meter.open(c, quota, width, burst, at, level)
     local a, b = quota, width
     while b > 0 do a, b = b, a % b end
-    a = max(a, 1)
+    if a == 0 then a = 1 end
+    local unit = width / a
     c.meter, c.at, c.level, c.burst = meter, at, level, burst
-    c.drains, c.unit = quota / a, width / a
-    c.capacity = burst * c.unit
-    return c
+    c.drains, c.unit, c.capacity = quota / a, unit, burst * unit
+  end
+
+  -- Reads what follows the header; where the counts begin, or false when it makes no sense.
+  function meter.read(c, value)
+    if #value < HEADER_LEN + 20 then return false end
+    local burst, at, level = parse(FIELDS, value, HEADER_LEN + 1)
+    if c.kind < 8 or burst > 0 then meter.open(c, c.quota, c.width, burst, at, level) else c.burst = burst end
+    return HEADER_LEN + 20
+  end
+
+  -- The meter as it is stored and told.
+  function meter.told(c)
+    return pack(FIELDS, c.burst, c.meter and c.at or 0, c.meter and c.level or 0)
   end
 
   local function level_at(c, now)
-    return max(c.level - c.drains * max(now - c.at, 0), 0)
-  end
-
-  local function room(c, now)
-    return max(c.capacity - level_at(c, now), 0)
+    local elapsed = now - c.at
+    return elapsed > 0 and max(c.level - c.drains * elapsed, 0) or c.level
   end
 
   local function drain(c, level)
-    return div_ceil(level, max(c.drains, 1))
+    local by = max(c.drains, 1)
+    local rest = level % by
+    return (level - rest) / by + (rest > 0 and 1 or 0)
   end
 
   -- Whether there is room, were so many units of what is there not there.
   function meter.admits(c, now, cost, without)
     if cost > c.burst then return false end
-    local level = max(level_at(c, now) - (without or 0) * c.unit, 0)
+    local level = level_at(c, now)
+    if without then level = max(level - without * c.unit, 0) end
     return max(c.capacity - level, 0) >= cost * c.unit
   end
 
@@ -48,40 +55,8 @@ make_meter = function()
     elseif c.at - at >= drain(c, c.capacity) then
       return
     end
-    c.level = min(c.level + units * c.unit, LEVEL_MAX)
-  end
-
-  function meter.give_back(c, units)
-    c.level = max(c.level - units * c.unit, 0)
-  end
-
-  function meter.rebase(c, now)
-    c.at = max(c.at - (c.last - now), 0)
-  end
-
-  -- Another quota: the tokens that are there are kept, as many as the new bucket holds.
-  function meter.refit(c, quota, width, burst)
-    local free, unit, at = room(c, c.last), c.unit, c.at
-    meter.open(c, quota, width, burst, at, 0)
-    c.level = min(max(burst - (free - free % unit) / unit, 0) * c.unit, LEVEL_MAX)
-    if c.level > 0 then c.at = c.last end
-  end
-
-  -- How many units are missing.
-  function meter.held(c)
-    local level = level_at(c, c.last)
-    return (level - level % c.unit) / c.unit
-  end
-
-  -- The most that may have been admitted, and when at the latest, oldest first.
-  function meter.admitted(c, enter)
-    if c.at == 0 then return end
-    local part, each = c.width / c.parts, div_ceil(c.quota, c.parts)
-    local function inside(at, units)
-      if units > 0 and at + c.width > c.last then enter(at, units) end
-    end
-    for i = c.parts - 1, 0, -1 do inside(max(c.at - i * part, 0), each) end
-    inside(c.at, div_ceil(c.level, c.unit))
+    local level = c.level + units * c.unit
+    c.level = level < LEVEL_MAX and level or LEVEL_MAX
   end
 
   -- How long it may still matter: for a window after the last charge, and until all has drained.
@@ -89,5 +64,6 @@ make_meter = function()
     return max(c.width, c.at + drain(c, c.level) - c.last)
   end
 
+  meter.level_at = level_at
   return meter
 end

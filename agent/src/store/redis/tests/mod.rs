@@ -1,8 +1,10 @@
 //! The Redis store on real servers.
 
+mod apart;
 mod fleet;
 mod outage;
 mod step;
+mod stored;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,5 @@
--- Judges and charges the counters of one call: all of those that ask, or none of them; what is no question in any case.
+-- Judges the counters of one call; settle.lua then charges all of those that ask, or none of them, and what is no question
+-- in any case.
 --
 -- KEYS: a counter for each take, then for each take in turn what it wants besides: the key of its request, that of its
 -- counter's tentative units. ARGV: a take for each: kind | what and how | n | W | quota | generation | cost | time, then of
@@ -18,9 +19,9 @@ local extra = #ARGV
 for i = 1, #ARGV do
   local kind, what, parts, width, quota, generation, cost, time = parse(TAKE, ARGV[i])
   local burst, manner, key = nil, 0, KEYS[i]
-  if kind > LOG then
-    wide, meter = wide or make_wide(), meter or make_meter()
-    burst = kind ~= FIXED and kind ~= CONCURRENCY and parse('<I7', ARGV[i], 38) or nil
+  if kind > FIXED and kind ~= CONCURRENCY then
+    burst = parse('<I7', ARGV[i], 38)
+    meter = meter or make_meter()
   end
   local expires = time
   if what >= NAMED then
@@ -48,7 +49,7 @@ for i = 1, #ARGV do
     local value = redis.pcall('GETRANGE', key, '0', READ_LAST)
     local readable = true
     if value == '' then
-      if kind < LOG then
+      if kind < LOG or kind == FIXED then
         c = { key = key, kind = kind, generation = 0, quota = quota, width = width, parts = parts, last = now, ring = {} }
       else
         log, meter = log or make_log(), meter or make_meter()
@@ -72,9 +73,13 @@ for i = 1, #ARGV do
         readable = log.read(c, value, READ_LEN)
       else
         local len = HEADER_LEN
-        if kind > LOG then
-          wide, meter = wide or make_wide(), meter or make_meter()
-          len, size = wide.read(c, value, meter)
+        if kind >= FIXED then
+          len = #value >= WIDE_LEN and WIDE_LEN
+          if len then kind, size, generation, quota, c.width, c.parts, c.last = parse(WIDE, value) end
+          if len and kind > FIXED then
+            meter = meter or make_meter()
+            len = meter.read(c, value)
+          end
         end
         if kind == 5 or kind == 6 then
           readable = #value == len
@@ -92,11 +97,11 @@ for i = 1, #ARGV do
   end
   if absent and what < GIVE_BACK then absent[key] = nil end
 
-  -- Judged by the newest rule that it knows.
-  if generation >= c.generation then
+  -- Judged by the newest rule that it knows; taking back needs none.
+  if generation >= c.generation and what ~= TAKE_BACK then
     if c.kind ~= kind or c.width ~= width or c.parts ~= parts or burst and (c.burst ~= burst or c.quota ~= quota) then
-      if kind < LOG and c.kind < LOG and c.width == width and c.parts == parts then
-        c.kind = kind
+      if c.ring and not c.meter and (kind < LOG or kind == FIXED) and c.width == width and c.parts == parts then
+        c.kind, c.burst = kind, nil
       else
         log, meter = log or make_log(), meter or make_meter()
         switch = switch or make_switch(charge, log, meter)
@@ -110,21 +115,21 @@ for i = 1, #ARGV do
   local last, flags, part, ring = c.last, 0, c.width / c.parts, c.ring
   if now < last - CLOCK_ERROR_MAX_MS then
     flags = 1
-    if c.log then log.rebase(c, now) elseif c.meter then meter.rebase(c, now) end
-    c.last = now
+    back = back or make_back()
+    back.rebase(c, now)
   elseif now > last then
     if ring then
-      local back = floor(now / part) - floor(last / part)
-      if back > 0 then
+      local by = floor(now / part) - floor(last / part)
+      if by > 0 then
         local rolled = {}
         local kept = #ring
-        if kept > c.parts + 1 - back then kept = c.parts + 1 - back end
-        for slot = 1, kept > 0 and back or 0 do rolled[slot] = 0 end
-        for slot = 1, kept do rolled[back + slot] = ring[slot] end
+        if kept > c.parts + 1 - by then kept = c.parts + 1 - by end
+        for slot = 1, kept > 0 and by or 0 do rolled[slot] = 0 end
+        for slot = 1, kept do rolled[by + slot] = ring[slot] end
         c.ring, ring = rolled, rolled
       end
     elseif c.log then
-      log.advance(c, now)
+      c.gone = log.after(c, now - c.width)
     end
     c.last = now
   end
@@ -164,8 +169,8 @@ for i = 1, #ARGV do
         if product < COUNT_MAX then
           held = held + math.ceil(product / part)
         else
-          wide = wide or make_wide()
-          held = held + wide.scale_up(oldest, part - last % part, part)
+          exact = exact or make_exact()
+          held = held + exact(oldest, part - last % part, part)
         end
       end
     end
@@ -180,8 +185,8 @@ for i = 1, #ARGV do
   if not admitted then
     if what == 0 then room = false end
     if companions and companions[i] then
-      wide = wide or make_wide()
-      if not tentative.is_firm(c, companions[i], now, judged, wide.scale_up) then flags = flags + 4 end
+      exact = exact or make_exact()
+      if not tentative.is_firm(c, companions[i], now, judged, exact) then flags = flags + 4 end
     end
   end
 
@@ -199,56 +204,5 @@ for i = 1, #ARGV do
     end
     answers[i] = pack(ANSWER, c.kind, flags, c.parts, c.width, c.quota, last, #runs) .. table.concat(runs)
   end
-  if c.burst and c.kind ~= FIXED and not c.log then answers[i] = answers[i] .. wide.meter(c) end
+  if c.kind > FIXED and not c.log then answers[i] = answers[i] .. meter.told(c) end
 end
-
-for i = 1, #ARGV do
-  local c, cost, at = counters[KEYS[i]], costs[i], times[i]
-  if cost and (room or at) then
-    if backs and backs[i] then
-      local units = cost
-      if backs[i] == TAKE_BACK then
-        at, units = tentative.leave(companions[i], tokens[i], now)
-        if at and names and names[i] then redis.call('DEL', names[i]) end
-      end
-      if at then
-        wide = wide or make_wide()
-        wide.give_back(c, at, units)
-      end
-    else
-      charge(c, at or c.last, cost)
-      local name = names and names[i]
-      if name then redis.call('SET', name, string.format('%.0f', c.last), 'PX', c.width) end
-      if tokens and tokens[i] and not at and (cost > 0 or name) then
-        tentative.enter(companions[i], tokens[i], now, parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
-      end
-    end
-  end
-end
-
--- Each lives until it would be idle.
-for key, c in pairs(counters) do
-  if c and not (absent and absent[key]) then
-    local kind, ring = c.kind, c.ring
-    local ttl = c.width + c.width / c.parts + CLOCK_ERROR_MAX_MS
-    if c.log then
-      log.save(c, ttl)
-    else
-      if c.meter then ttl = max(ttl, meter.ttl(c) + CLOCK_ERROR_MAX_MS) end
-      local slots, most = ring and #ring or 0, 0
-      while slots > 0 and ring[slots] == 0 do slots = slots - 1 end
-      for slot = 1, slots do if ring[slot] > most then most = ring[slot] end end
-      local size = most < 256 and 1 or most < 65536 and 2 or most < 4294967296 and 4 or 8
-      local value
-      if kind > LOG then
-        value = wide.head(c, size)
-        if slots > 0 then value = value .. pack('<' .. rep('I' .. size, slots), unpack(ring, 1, slots)) end
-      else
-        value = pack(HEADER .. rep('I' .. size, slots), kind, size, c.generation, c.quota, c.width, c.parts, c.last,
-          unpack(ring, 1, slots))
-      end
-      redis.call('SET', key, value, 'PX', ttl)
-    end
-  end
-end
-return pack('<I1I6', room and CHARGED or REFUSED, now) .. table.concat(answers, '', 1, #ARGV)
