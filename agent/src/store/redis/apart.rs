@@ -57,25 +57,25 @@ impl Call {
         let manner = Manner::Part { token: self.token, expires_at: expires_at.unwrap_or(Timestamp::from_ms(u64::MAX)) };
         let asked = self.parts.iter().map(|part| self.steps.run_on(&self.connection, &part.takes, manner));
         let answers = all(asked).await;
-        let (together, to_give_back) = self.settle(answers);
+        let (together, to_give_back) = self.settle(&answers);
         let manner = Manner::TakeBack { token: self.token };
-        let give_back = to_give_back.iter().map(|takes| self.steps.run_on(&self.connection, takes, manner));
-        let mut given_back = pin!(all(give_back));
+        let undone = to_give_back.iter().map(|takes| self.steps.run_on(&self.connection, takes, manner));
+        let mut undoing = pin!(all(undone));
         // Their place in the line is taken before the caller can ask anything else.
-        let early = std::future::poll_fn(|context| Poll::Ready(given_back.as_mut().poll(context).is_ready())).await;
+        let early = std::future::poll_fn(|context| Poll::Ready(undoing.as_mut().poll(context).is_ready())).await;
         // Nobody may wait any more.
         let _ = answer.send(together);
         if !early {
-            given_back.await;
+            undoing.await;
         }
     }
 
     /// What the parts say together, and the questions to give back: those of parts that charged, or may have.
-    fn settle(&self, answers: Vec<Answered>) -> (Answered, Vec<Vec<Take>>) {
-        let parts = || self.parts.iter().zip(&answers);
+    fn settle(&self, answers: &[Answered]) -> (Answered, Vec<Vec<Take>>) {
+        let parts = || self.parts.iter().zip(answers);
         let charged = parts().all(|(part, answer)| answer.as_ref().is_ok_and(|taken| part.has_charged(taken)));
         if charged {
-            return (Ok(self.in_order(&answers, true)), Vec::new());
+            return (Ok(self.in_order(answers, true)), Vec::new());
         }
         let may_have_charged = |(part, answer): (&Part, &Answered)| {
             let may = match answer {
@@ -87,7 +87,7 @@ impl Call {
         let to_give_back = parts().filter_map(may_have_charged).collect();
         let errors = || answers.iter().filter_map(|answer| answer.as_ref().err().copied());
         let Some(error) = errors().find(|error| !error.leaves_debt()).or_else(|| errors().next()) else {
-            return (Ok(self.in_order(&answers, false)), to_give_back);
+            return (Ok(self.in_order(answers, false)), to_give_back);
         };
         // What a part charged in any case must not be taken for a debt.
         let has_stated = parts().any(|(part, answer)| answer.is_ok() && part.questions().len() < part.takes.len());
@@ -121,15 +121,13 @@ impl Part {
 fn parts(takes: &[Take]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for (place, take) in takes.iter().enumerate() {
-        let part = match parts.iter_mut().position(|part| part.takes[0].slot == take.slot) {
-            Some(known) => &mut parts[known],
-            None => {
-                parts.push(Part { takes: SmallVec::new(), places: SmallVec::new() });
-                parts.last_mut().expect("it was pushed")
-            }
-        };
-        part.takes.push(take.clone());
-        part.places.push(place);
+        let known = parts.iter().position(|part| part.takes[0].slot == take.slot);
+        let known = known.unwrap_or_else(|| {
+            parts.push(Part { takes: SmallVec::new(), places: SmallVec::new() });
+            parts.len() - 1
+        });
+        parts[known].takes.push(take.clone());
+        parts[known].places.push(place);
     }
     parts
 }
@@ -153,17 +151,18 @@ pub(super) fn new_token() -> Token {
 
 /// Waits for all of these at once; they are begun in their order.
 async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut waiting: Vec<(Pin<Box<F>>, Option<F::Output>)> = futures.map(|future| (Box::pin(future), None)).collect();
+    let mut waiting: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
-        for (future, output) in &mut waiting {
+        for (future, output) in waiting.iter_mut().zip(&mut outputs) {
             if output.is_none()
                 && let Poll::Ready(ready) = future.as_mut().poll(context)
             {
                 *output = Some(ready);
             }
         }
-        if waiting.iter().all(|(_, output)| output.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    waiting.into_iter().filter_map(|(_, output)| output).collect()
+    outputs.into_iter().flatten().collect()
 }

@@ -17,8 +17,8 @@ fn agent(redis: &Redis, prefix: &str) -> RedisStore {
     store
 }
 
-fn until(take: Take, expires_at: u64) -> Take {
-    Take { kind: TakeKind::Ask { expires_at: Timestamp::from_ms(expires_at) }, ..take }
+fn until(take: &Take, expires_at: u64) -> Take {
+    Take { kind: TakeKind::Ask { expires_at: Timestamp::from_ms(expires_at) }, ..take.clone() }
 }
 
 /// What one slot's step of a call does.
@@ -68,7 +68,7 @@ fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
                     let cost = 1 + call as u64 % 3;
                     let takes: Vec<_> = counters
                         .iter()
-                        .map(|counter| until(Take { cost, ..rule(*counter as u128, QUOTAS[*counter]) }, expires_at))
+                        .map(|counter| until(&Take { cost, ..rule(*counter as u128, QUOTAS[*counter]) }, expires_at))
                         .collect();
                     let answers = agent.take(&takes).await.expect("Redis answers");
                     let charged = answers.iter().filter(|taken| taken.charged).count();
@@ -84,10 +84,14 @@ fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
             })
         })
         .collect();
-    tasks.into_iter().for_each(|task| on(task).expect("a task ends"));
+    for task in tasks {
+        on(task).expect("a task ends");
+    }
     assert!(refused.load(Ordering::Relaxed) > 1_000, "{refused:?}");
     // What each has sent has been done when it answers.
-    agents.iter().for_each(|agent| assert!(wait_for_answer(agent) >= now));
+    for agent in &agents {
+        assert!(wait_for_answer(agent) >= now);
+    }
     for (counter, quota) in QUOTAS.iter().enumerate() {
         let held = quota - left(&agents[0], &rule(counter as u128, *quota));
         assert_eq!(held, admitted[counter].load(Ordering::Relaxed), "counter {counter} of {QUOTAS:?}");
@@ -138,7 +142,7 @@ fn giving_back_after_the_hold_is_void() {
         let clock = Arc::new(HandClock::at(NOW));
         let store = by_hand(Slots::Apart, clock.clone());
         let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 500));
-        let two = Take { cost: 2, ..until(ask(1, 10), NOW + 500) };
+        let two = Take { cost: 2, ..until(&ask(1, 10), NOW + 500) };
         assert!(part(&store, &two, Manner::Part { token, expires_at })[0].charged);
         clock.set(NOW + waits_ms);
         part(&store, &two, Manner::TakeBack { token });
@@ -164,7 +168,7 @@ fn a_denial_on_units_that_may_be_given_back_is_not_firm() {
     for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
         let clock = Arc::new(HandClock::at(NOW));
         let store = by_hand(Slots::Apart, clock.clone());
-        let mut one = until(ask(counter, 10), NOW + 50);
+        let mut one = until(&ask(counter, 10), NOW + 50);
         let window = Window::new(60_000, if algorithm == Algorithm::FixedWindow { 1 } else { 12 }).expect("a window");
         let burst = if percent > 0 { 10 } else { 0 };
         one.limit = Limit { algorithm, units: 10, window, burst };
@@ -172,16 +176,16 @@ fn a_denial_on_units_that_may_be_given_back_is_not_firm() {
         part(&store, &Take { cost: 4, ..one.clone() }, Manner::Part { token, expires_at });
         part(&store, &Take { cost: 6, ..one.clone() }, Manner::WholeAmongOthers);
         let denied = |cost| {
-            let taken = take(&store, &Take { cost, ..one.clone() }).expect("Redis answers")[0];
-            assert!(!taken.verdict.admitted && !taken.charged);
-            taken.firm
+            let answer = take(&store, &Take { cost, ..one.clone() }).expect("Redis answers")[0];
+            assert!(!answer.verdict.admitted && !answer.charged);
+            answer.firm
         };
         assert_eq!([denied(4), denied(5)], [false, true], "{algorithm:?}");
         // The hold has passed, and nothing has drained that would count.
         clock.set(NOW + 100);
-        one = until(one, NOW + 1_000);
-        let taken = take(&store, &Take { cost: 4, ..one.clone() }).expect("Redis answers")[0];
-        assert_eq!((taken.verdict.admitted, taken.firm), (false, true), "{algorithm:?}");
+        one = until(&one, NOW + 1_000);
+        let answer = take(&store, &Take { cost: 4, ..one.clone() }).expect("Redis answers")[0];
+        assert_eq!((answer.verdict.admitted, answer.firm), (false, true), "{algorithm:?}");
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tollgate_common::algorithm::{Algorithm, Limit};
 use tollgate_common::clock::{Clock, SystemClock, Timestamp};
-use tollgate_common::counter::{CounterId, SlotId};
+use tollgate_common::counter::{CounterId, RequestId, SlotId};
 use tollgate_common::window::{Estimate, Window};
 use tollgate_servers::{Redis, wait_for};
 

@@ -28,7 +28,7 @@ fn values_of_older_agents_are_read_and_written() {
         let mut bytes = head(3, 4, 10, NOW);
         bytes.extend_from_slice(&gone.to_le_bytes());
         bytes.extend_from_slice(&u16::try_from(entries.len()).expect("a few").to_le_bytes());
-        entries.iter().for_each(|entry| bytes.extend_from_slice(&entry.to_le_bytes()));
+        bytes.extend(entries.iter().flat_map(|entry| entry.to_le_bytes()));
         bytes
     };
     let counts = |kind, counts: &[u8]| [head(kind, 1, 10, NOW), counts.to_vec()].concat();
@@ -123,7 +123,7 @@ fn counters_of_one_slot_share_a_hash_tag() {
 fn a_request_is_charged_once_by_all_agents() {
     let redis = Redis::start();
     let agents = [store(&redis.url(), "once:"), store(&redis.url(), "once:")];
-    agents.iter().for_each(|agent| assert!(on(agent.ping()).is_ok()));
+    assert!(agents.iter().all(|agent| on(agent.ping()).is_ok()));
     let one = Take { id: Some(conformance::REQUESTS[0]), ..ask_within(1, 2, 2_000) };
     let first = take(&agents[0], &one).expect("Redis answers")[0];
     let again = take(&agents[1], &one).expect("Redis answers")[0];
