@@ -91,13 +91,13 @@ impl Model {
         for (take, taken) in takes.iter().zip(&mut answers) {
             taken.charged = all_pass || !is_question(take);
         }
-        let refusing: Vec<CounterId> = (takes.iter().zip(&answers))
+        let refusing: Vec<SlotId> = (takes.iter().zip(&answers))
             .filter(|(take, taken)| is_question(take) && !taken.verdict.admitted)
-            .map(|(take, _)| take.counter)
+            .map(|(take, _)| take.slot)
             .collect();
-        // A counter that lies apart charges until it hears of the others.
+        // A slot that lies apart charges until it hears of the others.
         let is_tentative = |take: &Take, taken: &Taken| {
-            refusal == Refusal::IsGivenBack && !taken.charged && !taken.repeated && !refusing.contains(&take.counter)
+            refusal == Refusal::IsGivenBack && !taken.charged && !taken.repeated && !refusing.contains(&take.slot)
         };
         for (take, taken) in takes.iter().zip(&answers) {
             if taken.repeated || !taken.charged && !is_tentative(take, taken) {
@@ -146,6 +146,11 @@ pub(super) fn limit(kind: usize, units: u64, (width_ms, parts): (u64, u32)) -> L
     Limit { algorithm, units, window, burst: burst.min(LEVEL_MAX / Rate::of(units, width_ms).ms) }
 }
 
+/// Where the counters of histories lie: the last one with the one before it.
+pub(in crate::store) fn slot_of(counter: CounterId) -> SlotId {
+    SlotId::of(CounterId::from_u128(counter.as_u128().min(COUNTERS - 2)))
+}
+
 /// A take of a history in which the kinds of the counters begin with this one.
 fn takes(first: usize) -> impl Strategy<Value = Take> {
     let limits = (0..KINDS.len(), 0..WINDOWS.len(), 0..QUOTAS.len())
@@ -174,7 +179,7 @@ fn takes(first: usize) -> impl Strategy<Value = Take> {
             };
             let generation = if changed.is_some() { generation } else { generation.min(1) };
             let counter = CounterId::from_u128(counter);
-            Take { counter, slot: SlotId::of(counter), id, limit, generation, cost, kind }
+            Take { counter, slot: slot_of(counter), id, limit, generation, cost, kind }
         },
     )
 }
@@ -197,7 +202,9 @@ fn events(first: usize) -> impl Strategy<Value = Event> {
 fn named_once(mut takes: Vec<Take>) -> Vec<Take> {
     for place in 1..takes.len() {
         if takes[..place].iter().any(|take| take.counter == takes[place].counter) {
-            takes.iter_mut().for_each(|take| take.id = None);
+            for take in &mut takes {
+                take.id = None;
+            }
         }
     }
     takes

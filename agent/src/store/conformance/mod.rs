@@ -63,7 +63,7 @@ pub(super) trait Loses: Store {
     fn lose(&self, counter: CounterId);
 }
 
-pub(super) use histories::KINDS;
+pub(super) use histories::{KINDS, slot_of};
 
 /// The requests that histories speak of.
 pub(super) const REQUESTS: [RequestId; 2] = [RequestId::from_u128(0), RequestId::from_u128(1)];

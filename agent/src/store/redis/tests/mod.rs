@@ -101,7 +101,7 @@ fn key(store: &RedisStore, counter: u128) -> String {
 
 impl Loses for RedisStore {
     fn lose(&self, counter: CounterId) {
-        let key = self.steps.counter(SlotId::of(counter), counter);
+        let key = self.steps.counter(conformance::slot_of(counter), counter);
         let requests = conformance::REQUESTS.map(|id| steps::request(&key, id));
         let keys: Vec<String> = requests.into_iter().chain([steps::tentative(&key), key]).collect();
         on(self.steps.line.ask::<()>(&redis::Cmd::del(keys))).expect("Redis answers");
