@@ -86,10 +86,10 @@ impl Bench {
             }
         }
         let counters = step.counters;
-        let (names, named) = (AtomicU64::new(0), step.named);
+        let (requests, named) = (AtomicU64::new(0), step.named);
         let ask = |number: u64| {
-            let name = || RequestId::from_u128(u128::from(names.fetch_add(1, Ordering::Relaxed)));
-            let take = Take { id: named.then(name), ..take(counter(number, counters), 1) };
+            let request = || RequestId::from_u128(u128::from(requests.fetch_add(1, Ordering::Relaxed)));
+            let take = Take { id: named.then(request), ..take(counter(number, counters), 1) };
             let store = self.store.clone();
             async move { drop(store.take(&[take]).await.expect("an answer")) }
         };
