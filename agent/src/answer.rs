@@ -6,7 +6,7 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollgate_common::decision::{Decision, Source};
+use tollgate_common::decision::{Bound, DENY_LIST, Decision, Source};
 
 /// The content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -18,6 +18,7 @@ const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-policy");
+const DELAY: HeaderName = HeaderName::from_static("x-ratelimit-delay-ms");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -32,6 +33,10 @@ struct Answer<'a> {
     rule: Option<&'a str>,
     source: &'a str,
     id: String,
+    /// When it was decided, in the store's time; by it a slot is given back.
+    at_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
 }
 
 /// The headers of a decision that this node gave.
@@ -56,6 +61,9 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     if decision.source == Source::Fallback {
         set(DEGRADED, "degraded".to_owned());
     }
+    if decision.delay_ms > 0 {
+        set(DELAY, decision.delay_ms.to_string());
+    }
     if !decision.allowed {
         set(RETRY_AFTER, retry_after_s(bound.retry_after_ms, decision.id.call).to_string());
     }
@@ -75,25 +83,41 @@ pub fn body(decision: &Decision) -> Value {
         rule: bound.map(|bound| &*bound.rule),
         source: decision.source.as_str(),
         id: decision.id.to_string(),
+        at_ms: decision.at.as_ms(),
+        delay_ms: Some(decision.delay_ms).filter(|delay_ms| *delay_ms > 0),
     };
     let mut body = json!(answer);
     if let (Some(bound), Value::Object(members)) = (bound.filter(|_| !decision.allowed), &mut body) {
-        let (kind, title) = match decision.source {
-            Source::Fallback => ("temporary-reduced-capacity", "Too many requests for now"),
-            _ => ("quota-exceeded", "Too many requests"),
-        };
-        let allows = format!("rule {} allows {} in {}", bound.rule, bound.limit, seconds(bound.window_ms));
-        let detail = if bound.cost > bound.limit {
-            format!("{allows}, and this call costs {}: it can never pass; make it smaller", bound.cost)
-        } else {
-            format!("{allows}; this call passes in {}", seconds(bound.retry_after_ms))
-        };
-        members.insert("type".into(), format!("https://iana.org/assignments/http-problem-types#{kind}").into());
+        let (kind, title, detail) = denial(decision, bound);
+        members.insert("type".into(), kind.into());
         members.insert("title".into(), title.into());
         members.insert("status".into(), 429.into());
         members.insert("detail".into(), detail.into());
     }
     body
+}
+
+/// Type, title and detail of a problem (RFC 9457).
+fn denial(decision: &Decision, bound: &Bound) -> (&'static str, &'static str, String) {
+    if bound.limit == 0 {
+        let by = if &*bound.rule == DENY_LIST { "the deny list" } else { &*bound.rule };
+        return ("about:blank", "Denied", format!("{by} denies this call, whatever its count"));
+    }
+    let allows = format!("rule {} allows {} in {}", bound.rule, bound.limit, seconds(bound.window_ms));
+    let detail = if bound.cost > bound.at_once {
+        let most = if bound.at_once == bound.limit { String::new() } else { format!(", {} at once", bound.at_once) };
+        format!("{allows}{most}, and this call costs {}: it can never pass; make it smaller", bound.cost)
+    } else {
+        format!("{allows}; this call passes in {}", seconds(bound.retry_after_ms))
+    };
+    match decision.source {
+        Source::Fallback => (
+            "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+            "Too many requests for now",
+            detail,
+        ),
+        _ => ("https://iana.org/assignments/http-problem-types#quota-exceeded", "Too many requests", detail),
+    }
 }
 
 /// Whole seconds, never before the wait is over, and spread so that those who were denied together do not return together.
@@ -109,7 +133,7 @@ fn seconds(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use tollgate_common::clock::Timestamp;
-    use tollgate_common::decision::{Bound, DecisionId};
+    use tollgate_common::decision::DecisionId;
 
     use super::*;
 
@@ -120,6 +144,7 @@ mod tests {
                 rule: "per-key".into(),
                 limit: 100,
                 window_ms: 60_000,
+                at_once: 100,
                 cost: 1,
                 remaining: 0,
                 reset_ms: 60_500,

@@ -35,7 +35,7 @@ mod link;
 mod agent;
 
 pub use agent::{Agent, Builder, Readiness, StartError};
-pub use rules_source::{RulesFileError, read_rules};
+pub use rules_source::{RulesFileError, RulesFrom, import_envoy, read_rules};
 pub use tollgate_common::call::Call;
 pub use tollgate_common::decision::{Bound, Decision, DecisionId, Denied, Source};
 pub use tollgate_common::rule::{Quota, Rule, RuleSet};

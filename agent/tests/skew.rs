@@ -28,7 +28,8 @@ impl Clock for Skewed {
 
 fn agent(redis: &Redis, offset_ms: i64) -> Agent {
     let _inside = RUNTIME.enter();
-    let rule = Rule { deadline: DEADLINE, ..Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()).strict() };
+    let rule =
+        Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()).strict().with(|terms| terms.deadline = DEADLINE);
     let clock = Arc::new(Skewed(SystemClock::start(), offset_ms));
     let agent = Agent::builder().node(format!("off by {offset_ms} ms")).clock(clock).rule(rule);
     let agent = agent.redis(&*redis.url()).start().expect("it starts");

@@ -1,21 +1,22 @@
-//! Where a command's rules come from: `--rules FILE` or `--limit "100/min per ip"`.
+//! Where a command's rules come from: `--rules FILE`, `--limit "100/min per ip"` or `--envoy-config DIR`.
 
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use tollgate::{Builder, RuleSet};
+use tollgate::{Builder, RuleSet, RulesFrom};
 use tollgate_common::clock::Clock;
 use tollgate_common::rule::ShorthandError;
+use tollgate_common::rule::import::EnvoySettings;
 
 /// What the user chose, if anything; a flag wins over an environment variable, as everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
-    /// Neither.
+    /// None of them.
     Unsaid,
-    /// Rules from a file.
-    File(PathBuf),
+    /// Rules from files.
+    From(RulesFrom),
     /// One rule in short form.
     Limit(String),
 }
@@ -27,7 +28,7 @@ impl Limits {
     /// When the short form is none.
     pub(crate) fn apply(&self, builder: Builder, clock: &dyn Clock) -> Result<Builder, ShorthandError> {
         Ok(match self {
-            Self::File(path) => builder.rules_file(path),
+            Self::From(from) => builder.rules_from(from.clone()),
             Self::Limit(limit) => builder.rules(RuleSet::from_shorthand(limit, clock.now().as_ms())?),
             Self::Unsaid => builder,
         })
@@ -42,6 +43,46 @@ struct Flags {
     /// One rule instead of a file, such as "100/min per ip"
     #[arg(long, value_name = "LIMIT", env = "TOLLGATE_LIMIT", hide_env_values = true)]
     limit: Option<String>,
+    /// A folder with a configuration of envoyproxy/ratelimit, read as it is
+    #[arg(long, value_name = "DIR", env = "TOLLGATE_ENVOY_CONFIG", hide_env_values = true)]
+    envoy_config: Option<PathBuf>,
+    #[command(flatten)]
+    envoy: EnvoyFlags,
+}
+
+/// How a configuration of envoyproxy/ratelimit is meant.
+#[derive(Args)]
+pub(crate) struct EnvoyFlags {
+    /// Domains of that configuration in which a call counts under all its limits or under none; in others it counts under
+    /// each, also when another denies it
+    #[arg(
+        long,
+        value_name = "DOMAINS",
+        env = "TOLLGATE_ENVOY_ALL_OR_NONE",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    envoy_all_or_none: Vec<String>,
+    /// Whether several files of that configuration may share a domain
+    #[arg(long, env = "TOLLGATE_ENVOY_MERGE_DOMAINS", hide_env_values = true)]
+    envoy_merge_domains: bool,
+}
+
+impl EnvoyFlags {
+    pub(crate) fn settings(&self) -> EnvoySettings {
+        EnvoySettings { all_or_none: self.envoy_all_or_none.clone(), merge_domains: self.envoy_merge_domains }
+    }
+}
+
+impl Flags {
+    fn chosen(self) -> [(&'static str, Option<Limits>); 3] {
+        let settings = self.envoy.settings();
+        [
+            ("rules", self.rules.map(|file| Limits::From(RulesFrom::File(file)))),
+            ("limit", self.limit.map(Limits::Limit)),
+            ("envoy_config", self.envoy_config.map(|folder| Limits::From(RulesFrom::Envoy(folder, settings)))),
+        ]
+    }
 }
 
 impl Args for Limits {
@@ -56,17 +97,24 @@ impl Args for Limits {
 
 impl FromArgMatches for Limits {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let typed = |flag| matches.value_source(flag) == Some(ValueSource::CommandLine);
-        match Flags::from_arg_matches(matches)? {
-            Flags { rules: None, limit: None } => Ok(Self::Unsaid),
-            Flags { rules: Some(file), limit } if limit.is_none() || typed("rules") && !typed("limit") => {
-                Ok(Self::File(file))
-            }
-            Flags { rules, limit: Some(limit) } if rules.is_none() || typed("limit") && !typed("rules") => {
-                Ok(Self::Limit(limit))
-            }
-            Flags { .. } => {
-                let text = "both --rules (TOLLGATE_RULES) and --limit (TOLLGATE_LIMIT) are given; leave one out\n";
+        let typed = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
+        let chosen = Flags::from_arg_matches(matches)?.chosen();
+        let mut given: Vec<_> = chosen.into_iter().filter_map(|(flag, limits)| Some((flag, limits?))).collect();
+        if given.iter().any(|(flag, _)| typed(flag)) {
+            given.retain(|(flag, _)| typed(flag));
+        }
+        match given.len() {
+            0 => Ok(Self::Unsaid),
+            1 => Ok(given.remove(0).1),
+            _ => {
+                let name = |(flag, _): &(&str, Self)| {
+                    format!("--{} (TOLLGATE_{})", flag.replace('_', "-"), flag.to_uppercase())
+                };
+                let names: Vec<_> = given.iter().map(name).collect();
+                let text = match &names[..] {
+                    [one, other] => format!("both {one} and {other} are given; leave one out\n"),
+                    all => format!("{} are given; leave all but one out\n", all.join(", ")),
+                };
                 Err(clap::Error::raw(ErrorKind::ArgumentConflict, text))
             }
         }

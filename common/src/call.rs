@@ -22,11 +22,15 @@ pub struct Call<'a> {
     claims: u64,
     cost: u64,
     id: Option<Cow<'a, str>>,
+    /// Whether only rules apply that ask for these descriptors in this order, and none besides.
+    entries: bool,
+    /// Rules that do not apply.
+    without: Vec<String>,
 }
 
 impl Default for Call<'_> {
     fn default() -> Self {
-        Self { descriptors: SmallVec::new(), claims: 0, cost: 1, id: None }
+        Self { descriptors: SmallVec::new(), claims: 0, cost: 1, id: None, entries: false, without: Vec::new() }
     }
 }
 
@@ -63,6 +67,33 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// Says that the descriptors are the entries of one Envoy descriptor: a rule applies only if its `match` names all of
+    /// them, in this order.
+    #[must_use]
+    pub fn as_entries(mut self) -> Self {
+        self.entries = true;
+        self
+    }
+
+    /// Whether they are the entries of one Envoy descriptor.
+    #[must_use]
+    pub fn is_entries(&self) -> bool {
+        self.entries
+    }
+
+    /// Leaves rules aside that would apply.
+    #[must_use]
+    pub fn without(mut self, rules: Vec<String>) -> Self {
+        self.without = rules;
+        self
+    }
+
+    /// The rules that are left aside.
+    #[must_use]
+    pub fn left_aside(&self) -> &[String] {
+        &self.without
+    }
+
     /// The name of the request, if it has one.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
@@ -83,6 +114,8 @@ impl<'a> Call<'a> {
             claims: self.claims,
             cost: self.cost,
             id: self.id.map(owned),
+            entries: self.entries,
+            without: self.without,
         }
     }
 
@@ -112,16 +145,12 @@ impl<'a> Call<'a> {
     }
 
     fn place(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) -> usize {
-        match self.descriptors.iter().position(|(n, _)| *n == name) {
-            Some(place) => {
-                self.descriptors[place].1 = value;
-                place
-            }
-            None => {
-                self.descriptors.push((name, value));
-                self.descriptors.len() - 1
-            }
+        if let Some(place) = self.descriptors.iter().position(|(n, _)| *n == name) {
+            self.descriptors[place].1 = value;
+            return place;
         }
+        self.descriptors.push((name, value));
+        self.descriptors.len() - 1
     }
 }
 

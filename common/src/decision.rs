@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 
+/// What denies those who are on the deny list, where a rule would stand.
+pub const DENY_LIST: &str = "lists.deny";
+
 /// Who decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
@@ -55,7 +58,9 @@ pub struct Bound {
     pub limit: u64,
     /// Its window, in ms.
     pub window_ms: u64,
-    /// What the call costs, in units; above the limit it can never pass.
+    /// The most that passes at once: the quota, or a burst.
+    pub at_once: u64,
+    /// What the call costs, in units; above what passes at once it can never pass.
     pub cost: u64,
     /// Units left in the window.
     pub remaining: u64,

@@ -6,7 +6,7 @@
 use std::str::FromStr;
 
 use saphyr::{MarkedYaml, ScanError, YamlData, YamlLoader};
-use saphyr_parser::Parser;
+use saphyr_parser::{Parser, ScalarStyle};
 
 use crate::problem::{Problem, hint};
 
@@ -62,6 +62,12 @@ impl<'f> Reader<'f> {
     #[must_use]
     pub fn new(file: &'f str) -> Self {
         Self { file, problems: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// The name of the file.
+    #[must_use]
+    pub fn file(&self) -> &'f str {
+        self.file
     }
 
     /// Notes that something is wrong.
@@ -176,8 +182,14 @@ pub fn line_of(node: &Node<'_>) -> usize {
 #[must_use]
 pub fn scalar<'y>(node: &'y Node<'y>) -> Option<&'y str> {
     match &node.data {
-        YamlData::Representation(text, ..) if text == "~" => Some(""),
+        YamlData::Representation(text, ScalarStyle::Plain, _) if text == "~" => Some(""),
         YamlData::Representation(text, ..) => Some(text),
         _ => None,
     }
+}
+
+/// Whether a node is a list.
+#[must_use]
+pub fn is_list(node: &Node<'_>) -> bool {
+    matches!(node.data, YamlData::Sequence(_))
 }

@@ -7,9 +7,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use fastrand::Rng;
 use invariants::{Invariants, START};
+use tollgate::limiter::Amend;
 use tollgate::{Call, RuleSet};
 use tollgate_experiments::size::scaled;
-use tollgate_experiments::world::{Bug, Faults, Network, Settings, World};
+use tollgate_experiments::world::{Bug, Decided, Faults, Network, Settings, World};
 
 /// How many seeds the full test runs.
 const SEEDS: u64 = 1_000;
@@ -22,6 +23,20 @@ rules:
   - { name: log, match: { endpoint: /login }, per: [ip], quota: 6/3s, algorithm: sliding_log }
   - { name: fine, match: { endpoint: /search* }, per: [api_key], quota: 9/1s, sub_windows: 4, on_failure: limit 3/1s }
   - { name: about, match: { endpoint: /about }, per: [], quota: 40/1500ms, estimate: interpolated, consistency: bounded, deadline: 9ms }
+  - { name: bucket, match: { endpoint: /search* }, per: [ip], quota: 12/2s, algorithm: token_bucket, burst: 7 }
+  - { name: fixed, match: { endpoint: /other }, per: [ip], quota: 9/1s, algorithm: fixed_window }
+  - { name: queue, match: { endpoint: /other }, per: [api_key], quota: 30/1s, algorithm: leaky_bucket, burst: 12 }
+  - { name: burst, group: g, match: { endpoint: /about }, per: [api_key], quota: 12/2s, burst: 18, consistency: bounded }
+  - { name: narrower, group: g, match: { endpoint: /about, ip: { cidr: 10.0.0.4/30 } }, per: [api_key], quota: 8/1s }
+  - { name: slots, match: { endpoint: /login }, per: [api_key], quota: 4/2s, algorithm: concurrency }
+  - { name: each, match: { endpoint: /other }, per: [api_key], quota: 11/1s, charge: each }
+  - { name: shade, match: { endpoint: /login }, per: [ip], quota: 3/1s, shadow: true }
+  - { name: tiered, per: [user], quota: tier, keys: { user-1: { quota: 25/1s } } }
+lists: { allow: [{ ip: 10.0.0.7 }], deny: [{ ip: 10.0.0.9 }] }
+tiers: { free: { quota: 9/1s }, pro: { quota: 14/1s }, free-for-all: { quota: unlimited } }
+descriptors:
+  tier: { of: ip, map: { 10.0.0.2: pro, 10.0.0.3: free-for-all }, default: free }
+  user: { of: ip, map: { 10.0.0.1: user-1, 10.0.0.2: user-2, 10.0.0.3: user-3 } }
 ";
 
 /// What happens in one run.
@@ -76,6 +91,7 @@ fn call(rng: &mut Rng, callers: usize) -> Call<'static> {
     let caller = rng.usize(0..callers);
     let endpoint = ["/login", "/search/all", "/about", "/other"][rng.usize(0..4)];
     let call = Call::new().with("endpoint", endpoint).with("ip", format!("10.0.0.{caller}")).costing(rng.u64(1..3));
+    let call = if rng.u8(0..20) == 0 { call.identified(format!("request-{}", rng.u8(0..30))) } else { call };
     if rng.u8(0..5) == 0 { call } else { call.with("api_key", format!("key-{caller}")) }
 }
 
@@ -98,6 +114,10 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<Run, String> {
         world.arrive(agent, call(&mut rng, plan.callers));
         checks.arrived += 1;
         checks.check(&mut world, store_up)?;
+        if let Some(Decided { agent, call, decision, .. }) = checks.last.take().filter(|_| rng.u8(0..8) == 0) {
+            let amend = if rng.bool() { Amend::Settle(rng.i64(1..4), None) } else { Amend::Release(decision.at) };
+            world.amend(agent, &call, amend);
+        }
         match rng.u16(0..200) {
             0 if plan.outages => {
                 store_up = !store_up;

@@ -13,9 +13,33 @@ use tollgate_common::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
 /// The largest cost of one call: up to here every reader of JSON reads the same whole number.
 pub const COST_MAX: u64 = 1 << 53;
 
-const EXAMPLE: &str = r#"{"descriptors": {"api_key": "k1"}, "cost": 1}"#;
+/// What may be said, and how it looks.
+pub(crate) struct Form {
+    fields: &'static [&'static str],
+    example: &'static str,
+}
 
-struct CallVisitor;
+/// May it pass?
+pub(crate) const CHECK: Form =
+    Form { fields: &["descriptors", "cost", "id"], example: r#"{"descriptors": {"api_key": "k1"}, "cost": 1}"# };
+/// What it really cost.
+pub(crate) const SETTLE: Form =
+    Form { fields: &["descriptors", "units", "at_ms"], example: r#"{"descriptors": {"api_key": "k1"}, "units": 5}"# };
+/// It has ended.
+pub(crate) const RELEASE: Form = Form {
+    fields: &["descriptors", "cost", "at_ms"],
+    example: r#"{"descriptors": {"api_key": "k1"}, "at_ms": 1767225600000}"#,
+};
+
+/// What was said of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Said<'a> {
+    pub(crate) call: Call<'a>,
+    pub(crate) units: Option<i64>,
+    pub(crate) at_ms: Option<u64>,
+}
+
+struct CallVisitor(&'static Form);
 struct Descriptors<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 struct DescriptorsVisitor;
 struct Text<'a>(Cow<'a, str>);
@@ -23,27 +47,32 @@ struct TextVisitor;
 struct Cost(u64);
 struct CostVisitor;
 
-/// Reads a call; else says what is wrong, where, and how it should look.
-pub(crate) fn read(body: &[u8]) -> Result<Call<'_>, String> {
+/// Reads what is said of a call; else says what is wrong, where, and how it should look.
+pub(crate) fn read<'b>(body: &'b [u8], form: &'static Form) -> Result<Said<'b>, String> {
     let mut json = serde_json::Deserializer::from_slice(body);
-    let call = json.deserialize_map(CallVisitor).and_then(|call| json.end().map(|()| call));
-    call.map_err(|error| format!("the body is no call: {error}; send {EXAMPLE}"))
+    let said = json.deserialize_map(CallVisitor(form)).and_then(|said| json.end().map(|()| said));
+    said.map_err(|error| format!("the body is no call: {error}; send {}", form.example))
 }
 
 impl<'de> Visitor<'de> for CallVisitor {
-    type Value = Call<'de>;
+    type Value = Said<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with `descriptors`")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Call<'de>, A::Error> {
-        let (mut descriptors, mut cost) = (None, None);
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Said<'de>, A::Error> {
+        let (mut descriptors, mut cost, mut id, mut units, mut at_ms) = (None, None, None, None, None);
         while let Some(Text(field)) = map.next_key()? {
+            if !self.0.fields.contains(&&*field) {
+                return Err(Error::unknown_field(&field, self.0.fields));
+            }
             let twice = match &*field {
                 "descriptors" => descriptors.replace(map.next_value::<Descriptors<'de>>()?).is_some(),
                 "cost" => cost.replace(map.next_value::<Cost>()?).is_some(),
-                _ => return Err(Error::unknown_field(&field, &["descriptors", "cost"])),
+                "id" => id.replace(map.next_value::<Text<'de>>()?).is_some(),
+                "units" => units.replace(map.next_value::<i64>()?).is_some(),
+                _ => at_ms.replace(map.next_value::<u64>()?).is_some(),
             };
             if twice {
                 return Err(Error::custom(format_args!("`{field}` stands twice")));
@@ -51,7 +80,20 @@ impl<'de> Visitor<'de> for CallVisitor {
         }
         let Descriptors(descriptors) = descriptors.ok_or_else(|| Error::missing_field("descriptors"))?;
         let call = descriptors.into_iter().fold(Call::new(), |call, (name, value)| call.with(name, value));
-        Ok(call.costing(cost.map_or(1, |Cost(cost)| cost)))
+        let mut call = call.costing(cost.map_or(1, |Cost(cost)| cost));
+        if let Some(Text(id)) = id {
+            if id.is_empty() || id.len() > VALUE_LEN_MAX {
+                let text = format_args!("the `id` has {} bytes, it may have 1 to {VALUE_LEN_MAX}", id.len());
+                return Err(Error::custom(text));
+            }
+            call = call.identified(id);
+        }
+        let too_far = |units: &i64| units.unsigned_abs() > COST_MAX || *units == 0;
+        if let Some(units) = units.filter(too_far) {
+            let text = format_args!("`units` is {units}, it may be any whole number up to {COST_MAX} but 0");
+            return Err(Error::custom(text));
+        }
+        Ok(Said { call, units, at_ms })
     }
 }
 
@@ -153,20 +195,22 @@ mod tests {
     use super::*;
 
     fn refusal(body: &str) -> String {
-        read(body.as_bytes()).expect_err("must be refused")
+        read(body.as_bytes(), &CHECK).expect_err("must be refused")
+    }
+
+    fn call(body: &str) -> Call<'_> {
+        read(body.as_bytes(), &CHECK).expect("a call").call
     }
 
     /// A14: any descriptors, and a cost of 1 unless told.
     #[test]
     fn a_call_reads_as_written() {
-        let call = read(br#"{"descriptors": {"api_key": "k1", "tenant": 17, "beta": true, "shift": -2}}"#).unwrap();
+        let read = call(r#"{"descriptors": {"api_key": "k1", "tenant": 17, "beta": true, "shift": -2}}"#);
         let expected = [("api_key", "k1"), ("tenant", "17"), ("beta", "true"), ("shift", "-2")];
-        assert_eq!((call.descriptors().collect::<Vec<_>>(), call.cost()), (expected.to_vec(), 1));
-        assert_eq!(
-            read(br#"{"cost": 5, "descriptors": {"a\u0062c": "\n"}}"#).unwrap(),
-            Call::new().with("abc", "\n").costing(5)
-        );
-        assert_eq!(read(br#"{"descriptors": {}}"#).unwrap(), Call::new());
+        assert_eq!((read.descriptors().collect::<Vec<_>>(), read.cost()), (expected.to_vec(), 1));
+        assert_eq!(call(r#"{"cost": 5, "descriptors": {"a\u0062c": "\n"}}"#), Call::new().with("abc", "\n").costing(5));
+        assert_eq!(call(r#"{"descriptors": {}, "id": "r-1"}"#), Call::new().identified("r-1"));
+        assert_eq!(call(r#"{"descriptors": {}}"#), Call::new());
     }
 
     #[test]
@@ -177,7 +221,10 @@ mod tests {
             ("[]", "invalid type: sequence, expected an object with `descriptors` at line 1"),
             (r#"{"cost": 1}"#, "missing field `descriptors` at line 1 column 11"),
             (r#"{"descriptors": {}} x"#, "trailing characters at line 1 column 21"),
-            (r#"{"descriptor": {}}"#, "unknown field `descriptor`, expected `descriptors` or `cost` at line 1"),
+            (
+                r#"{"descriptor": {}}"#,
+                "unknown field `descriptor`, expected one of `descriptors`, `cost`, `id` at line 1",
+            ),
             (r#"{"descriptors": {"a": null}}"#, "invalid type: null, expected a text at line 1"),
             (r#"{"descriptors": {"a": 1.5}}"#, "invalid type: floating point `1.5`, expected a text at line 1"),
             (r#"{"descriptors": ["a"]}"#, "expected an object of names and values at line 1"),
@@ -186,7 +233,7 @@ mod tests {
             (r#"{"descriptors": {"": "1"}}"#, "has 0 bytes, it may have 1 to 64 at line 1"),
         ] {
             let text = refusal(body);
-            assert!(text.contains(reason) && text.ends_with(EXAMPLE), "{body}: {text}");
+            assert!(text.contains(reason) && text.ends_with(CHECK.example), "{body}: {text}");
         }
     }
 
@@ -201,14 +248,14 @@ mod tests {
     #[test]
     fn what_is_longer_than_a_call_may_be_is_refused() {
         let of = |name: &str, value: &str| format!(r#"{{"descriptors": {{"{name}": "{value}"}}}}"#);
-        assert!(read(of(&"n".repeat(NAME_LEN_MAX), &"v".repeat(VALUE_LEN_MAX)).as_bytes()).is_ok());
+        assert!(read(of(&"n".repeat(NAME_LEN_MAX), &"v".repeat(VALUE_LEN_MAX)).as_bytes(), &CHECK).is_ok());
         assert!(refusal(&of(&"n".repeat(NAME_LEN_MAX + 1), "v")).contains("has 65 bytes"));
         assert!(refusal(&of("n", &"v".repeat(VALUE_LEN_MAX + 1))).contains("the value of `n` has 1025 bytes"));
         let many = |count: usize| {
             let members: Vec<String> = (0..count).map(|i| format!(r#""d{i}": "v""#)).collect();
             format!(r#"{{"descriptors": {{{}}}}}"#, members.join(", "))
         };
-        assert!(read(many(DESCRIPTORS_LEN_MAX).as_bytes()).is_ok());
+        assert!(read(many(DESCRIPTORS_LEN_MAX).as_bytes(), &CHECK).is_ok());
         assert!(refusal(&many(DESCRIPTORS_LEN_MAX + 1)).contains("more than 32 descriptors"));
     }
 }

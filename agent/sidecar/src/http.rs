@@ -16,7 +16,7 @@ use tollgate::store::Store;
 use tollgate::{Agent, Call, Decision, request};
 
 use crate::body;
-use crate::call;
+use crate::call::{self, CHECK};
 use crate::problem::Problem;
 
 /// Headers in which gateways say which request they hold back.
@@ -47,8 +47,8 @@ pub(crate) async fn check_call<S: Store>(State(agent): State<Agent<S>>, request:
         Ok(body) => body,
         Err(problem) => return problem.into_response(),
     };
-    match call::read(&body) {
-        Ok(call) => decide(&agent, &call).await,
+    match call::read(&body, &CHECK) {
+        Ok(said) => decide(&agent, &said.call).await,
         Err(detail) => Problem::new(StatusCode::BAD_REQUEST, detail).into_response(),
     }
 }
@@ -57,7 +57,8 @@ pub(crate) async fn check_call<S: Store>(State(agent): State<Agent<S>>, request:
 pub(crate) async fn unknown_path(request: Request) -> Problem {
     let path = request.uri().path().to_owned();
     body::discard(request.into_body()).await;
-    let detail = format!("there is no `{path}` here; ask /check, /healthz, /readyz or /metrics");
+    let detail =
+        format!("there is no `{path}` here; ask /check, /json, /settle, /release, /healthz, /readyz or /metrics");
     Problem::new(StatusCode::NOT_FOUND, detail)
 }
 
@@ -65,7 +66,11 @@ pub(crate) async fn unknown_path(request: Request) -> Problem {
 pub(crate) async fn wrong_method(request: Request) -> Problem {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     body::discard(request.into_body()).await;
-    let known = if path == "/check" { "GET, HEAD or POST" } else { "GET or HEAD" };
+    let known = match &*path {
+        "/check" => "GET, HEAD or POST",
+        "/json" | "/settle" | "/release" => "POST",
+        _ => "GET or HEAD",
+    };
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not take {method}; use {known}"))
 }
 

@@ -18,12 +18,14 @@ mod problem;
 mod body;
 mod call;
 mod http;
+mod amend;
+mod json;
 mod admin;
 mod serve;
 
 use axum::Router;
 use axum::middleware::map_response_with_state;
-use axum::routing::get;
+use axum::routing::{get, post};
 use tollgate::Agent;
 use tollgate::store::Store;
 
@@ -35,6 +37,9 @@ pub use serve::{DRAIN_WAIT, serve};
 pub fn router<S: Store>(agent: Agent<S>) -> Router {
     Router::new()
         .route("/check", get(http::check_request::<S>).post(http::check_call::<S>))
+        .route("/settle", post(amend::settle::<S>))
+        .route("/release", post(amend::release::<S>))
+        .route("/json", post(json::check::<S>))
         .route("/healthz", get(admin::healthz::<S>))
         .route("/readyz", get(admin::readyz::<S>))
         .route("/metrics", get(admin::metrics::<S>))

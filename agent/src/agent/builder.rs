@@ -16,6 +16,7 @@ use tollgate_common::signal::SignalBatch;
 
 use crate::limiter::Limiter;
 use crate::link::{Link, Listeners, Observer};
+use crate::rules_source::RulesFrom;
 use crate::store::{AnyStore, RedisSettings, Store};
 
 /// Says what an agent is made of.
@@ -25,7 +26,7 @@ pub struct Builder<S: Store = AnyStore> {
     pub(super) region: String,
     pub(super) rules: Vec<Rule>,
     pub(super) rule_set: Option<RuleSet>,
-    pub(super) rules_file: Option<PathBuf>,
+    pub(super) rules_from: Option<RulesFrom>,
     /// Whether rules are published where this agent listens.
     pub(super) follows: bool,
     pub(super) store: Option<Arc<S>>,
@@ -83,7 +84,14 @@ impl<S: Store> Builder<S> {
     /// Uses the rules of a file and follows its changes; a broken file never replaces a good one.
     #[must_use]
     pub fn rules_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.rules_file = Some(path.into());
+        self.rules_from = Some(RulesFrom::File(path.into()));
+        self
+    }
+
+    /// Uses rules from any files, such as a configuration of envoyproxy/ratelimit as it is, and follows their changes.
+    #[must_use]
+    pub fn rules_from(mut self, from: RulesFrom) -> Self {
+        self.rules_from = Some(from);
         self
     }
 
@@ -96,7 +104,7 @@ impl<S: Store> Builder<S> {
             region: self.region,
             rules: self.rules,
             rule_set: self.rule_set,
-            rules_file: self.rules_file,
+            rules_from: self.rules_from,
             follows: self.follows,
             store: Some(store),
             redis: None,
@@ -188,7 +196,7 @@ impl Builder<AnyStore> {
             region: "default".to_owned(),
             rules: Vec::new(),
             rule_set: None,
-            rules_file: None,
+            rules_from: None,
             follows: false,
             store: None,
             redis: None,

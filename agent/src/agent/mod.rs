@@ -14,10 +14,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate_common::call::Call;
-use tollgate_common::clock::{Clock, Stopwatch};
-use tollgate_common::decision::Decision;
+use tollgate_common::clock::{Clock, Stopwatch, Timestamp};
+use tollgate_common::decision::{Bound, Decision};
 
-use crate::limiter::{Begun, Limiter};
+use crate::limiter::{Amend, Begun, Limiter};
 use crate::link::Link;
 use crate::store::{AnyStore, Store, StoreError};
 
@@ -93,6 +93,45 @@ impl<S: Store> Agent<S> {
         decision
     }
 
+    /// Says what a call really cost: so many units more than it asked for, or fewer. Every rule that goes by the call's own
+    /// cost is charged or given back the difference; how the tightest of them stands then. What was decided when it is given
+    /// back should be told, so that it is taken off where it was charged.
+    ///
+    /// # Errors
+    /// When units are to be given back and the store does not answer. Units to be charged are owed then.
+    pub async fn settle(
+        &self,
+        call: &Call<'_>,
+        units: i64,
+        decided: Option<Timestamp>,
+    ) -> Result<Option<Bound>, StoreError> {
+        self.amend(call, Amend::Settle(units, decided)).await
+    }
+
+    /// Says that a call which was decided then has ended: its slots under rules of `concurrency` are free again.
+    ///
+    /// # Errors
+    /// When the store does not answer; then the slots are free after the quota's duration.
+    pub async fn release(&self, call: &Call<'_>, decided: Timestamp) -> Result<Option<Bound>, StoreError> {
+        self.amend(call, Amend::Release(decided)).await
+    }
+
+    async fn amend(&self, call: &Call<'_>, amend: Amend) -> Result<Option<Bound>, StoreError> {
+        let shared = &self.shared;
+        let amendment = shared.limiter.amend(shared.clock.now(), call, amend);
+        if amendment.takes().is_empty() {
+            return Ok(None);
+        }
+        let answer = match shared.store.take_now(amendment.takes()) {
+            Some(answer) => answer,
+            // Nobody's request waits for this, so it may take as long as a ping.
+            None => tokio::time::timeout(PING_DEADLINE, shared.store.take(amendment.takes()))
+                .await
+                .unwrap_or(Err(StoreError::TimedOut)),
+        };
+        shared.limiter.amended(shared.clock.now(), call, &amendment, answer)
+    }
+
     /// The limiter inside, for those who measure.
     #[must_use]
     pub fn limiter(&self) -> &Limiter {
@@ -159,6 +198,7 @@ fn timer(deadline: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_common::algorithm::Algorithm;
     use tollgate_common::rule::Rule;
 
     use super::*;
@@ -187,6 +227,47 @@ mod tests {
             passed += u32::from(call.await.unwrap());
         }
         assert_eq!(passed, 1);
+    }
+
+    /// B8: settle 5 after an answer: remaining falls by 5; a rule with a fixed cost does not care.
+    #[tokio::test]
+    async fn what_a_call_really_cost_is_charged_afterwards() {
+        let fixed = Rule { cost: Some(2), ..Rule::per("fixed", &["api_key"], "50/min".parse().unwrap()) };
+        let agent = Agent::builder().rule(strict("100/min")).rule(fixed).start().unwrap();
+        let call = Call::new().with("api_key", "k");
+        let decision = agent.check(&call).await;
+        let settled = agent.settle(&call, 5, None).await.unwrap().unwrap();
+        assert_eq!((&*settled.rule, settled.remaining), ("per-key", 94));
+        let back = agent.settle(&call, -4, Some(decision.at)).await.unwrap().unwrap();
+        assert_eq!(back.remaining, 98);
+        assert_eq!(agent.check(&call.clone().costing(0)).await.bound.unwrap().remaining, 46, "two fixed charges");
+    }
+
+    /// A call that has ended makes room at once, also for those who were just denied.
+    #[tokio::test]
+    async fn a_call_that_ends_gives_its_slot_back() {
+        let rule = strict("2/30s").counted_by(Algorithm::Concurrency);
+        let agent = agent(rule);
+        let call = Call::new().with("api_key", "k");
+        let first = agent.check(&call).await;
+        assert!(agent.check(&call).await.allowed);
+        assert!(!agent.check(&call).await.allowed);
+        agent.release(&call, first.at).await.unwrap();
+        assert!(agent.check(&call).await.allowed);
+        assert!(!agent.check(&call).await.allowed);
+    }
+
+    /// A2: the same request id sent twice is charged once, and passes again even when nothing is left.
+    #[tokio::test]
+    async fn a_request_that_is_tried_again_is_charged_once() {
+        let agent = agent(strict("2/min"));
+        let call = |id: &'static str| Call::new().with("api_key", "k").identified(id);
+        assert_eq!(agent.check(&call("a")).await.bound.unwrap().remaining, 1);
+        assert_eq!(agent.check(&call("a")).await.bound.unwrap().remaining, 1);
+        assert!(agent.check(&call("b")).await.allowed);
+        assert!(!agent.check(&call("c")).await.allowed);
+        assert!(agent.check(&call("a")).await.allowed, "it had passed");
+        assert!(!agent.check(&call("c")).await.allowed, "it had not");
     }
 
     /// C8: a denial is repeated without the store.

@@ -15,7 +15,7 @@ use super::{Agent, Shared, care};
 use crate::inbox::FLEET_EXPECTED_DEFAULT;
 use crate::limiter::{Limiter, Settings};
 use crate::link::Listeners;
-use crate::rules_source::{self, Follower, RulesFileError, read_rules};
+use crate::rules_source::{self, Follower, RulesFileError};
 use crate::state_dir::{Saved, StateDir};
 use crate::store::{AnyStore, MemoryStore, RedisAddressError, RedisStore, Store};
 
@@ -101,8 +101,8 @@ impl<S: Store> Builder<S> {
         let stop = Arc::new(AtomicBool::new(false));
         let listeners = Listeners { follower: follower.clone(), observer: self.observer.take() };
         let link = self.link.take().map(|start| start(&limiter, &self.clock, listeners)).transpose()?;
-        if let Some(path) = self.rules_file.take() {
-            rules_source::watch(path, limiter.clone(), self.clock.clone(), stop.clone())?;
+        if let Some(from) = self.rules_from.take() {
+            rules_source::watch(from, limiter.clone(), self.clock.clone(), stop.clone())?;
         }
         let shared = Arc::new(Shared {
             limiter,
@@ -119,8 +119,8 @@ impl<S: Store> Builder<S> {
 
     /// The rules to start with, and whether they are pinned: given ones are, published ones are followed.
     fn first_rules(&mut self, now: Timestamp, saved: &Saved) -> Result<(RuleSet, bool), StartError> {
-        if let Some(path) = &self.rules_file {
-            return Ok((read_rules(path, now)?, true));
+        if let Some(from) = &self.rules_from {
+            return Ok((from.read(now)?, true));
         }
         if let Some(set) = self.rule_set.take() {
             return Ok((set, true));

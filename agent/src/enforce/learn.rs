@@ -56,7 +56,7 @@ pub enum News<'a> {
 pub fn learn(terms: &Terms, seen: &mut Seen, news: News<'_>) {
     match news {
         News::Taken { taken, cost, sequence, .. } if taken.charged && !taken.repeated => {
-            seen.own(terms).admit(taken.at, cost, sequence)
+            seen.own(terms).admit(taken.at, cost, sequence);
         }
         News::Taken { taken, cost, generation, .. } if !taken.verdict.admitted => {
             seen.denial = Some(CachedDenial::of(taken, terms, generation, cost));

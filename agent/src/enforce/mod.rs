@@ -104,6 +104,7 @@ pub enum TakeKind {
 }
 
 /// A store's answer to one [`Take`].
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// What the counter says.

@@ -9,7 +9,7 @@ use tollgate_common::clock::Timestamp;
 use tollgate_common::counter::{CounterId, DigestKey, RequestId, SlotId};
 use tollgate_common::rule::{Charging, Described, Generation, Rule, RuleSet, Standing, Terms};
 
-use super::Limiter;
+use super::{Limiter, Loaded};
 use crate::enforce::{Manner, Span, Take, TakeKind};
 
 pub(super) type Charges = SmallVec<[Charge; 2]>;
@@ -32,15 +32,28 @@ pub(super) struct Charge {
 }
 
 impl Limiter {
-    /// The charges of a call, in the order of the rules.
-    pub(super) fn charges(&self, set: &RuleSet, now: Span, asked: &Call<'_>, standing: Standing) -> Charges {
+    /// The charges of a call, in the order of the rules; or the place of the rule that denies it outright.
+    pub(super) fn charges(
+        &self,
+        loaded: &Loaded,
+        now: Span,
+        asked: &Call<'_>,
+        standing: Standing,
+    ) -> Result<Charges, usize> {
+        let set = &loaded.set;
         let call = &set.described(asked);
         let key = &self.settings.digest_key;
         let slot = set.slot_by.as_ref().and_then(|name| Some((name, key.slot(call.get(name)?))));
         let exempt = matches!(standing, Standing::Allowed(_));
         let mut charges = Charges::new();
         for applying in set.applying(call) {
-            let (rule, Some(terms)) = (applying.rule, applying.terms) else { continue };
+            let rule = applying.rule;
+            if rule.deny && rule.shadow {
+                loaded.counters[applying.index].shadowed.inc();
+            } else if rule.deny && !exempt {
+                return Err(applying.index);
+            }
+            let Some(terms) = applying.terms else { continue };
             let named = key.counter(&rule.name, rule.values(call));
             let counter = self.seen.place(named, now.lo, || key.overflow(&rule.name));
             let overflow = counter != named;
@@ -60,7 +73,7 @@ impl Limiter {
                 manner: manner(rule, exempt, asked.id().is_some()),
             });
         }
-        charges
+        Ok(charges)
     }
 }
 

@@ -1,9 +1,11 @@
 //! From charges to a decision: plan, settle, publish, learn, and word the answer.
 
+use std::sync::Arc;
+
 use tollgate_common::call::Call;
 use tollgate_common::charge::{Outcome, Row};
 use tollgate_common::clock::Timestamp;
-use tollgate_common::decision::{Bound, Decision, DecisionId, Source};
+use tollgate_common::decision::{Bound, DENY_LIST, Decision, DecisionId, Source};
 
 use smallvec::SmallVec;
 
@@ -15,9 +17,7 @@ use crate::store::StoreError;
 
 pub(super) type Verdicts = SmallVec<[Option<Judged>; 2]>;
 
-/// What denies those who are on the deny list, where a rule would stand.
-pub const DENY_LIST: &str = "lists.deny";
-/// How long they are sent away, in ms: the list may have changed then.
+/// How long those are sent away who are denied by other right than a count, in ms: the rules may have changed then.
 const LISTED_RETRY_MS: u64 = 60_000;
 
 /// Everything by which a call is decided.
@@ -79,7 +79,7 @@ impl Limiter {
             let shown = |charge: &Charge| asked.verdicts[charge.place].filter(|_| !charge.rule.shadow);
             let verdicts: Verdicts = asked.charges.iter().map(shown).collect();
             settled = settle(&verdicts);
-            self.count_shadows(asked);
+            count_shadows(asked);
         }
         for charge in asked.charges {
             let sequence = self.publish(now, call, asked, &settled, Some(charge));
@@ -94,7 +94,7 @@ impl Limiter {
         self.word(asked, &settled)
     }
 
-    /// Denies a caller who is on the deny list: no rule is asked, and no counter charged.
+    /// Denies a call by a rule that denies what it matches, or by the deny list: no counter is charged.
     pub(super) fn turn_away(
         &self,
         now: Timestamp,
@@ -102,30 +102,27 @@ impl Limiter {
         call: &Call<'_>,
         number: u64,
         span: Span,
+        rule: Option<usize>,
     ) -> Decision {
+        let (name, counters) = match rule {
+            Some(rule) => (loaded.set.rules[rule].name.clone(), &loaded.counters[rule]),
+            None => (DENY_LIST.into(), &self.listed),
+        };
         let asked = Asked { number, loaded, charges: &[], verdicts: &[], answers: &[], missed: None, span };
         let settled = Settled { allowed: false, shown: None, source: Source::Local };
-        self.publish(now, call, &asked, &settled, None);
-        self.listed.count(settled.source, settled.allowed);
+        self.publish_denial(now, call, &asked, &name);
+        counters.count(settled.source, settled.allowed);
         let bound = Bound {
-            rule: DENY_LIST.into(),
+            rule: name,
             limit: 0,
             window_ms: 0,
+            at_once: 0,
             cost: call.cost(),
             remaining: 0,
             reset_ms: LISTED_RETRY_MS,
             retry_after_ms: LISTED_RETRY_MS,
         };
         Decision { bound: Some(bound), ..self.word(&asked, &settled) }
-    }
-
-    /// Counts whom a rule in shadow would have denied.
-    fn count_shadows(&self, asked: &Asked<'_>) {
-        for (charge, taken) in asked.charges.iter().zip(asked.answers) {
-            if charge.rule.shadow && !taken.verdict.admitted {
-                asked.loaded.counters[charge.index].shadowed.inc();
-            }
-        }
     }
 
     /// Puts one charge into the outbox, with the call itself if it is the first; a call without charge is a row, too.
@@ -151,7 +148,6 @@ impl Limiter {
                 Outcome::Admitted
             }
             _ if settled.allowed => Outcome::Admitted,
-            None => Outcome::Denied,
             Some(charge) if settled.shown == Some(charge.place) => Outcome::Denied,
             _ => Outcome::Spared,
         };
@@ -167,10 +163,7 @@ impl Limiter {
             home: None,
         };
         let described = asked.loaded.set.described(call);
-        let decider = || match settled.shown {
-            Some(shown) => Some(asked.charges[shown].rule.name.clone()),
-            None => (!settled.allowed).then(|| DENY_LIST.into()),
-        };
+        let decider = || settled.shown.map(|shown| asked.charges[shown].rule.name.clone());
         let is_home = charge.is_none_or(|charge| charge.place == 0);
         let publish = Publish {
             counter: charge.map(|charge| (charge.counter, charge)),
@@ -181,6 +174,23 @@ impl Limiter {
         let entry = |charge: &Charge| charge.entry(&asked.loaded.set, &described, key);
         let shown = |name: &str, value: &str| key.shown(value, asked.loaded.set.is_secret(name));
         self.outbox.publish(placed_by.partition(self.settings.partitions), now, publish, entry, shown)
+    }
+
+    /// Puts a call into the outbox that was denied by other right than a count.
+    fn publish_denial(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>, by: &Arc<str>) {
+        if !self.settings.publishes {
+            return;
+        }
+        let key = &self.settings.digest_key;
+        let cost = i64::try_from(call.cost()).unwrap_or(i64::MAX);
+        let (at, outcome) = (asked.at(), Outcome::Denied);
+        let row = Row { call: asked.number, counter: None, at, sub_window: 0, cost, outcome, home: None };
+        let publish =
+            Publish { counter: None::<(_, &Charge)>, row, home: Some((call, Some(by.clone()), Source::Local)) };
+        let placed_by = key.call(call.descriptors()).partition(self.settings.partitions);
+        let entry = |charge: &Charge| charge.entry(&asked.loaded.set, &asked.loaded.set.described(call), key);
+        let shown = |name: &str, value: &str| key.shown(value, asked.loaded.set.is_secret(name));
+        self.outbox.publish(placed_by, now, publish, entry, shown);
     }
 
     fn learn(&self, asked: &Asked<'_>, allowed: bool, charge: &Charge, sequence: Sequence) {
@@ -220,6 +230,7 @@ impl Limiter {
                 rule: charge.rule.name.clone(),
                 limit: judged.limit,
                 window_ms: charge.terms.window.width_ms(),
+                at_once: if charge.terms.burst > 0 { charge.terms.burst } else { judged.limit },
                 cost: charge.cost,
                 remaining: judged.verdict.remaining,
                 reset_ms: judged.verdict.reset_at.ms_since(from),
@@ -233,6 +244,15 @@ impl Limiter {
                 epoch: self.settings.epoch.as_ms(),
                 call: asked.number,
             },
+        }
+    }
+}
+
+/// Counts whom a rule in shadow would have denied.
+fn count_shadows(asked: &Asked<'_>) {
+    for (charge, taken) in asked.charges.iter().zip(asked.answers) {
+        if charge.rule.shadow && !taken.verdict.admitted {
+            asked.loaded.counters[charge.index].shadowed.inc();
         }
     }
 }

@@ -8,6 +8,7 @@ mod charge;
 mod debts;
 mod contact;
 mod decide;
+mod amend;
 mod news;
 
 use std::num::NonZeroU32;
@@ -23,7 +24,7 @@ use tollgate_common::algorithm::Verdict;
 use tollgate_common::call::Call;
 use tollgate_common::clock::Timestamp;
 use tollgate_common::counter::DigestKey;
-use tollgate_common::decision::{Decision, Source};
+use tollgate_common::decision::{DENY_LIST, Decision, Source};
 use tollgate_common::rule::{Generation, RuleSet, Standing};
 
 use crate::enforce::{Judged, Take, Taken};
@@ -35,11 +36,11 @@ use crate::store::{Answers, StoreError};
 
 pub use crate::outbox::Outgoing;
 
+pub use amend::{Amend, Amendment};
 use charge::{Charge, Charges};
 use contact::Contact;
 use debts::Debts;
 pub use debts::Payment;
-pub use decide::DENY_LIST;
 use decide::{Ask, Asked};
 
 /// How many counters an agent remembers unless told otherwise.
@@ -232,9 +233,12 @@ impl Limiter {
         let standing = loaded.set.standing(&loaded.set.described(call));
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         if let Standing::Denied(_) = standing {
-            return Begun::Decided(self.turn_away(now, &loaded, call, number, span));
+            return Begun::Decided(self.turn_away(now, &loaded, call, number, span, None));
         }
-        let charges = self.charges(&loaded.set, span, call, standing);
+        let charges = match self.charges(&loaded, span, call, standing) {
+            Ok(charges) => charges,
+            Err(rule) => return Begun::Decided(self.turn_away(now, &loaded, call, number, span, Some(rule))),
+        };
         // A count that lacks what passed without the store is wrong: it is not asked for until that is charged.
         let store = if self.is_degraded() || self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
         if let Some(verdicts) = self.plan(&loaded, &charges, span, store) {

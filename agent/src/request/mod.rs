@@ -43,8 +43,11 @@ pub fn describe<'a>(rules: &'a RuleSet, request: &Request<'a>) -> Call<'a> {
             DescriptorSource::ClientIp { trusted_hops, ipv6_prefix } => {
                 client_ip(request.peer, request.headers, *trusted_hops, *ipv6_prefix).map(Cow::Owned)
             }
-            DescriptorSource::Query(_) | DescriptorSource::Cookie(_) | DescriptorSource::Jwt(_) => None,
-            DescriptorSource::Constant(_) | DescriptorSource::Map { .. } => None,
+            DescriptorSource::Query(_)
+            | DescriptorSource::Cookie(_)
+            | DescriptorSource::Jwt(_)
+            | DescriptorSource::Constant(_)
+            | DescriptorSource::Map { .. } => None,
             DescriptorSource::Method => Some(Cow::Borrowed(request.method)),
             DescriptorSource::Path { normalized: true } => Some(normalize(request.path)),
             DescriptorSource::Path { normalized: false } => {

@@ -1,5 +1,6 @@
 //! `tollgate rules`: looks into rules files, and publishes them.
 
+mod import;
 mod publish;
 mod validate;
 
@@ -9,12 +10,14 @@ use crate::exit::Exit;
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     Validate(validate::Args),
+    Import(import::Args),
     Publish(publish::Args),
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Validate(args) => validate::run(args),
+        Command::Import(args) => import::run(args),
         Command::Publish(args) => publish::run(args),
     }
 }

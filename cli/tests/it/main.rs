@@ -7,6 +7,8 @@ mod replay;
 mod rules;
 mod up;
 mod reload;
+mod cookbook;
+mod import;
 mod stop;
 mod check;
 mod config;

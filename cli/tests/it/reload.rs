@@ -1,5 +1,10 @@
 //! Rules that change while the limiter runs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tollgate_experiments::size::scaled;
+
 use crate::support::{Client, Up, file, wait_for};
 
 const OLD: &str = "rules: [{ name: per-key, per: [api_key], quota: 10/min, consistency: strict }]\n";
@@ -31,4 +36,48 @@ fn a_broken_file_keeps_the_old_rules_and_a_good_one_replaces_them() {
     wait_for("the good file to be in force", || (generation(&mut client) > first).then_some(()));
     let answer = client.check("k1");
     assert_eq!((answer.header("x-ratelimit-limit"), answer.header("x-ratelimit-remaining")), ("20", "17"));
+}
+
+/// How many reloads the full test makes.
+const RELOADS: u64 = 100;
+
+/// F3: rules are reloaded again and again under load: no call fails, no connection is dropped, and each set is in force in
+/// turn.
+#[test]
+fn reloads_under_load_fail_no_call() {
+    let rules = |quota: u64| {
+        let key = format!("{{ name: per-key, per: [api_key], quota: {quota}/min, consistency: strict }}");
+        format!("rules: [{key}, {{ name: all, per: [], quota: 1M/s, algorithm: token_bucket, burst: 1M }}]\n")
+    };
+    let path = file("reload_under_load.yaml", &rules(1));
+    let up = Up::start(&["--rules", path.to_str().unwrap()]);
+    let done = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..3)
+        .map(|caller| {
+            let (mut client, done) = (up.client(), done.clone());
+            std::thread::spawn(move || {
+                let mut answered = 0_u64;
+                while !done.load(Ordering::Relaxed) {
+                    let answer = client.check(&format!("k{caller}-{}", answered % 50));
+                    assert!([200, 429].contains(&answer.status), "{}: {}", answer.status, answer.text());
+                    assert!(answer.find("x-ratelimit-limit").is_some());
+                    answered += 1;
+                }
+                answered
+            })
+        })
+        .collect();
+    let mut client = up.client();
+    for reload in 2..scaled(RELOADS) + 2 {
+        file("reload_under_load.yaml", &rules(reload));
+        wait_for("the next rules to be in force", || {
+            let limit = client.check(&format!("observer-{reload}")).header("x-ratelimit-limit").to_owned();
+            (limit == reload.to_string()).then_some(())
+        });
+    }
+    done.store(true, Ordering::Relaxed);
+    let answered: u64 = callers.into_iter().map(|caller| caller.join().expect("no call fails")).sum();
+    assert!(answered > scaled(RELOADS) * 10, "{answered} calls were made meanwhile");
+    let metrics = client.get("/metrics", &[]);
+    assert!(metrics.text().contains("tollgate_rules_rejected_total 0\n"), "{}", metrics.text());
 }

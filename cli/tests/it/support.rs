@@ -55,6 +55,7 @@ pub(crate) fn finish(command: &mut Command) -> Finished {
 /// A file of this test only. It appears at once, never half written.
 pub(crate) fn file(name: &str, content: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let draft = path.with_extension("draft");
     std::fs::write(&draft, content).unwrap();
     std::fs::rename(&draft, &path).unwrap();

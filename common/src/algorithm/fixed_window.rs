@@ -10,5 +10,5 @@ use crate::clock::Timestamp;
 use crate::window::Estimate;
 
 pub(super) fn judge(counts: &SlidingWindow, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
-    counts.judge(limit, limit.units, Estimate::Ignored, now, cost)
+    counts.judge(limit, Estimate::Ignored, now, cost)
 }

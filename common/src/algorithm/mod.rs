@@ -9,6 +9,7 @@
 mod meter;
 mod token_bucket;
 mod leaky_bucket;
+mod reserve;
 mod sliding_window;
 mod fixed_window;
 mod sliding_log;
@@ -95,10 +96,12 @@ pub struct Advanced {
 }
 
 impl Limit {
-    /// Whether more than the quota passes after idleness, which a meter beside the counts keeps account of.
-    #[must_use]
-    pub fn has_reserve(&self) -> bool {
-        self.burst > 0 && matches!(self.algorithm, Algorithm::SlidingWindow(_))
+    /// How a sliding window with a burst estimates; none where there is no burst beyond the quota.
+    fn reserve_estimate(&self) -> Option<Estimate> {
+        match self.algorithm {
+            Algorithm::SlidingWindow(estimate) if self.burst > 0 => Some(estimate),
+            _ => None,
+        }
     }
 }
 
@@ -115,14 +118,20 @@ impl State {
         }
     }
 
-    /// A bucket, or the burst of a sliding window, as a store tells of it.
+    /// A bucket as a store tells of it: its level as of its last charge.
     #[must_use]
-    pub fn with_meter(mut self, limit: &Limit, at: Timestamp, level: u64) -> Self {
-        let told = Meter::of(limit, at, level);
-        match &mut self {
-            Self::Counts(state) => state.set_reserve(told),
-            Self::Meter { meter, .. } => *meter = told,
-            Self::Log(_) => {}
+    pub fn with_meter(self, limit: &Limit, at: Timestamp, level: u64) -> Self {
+        match self {
+            Self::Meter { last, .. } => Self::Meter { meter: Meter::of(limit, at, level), last },
+            other => other,
+        }
+    }
+
+    /// A sliding window with a burst as a store tells of it: what is spent of the reserve, in units times sub-windows.
+    #[must_use]
+    pub fn with_spent(mut self, limit: &Limit, spent: u64) -> Self {
+        if let Self::Counts(state) = &mut self {
+            state.set_spent(limit, spent);
         }
         self
     }
@@ -184,14 +193,14 @@ impl State {
     #[must_use]
     pub fn judge(&self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
         match (self, limit.algorithm) {
-            (Self::Counts(state), Algorithm::SlidingWindow(estimate)) => state.judge_all(limit, estimate, now, cost),
+            (Self::Counts(state), Algorithm::SlidingWindow(estimate)) => state.judge(limit, estimate, now, cost),
             (Self::Counts(state), Algorithm::FixedWindow) => fixed_window::judge(state, limit, now, cost),
             (Self::Log(state), Algorithm::Concurrency) => concurrency::judge(state, limit, now, cost),
             (Self::Log(state), _) => state.judge(limit, now, cost),
             (Self::Meter { meter, .. }, Algorithm::LeakyBucket) => leaky_bucket::judge(meter, limit, now, cost),
             (Self::Meter { meter, .. }, _) => token_bucket::judge(meter, limit, now, cost),
             // A state that was not fitted reads at its safest.
-            (Self::Counts(state), _) => state.judge_all(limit, Estimate::Conservative, now, cost),
+            (Self::Counts(state), _) => state.judge(limit, Estimate::Conservative, now, cost),
         }
     }
 

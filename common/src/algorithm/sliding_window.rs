@@ -4,49 +4,42 @@
 //! Error: `conservative` never admits more than the quota in any true window, and admits n/(n+1) of it under steady
 //! demand; `interpolated` is exact under steady demand and off by at most the content of the oldest sub-window.
 //!
-//! With a burst it admits so many after idleness instead: the window holds at most the burst, and a [meter](super::meter)
-//! of the quota's rate is spent beside it, so what went beyond the quota is missing afterwards. Any k windows hold at most
-//! burst + (k - 1) x quota.
+//! With a burst there is a [reserve](super::reserve) beside the counts.
 
-use super::meter::{LEVEL_MAX, Meter};
-use super::{Limit, Verdict, token_bucket};
+use super::reserve::Reserve;
+use super::{LEVEL_MAX, Limit, Verdict};
 use crate::clock::Timestamp;
 use crate::window::{Estimate, Ring, Window};
 
-/// Admitted units per sub-window, and the meter of a burst.
+/// Admitted units per sub-window, and the reserve of a burst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
     ring: Ring,
-    reserve: Option<Meter>,
+    reserve: Option<Reserve>,
     pub(super) last: Timestamp,
 }
 
 impl SlidingWindow {
     pub(super) fn new(limit: &Limit) -> Self {
-        Self {
-            ring: Ring::new(limit.window),
-            reserve: limit.has_reserve().then(|| Meter::new(limit)),
-            last: Timestamp::default(),
-        }
+        let reserve = limit.reserve_estimate().map(|estimate| Reserve::of(limit, estimate, 0));
+        Self { ring: Ring::new(limit.window), reserve, last: Timestamp::default() }
     }
 
     pub(super) fn window(&self) -> Window {
         self.ring.window()
     }
 
-    /// Sets the meter of a burst as a store tells of it.
-    pub(super) fn set_reserve(&mut self, meter: Meter) {
-        self.reserve = Some(meter);
+    /// Sets what is spent of the reserve, as a store tells of it.
+    pub(super) fn set_spent(&mut self, limit: &Limit, spent: u64) {
+        self.reserve = limit.reserve_estimate().map(|estimate| Reserve::of(limit, estimate, spent));
     }
 
     /// Follows a changed burst or quota; the counts stay.
     pub(super) fn fit_reserve(&mut self, limit: &Limit) {
-        self.reserve = match &self.reserve {
-            _ if !limit.has_reserve() => None,
-            Some(meter) if meter.fits(limit) => return,
-            Some(meter) => Some(meter.refitted(limit, self.last)),
-            None => Some(Meter::filled(limit, self.last, self.held())),
-        };
+        self.reserve = limit.reserve_estimate().map(|estimate| match self.reserve {
+            Some(reserve) => reserve.fitted(limit, estimate),
+            None => Reserve::of(limit, estimate, 0),
+        });
     }
 
     /// All units in the ring.
@@ -54,81 +47,124 @@ impl SlidingWindow {
         self.ring.counts().fold(0, |sum, (_, units)| sum.saturating_add(units))
     }
 
-    /// By the counts and, with a burst, by its meter.
-    pub(super) fn judge_all(&self, limit: &Limit, estimate: Estimate, now: Timestamp, cost: u64) -> Verdict {
-        let Some(reserve) = &self.reserve else {
-            return self.judge(limit, limit.units, estimate, now, cost);
+    /// Whether there is room beside what the window holds, and in the reserve where there is one.
+    pub(super) fn judge(&self, limit: &Limit, estimate: Estimate, now: Timestamp, cost: u64) -> Verdict {
+        let used = self.ring.used(now, estimate);
+        let left = match &self.reserve {
+            None => limit.units.saturating_sub(used),
+            Some(reserve) => reserve.left(used),
         };
-        let (by_counts, by_meter) =
-            (self.judge(limit, limit.burst, estimate, now, cost), token_bucket::judge(reserve, limit, now, cost));
-        Verdict {
-            admitted: by_counts.admitted && by_meter.admitted,
-            remaining: by_counts.remaining.min(by_meter.remaining),
-            retry_at: by_counts.retry_at.max(by_meter.retry_at),
-            reset_at: by_counts.reset_at.max(by_meter.reset_at),
-            delay_ms: 0,
-        }
-    }
-
-    /// By the counts alone, against so many units.
-    pub(super) fn judge(&self, limit: &Limit, units: u64, estimate: Estimate, now: Timestamp, cost: u64) -> Verdict {
-        let window = limit.window;
-        let left = units.saturating_sub(self.ring.used(now, estimate));
         if let Some(remaining) = left.checked_sub(cost) {
-            let reset_at = if cost > 0 {
-                let kept = if estimate == Estimate::Ignored { 0 } else { 1 };
-                window.start_of(window.sub_window(now) + u64::from(window.parts()) + kept)
-            } else {
-                self.ring.falls_to(0, now, estimate)
-            };
+            let reset_at = self.reset_after(limit.window, estimate, now, cost);
             return Verdict { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 };
         }
-        let retry_at = match units.checked_sub(cost) {
-            Some(room) => self.ring.falls_to(room, now, estimate),
-            None => now.plus_ms(window.width_ms()),
+        let retry_at = match &self.reserve {
+            None => limit.units.checked_sub(cost).map(|room| self.ring.falls_to(room, now, estimate)),
+            Some(_) => (cost <= limit.burst).then(|| self.has_room_at(now, cost, estimate)),
         };
-        let reset_at = self.ring.falls_to(0, now, estimate);
+        let retry_at = retry_at.unwrap_or_else(|| now.plus_ms(limit.window.width_ms()));
+        let reset_at = self.reset_at(estimate, now);
         Verdict { admitted: false, remaining: left, retry_at, reset_at, delay_ms: 0 }
     }
 
     pub(super) fn charge(&mut self, at: Timestamp, units: u64) {
+        if let Some(reserve) = &mut self.reserve {
+            reserve.charge(self.ring.used(self.last.max(at), reserve.estimate()), units);
+        }
         let sub_window = self.window().sub_window(at);
         // Up to there the numbers of a store's script are exact.
-        let counted = units.min(LEVEL_MAX.saturating_sub(self.ring.get(sub_window)));
-        self.ring.add(sub_window, counted);
-        if let Some(reserve) = &mut self.reserve {
-            reserve.charge(at, units);
-        }
+        self.ring.add(sub_window, units.min(LEVEL_MAX.saturating_sub(self.ring.get(sub_window))));
         self.last = self.last.max(at);
     }
 
     pub(super) fn give_back(&mut self, at: Timestamp, units: u64) {
-        self.ring.subtract(self.window().sub_window(at), units);
+        let held = self.ring.get(self.window().sub_window(at)).min(units);
         if let Some(reserve) = &mut self.reserve {
-            reserve.give_back(units);
+            reserve.give_back(self.ring.used(self.last, reserve.estimate()), held);
         }
+        self.ring.subtract(self.window().sub_window(at), units);
     }
 
     /// Drops what has left by `now`, so that a clock which then steps back finds every unit as old as it was.
     pub(super) fn move_to(&mut self, now: Timestamp) {
-        self.ring.roll_to(self.window().sub_window(now));
+        let target = self.window().sub_window(now);
+        while self.reserve.is_some_and(|reserve| !reserve.is_whole()) && self.ring.newest() < target {
+            self.end_sub_window(target);
+        }
+        self.ring.roll_to(target);
         self.last = now;
     }
 
     pub(super) fn rebase(&mut self, now: Timestamp) {
         self.ring.rebase(now);
-        if let Some(reserve) = &mut self.reserve {
-            reserve.rebase(self.last.ms_since(now));
-        }
         self.last = now;
     }
 
     pub(super) fn is_idle_at(&self, now: Timestamp) -> bool {
-        self.ring.is_empty_at(now) && self.reserve.as_ref().is_none_or(|reserve| reserve.is_idle_at(now))
+        let mut then = self.clone();
+        if now > self.last {
+            then.move_to(now);
+        }
+        then.ring.is_empty_at(now) && then.reserve.is_none_or(Reserve::is_whole)
     }
 
     pub(super) fn admitted(&self) -> Vec<(Timestamp, u64)> {
         let window = self.window();
         self.ring.counts().map(|(sub_window, units)| (window.end_of(sub_window).min(self.last), units)).collect()
+    }
+
+    /// The newest sub-window is over: what it left unused fills the reserve. When nothing is held any more, all that are
+    /// over until `target` at once.
+    fn end_sub_window(&mut self, target: u64) {
+        let newest = self.ring.newest();
+        let ended = self.window().end_of(newest);
+        let (held, empty) = (self.ring.used(ended, Estimate::Ignored), self.ring.is_empty_at(ended));
+        let next = if empty { target } else { newest + 1 };
+        if let Some(reserve) = &mut self.reserve {
+            reserve.fill(held, next - newest);
+        }
+        self.ring.roll_to(next);
+    }
+
+    /// The first instant at which so much has room, with a reserve that bears it when it is whole.
+    fn has_room_at(&self, now: Timestamp, cost: u64, estimate: Estimate) -> Timestamp {
+        let (mut then, mut from) = (self.clone(), now);
+        loop {
+            let next = self.window().start_of(self.window().sub_window(from) + 1);
+            let room = then.reserve.and_then(|reserve| reserve.room_for(cost));
+            if let Some(at) = room.map(|room| then.ring.falls_to(room, from, estimate)).filter(|at| *at < next) {
+                return at;
+            }
+            then.move_to(next);
+            from = next;
+        }
+    }
+
+    /// The same once so much more is charged.
+    fn reset_after(&self, window: Window, estimate: Estimate, now: Timestamp, cost: u64) -> Timestamp {
+        if cost == 0 {
+            return self.reset_at(estimate, now);
+        }
+        if self.reserve.is_none() {
+            let kept = u64::from(estimate != Estimate::Ignored);
+            return window.start_of(window.sub_window(now) + u64::from(window.parts()) + kept);
+        }
+        let mut after = self.clone();
+        after.charge(now, cost);
+        after.reset_at(estimate, now)
+    }
+
+    /// The first instant at which nothing is used and nothing spent.
+    fn reset_at(&self, estimate: Estimate, now: Timestamp) -> Timestamp {
+        let empty_at = self.ring.falls_to(0, now, estimate);
+        if self.reserve.is_none_or(Reserve::is_whole) {
+            return empty_at;
+        }
+        let mut then = self.clone();
+        then.move_to(empty_at.max(self.last));
+        let Some(reserve) = then.reserve.filter(|reserve| !reserve.is_whole()) else {
+            return empty_at;
+        };
+        self.window().start_of(self.window().sub_window(empty_at.max(self.last)) + reserve.fills_in())
     }
 }

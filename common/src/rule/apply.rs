@@ -62,10 +62,11 @@ impl RuleSet {
     pub fn standing(&self, call: &Described<'_>) -> Standing {
         let find = |entries: &[super::Matches], verified: bool| {
             entries.iter().position(|entry| {
-                entry.iter().all(|(name, pattern)| {
-                    let value = if verified { call.verified(name) } else { call.get(name) };
-                    value.is_some_and(|value| pattern.matches(value))
-                })
+                call.admits("", entry)
+                    && entry.iter().all(|(name, pattern)| {
+                        let value = if verified { call.verified(name) } else { call.get(name) };
+                        value.is_some_and(|value| pattern.matches(value))
+                    })
             })
         };
         if let Some(entry) = find(&self.lists.deny, false) {
@@ -105,7 +106,8 @@ impl Rule {
     /// Whether the rule speaks of a call: it has every descriptor of `per`, and everything in `match` matches.
     #[must_use]
     pub fn applies_to(&self, call: &Described<'_>) -> bool {
-        self.matches.iter().all(|(name, pattern)| call.get(name).is_some_and(|value| pattern.matches(value)))
+        call.admits(&self.name, &self.matches)
+            && self.matches.iter().all(|(name, pattern)| call.get(name).is_some_and(|value| pattern.matches(value)))
             && self.per.iter().all(|name| call.get(name).is_some())
     }
 
@@ -138,9 +140,10 @@ impl Rule {
         if let Some(name) = &self.quota_from
             && let Some(said) = call.verified(name)
             && let Some(terms) = self.terms
-            && let Some(quota) = quota_from(said, terms.quota)
+            && let Some(terms) = quota_from(said, terms.quota).map(|quota| terms.with_quota(quota))
+            && terms.check().is_ok()
         {
-            return (Some(terms.with_quota(quota)), Origin::Descriptor(name));
+            return (Some(terms), Origin::Descriptor(name));
         }
         if !self.by_tier.is_empty()
             && let Some(tier) = call.verified(TIER)
@@ -161,6 +164,12 @@ impl Rule {
         by_table.or(self.cost).unwrap_or(asked)
     }
 
+    /// Whether it charges what the call says it costs, which may turn out otherwise.
+    #[must_use]
+    pub fn goes_by_call_cost(&self) -> bool {
+        self.cost.is_none() && self.costs.is_none()
+    }
+
     /// All terms that it may hold on.
     pub fn all_terms(&self) -> impl Iterator<Item = &Terms> {
         let others = self.by_tier.iter().map(|(_, terms)| terms).chain(self.by_key.values());
@@ -179,7 +188,7 @@ impl DescriptorSource {
 /// `500/min`, or a bare number in the window of the default.
 fn quota_from(said: &str, default: Quota) -> Option<Quota> {
     match said.parse::<u64>() {
-        Ok(units) => Quota::new(units, default.width_ms()).ok(),
+        Ok(units) => default.with_units(units),
         Err(_) => said.parse().ok(),
     }
 }

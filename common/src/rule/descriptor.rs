@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::Pattern;
+use super::{Matches, Pattern};
 use crate::call::{Call, Descriptors, bit};
 
 /// The name of a descriptor and where its value comes from.
@@ -62,6 +62,8 @@ pub enum DescriptorSource {
 pub struct Described<'a> {
     descriptors: &'a Descriptors<'a>,
     claims: u64,
+    entries: bool,
+    without: &'a [String],
     specs: &'a [DescriptorSpec],
 }
 
@@ -110,7 +112,14 @@ impl DescriptorSpec {
 impl<'a> Described<'a> {
     pub(super) fn new(call: &'a Call<'_>, specs: &'a [DescriptorSpec]) -> Self {
         let (descriptors, claims) = call.parts();
-        Self { descriptors, claims, specs }
+        Self { descriptors, claims, entries: call.is_entries(), without: call.left_aside(), specs }
+    }
+
+    /// Whether a rule that asks for these descriptors may speak of the call at all.
+    pub(super) fn admits(&self, rule: &str, names: &Matches) -> bool {
+        let said = self.descriptors.iter().map(|(name, _)| &**name);
+        let whole = !self.entries || said.eq(names.iter().map(|(name, _)| &**name));
+        whole && self.without.iter().all(|other| *other != rule)
     }
 
     /// The value of a descriptor.
@@ -138,6 +147,7 @@ impl<'a> Described<'a> {
             DescriptorSource::Constant(value) => Some(&**value),
             DescriptorSource::Map { of, table } => self
                 .said(of, verified)
+                .or_else(|| self.specs.iter().find(|spec| spec.name == *of)?.default.as_deref())
                 .and_then(|known| table.iter().find(|(pattern, _)| pattern.matches(known)).map(|(_, value)| &**value)),
             _ => None,
         };

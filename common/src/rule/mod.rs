@@ -12,6 +12,7 @@ mod apply;
 mod file;
 mod shorthand;
 mod published;
+pub mod import;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ pub use pattern::Pattern;
 pub use published::Published;
 pub use quota::{NotUnits, Quota, QuotaError, Unit, parse_duration_ms, parse_units, show_units};
 pub use shorthand::ShorthandError;
-pub use terms::{Consistency, OnFailure, Terms, burst_default};
+pub use terms::{Consistency, OnFailure, Terms, TermsError, burst_default};
 
 /// How long a call waits for the store unless its rule says otherwise, in ms.
 pub const DEADLINE_MS_DEFAULT: u64 = 5;
@@ -38,6 +39,9 @@ pub type Generation = u64;
 
 /// Descriptors and what each must look like; all of them.
 pub type Matches = Vec<(Arc<str>, Pattern)>;
+
+/// What a call costs by the first pattern that matches.
+pub type CostTable = Vec<(Pattern, u64)>;
 
 /// Everything an agent enforces at one time.
 #[derive(Clone, Debug)]
@@ -89,9 +93,11 @@ pub struct Rule {
     /// What a call costs; by default what it says itself.
     pub cost: Option<u64>,
     /// What a call costs by the value of a descriptor: that of the first pattern which matches.
-    pub costs: Option<(Arc<str>, Vec<(Pattern, u64)>)>,
+    pub costs: Option<(Arc<str>, CostTable)>,
     /// When its counter is charged.
     pub charge: Charging,
+    /// Whether it denies every call of which it speaks, and counts nothing.
+    pub deny: bool,
     /// Whether it only counts and never denies.
     pub shadow: bool,
     /// The rules that do not apply where this one does.

@@ -75,6 +75,21 @@ impl Pattern {
         }
     }
 
+    /// Whether it is written so that every value matches.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        match self {
+            Self::Exact(_) => false,
+            Self::Prefix(text) => text.is_empty(),
+            Self::Glob(text, _) => text.bytes().all(|byte| byte == b'*'),
+            Self::Regex(regex) => matches!(regex.as_str(), "" | "^" | "$" | ".*" | "^.*" | ".*$" | "^.*$"),
+            Self::Cidr(network) => network.prefix_len() == 0,
+            Self::Any(patterns) => patterns.iter().any(Self::is_everything),
+            Self::All(patterns) => patterns.iter().all(Self::is_everything),
+            Self::Not(patterns) => patterns.is_empty(),
+        }
+    }
+
     /// How narrow it is: what is exact before what is not, then by how much of the value is told.
     #[must_use]
     pub fn specificity(&self) -> (u8, usize) {
@@ -94,8 +109,9 @@ impl Pattern {
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Exact(a), Self::Exact(b)) | (Self::Prefix(a), Self::Prefix(b)) => a == b,
-            (Self::Glob(a, _), Self::Glob(b, _)) => a == b,
+            (Self::Exact(a), Self::Exact(b))
+            | (Self::Prefix(a), Self::Prefix(b))
+            | (Self::Glob(a, _), Self::Glob(b, _)) => a == b,
             (Self::Regex(a), Self::Regex(b)) => a.as_str() == b.as_str(),
             (Self::Cidr(a), Self::Cidr(b)) => a == b,
             (Self::Any(a), Self::Any(b)) | (Self::Not(a), Self::Not(b)) | (Self::All(a), Self::All(b)) => a == b,

@@ -94,6 +94,10 @@ pub enum QuotaError {
 }
 
 impl Quota {
+    /// One call in a second.
+    pub(super) const ONE: Self =
+        Self { units: NonZeroU64::MIN, width_ms: NonZeroU64::new(1_000).unwrap(), unit: Unit::Calls };
+
     /// So many units in so many milliseconds.
     ///
     /// # Errors
@@ -103,6 +107,12 @@ impl Quota {
         let width = NonZeroU64::new(width_ms).filter(|width| width.get() <= WIDTH_MS_MAX);
         let width_ms = width.ok_or_else(|| QuotaError::Width(format!("{width_ms}ms")))?;
         Ok(Self { units, width_ms, unit: Unit::Calls })
+    }
+
+    /// The same window with another number of units, unless that is 0.
+    #[must_use]
+    pub fn with_units(self, units: u64) -> Option<Self> {
+        NonZeroU64::new(units).map(|units| Self { units, ..self })
     }
 
     /// Of what.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::descriptor::DescriptorSpec;
-use super::{Charging, Consistency, Quota, QuotaError, Rule, RuleSet, Terms};
+use super::{Charging, Consistency, Matches, Quota, QuotaError, Rule, RuleSet, Terms};
 use crate::algorithm::Algorithm;
 use crate::window::Estimate;
 
@@ -34,9 +34,16 @@ impl Rule {
             cost: None,
             costs: None,
             charge: Charging::AllOrNone,
+            deny: false,
             shadow: false,
             replaces: Vec::new(),
         }
+    }
+
+    /// A rule that denies every call which matches.
+    #[must_use]
+    pub fn denying(name: &str, matches: Matches) -> Self {
+        Self { matches, terms: None, deny: true, ..Self::per(name, &[], Quota::ONE) }
     }
 
     /// The same rule, counted so. A bucket without a burst holds what its rate gives in a second.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{DEADLINE_MS_DEFAULT, Quota};
-use crate::algorithm::{Algorithm, Limit};
+use crate::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate, SLIDING_LOG_QUOTA_MAX, SLIDING_LOG_WIDTH_MS_MAX};
 use crate::window::{Estimate, Window};
 
 /// What a rule asks of one caller.
@@ -45,6 +45,38 @@ pub enum OnFailure {
     Closed,
     /// Admit so much on each agent.
     Limit(Quota),
+}
+
+/// Why terms cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TermsError {
+    /// More calls than a log keeps.
+    #[error("a `sliding_log` keeps every call, {SLIDING_LOG_QUOTA_MAX} at most; use `sliding_window` for {0}")]
+    LogQuota(Quota),
+    /// More slots than are kept.
+    #[error("`concurrency` keeps every call under way, {SLIDING_LOG_QUOTA_MAX} at most; {0} is more")]
+    Slots(Quota),
+    /// A longer time than a log's timestamps span.
+    #[error("a `sliding_log` remembers 24 days at most; use `sliding_window` for {0}")]
+    LogWidth(Quota),
+    /// A longer time than a slot's timestamp spans.
+    #[error("a slot of `concurrency` is held 24 days at most; {0} is longer")]
+    SlotWidth(Quota),
+    /// A burst that is none.
+    #[error(
+        "a burst of {1} is below {0}, of which a `sliding_window` lets everything pass at once anyway; write more, or `burst: false` for none"
+    )]
+    BurstBelow(Quota, u64),
+    /// More than the quota under a promise of not more than the quota.
+    #[error(
+        "a burst lets more pass than the quota, and `consistency: strict` promises that nothing does; write `burst: false` for none, or `consistency: bounded`"
+    )]
+    BurstOfStrict,
+    /// Numbers too large to be exact.
+    #[error(
+        "{0} with a burst of {1} cannot be counted exactly; write rounder numbers (1000000/d, not 999999/d), or a smaller burst"
+    )]
+    Inexact(Quota, u64),
 }
 
 impl Terms {
@@ -89,6 +121,46 @@ impl Terms {
         let window = Window::new(quota.width_ms(), parts).or_else(|_| Window::with_default_parts(quota.width_ms()));
         let burst = u64::try_from(burst).unwrap_or(u64::MAX).max(u64::from(self.burst > 0));
         Self { quota, window: window.unwrap_or(self.window), burst, ..self }.counted_by(self.algorithm)
+    }
+
+    /// Whether a store can keep them.
+    ///
+    /// # Errors
+    /// When they ask for more than the algorithm can count, or contradict each other.
+    pub fn check(&self) -> Result<(), TermsError> {
+        let Self { quota, burst, .. } = *self;
+        let too_many = quota.units() > SLIDING_LOG_QUOTA_MAX;
+        let too_long = quota.width_ms() > SLIDING_LOG_WIDTH_MS_MAX;
+        match self.algorithm {
+            Algorithm::SlidingLog if too_many => Err(TermsError::LogQuota(quota)),
+            Algorithm::SlidingLog if too_long => Err(TermsError::LogWidth(quota)),
+            Algorithm::Concurrency if too_many => Err(TermsError::Slots(quota)),
+            Algorithm::Concurrency if too_long => Err(TermsError::SlotWidth(quota)),
+            Algorithm::SlidingWindow(_) if burst > 0 && burst < quota.units() => {
+                Err(TermsError::BurstBelow(quota, burst))
+            }
+            Algorithm::SlidingWindow(_) if burst > 0 && self.consistency == Consistency::Strict => {
+                Err(TermsError::BurstOfStrict)
+            }
+            _ if !self.is_exact() => Err(TermsError::Inexact(quota, burst)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what a burst is counted in stays within exact numbers.
+    fn is_exact(&self) -> bool {
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                Rate::of(self.quota.units(), self.quota.width_ms()).is_exact_for(self.burst)
+            }
+            _ => self.burst.checked_mul(self.window.parts().into()).is_some_and(|units| units <= LEVEL_MAX),
+        }
+    }
+
+    /// The most that passes at once.
+    #[must_use]
+    pub fn at_once(&self) -> u64 {
+        if self.burst > 0 { self.burst } else { self.quota.units() }
     }
 
     /// What a store step is judged by.

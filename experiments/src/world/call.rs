@@ -1,7 +1,7 @@
 //! The way of a call: agent, store, agent.
 
 use tollgate::enforce::Take;
-use tollgate::limiter::Begun;
+use tollgate::limiter::{Amend, Begun};
 use tollgate::store::{Answers, Store, StoreError};
 use tollgate::{Call, Decision};
 use tollgate_common::clock::Timestamp;
@@ -38,6 +38,19 @@ impl<'c> World<'c> {
         }
     }
 
+    /// Something is said of a call after its decision, now; the store hears of it at once, if it is there.
+    pub fn amend(&mut self, agent: usize, call: &Call<'_>, amend: Amend) {
+        let (limiter, own_now) = self.agents[agent].at(self.now());
+        let amendment = limiter.amend(own_now, call, amend);
+        if amendment.takes().is_empty() {
+            return;
+        }
+        let answer = if self.store_is_up { self.ask_store(amendment.takes()) } else { Err(StoreError::Unreachable) };
+        // What cannot be given back is the caller's to know, and of no account here.
+        let _ = limiter.amended(own_now, call, &amendment, answer);
+        self.probe_when_needed(agent);
+    }
+
     /// A question reaches the store, whether its caller still waits or not. A store that is away reads it when it is back.
     pub(super) fn store_reads(&mut self, ticket: Ticket, takes: Vec<Take>) {
         if self.store_is_up {
@@ -61,6 +74,10 @@ impl<'c> World<'c> {
         let (limiter, own_now) = self.agents[agent].at(self.now());
         let decision = limiter.finish(own_now, &call, pending, answer);
         self.decide(agent, call, arrived, decision);
+        self.probe_when_needed(agent);
+    }
+
+    fn probe_when_needed(&mut self, agent: usize) {
         if self.agents[agent].starts_probing() {
             self.after(PROBE_MS, Event::Probe { agent });
         }

@@ -4,19 +4,25 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tollgate::{RuleSet, Source};
-use tollgate_common::algorithm::Limit;
+use tollgate_common::algorithm::{Algorithm, Limit};
 use tollgate_common::charge::{Batch, Outcome};
 use tollgate_common::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_common::counter::{CounterId, DigestKey};
-use tollgate_common::rule::Consistency;
+use tollgate_common::decision::DENY_LIST;
+use tollgate_common::rule::{Consistency, Standing, Terms};
+use tollgate_common::window::Estimate;
 use tollgate_common::wire::Record;
 use tollgate_experiments::world::{Decided, World};
 
 /// The bookkeeping.
 pub(crate) struct Invariants {
+    /// The last call that was admitted, for those who have more to say of it.
+    pub(crate) last: Option<Decided<'static>>,
     rules: RuleSet,
     key: DigestKey,
     counters_max: usize,
+    /// Requests that were charged, by name.
+    requests: HashSet<String>,
     /// never-over: what the store admitted, per rule and counter.
     by_store: HashMap<(usize, CounterId), Vec<(u64, u64)>>,
     /// never-over and `on_failure`: what was admitted by anyone.
@@ -37,14 +43,18 @@ struct Log {
     read: u64,
     seen: HashSet<(String, u64, u64)>,
     admitted: HashMap<(CounterId, u64), u64>,
+    /// The oldest sub-window that still matters to a counter.
+    oldest: HashMap<CounterId, u64>,
 }
 
 impl Invariants {
     pub(crate) fn new(rules: RuleSet, partitions: u32, counters_max: usize) -> Self {
         Self {
+            last: None,
             rules,
             key: DigestKey::default(),
             counters_max,
+            requests: HashSet::new(),
             by_store: HashMap::new(),
             by_anyone: HashMap::new(),
             logs: (0..partitions).map(|_| Log::default()).collect(),
@@ -58,7 +68,7 @@ impl Invariants {
     }
 
     /// Checks everything that can be checked after one step.
-    pub(crate) fn check(&mut self, world: &mut World<'_>, store_is_up: bool) -> Result<(), String> {
+    pub(crate) fn check(&mut self, world: &mut World<'static>, store_is_up: bool) -> Result<(), String> {
         for decided in world.decided().collect::<Vec<_>>() {
             self.no_wait(&decided)?;
             self.never_over(&decided)?;
@@ -67,6 +77,9 @@ impl Invariants {
             }
             self.decided += 1;
             *self.by_source.entry(decided.decision.source).or_default() += 1;
+            if decided.decision.allowed {
+                self.last = Some(decided);
+            }
         }
         one_truth_of_time(world)?;
         self.exactly_counted(world)?;
@@ -90,14 +103,9 @@ impl Invariants {
 
     fn no_wait(&self, decided: &Decided<'_>) -> Result<(), String> {
         let took_ms = decided.answered.ms_since(decided.arrived);
-        let deadline_ms = self
-            .rules
-            .rules
-            .iter()
-            .filter(|rule| rule.applies_to(&self.rules.described(&decided.call)))
-            .filter_map(|rule| Some(rule.terms?.deadline.as_millis()))
-            .min()
-            .unwrap_or(0);
+        let applying = self.rules.applying(&self.rules.described(&decided.call));
+        let deadlines = applying.iter().filter_map(|applying| Some(applying.terms?.deadline.as_millis()));
+        let deadline_ms = deadlines.min().unwrap_or(0);
         if u128::from(took_ms) <= deadline_ms {
             return Ok(());
         }
@@ -109,9 +117,12 @@ impl Invariants {
             return Ok(());
         }
         let call = self.rules.described(&decided.call);
+        // Who is on the allow list is admitted over the quota, and a request that was charged before is not charged again.
+        let exempt = self.rules.standing(&call) != Standing::Usual;
+        let again = decided.call.id().is_some_and(|id| !self.requests.insert(id.to_owned()));
         for applying in self.rules.applying(&call) {
             let (index, rule) = (applying.index, applying.rule);
-            let Some(terms) = applying.terms else { continue };
+            let Some(terms) = applying.terms.filter(|_| !exempt && !again && !rule.shadow) else { continue };
             let counter = self.key.counter(&rule.name, rule.values(&call));
             let (at, cost) = (decided.decision.at.as_ms(), decided.call.cost());
             let (quota, width_ms) = (terms.quota.units(), terms.quota.width_ms());
@@ -120,13 +131,13 @@ impl Invariants {
             // Nobody's clock but the world's: when it was answered.
             everything.push((decided.answered.as_ms(), cost));
             self.worst_permille = self.worst_permille.max(fullest(everything, width_ms) * 1_000 / quota);
-            let strict = terms.consistency == Consistency::Strict && !overflows;
-            if decided.decision.source == Source::Store && strict {
+            let most = most(&terms).filter(|_| terms.consistency == Consistency::Strict && !overflows);
+            if let Some(most) = most.filter(|_| decided.decision.source == Source::Store) {
                 let admitted = self.by_store.entry((index, counter)).or_default();
                 admitted.push((at, cost));
                 let fullest = fullest(admitted, width_ms);
-                if fullest > quota {
-                    return Err(format!("never-over: rule {} admitted {fullest} of {quota} in a window", rule.name));
+                if fullest > most {
+                    return Err(format!("never-over: rule {} admitted {fullest} of {most} in a window", rule.name));
                 }
             }
         }
@@ -140,12 +151,25 @@ impl Invariants {
         else {
             return Ok(());
         };
-        let rule = self.rules.rules.iter().find(|rule| rule.name == bound.rule).ok_or("a denial by an unknown rule")?;
-        let counter = self.key.counter(&rule.name, rule.values(&self.rules.described(&decided.call)));
-        let limit: Limit = rule.terms.ok_or("a denial by a rule without limit")?.limit();
-        let state = world.store().peek(counter).ok_or("true-denial: the store does not know the counter")?;
-        let verdict = state.judge(&limit, world.now(), decided.call.cost());
-        if verdict.admitted { Err(format!("true-denial: the store had room under {}", rule.name)) } else { Ok(()) }
+        if &*bound.rule == DENY_LIST {
+            let standing = self.rules.standing(&self.rules.described(&decided.call));
+            return if standing == Standing::Denied(0) { Ok(()) } else { Err("true-denial: on no list".to_owned()) };
+        }
+        let call = self.rules.described(&decided.call);
+        let applying = self.rules.applying(&call).into_iter().find(|applying| applying.rule.name == bound.rule);
+        let applying = applying.ok_or("true-denial: by a rule that does not apply")?;
+        let limit: Limit = applying.terms.ok_or("true-denial: by a rule without limit")?.limit();
+        if limit.algorithm == Algorithm::Concurrency {
+            return Ok(()); // a slot may have been given back since, which a denial may overlook for a moment
+        }
+        let counter = self.key.counter(&applying.rule.name, applying.rule.values(&call));
+        let mut state = world.store().peek(counter).ok_or("true-denial: the store does not know the counter")?;
+        let now = state.advance(world.now()).now;
+        let verdict = state.judge(&limit, now, applying.rule.cost_of(&call, decided.call.cost()));
+        if verdict.admitted {
+            return Err(format!("true-denial: the store had room under {}", applying.rule.name));
+        }
+        Ok(())
     }
 
     fn exactly_counted(&mut self, world: &World<'_>) -> Result<(), String> {
@@ -170,15 +194,26 @@ impl Invariants {
                         continue;
                     };
                     let latest = record.appended.plus_ms(CLOCK_ERROR_MAX_MS).as_ms() / counter.window.part_ms();
-                    let units = u64::try_from(row.cost).map_err(|_| "a negative cost")?;
-                    *log.admitted.entry((counter.id, row.sub_window.min(latest))).or_default() += units;
+                    let reach = row.sub_window.min(latest).saturating_sub(counter.window.parts().into());
+                    let oldest = log.oldest.entry(counter.id).or_default();
+                    *oldest = reach.max(*oldest);
+                    let units = log.admitted.entry((counter.id, row.sub_window.min(latest))).or_default();
+                    *units = units.saturating_add_signed(row.cost);
                 }
             }
             self.compared += 1;
             let held: HashSet<CounterId> = counting.counters().map(|entry| entry.id).collect();
-            let missing = log.admitted.keys().find(|(id, _)| !held.contains(id));
+            // What costs nothing, was given back, or has left the window leaves nothing to hold.
+            let matters = |id: &CounterId, at: u64, units: u64| units > 0 && at >= log.oldest[id];
+            let lacking =
+                |((id, at), units): &(&(CounterId, u64), &u64)| matters(id, *at, **units) && !held.contains(id);
+            let missing = log.admitted.iter().find(lacking).map(|(key, _)| key);
             if let Some((id, _)) = missing.filter(|_| counting.tally().uncounted == 0) {
                 return Err(format!("exactly-counted: {id} is in the log and not in the table"));
+            }
+            // Past the cap rows are counted as lost, and a counter that finds a place later lacks its earlier ones.
+            if counting.tally().uncounted > 0 {
+                continue;
             }
             for entry in counting.counters() {
                 let newest = entry.admitted.newest();
@@ -220,6 +255,17 @@ impl Invariants {
             Some(generation) => Err(format!("last-good: generation {generation} is in force")),
             None => Ok(()),
         }
+    }
+}
+
+/// The most that a window may hold by the stated error of each algorithm; none where slots are given back meanwhile.
+fn most(terms: &Terms) -> Option<u64> {
+    let quota = terms.quota.units();
+    match terms.algorithm {
+        Algorithm::SlidingWindow(Estimate::Conservative) | Algorithm::SlidingLog => Some(quota),
+        Algorithm::FixedWindow => Some(2 * quota),
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => Some(quota + terms.burst),
+        Algorithm::SlidingWindow(_) | Algorithm::Concurrency => None,
     }
 }
 

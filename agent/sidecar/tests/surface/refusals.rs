@@ -54,7 +54,10 @@ async fn a_refusal_names_its_node() {
 async fn an_unknown_path_or_method_is_told_what_there_is() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     let detail = client.ask("POST", "/chekc", &[], CALL).await.problem(404);
-    assert_eq!(detail, "there is no `/chekc` here; ask /check, /healthz, /readyz or /metrics");
+    assert_eq!(
+        detail,
+        "there is no `/chekc` here; ask /check, /json, /settle, /release, /healthz, /readyz or /metrics"
+    );
     let answer = client.ask("DELETE", "/check", &[], CALL).await;
     assert_eq!(answer.problem(405), "/check does not take DELETE; use GET, HEAD or POST");
     assert_eq!(answer.header("allow"), "GET,HEAD,POST");

@@ -99,7 +99,7 @@ impl Packed {
         // More than any quota, and still exact.
         put(7, take.cost.min(EXACT_MAX + 1));
         put(7, time.as_ms().min(EXACT_MAX));
-        if has_meter(kind) {
+        if has_burst(kind) {
             put(7, take.limit.burst.min(EXACT_MAX));
         }
         if let Some((token, expires_at)) = tail {
@@ -165,12 +165,14 @@ impl Bytes<'_> {
             state.charge(held_at, self.number(7)?);
         }
         let at = state.advance(at).now;
-        if has_meter(kind) {
+        if has_burst(kind) {
             limit.burst = self.number(7)?;
-            let (charged_at, level) = (self.time()?, self.number(7)?);
-            if limit.has_reserve() || !matches!(limit.algorithm, Algorithm::SlidingWindow(_)) {
-                state = state.with_meter(&limit, charged_at, level);
-            }
+            state = if is_bucket(kind) {
+                let charged_at = self.time()?;
+                state.with_meter(&limit, charged_at, self.number(7)?)
+            } else {
+                state.with_spent(&limit, self.number(7)?)
+            };
         }
         let repeated = flags & REPEATED != 0;
         let free = repeated || matches!(take.kind, TakeKind::GiveBack { .. });
@@ -211,6 +213,10 @@ const fn algorithm_of(kind: u8) -> Option<Algorithm> {
     }
 }
 
-const fn has_meter(kind: u8) -> bool {
-    matches!(kind, 5 | 6 | 8 | 9)
+const fn is_bucket(kind: u8) -> bool {
+    matches!(kind, 5 | 6)
+}
+
+const fn has_burst(kind: u8) -> bool {
+    is_bucket(kind) || matches!(kind, 8 | 9)
 }

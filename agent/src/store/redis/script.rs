@@ -10,6 +10,7 @@ const TAKE: &str = concat!(
     include_str!("../steps/counter.lua"),
     include_str!("../steps/log.lua"),
     include_str!("../steps/meter.lua"),
+    include_str!("../steps/reserve.lua"),
     include_str!("../steps/switch.lua"),
     include_str!("../steps/back.lua"),
     include_str!("../steps/exact.lua"),

@@ -18,7 +18,11 @@ make_back = function()
     if ring then
       local part = c.width / c.parts
       local slot = floor(c.last / part) - floor(at / part) + 1
-      if slot >= 1 and slot <= #ring then ring[slot] = max(ring[slot] - units, 0) end
+      if slot >= 1 and slot <= #ring then
+        units = min(units, ring[slot])
+        if c.reserve then c.reserve.give_back(c, units) end
+        ring[slot] = ring[slot] - units
+      end
     end
     if c.meter then c.level = max(c.level - units * c.unit, 0) end
   end

@@ -7,7 +7,7 @@
 --     the low 32 bits of each, oldest first;
 --   of the others W takes 6 bytes instead of 4: of a fixed window (kind 4) counts follow; of a token bucket (5) and a leaky
 --     bucket (6) the burst and the meter, its last charge and its level as of then; of a sliding window with a burst or a
---     very wide window (8 interpolated, 9 conservative) the burst, the meter and the counts.
+--     very wide window (8 interpolated, 9 conservative) the burst, what is spent of the reserve and the counts.
 --
 -- Redis makes every function and table anew at each run, which is a third of what a step costs: so what each run does
 -- stands in line in judge.lua and settle.lua, and what only some do is made when it is met, by functions that look up all they need.
@@ -16,7 +16,7 @@ local INTERPOLATED, CONSERVATIVE, LOG, FIXED, CONCURRENCY, BURSTING = 1, 2, 3, 4
 local COUNT_MAX, CLOCK_ERROR_MAX_MS = 9007199254740992, 1000
 local floor, max = math.floor, math.max
 local pack, parse, rep = struct.pack, struct.unpack, string.rep
-local log, make_log, meter, make_meter, switch, make_switch, back, make_back, tentative, make_tentative, exact, make_exact
+local log, make_log, meter, make_meter, switch, make_switch, back, make_back, reserve, make_reserve, tentative, make_tentative, exact, make_exact
 
 -- Enters units that were admitted at `at`, an instant not after `last`.
 local function charge(c, at, units)
@@ -30,10 +30,10 @@ local function charge(c, at, units)
     local part = c.width / c.parts
     slot = floor(c.last / part) - floor(at / part) + 1
   end
+  if c.reserve then c.reserve.charge(c, units) end
   if slot <= c.parts + 1 then
     for i = #ring + 1, slot do ring[i] = 0 end
     local sum = ring[slot] + units
     ring[slot] = sum < COUNT_MAX and sum or COUNT_MAX
   end
-  if c.meter then meter.charge(c, at, units) end
 end

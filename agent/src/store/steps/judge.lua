@@ -21,7 +21,7 @@ for i = 1, #ARGV do
   local burst, manner, key = nil, 0, KEYS[i]
   if kind > FIXED and kind ~= CONCURRENCY then
     burst = parse('<I7', ARGV[i], 38)
-    meter = meter or make_meter()
+    if kind < CONCURRENCY then meter = meter or make_meter() else reserve = reserve or make_reserve() end
   end
   local expires = time
   if what >= NAMED then
@@ -52,8 +52,8 @@ for i = 1, #ARGV do
       if kind < LOG or kind == FIXED then
         c = { key = key, kind = kind, generation = 0, quota = quota, width = width, parts = parts, last = now, ring = {} }
       else
-        log, meter = log or make_log(), meter or make_meter()
-        switch = switch or make_switch(charge, log, meter)
+        log, meter, reserve = log or make_log(), meter or make_meter(), reserve or make_reserve()
+        switch = switch or make_switch(charge, log, meter, reserve)
         c = switch.open(key, kind, quota, width, parts, burst, now)
       end
       if what >= GIVE_BACK then
@@ -76,7 +76,14 @@ for i = 1, #ARGV do
         if kind >= FIXED then
           len = #value >= WIDE_LEN and WIDE_LEN
           if len then kind, size, generation, quota, c.width, c.parts, c.last = parse(WIDE, value) end
-          if len and kind > FIXED then
+          if len and kind >= BURSTING then
+            reserve, len = reserve or make_reserve(), #value >= WIDE_LEN + 14 and WIDE_LEN + 14
+            if len then
+              local spent
+              c.burst, spent = parse('<I7I7', value, WIDE_LEN + 1)
+              if c.burst > 0 then reserve.open(c, spent) end
+            end
+          elseif len and kind > FIXED then
             meter = meter or make_meter()
             len = meter.read(c, value)
           end
@@ -100,11 +107,11 @@ for i = 1, #ARGV do
   -- Judged by the newest rule that it knows; taking back needs none.
   if generation >= c.generation and what ~= TAKE_BACK then
     if c.kind ~= kind or c.width ~= width or c.parts ~= parts or burst and (c.burst ~= burst or c.quota ~= quota) then
-      if c.ring and not c.meter and (kind < LOG or kind == FIXED) and c.width == width and c.parts == parts then
+      if c.ring and not c.reserve and (kind < LOG or kind == FIXED) and c.width == width and c.parts == parts then
         c.kind, c.burst = kind, nil
       else
-        log, meter = log or make_log(), meter or make_meter()
-        switch = switch or make_switch(charge, log, meter)
+        log, meter, reserve = log or make_log(), meter or make_meter(), reserve or make_reserve()
+        switch = switch or make_switch(charge, log, meter, reserve)
         c = switch.fit(c, kind, quota, width, parts, burst)
       end
     end
@@ -120,7 +127,10 @@ for i = 1, #ARGV do
   elseif now > last then
     if ring then
       local by = floor(now / part) - floor(last / part)
-      if by > 0 then
+      if by > 0 and c.reserve then
+        reserve.roll(c, by)
+        ring = c.ring
+      elseif by > 0 then
         local rolled = {}
         local kept = #ring
         if kept > c.parts + 1 - by then kept = c.parts + 1 - by end
@@ -174,8 +184,8 @@ for i = 1, #ARGV do
         end
       end
     end
-    local left = (c.meter and c.burst or c.quota) - held
-    admitted = (left > 0 and left or 0) >= judged and (not c.meter or meter.admits(c, last, judged))
+    local left = c.reserve and reserve.left(c, held) or c.quota - held
+    admitted = (left > 0 and left or 0) >= judged
   elseif c.log then
     held = c.count - c.gone
     admitted = max(c.quota - held, 0) >= judged
@@ -191,7 +201,7 @@ for i = 1, #ARGV do
   end
 
   -- What there is, as units at instants that read the same: all of it now, when it is only added to.
-  if admitted and judged > 0 and (ring or c.log) then
+  if admitted and judged > 0 and (ring or c.log) and not c.reserve then
     answers[i] = pack(ANSWER, c.kind, flags, c.parts, c.width, c.quota, last, 1) .. pack(RUN, last, held)
   else
     local runs = {}
@@ -204,5 +214,9 @@ for i = 1, #ARGV do
     end
     answers[i] = pack(ANSWER, c.kind, flags, c.parts, c.width, c.quota, last, #runs) .. table.concat(runs)
   end
-  if c.kind > FIXED and not c.log then answers[i] = answers[i] .. meter.told(c) end
+  if c.kind >= BURSTING then
+    answers[i] = answers[i] .. pack('<I7I7', c.burst, c.spent or 0)
+  elseif c.meter then
+    answers[i] = answers[i] .. meter.told(c)
+  end
 end

@@ -1,4 +1,4 @@
--- What only meters do: those of both buckets, and that of a sliding window with a burst. It equals `Meter` in
+-- What only the meters of buckets do. It equals `Meter` in
 -- common/src/algorithm: with p units per q ms in lowest terms a unit is q of the level and a millisecond drains p. Levels
 -- are at most 2^53, so they are exact; products above that only have to compare right.
 make_meter = function()
@@ -20,13 +20,13 @@ make_meter = function()
   function meter.read(c, value)
     if #value < HEADER_LEN + 20 then return false end
     local burst, at, level = parse(FIELDS, value, HEADER_LEN + 1)
-    if c.kind < 8 or burst > 0 then meter.open(c, c.quota, c.width, burst, at, level) else c.burst = burst end
+    meter.open(c, c.quota, c.width, burst, at, level)
     return HEADER_LEN + 20
   end
 
   -- The meter as it is stored and told.
   function meter.told(c)
-    return pack(FIELDS, c.burst, c.meter and c.at or 0, c.meter and c.level or 0)
+    return pack(FIELDS, c.burst, c.at, c.level)
   end
 
   local function level_at(c, now)

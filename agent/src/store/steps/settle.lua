@@ -32,6 +32,7 @@ for key, c in pairs(counters) do
       log.save(c, ttl)
     else
       if c.meter then ttl = max(ttl, meter.ttl(c) + CLOCK_ERROR_MAX_MS) end
+      if c.reserve then ttl = ttl + reserve.fills_in(c) end
       local slots, most = ring and #ring or 0, 0
       while slots > 0 and ring[slots] == 0 do slots = slots - 1 end
       for slot = 1, slots do if ring[slot] > most then most = ring[slot] end end
@@ -39,7 +40,11 @@ for key, c in pairs(counters) do
       local value
       if kind > LOG then
         value = pack(WIDE, kind, size, c.generation, c.quota, c.width, c.parts, c.last)
-        if kind > FIXED then value = value .. meter.told(c) end
+        if kind >= BURSTING then
+          value = value .. pack('<I7I7', c.burst, c.spent or 0)
+        elseif kind > FIXED then
+          value = value .. meter.told(c)
+        end
         if slots > 0 then value = value .. pack('<' .. rep('I' .. size, slots), unpack(ring, 1, slots)) end
       else
         value = pack(HEADER .. rep('I' .. size, slots), kind, size, c.generation, c.quota, c.width, c.parts, c.last,

@@ -1,6 +1,6 @@
 -- What only a changed rule does: the same units in another algorithm, window or burst, so that no window gets two quotas.
 -- It equals `State::fit`.
-make_switch = function(charge, log, meter)
+make_switch = function(charge, log, meter, reserve)
   local LEVEL_MAX = 9007199254740992
   local floor, min, max = math.floor, math.min, math.max
 
@@ -52,7 +52,8 @@ make_switch = function(charge, log, meter)
     c.burst = burst
     if is_log(kind) then return log.open(c) end
     if not is_bucket(kind) then c.ring = {} end
-    if is_bucket(kind) or kind >= 8 and burst > 0 then meter.open(c, quota, width, burst, 0, 0) end
+    if is_bucket(kind) then meter.open(c, quota, width, burst, 0, 0) end
+    if kind >= 8 and burst > 0 then reserve.open(c, 0) end
     return c
   end
 
@@ -78,18 +79,24 @@ make_switch = function(charge, log, meter)
     elseif c.log and is_log(kind) and same_window then
       c.burst = burst
     elseif c.ring and not is_log(kind) and same_window then
-      if kind < 8 or burst == 0 then
-        c.meter = nil
-      elseif not c.meter then
-        meter.open(c, quota, width, burst, 0, 0)
-        meter.charge(c, c.last, held(c))
-      elseif not same_meter then
-        refit(c, quota, width, burst)
-      end
-      c.burst = burst
+      c.burst, c.quota, c.reserve = burst, quota, nil
+      if kind >= 8 and burst > 0 then reserve.open(c, c.spent or 0) else c.spent = nil end
     else
       local fitting = open(c.key, kind, quota, width, parts, burst, c.last)
-      admitted(c, function(at, units) charge(fitting, at, units) end)
+      if fitting.reserve then
+        -- Each by what was there when it came; what was left unused since the last of them fills the reserve.
+        local part, last, newest = width / parts, c.last, nil
+        admitted(c, function(at, units)
+          local current = floor(at / part)
+          reserve.shift(fitting, current - (newest or current))
+          fitting.last, newest = at, current
+          charge(fitting, at, units)
+        end)
+        reserve.roll(fitting, floor(last / part) - (newest or floor(last / part)))
+        fitting.last = last
+      else
+        admitted(c, function(at, units) charge(fitting, at, units) end)
+      end
       if fitting.log then log.whole(fitting) end
       return fitting
     end

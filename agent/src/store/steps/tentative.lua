@@ -53,13 +53,15 @@ make_tentative = function()
     end
     if all == 0 then return true end
     if c.log then return max(c.quota - max(c.count - c.gone - all, 0), 0) < cost end
-    if c.meter and not c.meter.admits(c, last, cost, all) then return true end
-    if not c.ring then return false end
+    if c.meter then return not c.meter.admits(c, last, cost, all) end
     local held, faded = -newer, (c.ring[c.parts + 1] or 0) - oldest
     for slot = 1, min(#c.ring, c.parts) do held = held + c.ring[slot] end
     faded = max(faded, 0)
     if c.kind == 4 then faded = 0 elseif c.kind % 7 == 1 then faded = scale_up(faded, part - last % part, part) end
-    return max((c.meter and c.burst or c.quota) - max(held, 0) - faded, 0) < cost
+    held = max(held, 0) + faded
+    -- What they took of a reserve comes back with them.
+    if c.reserve then return min(max(c.quota - held, 0) + c.reserve.free(c, all), max(c.burst - held, 0)) < cost end
+    return max(c.quota - held, 0) < cost
   end
 
   return tentative

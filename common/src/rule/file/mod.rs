@@ -3,66 +3,56 @@
 //! Everything that a file asks for and that does not work yet is refused as such: a limit that is quietly not enforced is
 //! the worst a limiter can do.
 
-mod descriptors;
 mod settings;
+mod resolve;
+mod descriptors;
+mod patterns;
+mod tiers;
+mod lists;
+mod costs;
+mod denying;
+mod quota;
+mod rule;
+mod terms;
+mod replaces;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::descriptor::DescriptorSpec;
-use super::{
-    Consistency, DEADLINE_MS_DEFAULT, FILE_LEN_MAX, Generation, OnFailure, Pattern, Quota, RULES_LEN_MAX, Rule,
-    RuleSet, Terms,
-};
-use crate::algorithm::{Algorithm, SLIDING_LOG_QUOTA_MAX};
-use crate::call::NAME_LEN_MAX;
+use super::{FILE_LEN_MAX, Generation, RULES_LEN_MAX, Rule, RuleSet};
 use crate::problem::{Problems, hint};
-use crate::window::{Estimate, Window};
-use crate::yaml::{Fields, Known, Node, Reader, line_of};
+use crate::yaml::{Known, Node, Reader, line_of};
 
 use descriptors::read_descriptors;
-use settings::{Inherited, Kind, read_inherited};
+use lists::read_lists;
+use replaces::check_replaces;
+use rule::{Context, read_rule};
+use settings::{Settings, read_allowed, read_settings};
+use tiers::{check_tiers, read_tiers};
 
 const TOP: Known = Known {
     what: "the rules file",
-    fields: &["version", "descriptors", "defaults", "rules"],
-    not_yet: &["slot_by", "tiers", "lists"],
+    fields: &["version", "descriptors", "slot_by", "defaults", "tiers", "rules", "lists"],
+    not_yet: &[],
 };
 const DEFAULTS: Known = Known {
     what: "`defaults`",
-    fields: &["algorithm", "sub_windows", "estimate", "consistency", "on_failure", "deadline"],
-    not_yet: &["max_excess", "leases", "scope"],
-};
-const RULE: Known = Known {
-    what: "a rule",
     fields: &[
-        "name",
-        "match",
-        "per",
         "quota",
         "algorithm",
+        "burst",
+        "burst_multiplier",
         "sub_windows",
         "estimate",
         "consistency",
         "on_failure",
         "deadline",
-    ],
-    not_yet: &[
-        "group",
         "scope",
-        "keys",
-        "burst",
-        "burst_multiplier",
-        "cost",
-        "costs",
-        "max_excess",
-        "leases",
-        "shadow",
-        "tiers",
     ],
+    not_yet: &["max_excess", "leases"],
 };
 
 impl RuleSet {
@@ -78,6 +68,9 @@ impl RuleSet {
         }
         let document = reader.document(text);
         let set = document.as_ref().map(|document| read_set(&mut reader, document, loaded));
+        // Some things are only known when everything has been read.
+        reader.problems.sort_by_key(|problem| line_in(&problem.place));
+        reader.warnings.sort_by_key(|problem| line_in(&problem.place));
         match set {
             Some(mut set) if reader.problems.is_empty() => {
                 set.warnings = reader.warnings;
@@ -94,149 +87,70 @@ fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) ->
     let generation = top.get("version").and_then(|node| reader.parse(node, "`version`", "a whole number"));
     let descriptors =
         top.get("descriptors").map_or_else(DescriptorSpec::defaults, |node| read_descriptors(reader, node));
-    let defaults = top.get("defaults").map(|node| {
-        let fields = reader.fields(node, &DEFAULTS);
-        read_inherited(reader, &fields)
+    let slot_by = top.get("slot_by").and_then(|node| {
+        let name = reader.text(node, "`slot_by`")?;
+        warn_unknown(reader, line_of(node), name, &descriptors);
+        Some(name.into())
     });
-    let mut rules: Vec<Arc<Rule>> = Vec::new();
-    match top.get("rules") {
-        None => reader.refuse(1, "there is no `rules:`; write at least one rule under it"),
-        Some(node) => {
-            let items = reader.items(node, "`rules`");
-            if items.len() > RULES_LEN_MAX {
-                reader.refuse(line_of(node), format!("{} rules; at most {RULES_LEN_MAX} are enforced", items.len()));
-            }
-            if items.is_empty() {
-                reader.warn(line_of(node), "there is no rule, so nothing is limited");
-            }
-            let mut names = HashSet::new();
-            for item in items {
-                let Some(rule) = read_rule(reader, item, defaults.unwrap_or_default(), &descriptors) else {
-                    continue;
-                };
-                if !names.insert(rule.name.clone()) {
-                    reader.refuse(line_of(item), format!("a rule named `{}` stands above; rename one", rule.name));
-                }
-                rules.push(Arc::new(rule));
-            }
-        }
+    let defaults = top.get("defaults").map_or_else(Settings::default, |node| {
+        let fields = reader.fields(node, &DEFAULTS);
+        read_scope(reader, fields.get("scope"));
+        let quota = fields.get("quota").and_then(|node| read_allowed(reader, node));
+        Settings { quota, ..read_settings(reader, &fields) }
+    });
+    let tiers = read_tiers(reader, top.get("tiers"), &descriptors);
+    if let Some(node) = top.get("tiers") {
+        check_tiers(reader, line_of(node), &tiers, &descriptors);
     }
+    let context = Context { descriptors: &descriptors, defaults, tiers: &tiers };
+    let rules = match top.get("rules") {
+        None => {
+            reader.refuse(1, "there is no `rules:`; write at least one rule under it");
+            Vec::new()
+        }
+        Some(node) => read_rules(reader, node, &context),
+    };
+    let lists = top.get("lists").map(|node| read_lists(reader, node, &descriptors)).unwrap_or_default();
     let generation = generation.unwrap_or(loaded);
-    RuleSet { descriptors, rules, ..RuleSet::new(generation, []) }
+    RuleSet { descriptors, slot_by, lists, rules, ..RuleSet::new(generation, []) }
 }
 
-fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, defaults: Inherited, known: &[DescriptorSpec]) -> Option<Rule> {
-    let fields = reader.fields(node, &RULE);
-    let line = fields.line();
-    let name = read_name(reader, &fields);
-    let per = read_per(reader, &fields, known);
-    let matches = fields.get("match").map_or_else(Vec::new, |node| read_matches(reader, node, known));
-    let own = read_inherited(reader, &fields);
-    let quota = if let Some(node) = fields.get("quota") {
-        read_quota(reader, node)
-    } else {
-        reader.refuse(line, "the rule has no `quota`; write one, such as `quota: 100/min`");
-        None
-    };
-    let kind = own.algorithm.or(defaults.algorithm).unwrap_or(Kind::SlidingWindow);
-    let consistency = own.consistency.or(defaults.consistency).unwrap_or(Consistency::Bounded);
-    let algorithm = match kind {
-        Kind::SlidingLog => {
-            if own.estimate.is_some() {
-                reader.refuse(line, "a `sliding_log` is exact and takes no `estimate`; remove it");
-            }
-            Algorithm::SlidingLog
-        }
-        Kind::SlidingWindow => {
-            Algorithm::SlidingWindow(own.estimate.or(defaults.estimate).unwrap_or(match consistency {
-                Consistency::Strict => Estimate::Conservative,
-                Consistency::Bounded => Estimate::Interpolated,
-            }))
-        }
-    };
-    let (name, quota) = (name?, quota?);
-    if consistency == Consistency::Bounded {
-        let text = format!(
-            "rule `{name}`: `consistency: bounded` decides as `strict` for now; nothing above the quota is handed out"
-        );
-        reader.warn(line, text);
+fn read_rules(reader: &mut Reader<'_>, node: &Node<'_>, context: &Context<'_>) -> Vec<Arc<Rule>> {
+    let items = reader.items(node, "`rules`");
+    if items.len() > RULES_LEN_MAX {
+        reader.refuse(line_of(node), format!("{} rules; at most {RULES_LEN_MAX} are enforced", items.len()));
     }
-    if kind == Kind::SlidingLog && quota.units() > SLIDING_LOG_QUOTA_MAX {
-        let text = format!(
-            "a `sliding_log` keeps every call, {SLIDING_LOG_QUOTA_MAX} at most; use `sliding_window` for {quota}"
-        );
-        reader.refuse(line, text);
+    if items.is_empty() {
+        reader.warn(line_of(node), "there is no rule, so nothing is limited");
     }
-    let window = match own.sub_windows.or(defaults.sub_windows) {
-        Some(parts) => Window::new(quota.width_ms(), parts),
-        None => Window::with_default_parts(quota.width_ms()),
-    };
-    let window = match window {
-        Ok(window) => window,
-        Err(error) => {
-            let at = fields.get("sub_windows").map_or(line, line_of);
-            reader.refuse(at, format!("{error}; leave `sub_windows` out to have it chosen"));
-            return None;
-        }
-    };
-    let terms = Terms {
-        quota,
-        window,
-        algorithm,
-        burst: 0,
-        consistency,
-        on_failure: own.on_failure.or(defaults.on_failure).unwrap_or(OnFailure::Share),
-        deadline: Duration::from_millis(own.deadline_ms.or(defaults.deadline_ms).unwrap_or(DEADLINE_MS_DEFAULT)),
-    };
-    Some(Rule { matches, per: per?, terms: Some(terms), ..Rule::per(&name, &[], quota) })
-}
-
-fn read_name(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Arc<str>> {
-    let Some(node) = fields.get("name") else {
-        reader.refuse(fields.line(), "the rule has no `name`; metrics, headers and logs need one");
-        return None;
-    };
-    let name = reader.text(node, "`name`")?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/ ".contains(c);
-    if name.len() > NAME_LEN_MAX || !name.chars().all(plain) {
-        let text =
-            format!("rule name `{name}`: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
-        reader.refuse(line_of(node), text);
-    }
-    Some(name.into())
-}
-
-fn read_per(reader: &mut Reader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> Option<Vec<Arc<str>>> {
-    let Some(node) = fields.get("per") else {
-        let text =
-            "the rule has no `per`; write the descriptors to count by, or `per: []` for one counter for all calls";
-        reader.refuse(fields.line(), text);
-        return None;
-    };
-    let mut per: Vec<Arc<str>> = Vec::new();
-    for item in reader.items(node, "`per`") {
-        let Some(name) = reader.text(item, "an item of `per`") else {
+    let mut names = HashSet::new();
+    let mut rules = Vec::new();
+    for item in &items {
+        let Some(rule) = read_rule(reader, item, context) else {
             continue;
         };
-        if per.iter().any(|known| **known == *name) {
-            reader.refuse(line_of(item), format!("`per` names `{name}` twice; once is enough"));
+        if !names.insert(rule.name.clone()) {
+            reader.refuse(line_of(item), format!("a rule named `{}` stands above; rename one", rule.name));
         }
-        warn_unknown(reader, line_of(item), name, known);
-        per.push(name.into());
+        rules.push((Arc::new(rule), line_of(item)));
     }
-    Some(per)
+    // A rule that cannot be read is not known by name.
+    if rules.len() == items.len() {
+        check_replaces(reader, &rules);
+    }
+    rules.into_iter().map(|(rule, _)| rule).collect()
 }
 
-fn read_matches(reader: &mut Reader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Vec<(Arc<str>, Pattern)> {
-    let mut matches = Vec::new();
-    for (name, node) in reader.mapping(node, "`match`").iter() {
-        let Some(text) = reader.text(node, &format!("`match` of `{name}`")) else {
-            continue;
-        };
-        warn_unknown(reader, line_of(node), name, known);
-        matches.push((name.into(), Pattern::parse(text)));
+/// Quotas over several regions are planned; a region of its own is what there is.
+fn read_scope(reader: &mut Reader<'_>, node: Option<&Node<'_>>) {
+    let Some(node) = node else { return };
+    match reader.text(node, "`scope`") {
+        Some("global") => reader.refuse(line_of(node), "`scope: global` is not yet supported; remove it"),
+        Some(other) if other != "region" => {
+            settings::refuse_word::<()>(reader, node, "scope", other, &["region"]);
+        }
+        _ => {}
     }
-    matches
 }
 
 fn warn_unknown(reader: &mut Reader<'_>, line: usize, name: &str, known: &[DescriptorSpec]) {
@@ -248,11 +162,6 @@ fn warn_unknown(reader: &mut Reader<'_>, line: usize, name: &str, known: &[Descr
     }
 }
 
-fn read_quota(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Quota> {
-    let text = reader.text(node, "`quota`")?;
-    if text == "tier" {
-        reader.refuse(line_of(node), "`quota: tier` is not yet supported; write a quota, such as 100/min");
-        return None;
-    }
-    text.parse().map_err(|error| reader.refuse(line_of(node), format!("{error}"))).ok()
+fn line_in(place: &str) -> Option<usize> {
+    place.rsplit_once(':')?.1.parse().ok()
 }

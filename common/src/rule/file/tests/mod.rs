@@ -1,5 +1,9 @@
 //! What the rules file accepts, refuses, and says.
 
+mod deciding;
+mod language;
+mod refusals;
+
 use super::super::*;
 use crate::algorithm::Algorithm;
 use crate::window::Estimate;
@@ -92,20 +96,18 @@ fn all_problems_are_told_at_once() {
 #[test]
 fn what_does_not_work_yet_is_refused_and_never_ignored() {
     for asked in [
-        "slot_by: api_key\nrules: []",
-        "tiers: { free: { quota: 1/s } }\nrules: []",
-        "lists: {}\nrules: []",
-        "descriptors: { user: { jwt: sub } }\nrules: []",
-        "rules: [{ name: a, per: [ip], quota: tier }]",
         "rules: [{ name: a, per: [ip], quota: 1/s, scope: global }]",
-        "rules: [{ name: a, per: [ip], quota: 1/s, group: g }]",
-        "rules: [{ name: a, per: [ip], quota: 1/s, keys: {} }]",
-        "rules: [{ name: a, per: [ip], quota: 1/s, algorithm: token_bucket }]",
+        "rules: [{ name: a, per: [ip], quota: 1/s, max_excess: 5% }]",
+        "rules: [{ name: a, per: [ip], quota: 1/s, leases: off }]",
         "rules: [{ name: a, per: [ip], quota: 1/s, consistency: eventual }]",
+        "defaults: { scope: global }\nrules: []",
+        "defaults: { leases: off }\nrules: []",
+        "tiers: { free: { max_excess: 5% } }\nrules: []",
     ] {
         let text = refusal(asked);
         assert!(text.contains("not yet supported"), "{asked}: {text}");
     }
+    accepted("defaults: { scope: region }\nrules: [{ name: a, per: [ip], quota: 1/s, scope: region }]");
 }
 
 #[test]

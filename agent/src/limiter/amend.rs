@@ -1,0 +1,166 @@
+//! What is said of a call after its decision: what it really cost, and that it has ended.
+//!
+//! Settling charges the difference between what was asked for and what it was, on every rule that goes by the call's own
+//! cost. Ending gives back the slots of `concurrency` rules; a slot is known by the time of its decision.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tollgate_common::algorithm::Algorithm;
+use tollgate_common::call::Call;
+use tollgate_common::charge::{Outcome, Row};
+use tollgate_common::clock::Timestamp;
+use tollgate_common::decision::Bound;
+use tollgate_common::rule::Standing;
+
+use super::charge::{Charge, Charges};
+use super::{Limiter, Loaded};
+use crate::enforce::{Sequence, Take, TakeKind};
+use crate::outbox::Publish;
+use crate::store::{Answers, StoreError};
+
+/// What is said of a call after its decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amend {
+    /// It cost so many units more than it asked for, or fewer; it was decided then, if that is known.
+    Settle(i64, Option<Timestamp>),
+    /// It was decided then, and has ended.
+    Release(Timestamp),
+}
+
+/// What the store is told.
+#[derive(Debug)]
+pub struct Amendment {
+    loaded: Arc<Loaded>,
+    charges: Charges,
+    takes: Vec<Take>,
+    /// When the units count as used or given back.
+    at: Timestamp,
+}
+
+impl Amendment {
+    /// What to tell the store, in one step; nothing when no rule is concerned.
+    #[must_use]
+    pub fn takes(&self) -> &[Take] {
+        &self.takes
+    }
+}
+
+impl Limiter {
+    /// What the store must be told.
+    #[must_use]
+    pub fn amend(&self, now: Timestamp, call: &Call<'_>, amend: Amend) -> Amendment {
+        let loaded = self.rules.load_full();
+        let span = self.store_time(now);
+        let mut charges = self.charges(&loaded, span, call, Standing::Allowed(0)).unwrap_or_default();
+        charges.retain(|charge| amend.concerns(charge));
+        let generation = loaded.set.generation;
+        let (at, takes) = match amend {
+            Amend::Settle(units, decided) => {
+                let at = if units < 0 { decided.unwrap_or(span.hi) } else { span.hi };
+                let kind = if units < 0 { TakeKind::GiveBack { at } } else { TakeKind::Owed { at } };
+                (at, charges.iter().map(|charge| charge.take(generation, units.unsigned_abs(), kind)).collect())
+            }
+            Amend::Release(at) => {
+                let kind = TakeKind::GiveBack { at };
+                (at, charges.iter().map(|charge| charge.take(generation, charge.cost, kind)).collect())
+            }
+        };
+        Amendment { loaded, charges, takes, at }
+    }
+
+    /// What became of it: how the tightest of the rules stands now. Units that were used are charged later when the store did
+    /// not answer; what was to be given back is not.
+    ///
+    /// # Errors
+    /// When something was to be given back and the store did not answer.
+    pub fn amended(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        amendment: &Amendment,
+        answer: Result<Answers, StoreError>,
+    ) -> Result<Option<Bound>, StoreError> {
+        let Amendment { loaded, charges, .. } = amendment;
+        let gives_back = amendment.takes.iter().any(|take| matches!(take.kind, TakeKind::GiveBack { .. }));
+        if let Err(error) = &answer {
+            self.unanswered(*error);
+            if gives_back {
+                return Err(*error);
+            }
+        }
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let owed = answer.as_ref().err().is_some_and(|error| error.leaves_debt());
+        for (charge, take) in charges.iter().zip(&amendment.takes) {
+            let (at, units) = (amendment.at, take.cost);
+            let signed = i64::try_from(units).unwrap_or(i64::MAX);
+            let row = (number, at, if gives_back { -signed } else { signed });
+            let sequence = self.publish_amendment(now, call, loaded, charge, row);
+            let falls_in_debt = self.seen.with(charge.counter, |seen| {
+                let was_in_debt = seen.is_in_debt();
+                let own = seen.own(&charge.terms);
+                if gives_back {
+                    own.give_back(at, units);
+                    seen.denial = None;
+                    return false;
+                }
+                own.admit(at, units, sequence);
+                if owed {
+                    own.owe(at, units);
+                }
+                !was_in_debt && owed
+            });
+            if falls_in_debt {
+                self.falls_in_debt(charge, loaded.set.generation);
+            }
+        }
+        let answers = answer.unwrap_or_default();
+        let bounds = charges.iter().zip(&amendment.takes).zip(&answers).map(|((charge, take), taken)| {
+            let more = if gives_back { take.cost } else { 0 };
+            Bound {
+                rule: charge.rule.name.clone(),
+                limit: taken.limit,
+                window_ms: charge.terms.window.width_ms(),
+                at_once: charge.terms.at_once(),
+                cost: take.cost,
+                remaining: taken.verdict.remaining.saturating_add(more).min(taken.limit),
+                reset_ms: taken.verdict.reset_at.ms_since(taken.at),
+                retry_after_ms: 0,
+            }
+        });
+        let part_left = |bound: &Bound| u128::from(bound.remaining) * 1_000 / u128::from(bound.limit.max(1));
+        Ok(bounds.min_by_key(part_left))
+    }
+
+    fn publish_amendment(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        loaded: &Loaded,
+        charge: &Charge,
+        (number, at, cost): (u64, Timestamp, i64),
+    ) -> Sequence {
+        if !self.settings.publishes {
+            return Sequence::Unknown;
+        }
+        let key = &self.settings.digest_key;
+        let (sub_window, outcome) = (charge.sub_window(at), Outcome::Admitted);
+        let row = Row { call: number, counter: None, at, sub_window, cost, outcome, home: None };
+        // It is no call of its own, so it has no home row.
+        let publish = Publish { counter: Some((charge.counter, charge)), row, home: None };
+        let described = loaded.set.described(call);
+        let entry = |charge: &Charge| charge.entry(&loaded.set, &described, key);
+        let shown = |name: &str, value: &str| key.shown(value, loaded.set.is_secret(name));
+        self.outbox.publish(charge.counter.partition(self.settings.partitions), now, publish, entry, shown)
+    }
+}
+
+impl Amend {
+    fn concerns(self, charge: &Charge) -> bool {
+        let is_slot = charge.terms.algorithm == Algorithm::Concurrency;
+        match self {
+            Self::Settle(..) => !is_slot && charge.rule.goes_by_call_cost(),
+            Self::Release(_) => is_slot,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Rules from a folder with a configuration of envoyproxy/ratelimit: its files as they are, in the order of their names.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use tollgate_common::clock::Timestamp;
+use tollgate_common::rule::RuleSet;
+use tollgate_common::rule::import::{EnvoySettings, Foreign, Imported, from_envoy};
+
+use super::RulesFileError;
+
+/// Reads the rules of a configuration; their generation is `now` in ms.
+///
+/// # Errors
+/// When the folder cannot be read, or holds something that cannot be enforced; each problem with file and line.
+pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp) -> Result<RuleSet, RulesFileError> {
+    let imported = import_envoy(folder, settings)?;
+    let origin = folder.display().to_string();
+    let mut set = RuleSet::from_yaml(&format!("{origin} (imported)"), &imported.text, now.as_ms())?;
+    set.origin = origin.into();
+    set.warnings = imported.warnings;
+    Ok(set)
+}
+
+/// The same as text of our own language.
+///
+/// # Errors
+/// As [`read_envoy`].
+pub fn import_envoy(folder: &Path, settings: &EnvoySettings) -> Result<Imported, RulesFileError> {
+    let unreadable = |error| RulesFileError::Unreadable { path: folder.to_owned(), error };
+    let files = files(folder).map_err(unreadable)?;
+    if files.is_empty() {
+        return Err(RulesFileError::Nothing { path: folder.to_owned() });
+    }
+    let foreign: Vec<Foreign<'_>> = files.iter().map(|(name, text)| Foreign { name, text }).collect();
+    Ok(from_envoy(&foreign, settings)?)
+}
+
+/// Names and texts of the files of a configuration; hidden ones (those of a mounted config map) are none.
+pub(super) fn files(folder: &Path) -> io::Result<Vec<(String, String)>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+        let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+        if yaml && !hidden && path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    paths.into_iter().map(|path| Ok((path.display().to_string(), fs::read_to_string(&path)?))).collect()
+}

@@ -1,0 +1,96 @@
+//! Several agents over one real Redis: one limit, wherever a call arrives.
+
+use std::time::Duration;
+
+use tollgate::{Agent, Call, RuleSet};
+use tollgate_common::clock::Stopwatch;
+use tollgate_servers::Redis;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const RULES: &str = "
+defaults: { consistency: strict, deadline: 5s }
+rules:
+  - { name: login, match: { endpoint: /login }, per: [ip], quota: 5/15min, algorithm: sliding_log }
+  - { name: per-user, match: { endpoint: /v1/* }, per: [user], quota: 3/h }
+  - { name: exports, match: { endpoint: /export }, per: [user], quota: 2/10min, algorithm: concurrency }
+descriptors: { user: { jwt: sub, default: anon } }
+";
+
+async fn agents(redis: &Redis, count: usize) -> Vec<Agent> {
+    let mut agents = Vec::new();
+    for number in 0..count {
+        let rules = RuleSet::from_yaml("rules.yaml", RULES, 1).unwrap();
+        let agent = Agent::builder().node(format!("agent-{number}")).rules(rules).redis(&*redis.url()).start().unwrap();
+        let waited = Stopwatch::start();
+        while !agent.readiness().await.missing.is_empty() {
+            assert!(waited.elapsed() < PATIENCE, "Redis does not answer");
+            tokio::task::yield_now().await;
+        }
+        agents.push(agent);
+    }
+    agents
+}
+
+/// K6: five attempts in a quarter of an hour over all replicas; the sixth is denied on any of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sixth_login_is_denied_on_any_agent() {
+    let redis = Redis::start();
+    let agents = agents(&redis, 3).await;
+    let login = Call::new().with("ip", "10.0.0.1").with("endpoint", "/login");
+    for attempt in 0..5 {
+        assert!(agents[attempt % 3].check(&login).await.allowed, "attempt {attempt}");
+    }
+    for agent in &agents {
+        assert!(!agent.check(&login).await.allowed);
+    }
+    assert!(agents[0].check(&Call::new().with("ip", "10.0.0.2").with("endpoint", "/login")).await.allowed);
+}
+
+/// K7: a rule by address where nobody is known yet, one by user elsewhere; who has no name shares the one of all such.
+#[tokio::test(flavor = "multi_thread")]
+async fn public_paths_are_limited_by_address_and_others_by_user() {
+    let redis = Redis::start();
+    let agents = agents(&redis, 2).await;
+    let call = |ip: &str, endpoint: &str| Call::new().with("ip", ip.to_owned()).with("endpoint", endpoint.to_owned());
+    let decision = agents[0].check(&call("10.0.0.1", "/login")).await;
+    assert_eq!(&*decision.bound.unwrap().rule, "login");
+    for user in ["u1", "u2"] {
+        let decision = agents[1].check(&call("10.0.0.1", "/v1/orders").with("user", user)).await;
+        let bound = decision.bound.unwrap();
+        assert_eq!((&*bound.rule, bound.remaining), ("per-user", 2), "{user}");
+    }
+    for (agent, ip) in [(0, "10.0.0.2"), (1, "10.0.0.3"), (0, "10.0.0.4")] {
+        assert!(agents[agent].check(&call(ip, "/v1/orders")).await.allowed);
+    }
+    assert!(!agents[1].check(&call("10.0.0.5", "/v1/orders")).await.allowed, "anon is one user");
+}
+
+/// A2: a request that is tried again, at another agent, is charged once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_charged_once_whichever_agent_is_asked() {
+    let redis = Redis::start();
+    let agents = agents(&redis, 2).await;
+    let call = |id: &'static str| Call::new().with("user", "u").with("endpoint", "/v1/x").identified(id);
+    for agent in [&agents[0], &agents[1], &agents[0]] {
+        let decision = agent.check(&call("r-1")).await;
+        assert_eq!((decision.allowed, decision.bound.unwrap().remaining), (true, 2));
+    }
+    assert_eq!(agents[1].check(&call("r-2")).await.bound.unwrap().remaining, 1);
+}
+
+/// A slot that one agent gave out is given back at another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_is_given_back_wherever_the_call_ends() {
+    let redis = Redis::start();
+    let agents = agents(&redis, 2).await;
+    let call = Call::new().with("user", "u").with("endpoint", "/export");
+    let first = agents[0].check(&call).await;
+    assert!(agents[1].check(&call).await.allowed);
+    assert!(!agents[0].check(&call).await.allowed);
+    agents[1].release(&call, first.at).await.unwrap();
+    let waited = Stopwatch::start();
+    while !agents[0].check(&call).await.allowed {
+        assert!(waited.elapsed() < PATIENCE, "a denial is repeated for 10 ms only");
+    }
+    assert!(!agents[1].check(&call).await.allowed);
+}

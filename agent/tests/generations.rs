@@ -1,0 +1,149 @@
+//! A rule that changes while counters are in use, with one agent still on the old set: over both stores.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::store::{AnyStore, MemoryStore, RedisSettings, RedisStore, Store};
+use tollgate::{Agent, Call, Decision, Rule, RuleSet};
+use tollgate_common::algorithm::Algorithm;
+use tollgate_common::clock::{Clock, Stopwatch, SystemClock};
+use tollgate_common::window::Estimate;
+use tollgate_servers::Redis;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Two agents of a fleet, of which only the first has heard of the change.
+struct Fleet {
+    new: Agent,
+    old: Agent,
+}
+
+impl Fleet {
+    /// Both on the old rule.
+    async fn of(store: &Arc<AnyStore>, clock: &Arc<dyn Clock>, rule: &Rule) -> Self {
+        let start = || {
+            let rules = RuleSet::new(1, [rule.clone()]);
+            Agent::builder().clock(clock.clone()).rules(rules).store(store.clone()).start_with_store().unwrap()
+        };
+        let fleet = Self { new: start(), old: start() };
+        for agent in [&fleet.new, &fleet.old] {
+            let waited = Stopwatch::start();
+            while !agent.readiness().await.missing.is_empty() {
+                assert!(waited.elapsed() < PATIENCE, "the store does not answer");
+                tokio::task::yield_now().await;
+            }
+        }
+        fleet
+    }
+
+    /// The change reaches the one.
+    fn change(&self, rule: &Rule) {
+        self.new.limiter().set_rules(RuleSet::new(2, [rule.clone()])).unwrap();
+    }
+}
+
+async fn check(agent: &Agent, cost: u64) -> Decision {
+    agent.check(&Call::new().with("api_key", "k").costing(cost)).await
+}
+
+fn remaining(decision: &Decision) -> u64 {
+    decision.bound.as_ref().expect("a rule applies").remaining
+}
+
+/// A deadline that a busy machine keeps: what is asked is what the store says.
+fn rule(quota: &str) -> Rule {
+    Rule::per("per-key", &["api_key"], quota.parse().unwrap())
+        .strict()
+        .with(|terms| terms.deadline = Duration::from_secs(5))
+}
+
+fn bucket(quota: &str, burst: u64) -> Rule {
+    rule(quota).with(|terms| terms.burst = burst).counted_by(Algorithm::TokenBucket)
+}
+
+/// Runs it over the memory store and over a real Redis.
+async fn over_both_stores<F: Future<Output = ()>>(run: impl Fn(Arc<AnyStore>, Arc<dyn Clock>) -> F) {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    run(Arc::new(AnyStore::Memory(MemoryStore::new(clock.clone()))), clock.clone()).await;
+    let redis = Redis::start();
+    let store = RedisStore::new(&RedisSettings::from(&*redis.url()), clock.clone()).unwrap();
+    let waited = Stopwatch::start();
+    while store.ping().await.is_err() {
+        assert!(waited.elapsed() < PATIENCE, "Redis does not answer");
+    }
+    run(Arc::new(AnyStore::Redis(store)), clock).await;
+}
+
+/// F9: raised, a window keeps what is spent and opens at once; the agent on the old set is judged by the new quota.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_raise_opens_at_once_for_everyone() {
+    over_both_stores(|store, clock| async move {
+        let fleet = Fleet::of(&store, &clock, &rule("100/h")).await;
+        assert_eq!(remaining(&check(&fleet.old, 100).await), 0);
+        fleet.change(&rule("500/h"));
+        assert_eq!(remaining(&check(&fleet.new, 50).await), 350);
+        let old = check(&fleet.old, 50).await;
+        assert_eq!((old.allowed, remaining(&old)), (true, 300));
+    })
+    .await;
+}
+
+/// F9: raised from 100 to 500 with 20 left, a bucket has 20 left, and then 8.33/s.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_raised_bucket_keeps_its_tokens() {
+    over_both_stores(|store, clock| async move {
+        let fleet = Fleet::of(&store, &clock, &bucket("100/h", 100)).await;
+        assert_eq!(remaining(&check(&fleet.old, 80).await), 20);
+        fleet.change(&bucket("500/h", 500));
+        assert!((20..=21).contains(&remaining(&check(&fleet.new, 0).await)));
+        assert!((20..=21).contains(&remaining(&check(&fleet.old, 0).await)));
+        assert!(!check(&fleet.old, 30).await.allowed);
+    })
+    .await;
+}
+
+/// F10: lowered from 1000 to 100 at 500 used, nothing more is admitted by anyone once the store has heard of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lowering_holds_for_everyone_once_it_is_applied() {
+    over_both_stores(|store, clock| async move {
+        let fleet = Fleet::of(&store, &clock, &rule("1000/h")).await;
+        assert!(check(&fleet.old, 500).await.allowed);
+        fleet.change(&rule("100/h"));
+        assert!(!check(&fleet.new, 1).await.allowed);
+        for _ in 0..50 {
+            assert!(!check(&fleet.old, 1).await.allowed && !check(&fleet.new, 1).await.allowed);
+        }
+    })
+    .await;
+}
+
+/// F13: whatever a rule is switched to in mid-window, what was spent stays spent, also for the agent that still asks in
+/// the old way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_of_algorithm_carries_the_count_over() {
+    let all = [
+        Algorithm::SlidingWindow(Estimate::Interpolated),
+        Algorithm::SlidingWindow(Estimate::Conservative),
+        Algorithm::SlidingLog,
+        Algorithm::FixedWindow,
+        Algorithm::TokenBucket,
+        Algorithm::LeakyBucket,
+        Algorithm::Concurrency,
+    ];
+    over_both_stores(|store, clock| async move {
+        for (number, (from, to)) in all.iter().flat_map(|from| all.iter().map(move |to| (from, to))).enumerate() {
+            let named = |algorithm: Algorithm| {
+                let burst = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { 10 } else { 0 };
+                let rule = rule("10/d").with(|terms| terms.burst = burst).counted_by(algorithm);
+                Rule { name: format!("switch-{number}").into(), ..rule }
+            };
+            let fleet = Fleet::of(&store, &clock, &named(*from)).await;
+            assert!(check(&fleet.old, 10).await.allowed, "{from:?}");
+            fleet.change(&named(*to));
+            assert!(!check(&fleet.new, 1).await.allowed, "{from:?} to {to:?}");
+            assert!(!check(&fleet.old, 1).await.allowed, "{from:?} to {to:?}, asked as before");
+        }
+    })
+    .await;
+}

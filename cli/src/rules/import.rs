@@ -1,0 +1,46 @@
+//! `tollgate rules import`: what other limiters call their configuration, as a rules file of our own.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use tollgate::import_envoy;
+use tollgate_common::clock::{Clock, SystemClock};
+use tollgate_common::rule::RuleSet;
+use tollgate_common::rule::import::{Foreign, Imported, from_params};
+
+use crate::exit::Exit;
+use crate::limits::EnvoyFlags;
+use crate::output;
+
+/// Writes a rules file from the configuration of another limiter, to standard output
+///
+/// A folder is a configuration of envoyproxy/ratelimit (a domain in each file). A file is one of rules with `params`
+/// (a capacity and a refill rate, or a limit and a window). What is dropped, or means something else now, is said on standard
+/// error. Exit code: 0 done, 2 it cannot be imported.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The folder or file
+    from: PathBuf,
+    #[command(flatten)]
+    envoy: EnvoyFlags,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let name = args.from.display().to_string();
+    let imported = if args.from.is_dir() {
+        import_envoy(&args.from, &args.envoy.settings())?
+    } else {
+        let text = std::fs::read_to_string(&args.from)
+            .with_context(|| format!("{name}: cannot be read; name a folder of envoyproxy/ratelimit, or a file"))?;
+        from_params(Foreign { name: &name, text: &text })?
+    };
+    let Imported { text, warnings } = imported;
+    // What is printed is what an agent would take.
+    let set = RuleSet::from_yaml(&format!("{name} (imported)"), &text, SystemClock::start().now().as_ms())?;
+    for warning in warnings.iter().chain(&set.warnings) {
+        eprintln!("warning: {warning}");
+    }
+    output::say(text.trim_end())?;
+    eprintln!("{name}: {} rules imported", set.rules.len());
+    Ok(Exit::Done)
+}

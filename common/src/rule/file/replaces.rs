@@ -1,0 +1,55 @@
+//! `replaces:` and `group:` between rules, so that none puts another aside unseen.
+
+use std::sync::Arc;
+
+use super::super::Rule;
+use crate::problem::hint;
+use crate::yaml::Reader;
+
+/// Rules, each with its line.
+type Lined = [(Arc<Rule>, usize)];
+
+pub(super) fn check_replaces(reader: &mut Reader<'_>, rules: &Lined) {
+    let find = |name: &str| rules.iter().find(|(rule, _)| *rule.name == *name);
+    for (rule, line) in rules {
+        for other in &rule.replaces {
+            if find(other).is_none() {
+                let hint = hint(other, rules.iter().map(|(rule, _)| &*rule.name));
+                reader.refuse(*line, format!("`replaces` names `{other}`, and no rule has that name{hint}"));
+            }
+        }
+        if rule.replaces.contains(&rule.name) {
+            reader.refuse(*line, format!("`{}` replaces itself, so it would never limit; remove it", rule.name));
+        } else if comes_back(rule, rules) {
+            let text = format!(
+                "`{}` replaces a rule that replaces it in turn, so where both apply neither limits; remove one `replaces`",
+                rule.name
+            );
+            reader.warn(*line, text);
+        }
+        if rule.shadow && (rule.group.is_some() || !rule.replaces.is_empty()) {
+            let text = format!(
+                "`{}` only counts (`shadow`), and where it applies, the rules that it puts aside do not limit; take it out of its `group` and remove `replaces` to try it beside them",
+                rule.name
+            );
+            reader.warn(*line, text);
+        }
+    }
+}
+
+/// Whether the rule is put aside by those that it puts aside itself.
+fn comes_back(rule: &Rule, rules: &Lined) -> bool {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut next: Vec<&str> = rule.replaces.iter().map(|name| &**name).collect();
+    while let Some(name) = next.pop() {
+        if name == &*rule.name {
+            return true;
+        }
+        if !seen.contains(&name) {
+            seen.push(name);
+            let other = rules.iter().find(|(rule, _)| *rule.name == *name);
+            next.extend(other.iter().flat_map(|(rule, _)| rule.replaces.iter().map(|name| &**name)));
+        }
+    }
+    false
+}
