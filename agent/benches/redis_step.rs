@@ -4,13 +4,14 @@
 //! Run: `cargo bench -p tollgate --bench redis_step`; the server comes from scripts/servers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
 use tollgate::enforce::{Take, TakeKind};
 use tollgate::store::{RedisSettings, RedisStore, Store};
 use tollgate_common::algorithm::{Algorithm, Limit};
 use tollgate_common::clock::{SystemClock, Timestamp};
-use tollgate_common::counter::CounterId;
+use tollgate_common::counter::{CounterId, RequestId, SlotId};
 use tollgate_common::window::{Estimate, Window};
 use tollgate_servers::Redis;
 
@@ -24,8 +25,11 @@ struct Step {
     name: &'static str,
     algorithm: Algorithm,
     units: u64,
+    burst: u64,
     counters: u64,
     filled: u64,
+    /// Whether each call is a request with a name of its own.
+    named: bool,
 }
 
 struct Bench {
@@ -61,11 +65,14 @@ impl Bench {
     }
 
     async fn step(&self, step: &Step, first_counter: u64) -> (f64, u64) {
-        let window = Window::new(60_000, 12).expect("a window");
-        let limit = Limit { algorithm: step.algorithm, units: step.units, window };
+        let parts = if step.algorithm == Algorithm::FixedWindow { 1 } else { 12 };
+        let window = Window::new(60_000, parts).expect("a window");
+        let limit = Limit { algorithm: step.algorithm, units: step.units, window, burst: step.burst };
         let expires_at = Timestamp::from_ms(1 << 50);
         let take = move |number: u64, cost: u64| Take {
             counter: CounterId::from_u128(u128::from(number)),
+            slot: SlotId::of(CounterId::from_u128(u128::from(number))),
+            id: None,
             limit,
             generation: 1,
             cost,
@@ -79,8 +86,11 @@ impl Bench {
             }
         }
         let counters = step.counters;
+        let (requests, named) = (AtomicU64::new(0), step.named);
         let ask = |number: u64| {
-            let (store, take) = (self.store.clone(), take(counter(number, counters), 1));
+            let request = || RequestId::from_u128(u128::from(requests.fetch_add(1, Ordering::Relaxed)));
+            let take = Take { id: named.then(request), ..take(counter(number, counters), 1) };
+            let store = self.store.clone();
             async move { drop(store.take(&[take]).await.expect("an answer")) }
         };
         let each_us = self.measure(ask).await;
@@ -111,11 +121,25 @@ async fn main() {
     println!("{:<46} {incr_us:>8.2} {:>7.1} {:>10}", "INCR", 1.0, "");
 
     let window = Algorithm::SlidingWindow;
-    let step = |name, algorithm, units, counters, filled| Step { name, algorithm, units, counters, filled };
+    let step = |name, algorithm, units, counters, filled| {
+        let burst = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { units } else { 0 };
+        Step { name, algorithm, units, burst, counters, filled, named: false }
+    };
+    let bursting = |step: Step| Step { burst: 2 * step.units, ..step };
+    let named = |step: Step| Step { named: true, ..step };
+    let (conservative, many) = (window(Estimate::Conservative), 1 << 36);
     let steps = [
         step("sliding_window, conservative, admitted", window(Estimate::Conservative), 1 << 40, COUNTERS, 0),
         step("sliding_window, interpolated, admitted", window(Estimate::Interpolated), 1 << 40, COUNTERS, 0),
         step("sliding_window, denied", window(Estimate::Conservative), 1_000, COUNTERS, 1_000),
+        bursting(step("sliding_window with a burst, admitted", conservative, many, COUNTERS, 0)),
+        named(step("sliding_window, request ids, admitted", conservative, many, COUNTERS, 0)),
+        step("fixed_window, admitted", Algorithm::FixedWindow, many, COUNTERS, 0),
+        step("fixed_window, denied", Algorithm::FixedWindow, 1_000, COUNTERS, 1_000),
+        step("token_bucket, admitted", Algorithm::TokenBucket, many, COUNTERS, 0),
+        step("token_bucket, denied", Algorithm::TokenBucket, 10, COUNTERS, 10),
+        step("leaky_bucket, admitted", Algorithm::LeakyBucket, many, COUNTERS, 0),
+        step("concurrency of 200, admitted and denied", Algorithm::Concurrency, 200, COUNTERS, 0),
         step("sliding_log of 10, denied", Algorithm::SlidingLog, 10, COUNTERS, 10),
         step("sliding_log of 200, admitted and denied", Algorithm::SlidingLog, 200, COUNTERS, 0),
         step("sliding_log of 10,000, all admitted", Algorithm::SlidingLog, 10_000, 20, 0),

@@ -35,6 +35,8 @@ struct Shard {
 }
 
 struct Counter {
+    /// Whether nothing but giving back was ever asked of it.
+    is_untouched: bool,
     state: State,
     generation: Generation,
     limit: Limit,
@@ -95,6 +97,13 @@ impl MemoryStore {
                 && (room || !matches!(take.kind, TakeKind::Ask { .. }))
             {
                 counter.settle(take, taken);
+            }
+        }
+        // A counter that was not there is not made by giving back.
+        for take in takes {
+            let counters = &mut shards.of(take.counter).counters;
+            if counters.get(&take.counter).is_some_and(|counter| counter.is_untouched) {
+                counters.remove(&take.counter);
             }
         }
         Ok(answers)
@@ -162,12 +171,13 @@ impl Counter {
     fn new(take: &Take) -> Self {
         let (state, requests) = (State::new(&take.limit), HashMap::default());
         let (generation, limit) = (take.generation, take.limit);
-        Self { state, generation, limit, requests, sweep_requests_at_len: SWEEP_LEN_MIN }
+        Self { is_untouched: true, state, generation, limit, requests, sweep_requests_at_len: SWEEP_LEN_MIN }
     }
 
     /// What it says to a take, before anything is charged.
     fn look(&mut self, take: &Take, now: Timestamp) -> Taken {
         let advanced = self.state.advance(now);
+        self.is_untouched &= matches!(take.kind, TakeKind::GiveBack { .. });
         let repeated = take.id.is_some_and(|id| self.has_charged(id, advanced.now));
         let free = repeated || matches!(take.kind, TakeKind::GiveBack { .. });
         let cost = if free { 0 } else { take.cost };
@@ -227,7 +237,7 @@ mod tests {
 
     #[test]
     fn it_is_a_store() {
-        conformance::run(|clock| MemoryStore::new(clock));
+        conformance::run(conformance::Refusal::ChargesNothing, |clock| MemoryStore::new(clock));
     }
 
     /// capped: past the cap idle counters make room; when none is idle, the store says so and charges nothing.

@@ -20,7 +20,7 @@ use crate::enforce::{Take, Taken};
 pub use any::AnyStore;
 pub use breaker::Breaker;
 pub use memory::MemoryStore;
-pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore};
+pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore, Slots};
 
 /// The answers to the charges of one call, in their order.
 pub type Answers = SmallVec<[Taken; 2]>;

@@ -7,7 +7,7 @@
 //! With a burst there is a [reserve](super::reserve) beside the counts.
 
 use super::reserve::Reserve;
-use super::{Limit, Verdict};
+use super::{LEVEL_MAX, Limit, Verdict};
 use crate::clock::Timestamp;
 use crate::window::{Estimate, Ring, Window};
 
@@ -71,7 +71,9 @@ impl SlidingWindow {
         if let Some(reserve) = &mut self.reserve {
             reserve.charge(self.ring.used(self.last.max(at), reserve.estimate()), units);
         }
-        self.ring.add(self.window().sub_window(at), units);
+        let sub_window = self.window().sub_window(at);
+        // Up to there the numbers of a store's script are exact.
+        self.ring.add(sub_window, units.min(LEVEL_MAX.saturating_sub(self.ring.get(sub_window))));
         self.last = self.last.max(at);
     }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate_common::algorithm::{Algorithm, Limit};
 use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::counter::{CounterId, SlotId};
+use tollgate_common::counter::{CounterId, RequestId, SlotId};
 use tollgate_common::window::{Estimate, Window};
 
 use super::{Answers, Store, StoreError};
@@ -63,8 +63,22 @@ pub(super) trait Loses: Store {
     fn lose(&self, counter: CounterId);
 }
 
+pub(super) use histories::{KINDS, slot_of};
+
+/// The requests that histories speak of.
+pub(super) const REQUESTS: [RequestId; 2] = [RequestId::from_u128(0), RequestId::from_u128(1)];
+
+/// How a store leaves no question of a refused call charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// None is charged until all have room.
+    ChargesNothing,
+    /// Each counter charges and gives back, which a meter remembers the time of.
+    IsGivenBack,
+}
+
 /// Runs the suite; `make` gives a fresh store that goes by the clock.
-pub(super) fn run<S: Loses>(make: impl Fn(Arc<HandClock>) -> S) {
+pub(super) fn run<S: Loses>(refusal: Refusal, make: impl Fn(Arc<HandClock>) -> S) {
     let fresh = |ms: u64| {
         let clock = Arc::new(HandClock::at(ms));
         (make(clock.clone()), clock)
@@ -76,7 +90,7 @@ pub(super) fn run<S: Loses>(make: impl Fn(Arc<HandClock>) -> S) {
     a_raise_opens_at_once_and_an_older_generation_is_judged_by_the_newer(&fresh(1_000_000).0);
     the_previous_window_is_weighed_by_what_is_left_of_it(fresh(60_000_000));
     a_whole_quota_passes_at_once_and_the_next_call_waits(&fresh(1_000_000).0);
-    histories::equal_the_pure_algorithm(fresh);
+    histories::equal_the_pure_algorithm(refusal, fresh);
 }
 
 fn now<T>(future: impl Future<Output = T>) -> T {

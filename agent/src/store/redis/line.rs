@@ -7,6 +7,7 @@
 //! A server that is stopped keeps its connections, and answers all when it goes on: a silent connection is kept until
 //! another one answers. Attempts that time out come ever more seldom, so that a stopped server's backlog does not fill.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs};
+use tokio::runtime::Handle;
 use tollgate_common::clock::{Clock, Timestamp};
 
 use super::codec::{Packed, Stepped};
@@ -48,6 +50,8 @@ pub(super) struct Line {
 
 pub(super) struct Connection {
     redis: MultiplexedConnection,
+    /// Where it was made: what outlives its caller runs there.
+    runtime: Handle,
     sent: AtomicU64,
     answered: AtomicU64,
     pings_lost: AtomicU32,
@@ -112,12 +116,14 @@ impl Line {
         task.await.unwrap_or(Err(StoreError::Unreachable))
     }
 
-    fn current(&self) -> Result<Arc<Connection>, StoreError> {
+    /// The connection, if there is one with room for a question.
+    pub(super) fn current(&self) -> Result<Arc<Connection>, StoreError> {
         let connection = self.current.load_full().ok_or(StoreError::Unreachable)?;
         if connection.in_flight() >= IN_FLIGHT_MAX { Err(StoreError::Busy) } else { Ok(connection) }
     }
 
-    async fn run_on<T: FromRedisValue>(
+    /// Runs a step on this connection.
+    pub(super) async fn run_on<T: FromRedisValue>(
         &self,
         connection: &Arc<Connection>,
         script: &Script,
@@ -223,11 +229,17 @@ impl Connection {
     fn new(redis: MultiplexedConnection) -> Self {
         Self {
             redis,
+            runtime: Handle::current(),
             sent: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             pings_lost: AtomicU32::new(0),
             has_answered: AtomicBool::new(false),
         }
+    }
+
+    /// Runs something to its end, whoever waits for it.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
     }
 
     fn in_flight(&self) -> u64 {

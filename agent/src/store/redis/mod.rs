@@ -1,9 +1,9 @@
 //! Counters in Redis: one for all agents, each call one round trip.
 //!
-//! A call is one script ([`script`]) that charges all its counters or none by the server's own clock. It decides as the
-//! pure state machines of `tollgate_common::algorithm` do, which the conformance suite holds; the verdict is worded by them
-//! ([`codec`]). A counter is one string under `{prefix}{digest}`, the digest in braces as hash tag, and each write renews a
-//! TTL after which it would be idle. Nothing here waits for a connection ([`line`]) or takes an error for a denial
+//! A call is one script ([`script`]) that charges all its counters or none by the server's own clock, or one for each slot
+//! ([`apart`]). It decides as the pure state machines of `tollgate_common::algorithm` do, which the conformance suite holds;
+//! the verdict is worded by them ([`codec`]). A counter is one string, its slot the hash tag of its key ([`steps`]), and each
+//! write renews a TTL after which it would be idle. Nothing here waits for a connection ([`line`]) or takes an error for a denial
 //! ([`trouble`]).
 //!
 //! Left out: clusters and TLS. Redis 5 or newer is needed, since a script takes the time and then writes.
@@ -11,6 +11,8 @@
 mod settings;
 mod script;
 mod codec;
+mod steps;
+mod apart;
 mod trouble;
 mod eviction;
 mod line;
@@ -20,28 +22,27 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::counter::CounterId;
 use tollgate_common::presence::GONE_AFTER_MS;
 use tollgate_common::rule::{Generation, Published};
 
 use super::{Answers, Store, StoreError};
 use crate::enforce::Take;
 
-use codec::{Packed, Stepped};
+use codec::Manner;
 use line::Line;
 use script::Script;
+use steps::Steps;
 use trouble::Troubles;
 
-pub use settings::{PREFIX_DEFAULT, RedisAddressError, RedisSettings};
+pub use settings::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
 
 /// Counters in Redis.
 pub struct RedisStore {
-    prefix: String,
+    slots: Slots,
+    steps: Steps,
     presence: Script,
     rules: Script,
-    line: Arc<Line>,
 }
 
 impl RedisStore {
@@ -57,18 +58,14 @@ impl RedisStore {
     fn with_step(settings: &RedisSettings, clock: Arc<dyn Clock>, take: Script) -> Result<Self, RedisAddressError> {
         let (client, address) = settings.client()?;
         let line = Line::new(client, clock, take, Troubles::at(address));
-        Ok(Self {
-            prefix: settings.prefix.clone(),
-            presence: Script::presence(),
-            rules: Script::rules(),
-            line: Arc::new(line),
-        })
+        let steps = Steps::new(&settings.prefix, Arc::new(line));
+        Ok(Self { slots: settings.slots, steps, presence: Script::presence(), rules: Script::rules() })
     }
 
     /// Where it is, without the password.
     #[must_use]
     pub fn address(&self) -> &str {
-        self.line.troubles.address()
+        self.steps.line.troubles.address()
     }
 
     /// Publishes rules for all agents that share this store, unless newer ones are there; without a generation they are
@@ -82,45 +79,43 @@ impl RedisStore {
         published: &Published,
     ) -> Result<Generation, StoreError> {
         let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
-        self.line.run(&self.rules, &[self.rules_key()], &[generation.as_str(), &published.name, &published.text]).await
-    }
-
-    fn key(&self, counter: CounterId) -> String {
-        format!("{}{{{counter}}}", self.prefix)
+        self.steps
+            .line
+            .run(&self.rules, &[self.rules_key()], &[generation.as_str(), &published.name, &published.text])
+            .await
     }
 
     fn agents_key(&self) -> String {
-        format!("{}agents", self.prefix)
+        format!("{}agents", self.steps.prefix)
     }
 
     fn rules_key(&self) -> String {
-        format!("{}rules", self.prefix)
+        format!("{}rules", self.steps.prefix)
     }
 }
 
 impl Store for RedisStore {
     async fn take(&self, takes: &[Take]) -> Result<Answers, StoreError> {
-        let keys: SmallVec<[String; 2]> = takes.iter().map(|take| self.key(take.counter)).collect();
-        let packed: SmallVec<[Packed; 2]> = takes.iter().map(Packed::new).collect();
-        let reply: Vec<u8> = self.line.run(&self.line.take, &keys, &packed).await?;
-        let answers = Stepped::read(&reply).and_then(|stepped| stepped.answers(takes));
-        answers.unwrap_or_else(|| Err(self.line.troubles.nonsense()))
+        match self.slots {
+            Slots::Together => self.steps.run(takes, Manner::Whole).await,
+            Slots::Apart => apart::take(&self.steps, takes).await,
+        }
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
-        self.line.ping().await
+        self.steps.line.ping().await
     }
 
     async fn show(&self, agent: &str, leaving: bool) -> Result<Option<u32>, StoreError> {
         let (leaving, gone_after_ms) = (if leaving { "1" } else { "0" }, GONE_AFTER_MS.to_string());
-        self.line.run(&self.presence, &[self.agents_key()], &[agent, leaving, &gone_after_ms]).await.map(Some)
+        self.steps.line.run(&self.presence, &[self.agents_key()], &[agent, leaving, &gone_after_ms]).await.map(Some)
     }
 
     async fn rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
         let mut read = redis::cmd("HMGET");
         read.arg(self.rules_key()).arg(&["generation", "name", "text"]);
         let (generation, name, text): (Option<Generation>, Option<String>, Option<String>) =
-            self.line.ask(&read).await?;
+            self.steps.line.ask(&read).await?;
         let published = text.map(|text| Published { name: name.unwrap_or_default(), text });
         Ok(generation.zip(published))
     }

@@ -6,14 +6,24 @@
 use redis::{Cmd, ToRedisArgs};
 
 const TIME: &str = include_str!("../steps/time.lua");
-const TAKE: &str =
-    concat!(include_str!("../steps/counter.lua"), include_str!("../steps/log.lua"), include_str!("../steps/take.lua"));
+const TAKE: &str = concat!(
+    include_str!("../steps/counter.lua"),
+    include_str!("../steps/log.lua"),
+    include_str!("../steps/meter.lua"),
+    include_str!("../steps/reserve.lua"),
+    include_str!("../steps/switch.lua"),
+    include_str!("../steps/back.lua"),
+    include_str!("../steps/exact.lua"),
+    include_str!("../steps/tentative.lua"),
+    include_str!("../steps/judge.lua"),
+    include_str!("../steps/settle.lua"),
+);
 const PRESENCE: &str = include_str!("../steps/presence.lua");
 const RULES: &str = include_str!("../steps/rules.lua");
 
 /// Takes the time from the last argument: the clock of a test.
 #[cfg(test)]
-const TIME_OF_A_TEST: &str = "local now = tonumber(ARGV[#ARGV])\n";
+const TIME_OF_A_TEST: &str = "local now = tonumber(table.remove(ARGV))\n";
 
 pub(super) struct Script {
     text: String,

@@ -20,6 +20,18 @@ pub struct RedisSettings {
     pub url: String,
     /// What all keys begin with, so that a Redis can be shared.
     pub prefix: String,
+    /// Whether the counters of a call are charged together.
+    pub slots: Slots,
+}
+
+/// Whether all counters of a call are charged in one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slots {
+    /// A call is one step, whatever its slots: right for one server, which holds them all.
+    #[default]
+    Together,
+    /// A call is a step for each of its slots, as they may lie on several servers: where one refuses, the others give back.
+    Apart,
 }
 
 /// Why an address cannot be used.
@@ -45,7 +57,7 @@ impl RedisSettings {
     /// A Redis at this address, keys with the usual prefix.
     #[must_use]
     pub fn new(url: &str) -> Self {
-        Self { url: url.to_owned(), prefix: PREFIX_DEFAULT.to_owned() }
+        Self { url: url.to_owned(), prefix: PREFIX_DEFAULT.to_owned(), slots: Slots::default() }
     }
 
     /// A client for it, which connects to nothing yet, and the address as it may be shown.

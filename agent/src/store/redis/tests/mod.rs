@@ -1,8 +1,10 @@
 //! The Redis store on real servers.
 
+mod apart;
 mod fleet;
 mod outage;
 mod step;
+mod stored;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,12 +14,13 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tollgate_common::algorithm::{Algorithm, Limit};
 use tollgate_common::clock::{Clock, SystemClock, Timestamp};
-use tollgate_common::counter::{CounterId, SlotId};
+use tollgate_common::counter::{CounterId, RequestId, SlotId};
 use tollgate_common::window::{Estimate, Window};
 use tollgate_servers::{Redis, wait_for};
 
 use super::script::Script;
-use super::{RedisSettings, RedisStore};
+use super::steps;
+use super::{RedisSettings, RedisStore, Slots};
 use crate::enforce::{Take, TakeKind};
 use crate::store::conformance::{self, Loses};
 use crate::store::{Answers, Store, StoreError};
@@ -39,7 +42,7 @@ fn own_prefix() -> String {
 
 /// A store that has not yet connected.
 fn store(url: &str, prefix: &str) -> RedisStore {
-    let settings = RedisSettings { url: url.to_owned(), prefix: prefix.to_owned() };
+    let settings = RedisSettings { prefix: prefix.to_owned(), ..RedisSettings::new(url) };
     RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address")
 }
 
@@ -91,20 +94,37 @@ fn left(store: &RedisStore, one: &Take) -> u64 {
     take(store, &Take { cost: 0, ..one.clone() }).expect("Redis answers")[0].verdict.remaining
 }
 
+fn key(store: &RedisStore, counter: u128) -> String {
+    let counter = CounterId::from_u128(counter);
+    store.steps.counter(SlotId::of(counter), counter)
+}
+
 impl Loses for RedisStore {
     fn lose(&self, counter: CounterId) {
-        on(self.line.ask::<()>(&redis::Cmd::del(self.key(counter)))).expect("Redis answers");
+        let key = self.steps.counter(conformance::slot_of(counter), counter);
+        let requests = conformance::REQUESTS.map(|id| steps::request(&key, id));
+        let keys: Vec<String> = requests.into_iter().chain([steps::tentative(&key), key]).collect();
+        on(self.steps.line.ask::<()>(&redis::Cmd::del(keys))).expect("Redis answers");
     }
+}
+
+/// A store of its own on the shared server that goes by this clock.
+fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
+    let settings = RedisSettings { prefix: own_prefix(), slots, ..RedisSettings::new(&SHARED.url()) };
+    let pace: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let store = RedisStore::with_step(&settings, pace, Script::take_by(clock)).expect("an address");
+    on(store.ping()).expect("Redis answers");
+    store
 }
 
 /// A1, A9, A10, A12, B4: as every store.
 #[test]
 fn it_is_a_store() {
-    conformance::run(|clock: Arc<conformance::HandClock>| {
-        let settings = RedisSettings { prefix: own_prefix(), ..RedisSettings::new(&SHARED.url()) };
-        let pace: Arc<dyn Clock> = Arc::new(SystemClock::start());
-        let store = RedisStore::with_step(&settings, pace, Script::take_by(clock)).expect("an address");
-        on(store.ping()).expect("Redis answers");
-        store
-    });
+    conformance::run(conformance::Refusal::ChargesNothing, |clock| by_hand(Slots::Together, clock));
+}
+
+/// The same where the counters of a call lie apart.
+#[test]
+fn it_is_a_store_whose_slots_lie_apart() {
+    conformance::run(conformance::Refusal::IsGivenBack, |clock| by_hand(Slots::Apart, clock));
 }

@@ -145,7 +145,7 @@ fn a_value_of_somebody_else_is_a_refusal_of_this_counter_alone() {
     for (counter, write) in
         [(1, "SET KEY hello"), (2, "SET KEY 0123456789012345678901234567890123"), (3, "RPUSH KEY a")]
     {
-        let key = store.key(CounterId::from_u128(counter));
+        let key = key(&store, counter);
         assert!(!SHARED.command(&write.replace("KEY", &key)).starts_with('-'));
         assert_eq!(take(&store, &ask(counter, 1)), Err(StoreError::Unreadable), "{write}");
         assert_eq!(on(store.take(&[ask(9, 1), ask(counter, 1)])), Err(StoreError::Unreadable), "{write}");

@@ -18,21 +18,29 @@ fn monitored(redis: &Redis, during: impl FnOnce()) -> Vec<String> {
     lines.take_while(|line| !line.contains(END)).filter(|line| !line.contains(" lua]")).collect()
 }
 
-/// D1: one EVALSHA a check, whatever the number of its counters and its outcome.
+/// D1: one EVALSHA a check, whatever the number of its counters, their slots and its outcome; apart, one for each slot.
 #[test]
 fn a_call_is_one_command() {
     let redis = Redis::start();
-    let store = store(&redis.url(), "one:");
-    on(store.ping()).expect("Redis answers");
-    let mut sent = monitored(&redis, || {
-        for _ in 0..5 {
-            on(store.take(&[ask(1, 3), ask(2, 30)])).expect("Redis answers");
-        }
-    });
-    // Asked once after connecting, whether the server may evict.
-    sent.retain(|line| !line.contains("\"INFO\""));
-    assert_eq!(sent.len(), 5, "{sent:?}");
-    assert!(sent.iter().all(|line| line.contains("\"EVALSHA\"")), "{sent:?}");
+    for (slots, commands) in [(Slots::Together, 5), (Slots::Apart, 10)] {
+        let settings = RedisSettings { slots, prefix: format!("{slots:?}:"), ..RedisSettings::new(&redis.url()) };
+        let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
+        on(store.ping()).expect("Redis answers");
+        let beside = Take { slot: SlotId::of(CounterId::from_u128(2)), ..ask(3, 30) };
+        let mut sent = monitored(&redis, || {
+            for call in 0..5 {
+                let id = Some(RequestId::from_u128(call));
+                let takes = [ask(1, 5), Take { id, ..ask(2, 30) }, beside.clone()];
+                assert!(on(store.take(&takes)).expect("Redis answers")[0].charged);
+            }
+        });
+        // Asked once after connecting, whether the server may evict.
+        sent.retain(|line| !line.contains("\"INFO\""));
+        assert_eq!(sent.len(), commands, "{sent:?}");
+        assert!(sent.iter().all(|line| line.contains("\"EVALSHA\"")), "{sent:?}");
+        let refused = on(store.take(&[ask(1, 5), beside])).expect("Redis answers");
+        assert!(refused.iter().all(|taken| !taken.charged));
+    }
 }
 
 /// D2: a server that forgets its scripts under load fails no check.
@@ -106,7 +114,7 @@ fn a_prefix_is_a_namespace() {
     let (one, other) = (shared(&own_prefix()), shared(&own_prefix()));
     assert!(take(&one, &ask(1, 1)).expect("Redis answers")[0].charged);
     assert!(take(&other, &ask(1, 1)).expect("Redis answers")[0].charged);
-    let key = format!("{}{{00000000000000000000000000000001}}", one.prefix);
+    let key = format!("{}{{00000000000000000000000000000001}}", one.steps.prefix);
     assert_eq!(SHARED.command(&format!("EXISTS {key}")), ":1", "the digest is the hash tag");
 }
 

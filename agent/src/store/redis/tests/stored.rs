@@ -1,0 +1,134 @@
+//! What lies in Redis: the form of values and keys, which other agents and other versions read.
+
+use super::*;
+
+/// The head of a value of the form of old: kind, bytes a slot, generation, quota, W, n, last.
+fn head(kind: u8, size: u8, quota: u64, last: u64) -> Vec<u8> {
+    let mut bytes = vec![kind, size];
+    for (number, len) in [(1, 7), (quota, 7), (60_000, 4), (12, 1), (last, 6)] {
+        bytes.extend_from_slice(&u64::to_le_bytes(number)[..len]);
+    }
+    bytes
+}
+
+fn stored(store: &RedisStore, counter: u128) -> Vec<u8> {
+    on(store.steps.line.ask(&redis::Cmd::get(key(store, counter)))).expect("Redis answers")
+}
+
+const NOW: u64 = 1_000_000_000_000;
+
+/// Sliding windows and logs as older agents wrote them are read on, and written so that those read on, too.
+#[test]
+fn values_of_older_agents_are_read_and_written() {
+    let clock = Arc::new(conformance::HandClock::at(NOW));
+    let store = by_hand(Slots::Together, clock);
+    let low = u32::try_from((NOW - 10_000) % (1 << 32)).expect("the low bits");
+    let now_low = u32::try_from(NOW % (1 << 32)).expect("the low bits");
+    let log = |gone: u16, entries: &[u32]| {
+        let mut bytes = head(3, 4, 10, NOW);
+        bytes.extend_from_slice(&gone.to_le_bytes());
+        bytes.extend_from_slice(&u16::try_from(entries.len()).expect("a few").to_le_bytes());
+        bytes.extend(entries.iter().flat_map(|entry| entry.to_le_bytes()));
+        bytes
+    };
+    let counts = |kind, counts: &[u8]| [head(kind, 1, 10, NOW), counts.to_vec()].concat();
+    let cases = [
+        (1, Algorithm::SlidingWindow(Estimate::Interpolated), counts(1, &[2, 0, 3]), counts(1, &[3, 0, 3]), 4),
+        (2, Algorithm::SlidingWindow(Estimate::Conservative), counts(2, &[2, 0, 3]), counts(2, &[3, 0, 3]), 4),
+        (3, Algorithm::SlidingLog, log(0, &[low, low]), log(0, &[low, low, now_low]), 7),
+    ];
+    for (counter, algorithm, old, new, remaining) in cases {
+        on(store.steps.line.ask::<()>(&redis::Cmd::set(key(&store, counter), old))).expect("Redis answers");
+        let mut one = ask(counter, 10);
+        one.limit.algorithm = algorithm;
+        assert_eq!(take(&store, &one).expect("Redis answers")[0].verdict.remaining, remaining, "{algorithm:?}");
+        assert_eq!(stored(&store, counter), new, "{algorithm:?}");
+    }
+}
+
+/// A year fits into the value of any kind that may be so wide.
+#[test]
+fn a_window_may_be_a_year_wide() {
+    let store = by_hand(Slots::Together, Arc::new(conformance::HandClock::at(NOW)));
+    let year_ms = 366 * 24 * 3_600_000;
+    let kinds = [
+        Algorithm::SlidingWindow(Estimate::Interpolated),
+        Algorithm::SlidingWindow(Estimate::Conservative),
+        Algorithm::FixedWindow,
+        Algorithm::TokenBucket,
+        Algorithm::LeakyBucket,
+    ];
+    for (counter, algorithm) in (0..).zip(kinds) {
+        let parts = if algorithm == Algorithm::FixedWindow { 1 } else { 12 };
+        let burst = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { 10 } else { 0 };
+        let limit = Limit { algorithm, units: 10, window: Window::new(year_ms, parts).expect("a window"), burst };
+        let one = Take { limit, ..ask(counter, 10) };
+        assert!(take(&store, &Take { cost: 8, ..one.clone() }).expect("Redis answers")[0].charged);
+        assert_eq!(left(&store, &one), 2, "{algorithm:?}");
+    }
+}
+
+/// D5: whatever the kind, and whatever lies beside a counter, has a TTL.
+#[test]
+fn every_key_expires() {
+    let redis = Redis::start();
+    for slots in [Slots::Together, Slots::Apart] {
+        let settings = RedisSettings { slots, prefix: format!("{slots:?}:"), ..RedisSettings::new(&redis.url()) };
+        let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
+        on(store.ping()).expect("Redis answers");
+        for (counter, (algorithm, _)) in (0..).zip(conformance::KINDS) {
+            let mut one = ask_within(counter, 10, 1_000);
+            let window = if algorithm == Algorithm::FixedWindow {
+                Window::new(1_000, 1).expect("a window")
+            } else {
+                one.limit.window
+            };
+            one.limit = Limit { algorithm, units: 10, window, burst: 10 };
+            one.id = Some(conformance::REQUESTS[0]);
+            let other = Take { id: None, ..ask_within(100 + counter, 1_000, 1_000) };
+            let soon = TakeKind::Ask { expires_at: on(store.ping()).expect("Redis answers").plus_ms(100) };
+            let call = [Take { kind: soon, ..one }, Take { kind: soon, ..other }];
+            assert!(on(store.take(&call)).expect("Redis answers").iter().all(|taken| taken.charged));
+        }
+    }
+    let info = redis.command("INFO keyspace");
+    let (keys, expires) = info.split_once("keys=").and_then(|(_, rest)| rest.split_once(",expires=")).expect("keys");
+    assert_eq!(Some(keys), expires.split(',').next(), "{info}");
+    wait_for("all to be gone", || (redis.command("DBSIZE") == ":0").then_some(()));
+}
+
+/// D4: the counters of a call that share a slot lie in one slot of a cluster, with all that lies beside them.
+#[test]
+fn counters_of_one_slot_share_a_hash_tag() {
+    let redis = Redis::start_with(&["--cluster-enabled", "yes"]);
+    let store = store(&redis.url(), "tag:");
+    let slot = SlotId::of(CounterId::from_u128(77));
+    let place = |key: &str| redis.command(&format!("CLUSTER KEYSLOT {key}"));
+    let (mut places, mut keys) = (Vec::new(), Vec::new());
+    for counter in 70..80 {
+        let counter = store.steps.counter(slot, CounterId::from_u128(counter));
+        let beside = [steps::request(&counter, conformance::REQUESTS[0]), steps::tentative(&counter)];
+        places.extend(beside.iter().chain([&counter]).map(|key| place(key)));
+        keys.push(counter);
+    }
+    assert!(places[0].starts_with(':') && places.iter().all(|other| *other == places[0]), "{places:?}");
+    keys.dedup();
+    assert_eq!(keys.len(), 10, "each has a key of its own");
+    let others: Vec<_> = (0..20).map(|counter| place(&key(&store, counter))).collect();
+    assert!(others.iter().any(|other| *other != others[0]), "slots spread");
+}
+
+/// A request is charged once by whoever asks, for a window; then its name is as good as new.
+#[test]
+fn a_request_is_charged_once_by_all_agents() {
+    let redis = Redis::start();
+    let agents = [store(&redis.url(), "once:"), store(&redis.url(), "once:")];
+    assert!(agents.iter().all(|agent| on(agent.ping()).is_ok()));
+    let one = Take { id: Some(conformance::REQUESTS[0]), ..ask_within(1, 2, 2_000) };
+    let first = take(&agents[0], &one).expect("Redis answers")[0];
+    let again = take(&agents[1], &one).expect("Redis answers")[0];
+    assert_eq!((first.charged, first.repeated, again.charged, again.repeated), (true, false, true, true));
+    assert_eq!(left(&agents[0], &ask_within(1, 2, 2_000)), 1);
+    let again = wait_for("a window to pass", || take(&agents[1], &one).ok().filter(|taken| !taken[0].repeated));
+    assert!(again[0].charged);
+}
