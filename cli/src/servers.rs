@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use tollgate::store::RedisSettings;
+use tollgate::store::{RedisSettings, Slots};
 use tollgate_common::bus::kafka::{Kafka, KafkaSettings};
 
 use crate::exit::Usage;
@@ -29,6 +29,18 @@ pub(crate) struct RedisArgs {
         default_value = "tollgate:"
     )]
     redis_prefix: String,
+    /// Whether a call is one step, or one for each slot of its counters, as several servers behind one address need
+    #[arg(long, value_name = "HOW", env = "TOLLGATE_REDIS_SLOTS", hide_env_values = true, default_value = "together")]
+    redis_slots: SlotsArg,
+}
+
+/// How the counters of a call are charged.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum SlotsArg {
+    /// In one step: right for one server
+    Together,
+    /// In a step for each slot; where one refuses, the others give back
+    Apart,
 }
 
 /// Where calls and signals go.
@@ -65,7 +77,11 @@ impl RedisArgs {
     /// The Redis that was named.
     pub(crate) fn settings(&self) -> Option<RedisSettings> {
         let url = self.redis.clone()?;
-        Some(RedisSettings { prefix: self.redis_prefix.clone(), ..RedisSettings::new(&url) })
+        let slots = match self.redis_slots {
+            SlotsArg::Together => Slots::Together,
+            SlotsArg::Apart => Slots::Apart,
+        };
+        Some(RedisSettings { prefix: self.redis_prefix.clone(), slots, ..RedisSettings::new(&url) })
     }
 }
 

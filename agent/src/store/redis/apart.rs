@@ -7,11 +7,12 @@
 
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 
+use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use tollgate_common::clock::Timestamp;
@@ -56,11 +57,11 @@ impl Call {
         let expires_at = self.parts.iter().flat_map(|part| &part.takes).filter_map(expiry).min();
         let manner = Manner::Part { token: self.token, expires_at: expires_at.unwrap_or(Timestamp::from_ms(u64::MAX)) };
         let asked = self.parts.iter().map(|part| self.steps.run_on(&self.connection, &part.takes, manner));
-        let answers = all(asked).await;
+        let answers = join_all(asked).await;
         let (together, to_give_back) = self.settle(&answers);
         let manner = Manner::TakeBack { token: self.token };
         let undone = to_give_back.iter().map(|takes| self.steps.run_on(&self.connection, takes, manner));
-        let mut undoing = pin!(all(undone));
+        let mut undoing = pin!(join_all(undone));
         // Their place in the line is taken before the caller can ask anything else.
         let early = std::future::poll_fn(|context| Poll::Ready(undoing.as_mut().poll(context).is_ready())).await;
         // Nobody may wait any more.
@@ -147,22 +148,4 @@ const fn expiry(take: &Take) -> Option<Timestamp> {
 pub(super) fn new_token() -> Token {
     static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(RandomState::new().build_hasher().finish()));
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Waits for all of these at once; they are begun in their order.
-async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut waiting: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
-    let mut outputs: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
-    std::future::poll_fn(|context| {
-        for (future, output) in waiting.iter_mut().zip(&mut outputs) {
-            if output.is_none()
-                && let Poll::Ready(ready) = future.as_mut().poll(context)
-            {
-                *output = Some(ready);
-            }
-        }
-        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
 }
