@@ -27,6 +27,7 @@ mod outbox;
 mod inbox;
 pub mod request;
 pub mod answer;
+pub mod explain;
 pub mod metrics;
 pub mod limiter;
 mod state_dir;

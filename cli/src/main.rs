@@ -20,6 +20,7 @@ mod replay;
 mod agent;
 mod up;
 mod aggregator;
+mod ask;
 mod check;
 mod rules;
 mod experiment;

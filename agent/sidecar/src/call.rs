@@ -31,6 +31,12 @@ pub(crate) const RELEASE: Form = Form {
     example: r#"{"descriptors": {"api_key": "k1"}, "at_ms": 1767225600000}"#,
 };
 
+/// Why would it be limited?
+pub(crate) const EXPLAIN: Form = Form {
+    fields: &["descriptors", "unverified", "cost"],
+    example: r#"{"descriptors": {"api_key": "k1"}, "unverified": {"tier": "pro"}}"#,
+};
+
 /// What was said of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Said<'a> {
@@ -62,13 +68,15 @@ impl<'de> Visitor<'de> for CallVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Said<'de>, A::Error> {
-        let (mut descriptors, mut cost, mut id, mut units, mut at_ms) = (None, None, None, None, None);
+        let (mut descriptors, mut claims, mut cost, mut id) = (None, None, None, None);
+        let (mut units, mut at_ms) = (None, None);
         while let Some(Text(field)) = map.next_key()? {
             if !self.0.fields.contains(&&*field) {
                 return Err(Error::unknown_field(&field, self.0.fields));
             }
             let twice = match &*field {
                 "descriptors" => descriptors.replace(map.next_value::<Descriptors<'de>>()?).is_some(),
+                "unverified" => claims.replace(map.next_value::<Descriptors<'de>>()?).is_some(),
                 "cost" => cost.replace(map.next_value::<Cost>()?).is_some(),
                 "id" => id.replace(map.next_value::<Text<'de>>()?).is_some(),
                 "units" => units.replace(map.next_value::<i64>()?).is_some(),
@@ -81,6 +89,9 @@ impl<'de> Visitor<'de> for CallVisitor {
         let Descriptors(descriptors) = descriptors.ok_or_else(|| Error::missing_field("descriptors"))?;
         let call = descriptors.into_iter().fold(Call::new(), |call, (name, value)| call.with(name, value));
         let mut call = call.costing(cost.map_or(1, |Cost(cost)| cost));
+        for (name, value) in claims.map(|Descriptors(claims)| claims).unwrap_or_default() {
+            call.claim(name, value);
+        }
         if let Some(Text(id)) = id {
             if id.is_empty() || id.len() > VALUE_LEN_MAX {
                 let text = format_args!("the `id` has {} bytes, it may have 1 to {VALUE_LEN_MAX}", id.len());

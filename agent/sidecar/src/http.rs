@@ -13,11 +13,12 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tollgate::answer::{self, PROBLEM_JSON};
+use tollgate::explain::explain;
 use tollgate::store::Store;
 use tollgate::{Agent, Call, Decision, request};
 
 use crate::body;
-use crate::call::{self, CHECK};
+use crate::call::{self, CHECK, EXPLAIN};
 use crate::problem::Problem;
 
 /// Headers in which gateways say which request they hold back.
@@ -49,12 +50,29 @@ pub(crate) async fn check_call<S: Store>(State(agent): State<Agent<S>>, request:
     }
 }
 
+/// Says why the call in the body would be limited as it would be; nothing is counted.
+pub(crate) async fn explain_call<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Response {
+    let body = match body::read(request.into_body()).await {
+        Ok(body) => body,
+        Err(problem) => return problem.into_response(),
+    };
+    match call::read(&body, &EXPLAIN) {
+        Ok(said) => {
+            let limiter = agent.limiter();
+            let told = limiter.with_rules(|rules| explain(rules, &limiter.settings().digest_key, &said.call));
+            ([(CONTENT_TYPE, "application/json")], told.to_string()).into_response()
+        }
+        Err(detail) => Problem::new(StatusCode::BAD_REQUEST, detail).into_response(),
+    }
+}
+
 /// Names the paths there are.
 pub(crate) async fn unknown_path(request: Request) -> Problem {
     let path = request.uri().path().to_owned();
     body::discard(request.into_body()).await;
-    let detail =
-        format!("there is no `{path}` here; ask /check, /json, /settle, /release, /healthz, /readyz or /metrics");
+    let detail = format!(
+        "there is no `{path}` here; ask /check, /explain, /json, /settle, /release, /healthz, /readyz or /metrics"
+    );
     Problem::new(StatusCode::NOT_FOUND, detail)
 }
 
@@ -64,7 +82,7 @@ pub(crate) async fn wrong_method(request: Request) -> Problem {
     body::discard(request.into_body()).await;
     let known = match &*path {
         "/check" => "GET, HEAD or POST",
-        "/json" | "/settle" | "/release" => "POST",
+        "/explain" | "/json" | "/settle" | "/release" => "POST",
         _ => "GET or HEAD",
     };
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not take {method}; use {known}"))

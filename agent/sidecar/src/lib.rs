@@ -39,6 +39,7 @@ pub fn router<S: Store>(agent: Agent<S>) -> Router {
         .route("/check", get(http::check_request::<S>).post(http::check_call::<S>))
         .route("/settle", post(amend::settle::<S>))
         .route("/release", post(amend::release::<S>))
+        .route("/explain", post(http::explain_call::<S>))
         .route("/json", post(json::check::<S>))
         .route("/healthz", get(admin::healthz::<S>))
         .route("/readyz", get(admin::readyz::<S>))

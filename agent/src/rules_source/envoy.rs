@@ -23,10 +23,10 @@ pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp
     Ok(set)
 }
 
-/// The same as text of our own language.
+/// Reads a configuration and writes it as text of our own language.
 ///
 /// # Errors
-/// As [`read_envoy`].
+/// When the folder cannot be read, or holds something that cannot be enforced; each problem with file and line.
 pub fn import_envoy(folder: &Path, settings: &EnvoySettings) -> Result<Imported, RulesFileError> {
     let unreadable = |error| RulesFileError::Unreadable { path: folder.to_owned(), error };
     let files = files(folder).map_err(unreadable)?;

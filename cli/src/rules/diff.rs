@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use tollgate::{Rule, RuleSet, read_rules};
 use tollgate_common::clock::{Clock, SystemClock};
 use tollgate_common::counter::DigestKey;
-use tollgate_common::rule::{Matches, Quota, Terms};
+use tollgate_common::rule::{Matches, Quota, Terms, words};
 
-use super::words;
 use crate::exit::Exit;
 use crate::output::{self, Format};
 

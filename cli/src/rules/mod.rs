@@ -1,6 +1,5 @@
 //! `tollgate rules`: looks into rules files, and publishes them.
 
-mod words;
 mod diff;
 mod import;
 mod publish;

@@ -1,38 +1,46 @@
 //! `tollgate rules show`: which rules apply to a call, on which terms, and why the others do not.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::bail;
+use clap::builder::NonEmptyStringValueParser;
 use comfy_table::{Table, presets};
-use serde_json::{Value, json};
-use tollgate::{RuleSet, read_rules};
+use serde_json::{Map, Value, json};
+use tollgate::explain::explain;
+use tollgate::read_rules;
 use tollgate_common::call::Call;
 use tollgate_common::clock::{Clock, SystemClock};
 use tollgate_common::counter::DigestKey;
-use tollgate_common::rule::{Explained, Explanation, Fact, Fate, Origin, Standing};
 
-use super::validate::terms_json;
-use super::words;
+use crate::ask::ask;
 use crate::check::descriptor;
 use crate::exit::{Exit, Usage};
 use crate::output::{self, Format};
 
+/// How long an agent may take to answer.
+const WAIT: Duration = Duration::from_secs(2);
+
 /// Says which rules apply to a call, on which terms, and why the others do not
 ///
-/// Nobody is asked and nothing is counted. Secret values are shown cut. Exit code: 0 done, 2 the rules are not valid.
+/// By the rules of a running agent, or by those of a file. Nothing is counted, and secret values are shown cut. Exit code:
+/// 0 done, 2 the rules are not valid, 4 nobody answered.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// What the call is, such as user=u1 endpoint=/search
     #[arg(value_name = "NAME=VALUE", value_parser = descriptor)]
     descriptors: Vec<(String, String)>,
-    /// The rules, as YAML
+    /// The rules, as YAML, instead of those of an agent
     #[arg(long, value_name = "FILE", env = "TOLLGATE_RULES", hide_env_values = true)]
-    rules: PathBuf,
+    rules: Option<PathBuf>,
+    /// Whose rules
+    #[arg(long, value_name = "URL", env = "TOLLGATE_AGENT", hide_env_values = true, default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
+    agent: String,
     /// What is only the client's word: it selects no tier and no entry of the allow list
     #[arg(long, value_name = "NAME=VALUE", env = "TOLLGATE_UNVERIFIED", hide_env_values = true, value_parser = descriptor)]
     unverified: Vec<(String, String)>,
     /// How many units of its quotas the call takes
-    #[arg(long, value_name = "UNITS", env = "TOLLGATE_COST", hide_env_values = true, default_value_t = 1)]
+    #[arg(long, value_name = "UNITS", env = "TOLLGATE_COST", hide_env_values = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_sidecar::COST_MAX))]
     cost: u64,
     /// How to print it
     #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
@@ -40,6 +48,29 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let mut names: Vec<&str> = args.descriptors.iter().chain(&args.unverified).map(|(name, _)| &**name).collect();
+    names.sort_unstable();
+    if names.windows(2).any(|pair| pair[0] == pair[1]) {
+        bail!(Usage("a descriptor is given twice; a call has one value of each".to_owned()));
+    }
+    let told = match &args.rules {
+        Some(file) => {
+            let set = read_rules(file, SystemClock::start().now())?;
+            explain(&set, &DigestKey::default(), &call(args))
+        }
+        None => match ask(&args.agent, "/explain", &body(args), WAIT)? {
+            Some(answer) => answer.body,
+            None => return Ok(Exit::Unanswered),
+        },
+    };
+    match args.format {
+        Format::Text => output::say(text(&told))?,
+        Format::Json => output::say(told)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn call(args: &Args) -> Call<'_> {
     let mut call = Call::new().costing(args.cost);
     for (name, value) in &args.descriptors {
         call = call.with(name.as_str(), value.as_str());
@@ -47,147 +78,53 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     for (name, value) in &args.unverified {
         call.claim(name.into(), value.into());
     }
-    if call.descriptors().len() < args.descriptors.len() + args.unverified.len() {
-        bail!(Usage("a descriptor is given twice; a call has one value of each".to_owned()));
-    }
-    let set = read_rules(&args.rules, SystemClock::start().now())?;
-    let shown = Shown { set: &set, key: DigestKey::default() };
-    let told = set.explain(&call);
-    match args.format {
-        Format::Text => output::say(shown.text(&told))?,
-        Format::Json => output::say(shown.json(&told))?,
-    }
-    Ok(Exit::Done)
+    call
 }
 
-/// An explanation without secrets.
-struct Shown<'a> {
-    set: &'a RuleSet,
-    key: DigestKey,
+fn body(args: &Args) -> Value {
+    let object = |pairs: &[(String, String)]| -> Map<String, Value> {
+        pairs.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect()
+    };
+    json!({ "descriptors": object(&args.descriptors), "unverified": object(&args.unverified), "cost": args.cost })
 }
 
-impl Shown<'_> {
-    fn value(&self, name: &str, value: &str) -> String {
-        self.key.shown(value, self.set.is_secret(name))
+/// An explanation for people.
+fn text(told: &Value) -> String {
+    let items = |name: &str| told[name].as_array().cloned().unwrap_or_default();
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut known = Table::new();
+    known.load_preset(presets::NOTHING).set_header(["DESCRIPTOR", "VALUE", "WHOSE WORD"]);
+    for fact in items("descriptors") {
+        known.add_row([word(&fact["name"]), word(&fact["value"]), whose(&fact).to_owned()]);
     }
-
-    /// What follows from the rules file is no secret.
-    fn fact(&self, fact: &Fact<'_>) -> String {
-        if fact.derived { fact.value.to_owned() } else { self.value(fact.name, fact.value) }
-    }
-
-    fn text(&self, told: &Explanation<'_>) -> String {
-        let mut known = Table::new();
-        known.load_preset(presets::NOTHING).set_header(["DESCRIPTOR", "VALUE", "WHOSE WORD"]);
-        for fact in &told.descriptors {
-            known.add_row([fact.name, &self.fact(fact), word(fact)]);
-        }
-        let mut rules = Table::new();
-        rules.load_preset(presets::NOTHING).set_header(["RULE", "APPLIES", "QUOTA", "WHY"]);
-        for explained in &told.rules {
-            let quota = match &explained.fate {
-                Fate::Applies { terms, .. } => words::allowed(explained.rule, terms.as_ref()),
-                _ => String::new(),
-            };
-            let applies = match &explained.fate {
-                Fate::Applies { .. } if explained.rule.shadow => "in shadow",
-                Fate::Applies { .. } => "yes",
-                _ => "no",
-            };
-            rules.add_row([&explained.rule.name, applies, &quota, &self.why(explained)]);
-        }
-        for column in known.column_iter_mut().chain(rules.column_iter_mut()) {
-            column.set_padding((0, 2));
-        }
-        let known = if told.descriptors.is_empty() { String::new() } else { format!("{known}\n\n") };
-        format!("{known}{rules}\n\n{}", self.standing(told.standing))
-    }
-
-    fn standing(&self, standing: Standing) -> String {
-        let lists = &self.set.lists;
-        match standing {
-            Standing::Usual => "On no list.".to_owned(),
-            Standing::Allowed(place) => {
-                format!("Never denied, by `lists.allow`: {}", words::matches(&lists.allow[place]))
-            }
-            Standing::Denied(place) => {
-                format!("Always denied, by `lists.deny`: {}", words::matches(&lists.deny[place]))
-            }
-        }
-    }
-
-    fn why(&self, explained: &Explained<'_>) -> String {
-        match &explained.fate {
-            Fate::Applies { .. } if explained.rule.deny => "it denies what it matches".to_owned(),
-            Fate::Applies { terms: None, origin, .. } => origin_of(*origin),
-            Fate::Applies { terms: Some(terms), origin, cost } => {
-                let burst = words::burst(terms).map_or_else(String::new, |burst| format!(", burst {burst}"));
-                let from = origin_of(*origin);
-                format!("{from}; {}{burst}; costs {cost}", words::algorithm(terms))
-            }
-            Fate::NotAsked => "the call leaves it aside".to_owned(),
-            Fate::Mismatch { descriptor, pattern, value: None } => {
-                format!("there is no {descriptor}, which must be {pattern}")
-            }
-            Fate::Mismatch { descriptor, pattern, value: Some(value) } => {
-                format!("{descriptor} is {}, and must be {pattern}", self.value(descriptor, value))
-            }
-            Fate::Missing { descriptor } => format!("there is no {descriptor} to count by"),
-            Fate::LessSpecific { than } => format!("{than}, of the same group, is more specific or stands above"),
-            Fate::Replaced { by } => format!("{by} replaces it"),
-        }
-    }
-
-    fn json(&self, told: &Explanation<'_>) -> Value {
-        let known = told.descriptors.iter().map(|fact| {
-            let value = self.fact(fact);
-            json!({ "name": fact.name, "value": value, "verified": fact.verified, "derived": fact.derived })
-        });
-        let rules = told.rules.iter().map(|explained| {
-            let mut rule =
-                json!({ "rule": *explained.rule.name, "shadow": explained.rule.shadow, "deny": explained.rule.deny });
-            rule["applies"] = matches!(explained.fate, Fate::Applies { .. }).into();
-            rule["why"] = self.why(explained).into();
-            if let Fate::Applies { terms, origin, cost } = &explained.fate {
-                rule["terms"] = terms_json(terms.as_ref()).into();
-                rule["origin"] = match origin {
-                    Origin::Rule => json!({ "kind": "rule" }),
-                    Origin::Key => json!({ "kind": "key" }),
-                    Origin::Tier(name) => json!({ "kind": "tier", "name": name }),
-                    Origin::Descriptor(name) => json!({ "kind": "descriptor", "name": name }),
-                };
-                rule["cost"] = (*cost).into();
-            }
-            rule
-        });
-        let (list, entry) = match told.standing {
-            Standing::Usual => (None, None),
-            Standing::Allowed(place) => (Some("allow"), Some(place)),
-            Standing::Denied(place) => (Some("deny"), Some(place)),
+    let mut rules = Table::new();
+    rules.load_preset(presets::NOTHING).set_header(["RULE", "APPLIES", "QUOTA", "WHY"]);
+    for rule in items("rules") {
+        let applies = match (rule["applies"] == true, rule["shadow"] == true) {
+            (true, true) => "in shadow",
+            (true, false) => "yes",
+            (false, _) => "no",
         };
-        json!({
-            "descriptors": known.collect::<Vec<_>>(),
-            "list": list,
-            "list_entry": entry,
-            "rules": rules.collect::<Vec<_>>(),
-        })
+        rules.add_row([word(&rule["rule"]), applies.to_owned(), word(&rule["allows"]), word(&rule["why"])]);
     }
+    for column in known.column_iter_mut().chain(rules.column_iter_mut()) {
+        column.set_padding((0, 2));
+    }
+    let known = if known.is_empty() { String::new() } else { format!("{known}\n\n") };
+    let entry = word(&told["list_entry"]);
+    let standing = match told["list"].as_str() {
+        Some("allow") => format!("Never denied, by `lists.allow`: {entry}"),
+        Some(_) => format!("Always denied, by `lists.deny`: {entry}"),
+        None => "On no list.".to_owned(),
+    };
+    format!("{known}{rules}\n\n{standing}")
 }
 
-fn word(fact: &Fact<'_>) -> &'static str {
-    match (fact.derived, fact.verified) {
+fn whose(fact: &Value) -> &'static str {
+    match (fact["derived"] == true, fact["verified"] == true) {
         (true, true) => "follows from the rules file",
         (true, false) => "follows from the client's word",
         (false, true) => "verified",
         (false, false) => "the client's word",
-    }
-}
-
-fn origin_of(origin: Origin<'_>) -> String {
-    match origin {
-        Origin::Rule => "the rule's own".to_owned(),
-        Origin::Key => "this key's own".to_owned(),
-        Origin::Tier(name) => format!("of the tier {name}"),
-        Origin::Descriptor(name) => format!("from the descriptor {name}"),
     }
 }

@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{Table, presets};
 use serde_json::{Map, Value, json};
+use tollgate::explain::terms_json;
 use tollgate::{Rule, RuleSet, RulesFileError, read_rules};
-use tollgate_common::algorithm::Algorithm;
 use tollgate_common::clock::{Clock, SystemClock};
 use tollgate_common::problem::Problem;
-use tollgate_common::rule::{Charging, Matches, Terms};
+use tollgate_common::rule::{Charging, Matches, Terms, words};
 
-use super::words;
 use crate::exit::Exit;
 use crate::output::{self, Format};
 
@@ -179,30 +178,4 @@ fn of_rule(rule: &Rule) -> Value {
         }
     }
     all
-}
-
-pub(super) fn terms_json(terms: Option<&Terms>) -> Map<String, Value> {
-    let (name, estimate, sub_windows) = match terms.map(|terms| terms.algorithm) {
-        Some(Algorithm::SlidingWindow(estimate)) => {
-            ("sliding_window", Some(words::estimated(estimate)), terms.map(|terms| terms.window.parts()))
-        }
-        Some(other) => (words::name_of(other), None, None),
-        None => ("unlimited", None, None),
-    };
-    let fields = json!({
-        "quota": terms.map(|terms| terms.quota.to_string()),
-        "units": terms.map(|terms| terms.quota.units()),
-        "window_ms": terms.map(|terms| terms.quota.width_ms()),
-        "algorithm": name,
-        "burst": terms.filter(|terms| terms.burst > 0).map(|terms| terms.burst),
-        "sub_windows": sub_windows,
-        "estimate": estimate,
-        "consistency": terms.map(|terms| words::consistency(terms.consistency)),
-        "on_failure": terms.map(|terms| words::on_failure(terms.on_failure)),
-        "deadline_ms": terms.map(|terms| u64::try_from(terms.deadline.as_millis()).unwrap_or(u64::MAX)),
-    });
-    match fields {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
 }

@@ -1,6 +1,6 @@
 //! `tollgate rules show` and `diff`, and what `validate` says of the whole language.
 
-use crate::support::{Finished, file, finish, tollgate};
+use crate::support::{Finished, Up, file, finish, tollgate};
 
 const RULES: &str = "\
 descriptors:
@@ -144,4 +144,28 @@ fn diff_says_what_changes_in_force() {
     assert_eq!(told["same"], false);
     assert!(told["changes"].as_array().unwrap().iter().any(|change| change["note"] == "lowered"));
     assert_eq!(finish(&mut tollgate(&["rules", "diff", from, "/nowhere.yaml"])).exit, 2);
+}
+
+/// Without a file it is the rules that an agent has in force which are shown.
+#[test]
+fn show_asks_an_agent_for_what_is_in_force() {
+    let path = file("show-agent.yaml", RULES);
+    let up = Up::start(&["--rules", path.to_str().unwrap()]);
+    let said = finish(&mut tollgate(&[
+        "rules",
+        "show",
+        "--agent",
+        &up.url(),
+        "api_key=sk_live_1",
+        "--unverified",
+        "tier=pro",
+    ]));
+    assert_eq!(said.exit, 0, "{}", said.err);
+    assert!(said.out.contains("100/min") && !said.out.contains("sk_live_1"), "{}", said.out);
+    let same = run("show-agent.yaml", &["api_key=sk_live_1", "--unverified", "tier=pro"]);
+    assert_eq!(said.out, same.out);
+    drop(up);
+    let nobody = finish(&mut tollgate(&["rules", "show", "--agent", "http://127.0.0.1:1", "api_key=k"]));
+    assert_eq!((nobody.exit, &*nobody.out), (4, ""));
+    assert!(nobody.err.contains("nobody answers at http://127.0.0.1:1"), "{}", nobody.err);
 }

@@ -10,6 +10,7 @@ mod descriptor;
 mod terms;
 mod apply;
 mod explain;
+pub mod words;
 mod file;
 mod shorthand;
 mod published;

@@ -56,7 +56,7 @@ async fn an_unknown_path_or_method_is_told_what_there_is() {
     let detail = client.ask("POST", "/chekc", &[], CALL).await.problem(404);
     assert_eq!(
         detail,
-        "there is no `/chekc` here; ask /check, /json, /settle, /release, /healthz, /readyz or /metrics"
+        "there is no `/chekc` here; ask /check, /explain, /json, /settle, /release, /healthz, /readyz or /metrics"
     );
     let answer = client.ask("DELETE", "/check", &[], CALL).await;
     assert_eq!(answer.problem(405), "/check does not take DELETE; use GET, HEAD or POST");

@@ -1,30 +1,39 @@
-//! Terms, rules and descriptors in words, as all commands show them.
+//! Terms, rules and descriptors in words, as everyone shows them.
 
-use tollgate_common::algorithm::Algorithm;
-use tollgate_common::rule::{
-    Charging, Consistency, DescriptorSource, DescriptorSpec, Matches, OnFailure, Rule, Terms, show_units,
+use super::{
+    Charging, Consistency, DescriptorSource, DescriptorSpec, Matches, OnFailure, Origin, Rule, Terms, show_units,
 };
-use tollgate_common::window::Estimate;
+use crate::algorithm::Algorithm;
+use crate::window::Estimate;
 
 /// What a rule lets pass on these terms.
-pub(super) fn allowed(rule: &Rule, terms: Option<&Terms>) -> String {
+#[must_use]
+pub fn allowed(rule: &Rule, terms: Option<&Terms>) -> String {
     if rule.deny { "denied".to_owned() } else { quota(terms) }
 }
 
-pub(super) fn quota(terms: Option<&Terms>) -> String {
+/// The quota, or that there is none.
+#[must_use]
+pub fn quota(terms: Option<&Terms>) -> String {
     terms.map_or_else(|| "unlimited".to_owned(), |terms| terms.quota.to_string())
 }
 
-pub(super) fn matches(matches: &Matches) -> String {
+/// What a call must look like.
+#[must_use]
+pub fn matches(matches: &Matches) -> String {
     let matches: Vec<String> = matches.iter().map(|(name, pattern)| format!("{name}={pattern}")).collect();
     if matches.is_empty() { "every call".to_owned() } else { matches.join(" ") }
 }
 
-pub(super) fn per(rule: &Rule) -> String {
+/// What makes a counter.
+#[must_use]
+pub fn per(rule: &Rule) -> String {
     if rule.per.is_empty() { "(one counter)".to_owned() } else { rule.per.join(", ") }
 }
 
-pub(super) fn name_of(algorithm: Algorithm) -> &'static str {
+/// The name of an algorithm.
+#[must_use]
+pub fn name_of(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::SlidingWindow(_) => "sliding_window",
         Algorithm::SlidingLog => "sliding_log",
@@ -36,7 +45,8 @@ pub(super) fn name_of(algorithm: Algorithm) -> &'static str {
 }
 
 /// The algorithm with what only it knows.
-pub(super) fn algorithm(terms: &Terms) -> String {
+#[must_use]
+pub fn algorithm(terms: &Terms) -> String {
     match terms.algorithm {
         Algorithm::SlidingLog => "sliding_log, exact".to_owned(),
         Algorithm::SlidingWindow(estimate) => {
@@ -48,25 +58,33 @@ pub(super) fn algorithm(terms: &Terms) -> String {
     }
 }
 
-pub(super) fn burst(terms: &Terms) -> Option<String> {
+/// What passes at once after idleness, if that is more or less than the quota.
+#[must_use]
+pub fn burst(terms: &Terms) -> Option<String> {
     (terms.burst > 0).then(|| show_units(terms.burst, terms.quota.unit()))
 }
 
-pub(super) fn estimated(estimate: Estimate) -> &'static str {
+/// The name of an estimate.
+#[must_use]
+pub fn estimated(estimate: Estimate) -> &'static str {
     match estimate {
         Estimate::Interpolated => "interpolated",
         Estimate::Conservative | Estimate::Ignored => "conservative",
     }
 }
 
-pub(super) fn consistency(consistency: Consistency) -> &'static str {
+/// The name of a consistency.
+#[must_use]
+pub fn consistency(consistency: Consistency) -> &'static str {
     match consistency {
         Consistency::Strict => "strict",
         Consistency::Bounded => "bounded",
     }
 }
 
-pub(super) fn on_failure(on_failure: OnFailure) -> String {
+/// What happens without a store.
+#[must_use]
+pub fn on_failure(on_failure: OnFailure) -> String {
     match on_failure {
         OnFailure::Share => "share".to_owned(),
         OnFailure::Open => "open".to_owned(),
@@ -75,14 +93,18 @@ pub(super) fn on_failure(on_failure: OnFailure) -> String {
     }
 }
 
-pub(super) fn charge(charge: Charging) -> &'static str {
+/// When a counter is charged.
+#[must_use]
+pub fn charge(charge: Charging) -> &'static str {
     match charge {
         Charging::AllOrNone => "all_or_none",
         Charging::Each => "each",
     }
 }
 
-pub(super) fn cost(rule: &Rule) -> Option<String> {
+/// What a call costs, if the rule says so.
+#[must_use]
+pub fn cost(rule: &Rule) -> Option<String> {
     let named = rule
         .costs
         .iter()
@@ -91,7 +113,9 @@ pub(super) fn cost(rule: &Rule) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-pub(super) fn descriptor(spec: &DescriptorSpec) -> String {
+/// Where a descriptor comes from.
+#[must_use]
+pub fn descriptor(spec: &DescriptorSpec) -> String {
     let mut words = vec![match &spec.source {
         DescriptorSource::Header(name) => format!("header {name}"),
         DescriptorSource::Query(name) => format!("query {name}"),
@@ -113,4 +137,15 @@ pub(super) fn descriptor(spec: &DescriptorSpec) -> String {
     words.extend(spec.verified.then(|| "verified".to_owned()));
     words.extend(spec.public.then(|| "public".to_owned()));
     words.join(", ")
+}
+
+/// Where terms come from.
+#[must_use]
+pub fn origin(origin: Origin<'_>) -> String {
+    match origin {
+        Origin::Rule => "the rule's own".to_owned(),
+        Origin::Key => "this key's own".to_owned(),
+        Origin::Tier(name) => format!("of the tier {name}"),
+        Origin::Descriptor(name) => format!("from the descriptor {name}"),
+    }
 }
