@@ -116,9 +116,9 @@ fn calls_whose_callers_have_left_are_given_back_too() {
         let mut call = Box::pin(agent.take(&takes));
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
-    // Two slots were asked, and one gave back.
+    // Two slots were asked, and one gave back; a ping may have been counted among them.
     wait_for("all to be given back", || (steps() >= before + 300).then_some(()));
-    assert_eq!(left(&agent, &open), 1_000);
+    wait_for("nothing to be left behind", || (left(&agent, &open) == 1_000).then_some(()));
 }
 
 /// Where one slot cannot be read, what the others charged is given back, and the answer is the error.
