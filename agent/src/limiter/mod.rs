@@ -8,6 +8,7 @@ mod charge;
 mod debts;
 mod contact;
 mod decide;
+mod check;
 mod amend;
 mod news;
 
@@ -19,29 +20,23 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use smallvec::SmallVec;
-use tollgate_common::algorithm::Verdict;
-use tollgate_common::call::Call;
 use tollgate_common::clock::Timestamp;
 use tollgate_common::counter::DigestKey;
-use tollgate_common::decision::{DENY_LIST, Decision, Source};
-use tollgate_common::rule::{Generation, RuleSet, Standing};
+use tollgate_common::decision::DENY_LIST;
+use tollgate_common::rule::{Generation, RuleSet};
 
-use crate::enforce::{Judged, Take, Taken};
 use crate::inbox::{FLEET_EXPECTED_DEFAULT, Inbox};
 use crate::metrics::{AgentMetrics, RuleCounters};
 use crate::outbox::Outbox;
 use crate::seen_map::SeenMap;
-use crate::store::{Answers, StoreError};
 
 pub use crate::outbox::Outgoing;
 
 pub use amend::{Amend, Amendment};
-use charge::{Charge, Charges};
+pub use check::{Begun, Pending};
 use contact::Contact;
 use debts::Debts;
 pub use debts::Payment;
-use decide::{Ask, Asked};
 
 /// How many counters an agent remembers unless told otherwise.
 pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
@@ -85,26 +80,6 @@ pub struct Limiter {
     metrics: AgentMetrics,
 }
 
-/// What became of a call at once.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it lives for one call, which a box would cost an allocation")]
-pub enum Begun {
-    /// It is decided.
-    Decided(Decision),
-    /// The store must be asked.
-    Ask(Pending),
-}
-
-/// A call for which the store is asked.
-#[derive(Debug)]
-pub struct Pending {
-    call: u64,
-    loaded: Arc<Loaded>,
-    charges: Charges,
-    takes: SmallVec<[Take; 2]>,
-    asked_at: Timestamp,
-}
-
 /// What a full queue, a lost record or a stuck reader may cost; for those who check on caps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
@@ -138,20 +113,6 @@ impl Settings {
             publishes: true,
             agents_expected: None,
         }
-    }
-}
-
-impl Pending {
-    /// What to ask the store.
-    #[must_use]
-    pub fn takes(&self) -> &[Take] {
-        &self.takes
-    }
-
-    /// How long to wait: the least deadline of the rules that are asked about.
-    #[must_use]
-    pub fn deadline(&self) -> Duration {
-        self.charges.iter().map(|charge| charge.terms.deadline).min().unwrap_or_default()
     }
 }
 
@@ -223,65 +184,6 @@ impl Limiter {
     #[must_use]
     pub fn refusal(&self) -> Option<String> {
         self.refusal.lock().clone()
-    }
-
-    /// Begins a call.
-    #[must_use]
-    pub fn begin(&self, now: Timestamp, call: &Call<'_>) -> Begun {
-        let loaded = self.rules.load();
-        let span = self.store_time(now);
-        let standing = loaded.set.standing(&loaded.set.described(call));
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        if let Standing::Denied(_) = standing {
-            return Begun::Decided(self.turn_away(now, &loaded, call, number, span, None));
-        }
-        let charges = match self.charges(&loaded, span, call, standing) {
-            Ok(charges) => charges,
-            Err(rule) => return Begun::Decided(self.turn_away(now, &loaded, call, number, span, Some(rule))),
-        };
-        // A count that lacks what passed without the store is wrong: it is not asked for until that is charged.
-        let store = if self.is_degraded() || self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
-        if let Some(verdicts) = self.plan(&loaded, &charges, span, store) {
-            let (loaded, charges, verdicts) = (&loaded, &charges, &verdicts);
-            let asked = Asked { number, loaded, charges, verdicts, answers: &[], missed: None, span };
-            Begun::Decided(self.decide(now, call, &asked))
-        } else {
-            let id = call.id().map(|id| self.settings.digest_key.request(id));
-            let takes = charges.iter().map(|charge| charge.ask(loaded.set.generation, id, span)).collect();
-            Begun::Ask(Pending { call: number, loaded: loaded.clone(), charges, takes, asked_at: now })
-        }
-    }
-
-    /// Finishes a call with what the store said; without an answer the agent decides by what it knows.
-    #[must_use]
-    pub fn finish(
-        &self,
-        now: Timestamp,
-        call: &Call<'_>,
-        pending: Pending,
-        answer: Result<Answers, StoreError>,
-    ) -> Decision {
-        let Pending { call: number, loaded, charges, asked_at, .. } = pending;
-        let span = self.store_time(now);
-        let missed = answer.as_ref().err().copied();
-        let (verdicts, answers) = match answer {
-            Ok(answers) => {
-                self.answered(asked_at, now, &answers);
-                let judged = |(charge, taken): (&Charge, &Taken)| {
-                    let admitted = taken.verdict.admitted || charge.is_lenient();
-                    let verdict = Verdict { admitted, ..taken.verdict };
-                    Some(Judged { verdict, limit: taken.limit, source: Source::Store })
-                };
-                (charges.iter().zip(&answers).map(judged).collect(), answers)
-            }
-            Err(error) => {
-                self.unanswered(error);
-                (self.plan(&loaded, &charges, span, Ask::Nobody).unwrap_or_default(), Answers::new())
-            }
-        };
-        let (loaded, charges, verdicts) = (&loaded, &charges, &verdicts);
-        let asked = Asked { number, loaded, charges, verdicts, answers: &answers, missed, span };
-        self.decide(now, call, &asked)
     }
 
     /// Housekeeping, a few times a second.

@@ -71,6 +71,13 @@ impl Reserve {
         self.spent = self.spent.saturating_sub(self.quota.saturating_sub(held).saturating_mul(sub_windows));
     }
 
+    /// How many sub-windows without any call make it bear `cost` beside nothing, if it can at all.
+    pub(super) fn bears_in(self, cost: u64) -> u64 {
+        let beyond = cost.saturating_sub(self.quota).saturating_mul(self.parts);
+        let too_much = self.spent.saturating_sub(self.whole().saturating_sub(beyond));
+        too_much.div_ceil(self.quota.max(1))
+    }
+
     /// How many sub-windows without any call make it whole.
     pub(super) fn fills_in(self) -> u64 {
         self.spent.div_ceil(self.quota.max(1))

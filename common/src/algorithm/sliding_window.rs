@@ -101,10 +101,11 @@ impl SlidingWindow {
     }
 
     pub(super) fn is_idle_at(&self, now: Timestamp) -> bool {
-        let mut then = self.clone();
-        if now > self.last {
-            then.move_to(now);
+        if self.reserve.is_none_or(Reserve::is_whole) || now <= self.last {
+            return self.ring.is_empty_at(now) && self.reserve.is_none_or(Reserve::is_whole);
         }
+        let mut then = self.clone();
+        then.move_to(now);
         then.ring.is_empty_at(now) && then.reserve.is_none_or(Reserve::is_whole)
     }
 
@@ -130,7 +131,13 @@ impl SlidingWindow {
     fn has_room_at(&self, now: Timestamp, cost: u64, estimate: Estimate) -> Timestamp {
         let (mut then, mut from) = (self.clone(), now);
         loop {
-            let next = self.window().start_of(self.window().sub_window(from) + 1);
+            let current = self.window().sub_window(from);
+            // Once nothing is held, only time is missing, and however much of it need not be walked through.
+            if then.ring.is_empty_at(from) {
+                let missing = then.reserve.map_or(0, |reserve| reserve.bears_in(cost));
+                return if missing == 0 { from } else { self.window().start_of(current + missing) };
+            }
+            let next = self.window().start_of(current + 1);
             let room = then.reserve.and_then(|reserve| reserve.room_for(cost));
             if let Some(at) = room.map(|room| then.ring.falls_to(room, from, estimate)).filter(|at| *at < next) {
                 return at;

@@ -1,0 +1,113 @@
+//! The way of one call: begun, asked of the store if need be, finished.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tollgate_common::algorithm::Verdict;
+use tollgate_common::call::Call;
+use tollgate_common::clock::Timestamp;
+use tollgate_common::decision::{Decision, Source};
+use tollgate_common::rule::Standing;
+
+use super::charge::{Charge, Charges};
+use super::decide::{Ask, Asked};
+use super::{Limiter, Loaded};
+use crate::enforce::{Judged, Take, Taken};
+use crate::store::{Answers, StoreError};
+
+/// What became of a call at once.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, which a box would cost an allocation")]
+pub enum Begun {
+    /// It is decided.
+    Decided(Decision),
+    /// The store must be asked.
+    Ask(Pending),
+}
+
+/// A call for which the store is asked.
+#[derive(Debug)]
+pub struct Pending {
+    call: u64,
+    loaded: Arc<Loaded>,
+    charges: Charges,
+    takes: SmallVec<[Take; 2]>,
+    asked_at: Timestamp,
+}
+
+impl Pending {
+    /// What to ask the store.
+    #[must_use]
+    pub fn takes(&self) -> &[Take] {
+        &self.takes
+    }
+
+    /// How long to wait: the least deadline of the rules that are asked about.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.charges.iter().map(|charge| charge.terms.deadline).min().unwrap_or_default()
+    }
+}
+
+impl Limiter {
+    /// Begins a call.
+    #[must_use]
+    pub fn begin(&self, now: Timestamp, call: &Call<'_>) -> Begun {
+        let loaded = self.rules.load();
+        let span = self.store_time(now);
+        let standing = loaded.set.standing(&loaded.set.described(call));
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        if let Standing::Denied(_) = standing {
+            return Begun::Decided(self.turn_away(now, &loaded, call, number, span, None));
+        }
+        let charges = match self.charges(&loaded, span, call, standing) {
+            Ok(charges) => charges,
+            Err(rule) => return Begun::Decided(self.turn_away(now, &loaded, call, number, span, Some(rule))),
+        };
+        // A count that lacks what passed without the store is wrong: it is not asked for until that is charged.
+        let store = if self.is_degraded() || self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
+        if let Some(verdicts) = self.plan(&loaded, &charges, span, store) {
+            let (loaded, charges, verdicts) = (&loaded, &charges, &verdicts);
+            let asked = Asked { number, loaded, charges, verdicts, answers: &[], missed: None, span };
+            Begun::Decided(self.decide(now, call, &asked))
+        } else {
+            let id = call.id().map(|id| self.settings.digest_key.request(id));
+            let takes = charges.iter().map(|charge| charge.ask(loaded.set.generation, id, span)).collect();
+            Begun::Ask(Pending { call: number, loaded: loaded.clone(), charges, takes, asked_at: now })
+        }
+    }
+
+    /// Finishes a call with what the store said; without an answer the agent decides by what it knows.
+    #[must_use]
+    pub fn finish(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        pending: Pending,
+        answer: Result<Answers, StoreError>,
+    ) -> Decision {
+        let Pending { call: number, loaded, charges, asked_at, .. } = pending;
+        let span = self.store_time(now);
+        let missed = answer.as_ref().err().copied();
+        let (verdicts, answers) = match answer {
+            Ok(answers) => {
+                self.answered(asked_at, now, &answers);
+                let judged = |(charge, taken): (&Charge, &Taken)| {
+                    let admitted = taken.verdict.admitted || charge.is_lenient();
+                    let verdict = Verdict { admitted, ..taken.verdict };
+                    Some(Judged { verdict, limit: taken.limit, source: Source::Store })
+                };
+                (charges.iter().zip(&answers).map(judged).collect(), answers)
+            }
+            Err(error) => {
+                self.unanswered(error);
+                (self.plan(&loaded, &charges, span, Ask::Nobody).unwrap_or_default(), Answers::new())
+            }
+        };
+        let (loaded, charges, verdicts) = (&loaded, &charges, &verdicts);
+        let asked = Asked { number, loaded, charges, verdicts, answers: &answers, missed, span };
+        self.decide(now, call, &asked)
+    }
+}
