@@ -13,7 +13,7 @@
 -- stands in line in judge.lua and settle.lua, and what only some do is made when it is met, by functions that look up all they need.
 local HEADER, HEADER_LEN, WIDE, WIDE_LEN = '<I1I1I7I7I4I1I6', 27, '<I1I1I7I7I6I1I6', 29
 local INTERPOLATED, CONSERVATIVE, LOG, FIXED, CONCURRENCY, BURSTING = 1, 2, 3, 4, 7, 8
-local COUNT_MAX, CLOCK_ERROR_MAX_MS = 9007199254740992, 1000
+local COUNT_MAX, CLOCK_ERROR_MAX_MS, TTL_MAX_MS = 9007199254740992, 1000, 3155760000000
 local floor, max = math.floor, math.max
 local pack, parse, rep = struct.pack, struct.unpack, string.rep
 local log, make_log, meter, make_meter, switch, make_switch, back, make_back, reserve, make_reserve, tentative, make_tentative, exact, make_exact

@@ -23,7 +23,8 @@ for i = 1, #ARGV do
   end
 end
 
--- Each lives until it would be idle.
+-- Each lives until it would be idle, at most a hundred years: what a huge burst has spent may take longer to come back than
+-- Redis takes for a TTL. As text, for a large number reads as no whole one.
 for key, c in pairs(counters) do
   if c and not (absent and absent[key]) then
     local kind, ring = c.kind, c.ring
@@ -50,7 +51,7 @@ for key, c in pairs(counters) do
         value = pack(HEADER .. rep('I' .. size, slots), kind, size, c.generation, c.quota, c.width, c.parts, c.last,
           unpack(ring, 1, slots))
       end
-      redis.call('SET', key, value, 'PX', ttl)
+      redis.call('SET', key, value, 'PX', string.format('%.0f', ttl < TTL_MAX_MS and ttl or TTL_MAX_MS))
     end
   end
 end

@@ -23,6 +23,7 @@ use super::steps;
 use super::{RedisSettings, RedisStore, Slots};
 use crate::enforce::{Take, TakeKind};
 use crate::store::conformance::{self, Loses};
+use crate::store::memory::MemoryStore;
 use crate::store::{Answers, Store, StoreError};
 
 /// As long as those who ping wait.

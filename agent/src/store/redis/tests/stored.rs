@@ -68,6 +68,35 @@ fn a_window_may_be_a_year_wide() {
     }
 }
 
+/// What a huge burst has spent takes longer to come back than Redis takes for a TTL: the step once failed for that, after
+/// counters before it had been written.
+#[test]
+fn a_burst_that_fills_for_ages_is_charged_like_any_other() {
+    const BURST: u64 = 750_599_937_895_082;
+    let huge = |counter: u128, algorithm, burst| {
+        let limit = Limit { algorithm, burst, ..ask(counter, 1).limit };
+        Take { limit, ..ask(counter, 1) }
+    };
+    let clock = Arc::new(conformance::HandClock::at(NOW));
+    let (store, pure) = (by_hand(Slots::Together, clock.clone()), MemoryStore::new(clock.clone()));
+    let call = [
+        ask(1, 10),
+        Take { cost: 700_000_000_000_000, ..huge(2, Algorithm::SlidingWindow(Estimate::Conservative), BURST) },
+        Take { cost: 100_000_000_000, ..huge(3, Algorithm::TokenBucket, 100_000_000_000) },
+    ];
+    for later_ms in [0, 1, 60_000, 3_600_000] {
+        clock.set(NOW + later_ms);
+        assert_eq!(on(store.take(&call)), on(pure.take(&call)), "{later_ms} ms later");
+        let looks = call.each_ref().map(|take| Take { cost: 0, ..take.clone() });
+        assert_eq!(on(store.take(&looks)), on(pure.take(&looks)), "{later_ms} ms later");
+    }
+    for counter in [2, 3] {
+        let ttl = SHARED.command(&format!("PTTL {}", key(&store, counter)));
+        let ttl_ms: u64 = ttl.trim_start_matches(':').parse().expect("it has one");
+        assert!((3_000_000_000_000..4_000_000_000_000).contains(&ttl_ms), "a hundred years: {ttl}");
+    }
+}
+
 /// D5: whatever the kind, and whatever lies beside a counter, has a TTL.
 #[test]
 fn every_key_expires() {
