@@ -18,6 +18,9 @@ use crate::enforce::{Take, TakeKind, Taken};
 /// How many counters a memory store holds unless told otherwise.
 const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
 const SHARDS: usize = 64;
+/// How many requests a counter remembers by name. When so many were charged within a window the oldest quarter of them is
+/// forgotten: whoever repeats one of those pays again.
+const REQUESTS_MAX: usize = 10_000;
 /// A shard below this size is not worth sweeping.
 const SWEEP_LEN_MIN: usize = 256;
 
@@ -40,7 +43,7 @@ struct Counter {
     state: State,
     generation: Generation,
     limit: Limit,
-    /// Requests that were charged, by name, and when; those of the last window.
+    /// Requests that were charged, by name, and when; those of the last window, at most [`REQUESTS_MAX`].
     requests: HashMap<RequestId, Timestamp, RandomState>,
     /// When it has grown to this, what has left is dropped.
     sweep_requests_at_len: usize,
@@ -208,10 +211,24 @@ impl Counter {
     fn remember(&mut self, id: RequestId, now: Timestamp) {
         if self.requests.len() >= self.sweep_requests_at_len {
             let width_ms = self.limit.window.width_ms();
+            let full = self.requests.len() >= REQUESTS_MAX;
             self.requests.retain(|_, at| at.plus_ms(width_ms) > now);
-            self.sweep_requests_at_len = (2 * self.requests.len()).max(SWEEP_LEN_MIN);
+            if full {
+                self.forget_oldest(REQUESTS_MAX / 4 * 3);
+            }
+            self.sweep_requests_at_len = (2 * self.requests.len()).clamp(SWEEP_LEN_MIN, REQUESTS_MAX);
         }
         self.requests.insert(id, now);
+    }
+
+    /// Forgets the oldest requests, so that at most so many are left: many at a time, for it looks at all of them.
+    fn forget_oldest(&mut self, kept: usize) {
+        let Some(forgotten @ 1..) = self.requests.len().checked_sub(kept) else { return };
+        let mut all: Vec<(Timestamp, RequestId)> = self.requests.iter().map(|(id, at)| (*at, *id)).collect();
+        all.select_nth_unstable_by_key(forgotten - 1, |(at, _)| *at);
+        for (_, id) in &all[..forgotten] {
+            self.requests.remove(id);
+        }
     }
 
     fn is_idle_at(&self, now: Timestamp) -> bool {
@@ -250,5 +267,26 @@ mod tests {
         assert!(full > 0 && store.len() <= 6_400, "{full} refused, {} held", store.len());
         clock.set(1_000_000 + 200_000);
         assert!((20_000..22_000).all(|number| ask(number).is_ok()));
+    }
+
+    /// The names of a counter's requests were kept without a bound: a busy counter of a day's window held all of them.
+    #[test]
+    fn a_counter_remembers_so_many_requests_and_forgets_the_oldest() {
+        let clock = Arc::new(conformance::HandClock::at(1_000_000));
+        let store = MemoryStore::new(clock.clone());
+        let ask = |id: u128| {
+            let take = Take { id: Some(RequestId::from_u128(id)), ..conformance::ask(1, 1_000_000) };
+            store.step(&[take]).expect("there is room")[0].repeated
+        };
+        let held = || store.shards[1].lock().counters[&CounterId::from_u128(1)].requests.len();
+        for id in 0..30_000_u32 {
+            clock.set(1_000_000 + u64::from(id) / 1_000);
+            assert!(!ask(id.into()), "{id} is new");
+            assert!(held() <= REQUESTS_MAX);
+        }
+        assert!((22_500..30_000).all(ask), "the newest are known");
+        assert!(!ask(0), "the oldest is forgotten, and charged again");
+        clock.set(1_000_000 + 100_000);
+        assert!(!ask(29_999), "after a window it is as good as new");
     }
 }
