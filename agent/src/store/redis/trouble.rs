@@ -95,7 +95,10 @@ fn remedy(code: &str) -> &'static str {
         "LOADING" => "none: it is loading its data",
         "BUSY" => "a script of somebody else runs too long; SCRIPT KILL ends it",
         "READONLY" | "MASTERDOWN" => "give the address of the primary",
-        "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" | "CROSSSLOT" => "give a Redis that is not a cluster",
+        "CROSSSLOT" => "start all agents with --redis-slots apart: counters of a call lie in several slots",
+        "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" => {
+            "give a Redis that is no node of a cluster, or a proxy in front of one with --redis-slots apart"
+        }
         "MISCONF" => "mend its snapshots, or set stop-writes-on-bgsave-error no: counters need no persistence",
         "UNREADABLE" => "something else wrote this key; delete it, or choose another prefix",
         _ => "see the server's log",
@@ -115,6 +118,13 @@ mod tests {
         assert!(troubles.is_news("LOADING"));
         let more = (0..1_000).filter(|key| troubles.is_news(&format!("UNREADABLE: {key}"))).count();
         assert_eq!(more, REASONS_MAX - 1, "many foreign keys do not fill the log");
+    }
+
+    /// CROSSSLOT was told to give up the cluster, when a flag is all it takes.
+    #[test]
+    fn what_a_cluster_says_has_a_remedy_that_works() {
+        assert!(remedy("CROSSSLOT").contains("--redis-slots apart"));
+        assert!(remedy("MOVED").contains("no node of a cluster"));
     }
 
     #[test]
