@@ -1,4 +1,4 @@
-//! A first call to try: a curl line that the rules in force really limit.
+//! A first call to try: a curl line that the rules in force really limit, and that shows no secret of the rules file.
 
 use std::net::SocketAddr;
 
@@ -10,10 +10,10 @@ use tollgate_common::rule::{DescriptorSource, Pattern};
 /// The value of a descriptor that may have any.
 const ANY: &str = "k1";
 
-/// A curl line for an agent at this address; plain `/check` when no rule limits anything.
+/// A curl line for an agent at this address; plain `/check` when no rule limits anything that may be shown.
 pub(crate) fn curl(rules: &RuleSet, address: SocketAddr) -> String {
     let url = format!("http://{}/check", reachable(address));
-    let Some(rule) = rules.rules.first() else {
+    let Some(rule) = rules.rules.iter().find(|rule| !names_secret(rules, rule)) else {
         return format!("curl -i {url}");
     };
     match headers(rules, rule, address) {
@@ -23,6 +23,11 @@ pub(crate) fn curl(rules: &RuleSet, address: SocketAddr) -> String {
         }
         None => format!("curl -i {url} -d {}", quoted(&body(rule).to_string())),
     }
+}
+
+/// Whether a call must hold a secret from the rules file to fall under the rule.
+fn names_secret(rules: &RuleSet, rule: &Rule) -> bool {
+    rule.matches.iter().any(|(name, pattern)| matches!(pattern, Pattern::Exact(_)) && rules.is_secret(name))
 }
 
 /// The headers with which a `GET /check` falls under the rule, if headers can do that.
@@ -98,6 +103,18 @@ mod tests {
             let expected = format!("curl -i http://127.0.0.1:8080/check {expected}");
             assert_eq!(line(&format!("rules: [{rules}]")), expected.trim_end());
         }
-        assert_eq!(line("rules: []"), "curl -i http://127.0.0.1:8080/check");
+        let plain = "curl -i http://127.0.0.1:8080/check";
+        assert_eq!(line("rules: []"), plain);
+    }
+
+    /// The key of a rule for a single caller once stood in what is printed at start.
+    #[test]
+    fn a_secret_of_the_rules_file_is_not_shown() {
+        let own = "{ name: own, per: [api_key], match: { api_key: sk_live_123 }, quota: 1/s }";
+        let all = "{ name: all, per: [api_key], quota: 1/s }";
+        assert_eq!(line(&format!("rules: [{own}]")), "curl -i http://127.0.0.1:8080/check");
+        assert!(line(&format!("rules: [{own}, {all}]")).ends_with("-H 'x-api-key: k1'"));
+        let public = "descriptors: { api_key: { header: x-api-key, public: true } }";
+        assert!(line(&format!("{public}\nrules: [{own}]")).ends_with("-H 'x-api-key: sk_live_123'"));
     }
 }
