@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tollgate_common::algorithm::Algorithm;
 use tollgate_common::call::Call;
 use tollgate_common::counter::DigestKey;
-use tollgate_common::rule::{Explained, Fate, Origin, RuleSet, Standing, Terms, words};
+use tollgate_common::rule::{Explained, Fate, Matches, Origin, Pattern, RuleSet, Standing, Terms, words};
 
 /// What is known of a call, what the lists say of it, and of each rule whether it applies, on which terms and from where, or
 /// why not. Nobody is asked and nothing is counted.
@@ -27,7 +27,7 @@ pub fn explain(set: &RuleSet, key: &DigestKey, call: &Call<'_>) -> Value {
         "rules_from": *set.origin,
         "descriptors": known.collect::<Vec<_>>(),
         "list": list,
-        "list_entry": entry.map(words::matches),
+        "list_entry": entry.map(|entry| words::matches(&shown.matches(entry))),
         "rules": told.rules.iter().map(|explained| shown.rule(explained)).collect::<Vec<_>>(),
     })
 }
@@ -70,6 +70,23 @@ impl Shown<'_> {
         self.key.shown(value, self.set.is_secret(name))
     }
 
+    fn matches(&self, matches: &Matches) -> Matches {
+        matches.iter().map(|(name, pattern)| (name.clone(), self.pattern(name, pattern))).collect()
+    }
+
+    /// The pattern with whole values cut, where they are secret; it is for people, and matches nothing.
+    fn pattern(&self, name: &str, pattern: &Pattern) -> Pattern {
+        let all = |patterns: &[Pattern]| patterns.iter().map(|pattern| self.pattern(name, pattern)).collect();
+        match pattern {
+            Pattern::Exact(text) => Pattern::Exact(self.value(name, text).into()),
+            Pattern::Glob(text, _) if !text.contains(['*', '?']) => Pattern::Exact(self.value(name, text).into()),
+            Pattern::Any(patterns) => Pattern::Any(all(patterns)),
+            Pattern::Not(patterns) => Pattern::Not(all(patterns)),
+            Pattern::All(patterns) => Pattern::All(all(patterns)),
+            other => other.clone(),
+        }
+    }
+
     fn rule(&self, explained: &Explained<'_>) -> Value {
         let rule = explained.rule;
         let mut told = json!({ "rule": *rule.name, "shadow": rule.shadow, "deny": rule.deny });
@@ -100,14 +117,42 @@ impl Shown<'_> {
             }
             Fate::NotAsked => "the call leaves it aside".to_owned(),
             Fate::Mismatch { descriptor, pattern, value: None } => {
-                format!("there is no {descriptor}, which must be {pattern}")
+                format!("there is no {descriptor}, which must be {}", self.pattern(descriptor, pattern))
             }
             Fate::Mismatch { descriptor, pattern, value: Some(value) } => {
-                format!("{descriptor} is {}, and must be {pattern}", self.value(descriptor, value))
+                let (value, pattern) = (self.value(descriptor, value), self.pattern(descriptor, pattern));
+                format!("{descriptor} is {value}, and must be {pattern}")
             }
             Fate::Missing { descriptor } => format!("there is no {descriptor} to count by"),
             Fate::LessSpecific { than } => format!("{than}, of the same group, is more specific or stands above"),
             Fate::Replaced { by } => format!("{by} replaces it"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever may ask an agent once read other callers' keys in the patterns that his own does not match.
+    #[test]
+    fn whole_values_in_patterns_are_cut_where_they_are_secret() {
+        let rules = "
+rules:
+  - { name: one, per: [api_key], quota: 1/s, match: { api_key: sk_live_one } }
+  - { name: any, per: [api_key], quota: 1/s, match: { api_key: [sk_live_two, sk_shown_*] } }
+  - { name: both, per: [api_key], quota: 1/s, match: { api_key: { prefix: sk_shown_, not: [sk_live_three] } } }
+  - { name: glob, per: [api_key], quota: 1/s, match: { api_key: { glob: sk_live_four } } }
+  - { name: path, per: [api_key], quota: 1/s, match: { endpoint: /search/everything } }
+lists: { deny: [{ api_key: sk_live_five }] }
+";
+        let set = RuleSet::from_yaml("rules.yaml", rules, 1).expect("rules");
+        for call in [Call::new(), Call::new().with("api_key", "k"), Call::new().with("api_key", "sk_live_five")] {
+            let told = explain(&set, &DigestKey::default(), &call).to_string();
+            assert!(!told.contains("sk_live_"), "{told}");
+            assert!(told.contains("sk_shown_*") && told.contains("/search/everything"), "{told}");
+        }
+        let denied = explain(&set, &DigestKey::default(), &Call::new().with("api_key", "sk_live_five"));
+        assert!(denied["list_entry"].as_str().is_some_and(|entry| entry.starts_with("api_key=sk_l…")), "{denied}");
     }
 }
