@@ -23,8 +23,16 @@ pub fn envoy_names<'k>(keys: impl IntoIterator<Item = &'k str>) -> Vec<Cow<'k, s
     keys.into_iter().map(numbered).collect()
 }
 
+/// What stands in the key of an entry whose values nobody but the caller should read.
+const SECRETS: [&str; 7] = ["key", "token", "secret", "auth", "password", "session", "credential"];
+/// Envoy's name for a constant of its own configuration, which is no secret.
+const GENERIC: &str = "generic_key";
+/// How many characters of a secret a name shows.
+const SECRET_SHOWN: usize = 4;
+
 /// A name for each path, unique among them, that only its own path and no other decides: counters outlive a reload.
-/// (Where two paths read the same, as a `/` in a value can make them, both are told apart by their digest.)
+/// (Where two paths read the same, as a `/` in a value can make them, both are told apart by their digest.) Names stand in
+/// metrics and headers, so of a value that looks like a secret there is only the beginning in them, and the digest.
 pub(super) fn rule_names(paths: &[(&str, Vec<Step<'_>>)]) -> Vec<String> {
     let plain: Vec<String> = paths.iter().map(|(domain, path)| spelled(domain, path)).collect();
     let mut uses: HashMap<String, u32> = HashMap::new();
@@ -33,7 +41,8 @@ pub(super) fn rule_names(paths: &[(&str, Vec<Step<'_>>)]) -> Vec<String> {
     }
     let named = |(name, (domain, path)): (&String, &(&str, Vec<Step<'_>>))| {
         let tame = tamed(name);
-        if tame == *name && name.len() <= NAME_LEN_MAX && uses[&tame] == 1 {
+        let secret = path.iter().any(|step| step.value.is_some() && is_secret(step.key));
+        if !secret && tame == *name && name.len() <= NAME_LEN_MAX && uses[&tame] == 1 {
             return tame;
         }
         let digest = format!(".{:08x}", digest(domain, path));
@@ -50,10 +59,16 @@ fn spelled(domain: &str, path: &[Step<'_>]) -> String {
         name.push_str(step.key);
         if let Some(value) = step.value {
             name.push(':');
-            name.push_str(value);
+            let shown = if is_secret(step.key) { SECRET_SHOWN } else { usize::MAX };
+            name.extend(value.chars().take(shown));
         }
     }
     name
+}
+
+fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    key != GENERIC && SECRETS.iter().any(|part| key.contains(part))
 }
 
 /// The name in signs that a rule's name may have; one byte each.

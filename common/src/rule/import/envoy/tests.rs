@@ -110,6 +110,22 @@ descriptors:
     assert_eq!(names(&alone.join("\n"))[0], all[0], "a sibling changes no name");
 }
 
+/// Names of rules are public, and values of keys and tokens once stood in them.
+#[test]
+fn a_rule_name_shows_no_secret() {
+    let name = |key: &str, value: &str| {
+        let limit = "rate_limit: { unit: day, requests_per_unit: 1 }";
+        let text = envoy(&format!("domain: d\ndescriptors:\n  - {{ key: {key}, value: {value}, {limit} }}\n"));
+        text.lines().find_map(|line| line.trim().strip_prefix("- name: ").map(str::to_owned)).expect("a name")
+    };
+    for key in ["api_key", "X-Auth", "sessionid", "AccessToken"] {
+        let (one, other) = (name(key, "sk_live_one"), name(key, "sk_live_two"));
+        assert!(one.starts_with(&format!("\"d/{key}:sk_l.")) && !one.contains("live") && one != other, "{one} {other}");
+    }
+    assert_eq!(name("generic_key", "slowpath"), "\"d/generic_key:slowpath\"");
+    assert_eq!(name("user", "somebody"), "\"d/user:somebody\"");
+}
+
 #[test]
 fn a_key_that_comes_again_is_numbered() {
     let text = envoy(
