@@ -117,6 +117,7 @@ fn a_folder_of_envoy_is_enforced_and_followed() {
 
     let imported = finish(&mut tollgate(&["rules", "import", folder, "--envoy-all-or-none", "web"]));
     assert!(imported.exit == 0 && imported.out.contains("charge: all_or_none"), "{}", imported.err);
+    assert!(!imported.err.contains("warning:"), "nothing is wrong with what was imported: {}", imported.err);
     let empty = finish(&mut tollgate(&["agent", "--envoy-config", env!("CARGO_MANIFEST_DIR")]));
     assert_eq!(empty.exit, 2);
     assert!(empty.err.contains("no file here ends in .yaml"), "{}", empty.err);
