@@ -1,7 +1,9 @@
 //! One endpoint, one name: the path of a request in its normal form.
 //!
-//! Without the query; `//`, `/./` and `/../` resolved, escaped letters read, no slash at the end, so that nobody gets a
-//! second quota by writing a path otherwise; and numbers, UUIDs and hexadecimal parts become `{id}`.
+//! Without the query; `//`, `/./` and `/../` resolved, escaped letters read, no `;parameters` of a part (RFC 3986, 3.3), no
+//! slash and no escaped space or control at the end, so that nobody gets a second quota by writing a path otherwise; and
+//! numbers, UUIDs and hexadecimal parts become `{id}`. Case counts: `/Login` and `/login` are two paths, as they are for most
+//! servers; where they are not, the gateway must write them alike.
 
 use std::borrow::Cow;
 
@@ -12,23 +14,53 @@ const HEX_LEN_MIN: usize = 8;
 #[must_use]
 pub fn normalize(path: &str) -> Cow<'_, str> {
     let path = path.split(['?', '#']).next().unwrap_or_default();
-    let plain = !path.contains('%') && !path.contains("//") && !path.ends_with('/') && path.starts_with('/');
+    let plain = !path.contains(['%', ';']) && !path.contains("//") && !path.ends_with('/') && path.starts_with('/');
     if plain && path[1..].split('/').all(|part| !is_id(part) && part != "." && part != "..") {
         return Cow::Borrowed(path);
     }
     let unescaped = unescape(path);
     let mut parts: Vec<&str> = Vec::new();
-    for part in unescaped.split('/') {
+    for part in unescaped.split('/').map(without_parameters) {
         match part {
             "" | "." => {}
             ".." => {
                 parts.pop();
             }
-            id if is_id(id) => parts.push("{id}"),
             part => parts.push(part),
         }
     }
+    while let Some(last) = parts.pop() {
+        match without_blank_end(last) {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            last => {
+                parts.push(last);
+                break;
+            }
+        }
+    }
+    for part in parts.iter_mut().filter(|part| is_id(part)) {
+        *part = "{id}";
+    }
     Cow::Owned(format!("/{}", parts.join("/")))
+}
+
+fn without_parameters(part: &str) -> &str {
+    part.split_once(';').map_or(part, |(name, _)| name)
+}
+
+/// Without escaped spaces and controls at the end.
+fn without_blank_end(mut part: &str) -> &str {
+    while let Some((rest, hex)) = part.len().checked_sub(3).and_then(|at| part.split_at_checked(at)) {
+        let byte = hex.strip_prefix('%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        if !byte.is_some_and(|byte| byte <= b' ' || byte == 0x7f) {
+            break;
+        }
+        part = rest;
+    }
+    part
 }
 
 fn is_id(part: &str) -> bool {
@@ -95,5 +127,30 @@ mod tests {
             assert_eq!(normalize(path), "/search", "{path}");
         }
         assert_eq!(normalize("/%2e%2e/é%zz%"), "/é%zz%");
+        assert_eq!(normalize("/Search"), "/Search", "case counts");
+    }
+
+    /// `/login;x=1` once escaped a rule for `/login`, which servers take it for.
+    #[test]
+    fn parameters_and_blank_ends_make_no_other_path() {
+        for path in [
+            "/login;x=1",
+            "/;a/login;",
+            "/a;b/..;c/login;d=/;e",
+            "/login%20",
+            "/login%00%0D%7f/",
+            "/login/%20",
+            "/login%09;x",
+            "/login;x%20",
+            "/a/../login/;x%20/%20/",
+            "/login/%20/./a/..",
+            "/login/a/..%20",
+        ] {
+            assert_eq!(normalize(path), "/login", "{path}");
+        }
+        assert_eq!(normalize("/users/7;v=2/posts%20"), "/users/{id}/posts");
+        assert_eq!(normalize("/users/7%20"), "/users/{id}");
+        assert_eq!(normalize("/a%20b/%C3%A9%80%2"), "/a%20b/%C3%A9%80%2");
+        assert_eq!(normalize("/%20"), "/");
     }
 }
