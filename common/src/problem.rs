@@ -1,8 +1,12 @@
 //! What is wrong with a file: where, why, and what to do about it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use strsim::damerau_levenshtein;
+
+/// How many characters of a value are quoted that may be a secret.
+const QUOTED_MAX: usize = 8;
 
 /// One thing that is wrong, or probably not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +48,25 @@ impl std::error::Error for Problems {}
 #[must_use]
 pub fn hint<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    let nearest = known.iter().min_by_key(|name| damerau_levenshtein(name, unknown));
-    match nearest {
-        Some(name) if damerau_levenshtein(name, unknown) <= 2.max(unknown.len() / 3) => {
-            format!("; did you mean `{name}`?")
-        }
+    match nearest(unknown, known.iter().copied()) {
+        Some(name) => format!("; did you mean `{name}`?"),
         _ if known.is_empty() => String::new(),
         _ => format!("; known are {}", known.join(", ")),
+    }
+}
+
+/// The known name that was probably meant.
+#[must_use]
+pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let nearest = known.into_iter().min_by_key(|name| damerau_levenshtein(name, unknown))?;
+    (damerau_levenshtein(nearest, unknown) <= 2.max(unknown.len() / 3)).then_some(nearest)
+}
+
+/// The beginning of a value that may be a secret, for whoever looks for it in the file: problems stand in logs and answers.
+#[must_use]
+pub fn cut(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
     }
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use saphyr::{MarkedYaml, ScanError, YamlData, YamlLoader};
 use saphyr_parser::{Parser, ScalarStyle};
 
-use crate::problem::{Problem, hint};
+use crate::problem::{Problem, cut, hint, nearest};
 
 /// A node of the file and where it stands.
 pub type Node<'y> = MarkedYaml<'y>;
@@ -132,8 +132,11 @@ impl<'f> Reader<'f> {
                 if known.not_yet.contains(&name) {
                     self.refuse(line_of(key), format!("`{name}` in {} is not yet supported; remove it", known.what));
                 } else {
-                    let hint = hint(name, known.fields.iter().chain(known.not_yet).copied());
-                    self.refuse(line_of(key), format!("unknown field `{name}` in {}{hint}", known.what));
+                    let names = || known.fields.iter().chain(known.not_yet).copied();
+                    // What is like no field may be a value in the wrong place.
+                    let shown = if nearest(name, names()).is_some() { name.into() } else { cut(name) };
+                    let hint = hint(name, names());
+                    self.refuse(line_of(key), format!("unknown field `{shown}` in {}{hint}", known.what));
                 }
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::descriptor::DescriptorSpec;
 use super::super::{Pattern, Rule, Terms, parse_units};
+use super::patterns::quoted;
 use super::warn_unknown;
 use crate::yaml::{Fields, Node, Reader, line_of};
 
@@ -38,13 +39,13 @@ pub(super) fn read_costs(reader: &mut Reader<'_>, node: &Node<'_>, known: &[Desc
 }
 
 /// That no call is too dear for ever.
-pub(super) fn check_costs(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &Rule) {
+pub(super) fn check_costs(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &Rule, known: &[DescriptorSpec]) {
     let (Some(least), Some(most)) =
         (rule.all_terms().map(Terms::at_once).min(), rule.all_terms().map(Terms::at_once).max())
     else {
         return;
     };
-    let table = rule.costs.as_ref().map_or(&[][..], |(_, table)| table);
+    let (by, table) = rule.costs.as_ref().map_or(("", &[][..]), |(by, table)| (by, table));
     let line = |name: &str| fields.get(name).map_or(fields.line(), line_of);
     let all_dear = !table.is_empty() && table.iter().all(|(_, cost)| *cost > most);
     if let Some(cost) = rule.cost.filter(|cost| *cost > most && (table.is_empty() || all_dear)) {
@@ -58,7 +59,7 @@ pub(super) fn check_costs(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &R
         reader.refuse(line("costs"), text);
     } else {
         let others = rule.cost.map(|cost| ("another call".to_owned(), cost, "cost")).into_iter();
-        let named = table.iter().map(|(pattern, cost)| (format!("`{pattern}`"), *cost, "costs"));
+        let named = table.iter().map(|(pattern, cost)| (format!("`{}`", quoted(pattern, by, known)), *cost, "costs"));
         for (what, cost, field) in named.chain(others).filter(|(_, cost, _)| *cost > least) {
             let whom = if cost > most { "" } else { " in the lowest tier" };
             reader.warn(

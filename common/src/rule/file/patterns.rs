@@ -5,6 +5,7 @@ use ipnet::IpNet;
 use super::super::descriptor::{DescriptorSource, DescriptorSpec};
 use super::super::{Matches, Pattern};
 use super::warn_unknown;
+use crate::problem::cut;
 use crate::yaml::{Known, Node, Reader, is_list, line_of, scalar};
 
 const PATTERN: Known =
@@ -76,20 +77,27 @@ fn read_form(reader: &mut Reader<'_>, form: &str, node: &Node<'_>, name: &str) -
                 // A syntax error is shown in several lines, with the reason in the last one.
                 let error = error.to_string();
                 let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                reader.refuse(line_of(node), format!("`{text}` is no regular expression: {reason}"));
+                reader.refuse(line_of(node), format!("`{}` is no regular expression: {reason}", cut(text)));
                 None
             }
         },
         "cidr" => {
             let network = text.parse::<IpNet>().or_else(|_| text.parse().map(std::net::IpAddr::into));
             if network.is_err() {
-                let text = format!("`{text}` is no network; write one such as 10.0.0.0/8 or 2001:db8::/32");
+                let text = format!("`{}` is no network; write one such as 10.0.0.0/8 or 2001:db8::/32", cut(text));
                 reader.refuse(line_of(node), text);
             }
             Some(Pattern::Cidr(network.ok()?.trunc()))
         }
         _ => None,
     }
+}
+
+/// A pattern as problems quote it: cut where values of its descriptor are secret.
+pub(super) fn quoted(pattern: &Pattern, name: &str, known: &[DescriptorSpec]) -> String {
+    let secret = known.iter().find(|spec| *spec.name == *name).is_none_or(DescriptorSpec::is_secret);
+    let text = pattern.to_string();
+    if secret { cut(&text).into_owned() } else { text }
 }
 
 /// Texts that no value of such a descriptor ever is.

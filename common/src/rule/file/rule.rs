@@ -107,7 +107,7 @@ pub(super) fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, context: &Cont
         shadow: shadow.unwrap_or(false),
         replaces,
     };
-    check_costs(reader, &fields, &rule);
+    check_costs(reader, &fields, &rule, known);
     warn_bounded(reader, &fields, &rule);
     Some(rule)
 }

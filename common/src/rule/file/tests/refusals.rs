@@ -150,6 +150,32 @@ fn patterns_are_refused_with_a_remedy() {
     assert!(refusal(broken).starts_with("rules.yaml:6: "));
 }
 
+/// A broken expression was quoted whole in the log and in `/healthz`, whatever keys stood in it.
+#[test]
+fn problems_quote_no_more_than_the_beginning_of_what_may_be_secret() {
+    let rule = |rest: &str| format!("rules: [{{ name: a, per: [api_key], quota: 1/s, {rest} }}]");
+    for broken in [
+        "match: { api_key: { regex: '^(sk_live_abcdef' } }",
+        "match: { api_key: { sk_live_abcdef: 1 } }",
+        "match: { ip: { cidr: sk_live_abcdef } }",
+        "match: { api_key: sk_live_abcdef, api_key: sk_live_abcdef }",
+        "keys: { sk_live_abcdef*: { quota: 1/s } }",
+        "keys: { sk_live_abcdef: { quota: 1/s }, sk_live_abcdef: { quota: 1/s } }",
+        "keys: { sk_live_abcdef: { burst: 7, algorithm: sliding_log } }",
+        "sk_live_abcdef: { quota: 1/s }",
+    ] {
+        let told = refusal(&rule(broken));
+        assert!(!told.contains("sk_live_a"), "{broken}: {told}");
+    }
+    assert!(refusal(&rule("match: { api_key: { regex: '^(sk_live_abcdef' } }")).contains("`^(sk_liv…` is no regular"));
+    assert!(
+        refusal(&rule("burst_multiplierr: 2")).contains("unknown field `burst_multiplierr`"),
+        "a slip is quoted whole"
+    );
+    let dear = accepted(&rule("costs: { api_key: { sk_live_abcdef: 9, other: 1 } }"));
+    assert!(dear.warnings.iter().any(|warning| warning.text.starts_with("`sk_live_…` costs 9")), "{:?}", dear.warnings);
+}
+
 #[test]
 fn rules_that_lean_on_others_find_them() {
     rule("quota: 1/s, replaces: b", "`replaces` names `b`, and no rule has that name");

@@ -87,8 +87,10 @@ fn check_level<'t>(level: &'t [Entry], path: &mut Vec<&'t str>, findings: &mut F
     for entry in level {
         let glued = entry.glued();
         if let Some(first) = seen.get(&glued) {
-            let text =
-                format!("a descriptor with this key and value (`{glued}`) stands at {} too; remove one", first.place);
+            let text = format!(
+                "a descriptor with this key and value (`{}`) stands at {} too; remove one",
+                entry.key, first.place
+            );
             findings.problems.push(Problem { place: entry.place.clone(), text });
         }
         warn_glued(entry, &glued, level, findings);
