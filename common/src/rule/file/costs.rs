@@ -35,6 +35,12 @@ pub(super) fn read_costs(reader: &mut Reader<'_>, node: &Node<'_>, known: &[Desc
             costs.push((Pattern::parse(pattern), cost));
         }
     }
+    if reader.mapping(table, "`costs`").iter().next().is_none() {
+        reader.warn(
+            line_of(table),
+            format!("`costs` by `{name}` are empty, so they set no cost; write some, or remove them"),
+        );
+    }
     Some((name.into(), costs))
 }
 

@@ -83,11 +83,18 @@ fn read_form(reader: &mut Reader<'_>, form: &str, node: &Node<'_>, name: &str) -
         },
         "cidr" => {
             let network = text.parse::<IpNet>().or_else(|_| text.parse().map(std::net::IpAddr::into));
-            if network.is_err() {
+            let Ok(network) = network else {
                 let text = format!("`{}` is no network; write one such as 10.0.0.0/8 or 2001:db8::/32", cut(text));
                 reader.refuse(line_of(node), text);
+                return None;
+            };
+            if network != network.trunc() {
+                let (whole, alone) = (network.trunc(), network.addr());
+                let text =
+                    format!("`{text}` names an address inside a network; write {whole}, or {alone} for it alone");
+                reader.refuse(line_of(node), text);
             }
-            Some(Pattern::Cidr(network.ok()?.trunc()))
+            Some(Pattern::Cidr(network))
         }
         _ => None,
     }

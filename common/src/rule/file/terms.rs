@@ -10,8 +10,8 @@ use super::super::Terms;
 use super::quota::Asked;
 use super::resolve::resolve;
 use super::rule::Context;
-use super::settings::{Allowed, Said, Settings};
-use super::tiers::{Exceptions, Tiers, read_exceptions};
+use super::settings::{Allowed, Burst, Said, Settings};
+use super::tiers::{self, Exceptions, Tiers, read_exceptions};
 use crate::problem::hint;
 use crate::yaml::{Fields, Reader, line_of};
 
@@ -49,6 +49,11 @@ pub(super) fn read_terms(
     let keys = fields.get("keys").map(|node| read_exceptions(reader, node, "`keys`")).unwrap_or_default();
     let readable = readable && reader.problems.len() == before;
     check_tiers(reader, &tiers, layers.context.tiers);
+    // Of the file's own tiers it has been told.
+    if let (Some(node), true) = (fields.get("tiers"), layers.context.tiers.settings.is_empty()) {
+        tiers::check_tiers(reader, line_of(node), layers.context.tiers, layers.context.descriptors);
+    }
+    check_unlimited(reader, layers, &tiers, &keys);
     if let Some(node) = fields.get("keys") {
         check_keys(reader, line_of(node), &keys, per);
     }
@@ -69,6 +74,25 @@ fn check_tiers(reader: &mut Reader<'_>, exceptions: &Exceptions, tiers: &Tiers) 
         if !tiers.settings.is_empty() && tiers.get(name).is_none() {
             let hint = hint(name, tiers.names());
             reader.refuse(*line, format!("`{name}` is not under the file's `tiers`; add `{name}: {{}}` there{hint}"));
+        }
+    }
+}
+
+/// That nothing says how to count what is not limited; a rule may, for its tiers or keys that are.
+fn check_unlimited(reader: &mut Reader<'_>, layers: &Layers<'_>, tiers: &Exceptions, keys: &Exceptions) {
+    let limited = |settings: &Settings| matches!(settings.quota.map(|said| said.value), Some(Allowed::UpTo(_)));
+    let own = Settings { quota: layers.quota.own(), ..layers.own };
+    let exceptions = || tiers.iter().chain(keys).map(|(_, settings, _)| settings);
+    let rule = (!exceptions().any(limited)).then_some(&own);
+    for settings in rule.into_iter().chain(exceptions()) {
+        if !matches!(settings.quota.map(|said| said.value), Some(Allowed::Unlimited)) {
+            continue;
+        }
+        let algorithm = settings.algorithm.map(|said| ("algorithm", said.line));
+        let burst = settings.burst.filter(|said| !matches!(said.value, Burst::Usual)).map(|said| ("burst", said.line));
+        for (field, line) in algorithm.into_iter().chain(burst) {
+            reader
+                .refuse(line, format!("`quota: unlimited` counts nothing and takes no {field}; remove one of the two"));
         }
     }
 }

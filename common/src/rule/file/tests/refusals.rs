@@ -135,6 +135,8 @@ fn patterns_are_refused_with_a_remedy() {
         ("{ regex: 'a(' }", "`a(` is no regular expression: unclosed group"),
         ("{ regex: '(a{999}){999}' }", "is no regular expression: Compiled regex exceeds size limit"),
         ("{ cidr: 10.0.0/8 }", "is no network; write one such as 10.0.0.0/8"),
+        ("{ cidr: 10.0.0.1/8 }", "write 10.0.0.0/8, or 10.0.0.1 for it alone"),
+        ("{ not: { cidr: '2001:db8::1/32' } }", "write 2001:db8::/32, or 2001:db8::1 for it alone"),
         ("{ prefx: a }", "did you mean `prefix`?"),
         ("{}", "says nothing; write one of exact"),
         ("[]", "an empty list"),
@@ -174,6 +176,47 @@ fn problems_quote_no_more_than_the_beginning_of_what_may_be_secret() {
     );
     let dear = accepted(&rule("costs: { api_key: { sk_live_abcdef: 9, other: 1 } }"));
     assert!(dear.warnings.iter().any(|warning| warning.text.starts_with("`sk_live_…` costs 9")), "{:?}", dear.warnings);
+}
+
+#[test]
+fn what_is_not_limited_is_not_counted_somehow() {
+    for settings in ["algorithm: token_bucket", "burst: 7", "burst_multiplier: 2"] {
+        let field = if settings.starts_with('a') { "algorithm" } else { "burst" };
+        let reason = format!("`quota: unlimited` counts nothing and takes no {field}");
+        rule(&format!("quota: unlimited, {settings}"), &reason);
+        rule(&format!("quota: 1/s, keys: {{ k: {{ quota: unlimited, {settings} }} }}"), &reason);
+        rule(&format!("quota: 1/s, tiers: {{ pro: {{ quota: unlimited, {settings} }} }}"), &reason);
+    }
+    for fine in [
+        "quota: unlimited, algorithm: token_bucket, keys: { k: { quota: 1/s } }",
+        "quota: 1/s, algorithm: token_bucket, burst: 7, tiers: { pro: { quota: unlimited } }",
+        "quota: unlimited, burst: false, deadline: 9ms",
+    ] {
+        accepted(&format!("defaults: {{ algorithm: leaky_bucket }}\nrules: [{{ name: a, per: [ip], {fine} }}]"));
+    }
+}
+
+/// A rule's own tiers were taken without a word though no call could be in one.
+#[test]
+fn tiers_and_costs_that_mean_nothing_are_warned_of() {
+    let told = |yaml: &str| -> Vec<String> {
+        accepted(yaml)
+            .warnings
+            .iter()
+            .map(|warning| warning.text.clone())
+            .filter(|text| !text.contains("bounded"))
+            .collect()
+    };
+    let rule = "rules: [{ name: a, per: [ip], quota: 1/s, tiers: { pro: { quota: 2/s } } }]";
+    let none = told(rule);
+    assert!(none.len() == 1 && none[0].starts_with("there is no descriptor `tier`"), "{none:?}");
+    let both = told(&format!("tiers: {{ free: {{}}, pro: {{}} }}\n{rule}"));
+    assert_eq!(both.len(), 1, "told once: {both:?}");
+    let claim = told(&format!("descriptors: {{ tier: {{ header: x-tier }} }}\n{rule}"));
+    assert!(claim.len() == 1 && claim[0].starts_with("`tier` rests on the header x-tier"), "{claim:?}");
+    assert!(told(&format!("descriptors: {{ tier: {{ jwt: tier }} }}\n{rule}")).is_empty());
+    let costs = told("rules: [{ name: a, per: [ip], quota: 1/s, costs: { endpoint: {} } }]");
+    assert!(costs.len() == 1 && costs[0].starts_with("`costs` by `endpoint` are empty"), "{costs:?}");
 }
 
 #[test]
