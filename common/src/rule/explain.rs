@@ -105,8 +105,11 @@ impl RuleSet {
     }
 
     fn facts<'a>(&'a self, call: &'a Call<'_>, described: &Described<'a>) -> Vec<Fact<'a>> {
-        let fact = |name: &'a str, value: &'a str, derived: bool| {
-            Fact { name, value, verified: described.verified(name) == Some(value), derived }
+        let fact = |name: &'a str, value: &'a str, derived: bool| Fact {
+            name,
+            value,
+            verified: described.verified(name) == Some(value),
+            derived,
         };
         let said = call.descriptors().map(|(name, value)| fact(name, value, false));
         let follows = self.descriptors.iter().map(|spec| &*spec.name).filter(|name| call.get(name).is_none());
