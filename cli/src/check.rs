@@ -72,6 +72,7 @@ fn words(body: &Value) -> String {
         "remaining",
         number("remaining").zip(number("limit")).map(|(remaining, limit)| format!("{remaining} of {limit}")),
     );
+    line("its turn in", number("delay_ms").map(seconds));
     line("retry after", number("retry_after_ms").filter(|ms| *ms > 0).map(seconds));
     line("all free in", number("reset_ms").map(seconds));
     line("source", text("source").map(str::to_owned));

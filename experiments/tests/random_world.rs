@@ -29,7 +29,7 @@ rules:
   - { name: burst, group: g, match: { endpoint: /about }, per: [api_key], quota: 12/2s, burst: 18, consistency: bounded }
   - { name: narrower, group: g, match: { endpoint: /about, ip: { cidr: 10.0.0.4/30 } }, per: [api_key], quota: 8/1s }
   - { name: slots, match: { endpoint: /login }, per: [api_key], quota: 4/2s, algorithm: concurrency }
-  - { name: each, match: { endpoint: /other }, per: [api_key], quota: 11/1s, charge: each }
+  - { name: each, match: { endpoint: /other }, per: [api_key], quota: 11/1s, algorithm: fixed_window, charge: each }
   - { name: shade, match: { endpoint: /login }, per: [ip], quota: 3/1s, shadow: true }
   - { name: tiered, per: [user], quota: tier, keys: { user-1: { quota: 25/1s } } }
 lists: { allow: [{ ip: 10.0.0.7 }], deny: [{ ip: 10.0.0.9 }] }

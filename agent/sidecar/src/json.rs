@@ -1,7 +1,8 @@
 //! `POST /json`: a question in the words of envoyproxy/ratelimit's own `/json`, for those who come from there.
 //!
 //! Each of the request's descriptors is a call of its own, under the rules whose `match` names exactly its entries: that is
-//! how rules look which `--envoy-config` or `rules import` made. A rule that replaces others does so for the whole request.
+//! how rules look which `--envoy-config` or `rules import` made. A rule that replaces others does so for the whole request,
+//! and where a domain charges all or none, what the others took is given back once one of them is over.
 //! The answer is a 200 or a 429 with a status for each descriptor; a question that cannot be read is a 400.
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tollgate::store::Store;
 use tollgate::{Agent, Bound, Call, Decision, RuleSet, answer};
 use tollgate_common::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
+use tollgate_common::rule::Charging;
 use tollgate_common::rule::import::envoy_names;
 
 use crate::body;
@@ -106,7 +108,10 @@ pub(crate) async fn check<S: Store>(State(agent): State<Agent<S>>, request: Requ
             return Problem::new(StatusCode::BAD_REQUEST, detail).into_response();
         }
     };
-    let decisions = join_all(calls.iter().map(|call| agent.check(call))).await;
+    let mut decisions = join_all(calls.iter().map(|call| agent.check(call))).await;
+    if decisions.iter().any(|decision| !decision.allowed) {
+        give_back(&agent, &calls, &mut decisions).await;
+    }
     respond(&decisions, &agent.limiter().settings().node)
 }
 
@@ -153,6 +158,25 @@ fn replaced(rules: &RuleSet, calls: Vec<Call<'static>>) -> Vec<Call<'static>> {
         }
     }
     calls.into_iter().map(|call| call.without(replaced.clone())).collect()
+}
+
+/// One of the descriptors is over its limit: what the others were charged under rules that are charged all or none is given
+/// back.
+async fn give_back<S: Store>(agent: &Agent<S>, calls: &[Call<'static>], decisions: &mut [Decision]) {
+    for (call, decision) in calls.iter().zip(decisions).filter(|(_, decision)| decision.allowed) {
+        let all_or_none = agent.limiter().with_rules(|rules| {
+            let applying = rules.applying(&rules.described(call));
+            applying.iter().any(|applying| applying.rule.charge == Charging::AllOrNone)
+        });
+        let units = i64::try_from(call.cost()).unwrap_or(i64::MAX);
+        // A store that does not answer keeps the charge, as it would keep that of a call which broke off.
+        if all_or_none
+            && let Ok(Some(now)) = agent.settle(call, -units, Some(decision.at)).await
+            && let Some(bound) = &mut decision.bound
+        {
+            bound.remaining = now.remaining;
+        }
+    }
 }
 
 fn respond(decisions: &[Decision], node: &str) -> Response {

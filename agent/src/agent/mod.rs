@@ -3,6 +3,7 @@
 //! [`Agent::check`] never fails and never takes longer than the rule's deadline. Clones are the same agent; it must be
 //! started inside a tokio runtime.
 
+mod amend;
 mod builder;
 mod care;
 mod start;
@@ -15,10 +16,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate_common::call::Call;
-use tollgate_common::clock::{Clock, Stopwatch, Timestamp};
-use tollgate_common::decision::{Bound, Decision};
+use tollgate_common::clock::{Clock, Stopwatch};
+use tollgate_common::decision::Decision;
 
-use crate::limiter::{Amend, Begun, Limiter};
+use crate::limiter::{Begun, Limiter};
 use crate::link::Link;
 use crate::request::jwt::Verifier;
 use crate::store::{AnyStore, Store, StoreError};
@@ -94,45 +95,6 @@ impl<S: Store> Agent<S> {
         };
         shared.limiter.observe_latency(took.elapsed());
         decision
-    }
-
-    /// Says what a call really cost: so many units more than it asked for, or fewer. Every rule that goes by the call's own
-    /// cost is charged or given back the difference; how the tightest of them stands then. What was decided when it is given
-    /// back should be told, so that it is taken off where it was charged.
-    ///
-    /// # Errors
-    /// When units are to be given back and the store does not answer. Units to be charged are owed then.
-    pub async fn settle(
-        &self,
-        call: &Call<'_>,
-        units: i64,
-        decided: Option<Timestamp>,
-    ) -> Result<Option<Bound>, StoreError> {
-        self.amend(call, Amend::Settle(units, decided)).await
-    }
-
-    /// Says that a call which was decided then has ended: its slots under rules of `concurrency` are free again.
-    ///
-    /// # Errors
-    /// When the store does not answer; then the slots are free after the quota's duration.
-    pub async fn release(&self, call: &Call<'_>, decided: Timestamp) -> Result<Option<Bound>, StoreError> {
-        self.amend(call, Amend::Release(decided)).await
-    }
-
-    async fn amend(&self, call: &Call<'_>, amend: Amend) -> Result<Option<Bound>, StoreError> {
-        let shared = &self.shared;
-        let amendment = shared.limiter.amend(shared.clock.now(), call, amend);
-        if amendment.takes().is_empty() {
-            return Ok(None);
-        }
-        let answer = match shared.store.take_now(amendment.takes()) {
-            Some(answer) => answer,
-            // Nobody's request waits for this, so it may take as long as a ping.
-            None => tokio::time::timeout(PING_DEADLINE, shared.store.take(amendment.takes()))
-                .await
-                .unwrap_or(Err(StoreError::TimedOut)),
-        };
-        shared.limiter.amended(shared.clock.now(), call, &amendment, answer)
     }
 
     /// The limiter inside, for those who measure.

@@ -1,13 +1,13 @@
 //! Answers without the store: by signal while signals are fresh, by the rule's `on_failure` when nothing is.
 
-use tollgate_common::algorithm::{Algorithm, Verdict};
+use tollgate_common::algorithm::{Algorithm, Limit, State, Verdict};
 use tollgate_common::clock::Timestamp;
 use tollgate_common::rule::{OnFailure, Terms};
 use tollgate_common::window::Estimate;
 
 use super::seen::{Seen, Told};
 use super::time::Span;
-use super::{Facts, Heard};
+use super::{Facts, Footing, Heard};
 
 /// How long a caller waits whom only the return of the store can help, in ms.
 const LOOK_AGAIN_MS: u64 = 1_000;
@@ -78,6 +78,33 @@ pub(super) fn on_failure(terms: &Terms, seen: &mut Seen, facts: &Facts, cost: u6
             Verdict { admitted: false, remaining: left, retry_at, reset_at: reset_at.max(retry_at), delay_ms: 0 }
         }
     }
+}
+
+/// A bucket passes no more at once, and a queue goes no faster, because the store is away: beside the window a meter of this
+/// agent's part of rate and burst is spent. Only who is to admit all admits all.
+pub(super) fn paced(terms: &Terms, seen: &mut Seen, facts: &Facts, cost: u64, verdict: Verdict) -> Verdict {
+    let is_bucket = matches!(terms.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+    let alone = matches!(facts.footing, Footing::Alone);
+    let limit = match terms.on_failure {
+        _ if !is_bucket || !verdict.admitted => return verdict,
+        OnFailure::Open if alone => return verdict,
+        OnFailure::Limit(quota) if alone => terms.with_quota(quota).limit(),
+        _ => {
+            let part = |units: u64| (units / u64::from(facts.fleet.get())).max(1);
+            let limit = terms.limit();
+            Limit { units: part(limit.units), burst: part(limit.burst), ..limit }
+        }
+    };
+    let meter = seen.alone.get_or_insert_with(|| Box::new(State::new(&limit)));
+    meter.fit(&limit);
+    let now = meter.advance(facts.now.lo).now;
+    let by_meter = meter.judge(&limit, now, cost);
+    if by_meter.admitted {
+        meter.charge(now, cost);
+        let remaining = verdict.remaining.min(by_meter.remaining);
+        return Verdict { remaining, delay_ms: by_meter.delay_ms, ..verdict };
+    }
+    Verdict { reset_at: verdict.reset_at.max(by_meter.reset_at), ..by_meter }
 }
 
 fn used(told: &Told, terms: &Terms, now: Timestamp) -> u64 {

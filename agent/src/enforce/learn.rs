@@ -70,7 +70,7 @@ pub fn learn(terms: &Terms, seen: &mut Seen, news: News<'_>) {
                 own.owe(at, cost);
             }
         }
-        News::Spared { at, cost } => seen.own(terms).give_back(at, cost),
+        News::Spared { at, cost } => seen.give_back(terms, at, cost),
         News::Signal { signal, log, as_of } => {
             // What is older than what is known changes nothing; offsets of another log cannot be compared.
             if seen.signal.as_ref().is_none_or(|told| told.log != log || told.as_of <= as_of) {

@@ -146,6 +146,19 @@ impl Own {
         self.owed.iter().copied().collect()
     }
 
+    /// Forgets units of this very time that are owed and not being paid, if there are so many.
+    pub fn forgive(&mut self, at: Timestamp, units: u64) -> bool {
+        let owed = |owed: &Owed| owed.at == at && owed.units >= units;
+        let Some(place) = self.owed.iter().skip(self.paying).position(owed).map(|place| place + self.paying) else {
+            return false;
+        };
+        self.owed[place].units -= units;
+        if self.owed[place].units == 0 {
+            self.owed.remove(place);
+        }
+        true
+    }
+
     /// The store was told what [`Own::pay`] returned.
     pub fn paid(&mut self) {
         self.owed.drain(..self.paying);

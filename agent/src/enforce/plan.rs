@@ -43,6 +43,7 @@ pub fn plan(terms: &Terms, generation: Generation, seen: &mut Seen, facts: &Fact
             None => (fallback::on_failure(terms, seen, facts, cost), Source::Fallback),
         },
     };
+    verdict = fallback::paced(terms, seen, facts, cost, verdict);
     verdict.admitted |= manner == Manner::Lenient;
     if verdict.admitted {
         seen.own(terms).admit(facts.now.hi, cost, Sequence::Unknown);

@@ -1,5 +1,6 @@
 //! What an agent has seen of one counter.
 
+use tollgate_common::algorithm::State;
 use tollgate_common::clock::Timestamp;
 use tollgate_common::rule::{OnFailure, Terms};
 use tollgate_common::signal::{LogId, Offset};
@@ -8,7 +9,7 @@ use tollgate_common::window::{Ring, Window};
 use super::denial::CachedDenial;
 use super::own::Own;
 
-/// What an agent has seen of one counter: a denial, its own admissions, a signal.
+/// What an agent has seen of one counter: a denial, its own admissions, a signal, and the pace it kept alone.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// The last denial of the store.
@@ -17,6 +18,8 @@ pub struct Seen {
     pub own: Option<Box<Own>>,
     /// What the aggregator said.
     pub signal: Option<Box<Told>>,
+    /// What the agent let pass of a bucket while the store was away.
+    pub alone: Option<Box<State>>,
 }
 
 /// The last signal of a counter.
@@ -41,6 +44,14 @@ impl Seen {
         own
     }
 
+    /// Takes back units that the agent let pass at `at`.
+    pub fn give_back(&mut self, terms: &Terms, at: Timestamp, units: u64) {
+        self.own(terms).give_back(at, units);
+        if let Some(meter) = &mut self.alone {
+            meter.give_back(at, units);
+        }
+    }
+
     /// Whether something passed that the store was not asked for.
     #[must_use]
     pub fn is_in_debt(&self) -> bool {
@@ -53,6 +64,7 @@ impl Seen {
         self.denial.is_none_or(|denial| denial.until <= now)
             && self.own.as_ref().is_none_or(|own| own.is_idle_at(now))
             && self.signal.as_ref().is_none_or(|told| told.admitted.is_empty_at(now))
+            && self.alone.as_ref().is_none_or(|meter| meter.is_idle_at(now))
     }
 }
 

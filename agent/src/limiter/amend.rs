@@ -36,6 +36,7 @@ pub struct Amendment {
     takes: Vec<Take>,
     /// When the units count as used or given back.
     at: Timestamp,
+    number: u64,
 }
 
 impl Amendment {
@@ -44,33 +45,60 @@ impl Amendment {
     pub fn takes(&self) -> &[Take] {
         &self.takes
     }
+
+    /// Whether it gives units back.
+    #[must_use]
+    pub fn gives_back(&self) -> bool {
+        self.takes.iter().any(|take| matches!(take.kind, TakeKind::GiveBack { .. }))
+    }
+
+    /// What to ask the store afterwards, to tell how the counters stand.
+    #[must_use]
+    pub fn looks(&self) -> Vec<Take> {
+        let kind = TakeKind::Ask { expires_at: Timestamp::from_ms(u64::MAX) };
+        self.takes.iter().map(|take| Take { cost: 0, kind, ..take.clone() }).collect()
+    }
 }
 
 impl Limiter {
-    /// What the store must be told.
+    /// What the store must be told. What it was never told of is given back here and now.
     #[must_use]
     pub fn amend(&self, now: Timestamp, call: &Call<'_>, amend: Amend) -> Amendment {
         let loaded = self.rules.load_full();
         let span = self.store_time(now);
         let mut charges = self.charges(&loaded, span, call, Standing::Allowed(0)).unwrap_or_default();
         charges.retain(|charge| amend.concerns(charge));
-        let generation = loaded.set.generation;
-        let (at, takes) = match amend {
-            Amend::Settle(units, decided) => {
-                let at = if units < 0 { decided.unwrap_or(span.hi) } else { span.hi };
-                let kind = if units < 0 { TakeKind::GiveBack { at } } else { TakeKind::Owed { at } };
-                (at, charges.iter().map(|charge| charge.take(generation, units.unsigned_abs(), kind)).collect())
-            }
-            Amend::Release(at) => {
-                let kind = TakeKind::GiveBack { at };
-                (at, charges.iter().map(|charge| charge.take(generation, charge.cost, kind)).collect())
-            }
+        let (units, at) = match amend {
+            Amend::Settle(units, decided) if units < 0 => (Some(units.unsigned_abs()), decided.unwrap_or(span.hi)),
+            Amend::Settle(units, _) => (Some(units.unsigned_abs()), span.hi),
+            Amend::Release(decided) => (None, decided),
         };
-        Amendment { loaded, charges, takes, at }
+        let gives_back = !matches!(amend, Amend::Settle(0.., _));
+        let kind = if gives_back { TakeKind::GiveBack { at } } else { TakeKind::Owed { at } };
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut takes = Vec::new();
+        charges.retain(|charge| {
+            let units = units.unwrap_or(charge.cost);
+            let forgiven = gives_back
+                && self.seen.with(charge.counter, |seen| {
+                    let forgiven = seen.own(&charge.terms).forgive(at, units);
+                    if forgiven {
+                        seen.give_back(&charge.terms, at, units);
+                    }
+                    forgiven
+                });
+            if forgiven {
+                self.publish_amendment(now, call, &loaded, charge, (number, at, signed(units, true)));
+            } else {
+                takes.push(charge.take(loaded.set.generation, units, kind));
+            }
+            !forgiven
+        });
+        Amendment { loaded, charges, takes, at, number }
     }
 
-    /// What became of it: how the tightest of the rules stands now. Units that were used are charged later when the store did
-    /// not answer; what was to be given back is not.
+    /// What became of it: how the tightest of the rules stands now, by the answers to [`Amendment::looks`] if there are any.
+    /// Units that were used are charged later when the store did not answer; what was to be given back is not, but here.
     ///
     /// # Errors
     /// When something was to be given back and the store did not answer.
@@ -80,53 +108,54 @@ impl Limiter {
         call: &Call<'_>,
         amendment: &Amendment,
         answer: Result<Answers, StoreError>,
+        looked: Option<Answers>,
     ) -> Result<Option<Bound>, StoreError> {
-        let Amendment { loaded, charges, .. } = amendment;
-        let gives_back = amendment.takes.iter().any(|take| matches!(take.kind, TakeKind::GiveBack { .. }));
+        let Amendment { loaded, charges, at, .. } = amendment;
+        let gives_back = amendment.gives_back();
         if let Err(error) = &answer {
             self.unanswered(*error);
-            if gives_back {
-                return Err(*error);
-            }
         }
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let owed = answer.as_ref().err().is_some_and(|error| error.leaves_debt());
+        let owed = !gives_back && answer.as_ref().err().is_some_and(|error| error.leaves_debt());
         for (charge, take) in charges.iter().zip(&amendment.takes) {
-            let (at, units) = (amendment.at, take.cost);
-            let signed = i64::try_from(units).unwrap_or(i64::MAX);
-            let row = (number, at, if gives_back { -signed } else { signed });
-            let sequence = self.publish_amendment(now, call, loaded, charge, row);
-            let falls_in_debt = self.seen.with(charge.counter, |seen| {
-                let was_in_debt = seen.is_in_debt();
-                let own = seen.own(&charge.terms);
-                if gives_back {
-                    own.give_back(at, units);
+            let units = take.cost;
+            if gives_back {
+                self.seen.with(charge.counter, |seen| {
+                    seen.give_back(&charge.terms, *at, units);
                     seen.denial = None;
-                    return false;
-                }
-                own.admit(at, units, sequence);
-                if owed {
-                    own.owe(at, units);
-                }
-                !was_in_debt && owed
-            });
+                });
+            }
+            if gives_back && answer.is_err() {
+                continue;
+            }
+            let row = (amendment.number, *at, signed(units, gives_back));
+            let sequence = self.publish_amendment(now, call, loaded, charge, row);
+            let falls_in_debt = !gives_back
+                && self.seen.with(charge.counter, |seen| {
+                    let was_in_debt = seen.is_in_debt();
+                    let own = seen.own(&charge.terms);
+                    own.admit(*at, units, sequence);
+                    if owed {
+                        own.owe(*at, units);
+                    }
+                    !was_in_debt && owed
+                });
             if falls_in_debt {
                 self.falls_in_debt(charge, loaded.set.generation);
             }
         }
-        let answers = answer.unwrap_or_default();
-        let bounds = charges.iter().zip(&amendment.takes).zip(&answers).map(|((charge, take), taken)| {
-            let more = if gives_back { take.cost } else { 0 };
-            Bound {
-                rule: charge.rule.name.clone(),
-                limit: taken.limit,
-                window_ms: charge.terms.window.width_ms(),
-                at_once: charge.terms.at_once(),
-                cost: take.cost,
-                remaining: taken.verdict.remaining.saturating_add(more).min(taken.limit),
-                reset_ms: taken.verdict.reset_at.ms_since(taken.at),
-                retry_after_ms: 0,
-            }
+        let answers = match answer {
+            Err(error) if gives_back => return Err(error),
+            answer => looked.or(answer.ok()).unwrap_or_default(),
+        };
+        let bounds = charges.iter().zip(&amendment.takes).zip(&answers).map(|((charge, take), taken)| Bound {
+            rule: charge.rule.name.clone(),
+            limit: taken.limit,
+            window_ms: charge.terms.window.width_ms(),
+            at_once: charge.terms.at_once(),
+            cost: take.cost,
+            remaining: taken.verdict.remaining,
+            reset_ms: taken.verdict.reset_at.ms_since(taken.at),
+            retry_after_ms: 0,
         });
         let part_left = |bound: &Bound| u128::from(bound.remaining) * 1_000 / u128::from(bound.limit.max(1));
         Ok(bounds.min_by_key(part_left))
@@ -153,6 +182,11 @@ impl Limiter {
         let shown = |name: &str, value: &str| key.shown(value, loaded.set.is_secret(name));
         self.outbox.publish(charge.counter.partition(self.settings.partitions), now, publish, entry, shown)
     }
+}
+
+fn signed(units: u64, gives_back: bool) -> i64 {
+    let units = i64::try_from(units).unwrap_or(i64::MAX);
+    if gives_back { -units } else { units }
 }
 
 impl Amend {

@@ -73,6 +73,13 @@ impl Limiter {
                 manner: manner(rule, exempt, asked.id().is_some()),
             });
         }
+        // Alone, a counter that is full until its edge gains nothing from being counted on.
+        if let [only] = &mut charges[..]
+            && only.manner == Manner::Anew
+            && asked.id().is_none()
+        {
+            only.manner = Manner::Usual;
+        }
         Ok(charges)
     }
 }

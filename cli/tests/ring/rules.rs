@@ -6,7 +6,8 @@ use crate::fleet::{Fleet, Member, check};
 use crate::support::{file, finish, tollgate, wait_for};
 
 const FEW: &str = "rules: [{ name: per-key, per: [api_key], quota: 10/h, consistency: strict, deadline: 50ms }]";
-const MORE: &str = "rules: [{ name: per-key, per: [api_key], quota: 20/h, consistency: strict, deadline: 50ms }]";
+const MORE: &str = "rules: [{ name: per-key, per: [api_key], quota: 20/h, consistency: strict, deadline: 50ms }]
+lists: { deny: [{ api_key: sk_revoked_* }] }";
 
 fn publish(text: &str, to: &[&str]) -> (i32, String, String) {
     let path = file("published.yaml", text);
@@ -26,7 +27,7 @@ fn wait_for_generation(agent: &Member, generation: u64) {
     wait_for("the rules", || (agent.get("/healthz")["generation"] == generation).then_some(()));
 }
 
-/// F3, F7, F8, last-good: published rules reach running agents, newer ones replace older ones, and each agent finds them
+/// F3, F7, F8, G9, last-good: published rules reach running agents, newer ones replace older ones, and each agent finds them
 /// again with Kafka away, and with nothing there at all.
 #[test]
 fn published_rules_reach_agents_whatever_is_away() {
@@ -50,6 +51,7 @@ fn published_rules_reach_agents_whatever_is_away() {
     assert_eq!(exit, 0);
     wait_for_generation(&agent, 2);
     assert_eq!(check(&mut client, "k1").remaining, 18, "what was spent is kept");
+    assert!(!check(&mut client, "sk_revoked_1").allowed, "a listed key is denied from here on");
 
     let aggregator = Member::start(
         ["aggregator", "--kafka", &kafka, "--redis", &redis, "--http", "127.0.0.1:0"].map(str::to_owned).to_vec(),

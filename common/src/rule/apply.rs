@@ -80,29 +80,41 @@ impl RuleSet {
     pub fn applying<'a>(&'a self, call: &Described<'a>) -> SmallVec<[Applying<'a>; 4]> {
         let mut applying: SmallVec<[Applying<'a>; 4]> = SmallVec::new();
         for (index, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(call)) {
-            let rival = rule.group.as_ref().and_then(|group| {
-                applying.iter().position(|other: &Applying<'_>| other.rule.group.as_ref() == Some(group))
-            });
-            if let Some(place) = rival {
-                // Of equals the first in the file.
-                if applying[place].rule.specificity() >= rule.specificity() {
-                    continue;
-                }
-                applying.remove(place);
-            }
             let (terms, origin) = rule.terms_for(call);
-            applying.push(Applying { index, rule, terms, origin });
+            let applies = Applying { index, rule, terms, origin };
+            if applying.iter().any(|other| other.puts_aside(&applies, call)) {
+                continue;
+            }
+            applying.retain(|other| !applies.puts_aside(other, call));
+            applying.push(applies);
         }
-        if applying.iter().any(|applying| !applying.rule.replaces.is_empty()) {
+        let replacing = |applying: &&Applying<'a>| !applying.rule.replaces.is_empty() && applying.rule.is_proven(call);
+        if applying.iter().any(|applying| replacing(&applying)) {
             let replaced: SmallVec<[Arc<str>; 4]> =
-                applying.iter().flat_map(|applying| applying.rule.replaces.iter().cloned()).collect();
+                applying.iter().filter(replacing).flat_map(|applying| applying.rule.replaces.iter().cloned()).collect();
             applying.retain(|applying| !replaced.contains(&applying.rule.name));
         }
         applying
     }
 }
 
+impl Applying<'_> {
+    /// Whether the other rule does not count beside this one: it is of the same group, less specific or further down. What
+    /// rests on a client's word puts nothing aside, or he would choose the wider limit that he escapes.
+    fn puts_aside(&self, other: &Applying<'_>, call: &Described<'_>) -> bool {
+        let same_group = self.rule.group.is_some() && self.rule.group == other.rule.group;
+        let (own, others) = (self.rule.specificity(), other.rule.specificity());
+        same_group && (own > others || own == others && self.index < other.index) && self.rule.is_proven(call)
+    }
+}
+
 impl Rule {
+    /// Whether it would speak of the call by what is verified alone.
+    #[must_use]
+    pub fn is_proven(&self, call: &Described<'_>) -> bool {
+        self.matches.iter().all(|(name, pattern)| call.verified(name).is_some_and(|value| pattern.matches(value)))
+    }
+
     /// Whether the rule speaks of a call: it has every descriptor of `per`, and everything in `match` matches.
     #[must_use]
     pub fn applies_to(&self, call: &Described<'_>) -> bool {
@@ -132,8 +144,11 @@ impl Rule {
     #[must_use]
     pub fn terms_for<'a>(&'a self, call: &Described<'a>) -> (Option<Terms>, Origin<'a>) {
         if !self.by_key.is_empty()
-            && let Some(key) = self.per.first().and_then(|name| call.get(name))
+            && let Some(name) = self.per.first()
+            && let Some(key) = call.get(name)
             && let Some(terms) = self.by_key.get(key)
+            // To be unlimited is a place on the allow list, which nobody takes by his word alone.
+            && (terms.is_some() || call.verified(name).is_some())
         {
             return (*terms, Origin::Key);
         }

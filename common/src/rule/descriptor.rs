@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::apply::TIER;
 use super::{Matches, Pattern};
 use crate::call::{Call, Descriptors, bit};
 
@@ -122,9 +123,12 @@ impl<'a> Described<'a> {
         whole && self.without.iter().all(|other| *other != rule)
     }
 
-    /// The value of a descriptor.
+    /// The value of a descriptor; of the tier only a verified one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a str> {
+        if name == TIER {
+            return self.verified(name);
+        }
         self.said(name, false).or_else(|| self.follows(name, false))
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Described, Origin, Pattern, Rule, RuleSet, Standing, Terms};
+use super::{Applying, Described, Origin, Pattern, Rule, RuleSet, Standing, Terms};
 use crate::call::Call;
 
 /// Why a call is limited as it is.
@@ -93,7 +93,7 @@ impl RuleSet {
                     let cost = rule.cost_of(&described, call.cost());
                     Fate::Applies { terms: found.terms, origin: found.origin, cost }
                 }
-                None => rule.mismatch(&described).unwrap_or_else(|| self.put_aside(rule, &described)),
+                None => rule.mismatch(&described).unwrap_or_else(|| put_aside(rule, &applying)),
             };
             Explained { rule, fate }
         });
@@ -105,34 +105,28 @@ impl RuleSet {
     }
 
     fn facts<'a>(&'a self, call: &'a Call<'_>, described: &Described<'a>) -> Vec<Fact<'a>> {
-        let fact = |name: &'a str, derived: bool| {
-            let value = described.get(name)?;
-            Some(Fact { name, value, verified: described.verified(name) == Some(value), derived })
+        let fact = |name: &'a str, value: &'a str, derived: bool| Fact {
+            name,
+            value,
+            verified: described.verified(name) == Some(value),
+            derived,
         };
-        let said = call.descriptors().filter_map(|(name, _)| fact(name, false));
+        let said = call.descriptors().map(|(name, value)| fact(name, value, false));
         let follows = self.descriptors.iter().map(|spec| &*spec.name).filter(|name| call.get(name).is_none());
-        said.chain(follows.filter_map(|name| fact(name, true))).collect()
+        said.chain(follows.filter_map(|name| Some(fact(name, described.get(name)?, true)))).collect()
     }
+}
 
-    /// Which rule puts aside one that speaks of the call.
-    fn put_aside<'a>(&'a self, rule: &Rule, call: &Described<'_>) -> Fate<'a> {
-        let winner = rule.group.as_ref().and_then(|_| self.first_of_group(rule, call));
-        if let Some(winner) = winner.filter(|winner| winner.name != rule.name) {
-            return Fate::LessSpecific { than: &winner.name };
-        }
-        let by = self.rules.iter().find(|other| {
-            let counts =
-                other.group.is_none() || self.first_of_group(other, call).is_some_and(|w| w.name == other.name);
-            other.replaces.contains(&rule.name) && other.applies_to(call) && counts
-        });
-        by.map_or(Fate::NotAsked, |by| Fate::Replaced { by: &by.name })
+/// Which of the rules that apply puts aside one that speaks of the call, too.
+fn put_aside<'a>(rule: &Rule, applying: &[Applying<'a>]) -> Fate<'a> {
+    let by = |puts_aside: &dyn Fn(&Rule) -> bool| {
+        applying.iter().find(|other| puts_aside(other.rule)).map(|other| &*other.rule.name)
+    };
+    if let Some(by) = by(&|other| other.replaces.contains(&rule.name)) {
+        return Fate::Replaced { by };
     }
-
-    /// The rule of a group that counts for a call.
-    fn first_of_group(&self, rule: &Rule, call: &Described<'_>) -> Option<&Arc<Rule>> {
-        let rivals = self.rules.iter().filter(|other| other.group == rule.group && other.applies_to(call));
-        rivals.reduce(|best, other| if other.specificity() > best.specificity() { other } else { best })
-    }
+    let than = by(&|other| rule.group.is_some() && other.group == rule.group);
+    than.map_or(Fate::NotAsked, |than| Fate::LessSpecific { than })
 }
 
 impl Rule {
@@ -200,7 +194,7 @@ lists: { deny: [{ api_key: bad }] }
         let told = set.explain(&call);
         let fact = |name: &str| *told.descriptors.iter().find(|fact| fact.name == name).unwrap();
         assert!(!fact("api_key").verified && fact("endpoint").verified && !fact("endpoint").derived);
-        assert_eq!(fact("tier"), Fact { name: "tier", value: "pro", verified: false, derived: true });
+        assert_eq!(fact("tier"), Fact { name: "tier", value: "free", verified: true, derived: true });
         assert!(matches!(told.rules[0].fate, Fate::Applies { origin: Origin::Rule, .. }), "no tier by a client's word");
         assert_eq!(set.explain(&Call::new().with("api_key", "bad")).standing, Standing::Denied(0));
     }

@@ -47,7 +47,7 @@ impl<'c> World<'c> {
         }
         let answer = if self.store_is_up { self.ask_store(amendment.takes()) } else { Err(StoreError::Unreachable) };
         // What cannot be given back is the caller's to know, and of no account here.
-        let _ = limiter.amended(own_now, call, &amendment, answer);
+        let _ = limiter.amended(own_now, call, &amendment, answer, None);
         self.probe_when_needed(agent);
     }
 

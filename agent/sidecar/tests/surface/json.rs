@@ -14,14 +14,18 @@ descriptors:
       - { key: path, value: /export, rate_limit: { unit: hour, requests_per_unit: 1 } }
   - { key: user, value: root, rate_limit: { unlimited: true } }
   - { key: plan, value: trial, rate_limit: { name: trial, unit: day, requests_per_unit: 1 } }
-  - { key: partner, rate_limit: { unit: second, requests_per_unit: 1000, replaces: [{ name: trial }] } }
+  - { key: partner, rate_limit: { unit: day, requests_per_unit: 1000, replaces: [{ name: trial }] } }
 ";
 
 async fn client(folder: &str) -> Client {
+    client_with(folder, EnvoySettings::default()).await
+}
+
+async fn client_with(folder: &str, settings: EnvoySettings) -> Client {
     let folder = std::env::temp_dir().join(format!("tollgate-json-{folder}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("web.yaml"), CONFIG).unwrap();
-    let agent = Agent::builder().rules_from(RulesFrom::Envoy(folder.clone(), EnvoySettings::default())).start();
+    let agent = Agent::builder().rules_from(RulesFrom::Envoy(folder.clone(), settings)).start();
     std::fs::remove_dir_all(folder).unwrap();
     Sidecar::of(agent.unwrap()).await.client().await
 }
@@ -56,6 +60,23 @@ async fn a_request_of_several_descriptors_has_a_status_for_each() {
     // It was counted although another one was over.
     assert_eq!(ask(&mut client, &[&[("user", "u")]]).await.status.as_u16(), 429);
     assert_eq!(ask(&mut client, &[&[("user", "root")]]).await.status, StatusCode::OK);
+}
+
+/// A domain may be charged all or none: what is under its limit loses nothing to what is over.
+#[tokio::test]
+async fn a_domain_may_be_charged_all_or_none() {
+    let settings = EnvoySettings { all_or_none: vec!["web".into()], ..EnvoySettings::default() };
+    let (mut each, mut all) = (client("each").await, client_with("all", settings).await);
+    let both: [&[(&str, &str)]; 2] = [&[("user", "u"), ("path", "/export")], &[("partner", "p")]];
+    for (client, left) in [(&mut each, 996), (&mut all, 999)] {
+        let mut answers = Vec::new();
+        for _ in 0..4 {
+            answers.push(ask(client, &both).await);
+        }
+        assert_eq!(answers[3].status.as_u16(), 429, "the export is over");
+        let partner = &answers[3].json()["statuses"][1];
+        assert_eq!((&partner["code"], &partner["limitRemaining"]), (&"OK".into(), &left.into()));
+    }
 }
 
 #[tokio::test]

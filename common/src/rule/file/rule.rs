@@ -12,6 +12,7 @@ use super::settings::{Settings, read_settings, refuse_word};
 use super::terms::{Layers, read_terms};
 use super::tiers::Tiers;
 use super::{read_scope, warn_unknown};
+use crate::algorithm::Algorithm;
 use crate::call::NAME_LEN_MAX;
 use crate::yaml::{Fields, Known, Node, Reader, line_of};
 
@@ -108,8 +109,19 @@ pub(super) fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, context: &Cont
         replaces,
     };
     check_costs(reader, &fields, &rule, known);
+    check_each(reader, &fields, &rule);
     warn_bounded(reader, &fields, &rule);
     Some(rule)
+}
+
+/// A call that a counter denies and counts all the same puts off the instant at which it would pass; only the edge of a
+/// fixed window stays where it is.
+fn check_each(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &Rule) {
+    let shifts = rule.all_terms().any(|terms| terms.algorithm != Algorithm::FixedWindow);
+    if let Some(node) = fields.get("charge").filter(|_| rule.charge == Charging::Each && shifts) {
+        let text = "`charge: each` counts denied calls, too, so under this algorithm who comes back in time is denied for good; use `algorithm: fixed_window`, or leave it out";
+        reader.refuse(line_of(node), text);
+    }
 }
 
 fn warn_bounded(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &Rule) {

@@ -178,3 +178,33 @@ fn the_sample_decides_as_written() {
     assert_eq!(set.standing(&set.described(&key("sk_revoked_1"))), Standing::Denied(0));
     assert_eq!((set.slot_by.as_deref(), set.rules[3].terms.unwrap().burst), (Some("api_key"), 50_000_000));
 }
+
+/// What a client writes puts no rule of a group aside, replaces none, selects no tier by `match`, and makes nobody unlimited.
+#[test]
+fn a_clients_word_loosens_nothing() {
+    let set = accepted(
+        "descriptors: { tier: { header: x-tier } }
+rules:
+  - { name: everyone, group: g, per: [ip], quota: 1/min }
+  - { name: partners, group: g, match: { api_key: partner_* }, per: [api_key], quota: 100/min }
+  - { name: pros, group: g, match: { tier: pro }, per: [ip], quota: unlimited }
+  - { name: guests, per: [ip], quota: 5/min }
+  - { name: friends, match: { api_key: friend_* }, per: [api_key], quota: 50/min, replaces: [guests] }
+  - { name: keyed, per: [api_key], quota: 2/min, keys: { vip: { quota: unlimited }, big: { quota: 9/min } } }
+",
+    );
+    let said = |key: &'static str| {
+        let mut call = Call::new().with("ip", "10.0.0.1");
+        call.claim("api_key".into(), key.into());
+        call.claim("tier".into(), "pro".into());
+        applying(&set, &call)
+    };
+    assert_eq!(said("partner_1"), ["everyone 1/min", "partners 100/min", "guests 5/min", "keyed 2/min"]);
+    assert_eq!(said("friend_1"), ["everyone 1/min", "guests 5/min", "friends 50/min", "keyed 2/min"]);
+    assert_eq!(said("vip"), ["everyone 1/min", "guests 5/min", "keyed 2/min"]);
+    assert_eq!(said("big"), ["everyone 1/min", "guests 5/min", "keyed 9/min"], "it is that key's own counter");
+    let named = |key: &'static str| applying(&set, &Call::new().with("ip", "10.0.0.1").with("api_key", key));
+    assert_eq!(named("partner_1"), ["partners 100/min", "guests 5/min", "keyed 2/min"]);
+    assert_eq!(named("friend_1"), ["everyone 1/min", "friends 50/min", "keyed 2/min"]);
+    assert_eq!(named("vip"), ["everyone 1/min", "guests 5/min", "keyed unlimited"]);
+}

@@ -147,6 +147,7 @@ rules:
   - name: a
     per: [api_key]
     quota: 100/min
+    algorithm: fixed_window
     group: endpoint
     cost: 5
     costs: { endpoint: { /search*: 2, /export: 20, /health: 0 } }
