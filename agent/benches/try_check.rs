@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use divan::{Bencher, black_box};
 use tollgate::{Agent, Call, Rule};
+use tollgate_common::rule::Pattern;
 
 fn main() {
     divan::main();
@@ -49,4 +50,24 @@ fn admitted_by_the_memory_store(bencher: Bencher, callers: usize) {
 #[divan::bench(args = [1, 10_000])]
 fn denied_from_the_cache(bencher: Bencher, callers: usize) {
     bench(bencher, "1/24d", callers);
+}
+
+#[divan::bench(args = [1, 16, 5_000])]
+fn under_rules_for_one_tenant_each(bencher: Bencher, rules: usize) {
+    let rule = |tenant: usize| {
+        let quota = "1000000000/min".parse().expect("a quota");
+        let mut rule = Rule::per(&format!("tenant-{tenant}"), &["api_key"], quota).strict();
+        rule.matches = vec![("tenant".into(), Pattern::Exact(format!("t{tenant}").into()))];
+        rule
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let _inside = runtime.enter();
+    let agent = (0..rules).fold(Agent::builder(), |builder, tenant| builder.rule(rule(tenant)));
+    let agent = agent.start().expect("an agent");
+    let tenants: Vec<String> = (0..rules).map(|tenant| format!("t{tenant}")).collect();
+    let mut next = tenants.iter().cycle();
+    bencher.bench_local(|| {
+        let tenant = next.next().expect("a cycle has no end");
+        agent.try_check(black_box(&Call::new().with("tenant", tenant.as_str()).with("api_key", "a")))
+    });
 }

@@ -14,8 +14,9 @@ use futures_util::future::join_all;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::{Deserialize, Serialize};
+use tollgate::limiter::Limiter;
 use tollgate::store::Store;
-use tollgate::{Agent, Bound, Call, Decision, RuleSet, answer};
+use tollgate::{Agent, Bound, Call, Decision, answer};
 use tollgate_common::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
 use tollgate_common::rule::Charging;
 use tollgate_common::rule::import::envoy_names;
@@ -102,7 +103,7 @@ pub(crate) async fn check<S: Store>(State(agent): State<Agent<S>>, request: Requ
         Err(problem) => return problem.into_response(),
     };
     let calls = match read(&body) {
-        Ok(calls) => agent.limiter().with_rules(|rules| replaced(rules, calls)),
+        Ok(calls) => replaced(agent.limiter(), calls),
         Err(why) => {
             let detail = format!("the body is no rate limit request: {why}; send {EXAMPLE}");
             return Problem::new(StatusCode::BAD_REQUEST, detail).into_response();
@@ -150,12 +151,13 @@ impl Descriptor {
 }
 
 /// The same calls; what a rule of one of them replaces does not apply to any.
-fn replaced(rules: &RuleSet, calls: Vec<Call<'static>>) -> Vec<Call<'static>> {
+fn replaced(limiter: &Limiter, calls: Vec<Call<'static>>) -> Vec<Call<'static>> {
     let mut replaced = Vec::new();
     for call in &calls {
-        for applying in rules.applying(&rules.described(call)) {
-            replaced.extend(applying.rule.replaces.iter().map(ToString::to_string));
-        }
+        limiter.with_applying(call, |applying| {
+            let names = applying.iter().flat_map(|applying| &applying.rule.replaces);
+            replaced.extend(names.map(ToString::to_string));
+        });
     }
     calls.into_iter().map(|call| call.without(replaced.clone())).collect()
 }

@@ -46,7 +46,7 @@ impl Limiter {
         let slot = set.slot_by.as_ref().and_then(|name| Some((name, key.slot(call.get(name)?))));
         let exempt = matches!(standing, Standing::Allowed(_));
         let mut charges = Charges::new();
-        for applying in set.applying(call) {
+        for applying in set.applying_among(call, loaded.index.candidates(call)) {
             let rule = applying.rule;
             if rule.deny && rule.shadow {
                 loaded.counters[applying.index].shadowed.inc();

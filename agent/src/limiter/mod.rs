@@ -20,10 +20,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
+use tollgate_common::call::Call;
 use tollgate_common::clock::Timestamp;
 use tollgate_common::counter::DigestKey;
 use tollgate_common::decision::DENY_LIST;
-use tollgate_common::rule::{Generation, RuleSet};
+use tollgate_common::rule::{Applying, Generation, Index, RuleSet};
 
 use crate::inbox::{FLEET_EXPECTED_DEFAULT, Inbox};
 use crate::metrics::{AgentMetrics, RuleCounters};
@@ -96,6 +97,8 @@ pub struct Held {
 #[derive(Debug)]
 struct Loaded {
     set: RuleSet,
+    /// Of the rules of the set, made when it is put in force.
+    index: Index,
     counters: Vec<Arc<RuleCounters>>,
 }
 
@@ -156,6 +159,13 @@ impl Limiter {
     /// Looks at the rules in force.
     pub fn with_rules<R>(&self, look: impl FnOnce(&RuleSet) -> R) -> R {
         look(&self.rules.load().set)
+    }
+
+    /// Looks at the rules that apply to a call.
+    pub fn with_applying<R>(&self, call: &Call<'_>, look: impl FnOnce(&[Applying<'_>]) -> R) -> R {
+        let loaded = self.rules.load();
+        let described = loaded.set.described(call);
+        look(&loaded.set.applying_among(&described, loaded.index.candidates(&described)))
     }
 
     /// Puts rules in force. Counters keep what they hold.
@@ -227,6 +237,6 @@ impl Limiter {
 impl Loaded {
     fn new(set: RuleSet, metrics: &AgentMetrics) -> Self {
         let counters = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
-        Self { set, counters }
+        Self { index: Index::new(&set.rules), set, counters }
     }
 }

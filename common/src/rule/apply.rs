@@ -78,8 +78,20 @@ impl RuleSet {
     /// The rules that apply, in their order.
     #[must_use]
     pub fn applying<'a>(&'a self, call: &Described<'a>) -> SmallVec<[Applying<'a>; 4]> {
+        self.applying_among(call, 0..self.rules.len())
+    }
+
+    /// The same, of the rules at these places, which ascend: all that an [`Index`](super::Index) finds, so that the others
+    /// need not be looked at.
+    #[must_use]
+    pub fn applying_among<'a>(
+        &'a self,
+        call: &Described<'a>,
+        candidates: impl IntoIterator<Item = usize>,
+    ) -> SmallVec<[Applying<'a>; 4]> {
         let mut applying: SmallVec<[Applying<'a>; 4]> = SmallVec::new();
-        for (index, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(call)) {
+        let candidates = candidates.into_iter().filter_map(|index| Some((index, self.rules.get(index)?)));
+        for (index, rule) in candidates.filter(|(_, rule)| rule.applies_to(call)) {
             let (terms, origin) = rule.terms_for(call);
             let applies = Applying { index, rule, terms, origin };
             if applying.iter().any(|other| other.puts_aside(&applies, call)) {

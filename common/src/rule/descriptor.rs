@@ -123,6 +123,11 @@ impl<'a> Described<'a> {
         whole && self.without.iter().all(|other| *other != rule)
     }
 
+    /// The names that may have a value; some may come twice.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.descriptors.iter().map(|(name, _)| &**name).chain(self.specs.iter().map(|spec| &*spec.name))
+    }
+
     /// The value of a descriptor; of the tier only a verified one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a str> {

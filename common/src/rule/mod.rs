@@ -9,6 +9,7 @@ mod pattern;
 mod descriptor;
 mod terms;
 mod apply;
+mod index;
 mod explain;
 pub mod words;
 mod file;
@@ -24,7 +25,8 @@ use crate::problem::Problem;
 pub use apply::{Applying, Origin, Standing, TIER};
 pub use descriptor::{Described, DescriptorSource, DescriptorSpec};
 pub use explain::{Explained, Explanation, Fact, Fate};
-pub use pattern::Pattern;
+pub use index::Index;
+pub use pattern::{Pattern, Patterns};
 pub use published::Published;
 pub use quota::{NotUnits, Quota, QuotaError, Unit, parse_duration_ms, parse_units, show_units};
 pub use shorthand::ShorthandError;
@@ -33,7 +35,7 @@ pub use terms::{Consistency, OnFailure, Terms, TermsError, burst_default};
 /// How long a call waits for the store unless its rule says otherwise, in ms.
 pub const DEADLINE_MS_DEFAULT: u64 = 5;
 /// The most rules in a set.
-pub const RULES_LEN_MAX: usize = 1_000;
+pub const RULES_LEN_MAX: usize = 10_000;
 /// The largest rules file, in bytes.
 pub const FILE_LEN_MAX: usize = 4 << 20;
 

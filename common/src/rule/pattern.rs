@@ -1,5 +1,6 @@
 //! What a value must look like: exactly so, beginning so, with wildcards, by a regular expression, or inside a network.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -8,6 +9,8 @@ use regex::Regex;
 
 /// The longest regular expression when it is compiled, in bytes.
 const REGEX_LEN_MAX: usize = 1 << 20;
+/// So many whole values are looked at one by one; more are looked up.
+const EXACT_LEN_MAX: usize = 8;
 
 /// A value to match.
 #[derive(Clone, Debug)]
@@ -23,12 +26,69 @@ pub enum Pattern {
     /// An address or network inside this one.
     Cidr(IpNet),
     /// Any of these.
-    Any(Vec<Pattern>),
+    Any(Patterns),
     /// None of these.
-    Not(Vec<Pattern>),
+    Not(Patterns),
     /// All of these.
     All(Vec<Pattern>),
 }
+
+/// Patterns of which any may match, in their order.
+#[derive(Clone, Debug)]
+pub struct Patterns {
+    all: Box<[Pattern]>,
+    /// When many of them are whole values.
+    looked_up: Option<LookedUp>,
+}
+
+#[derive(Clone, Debug)]
+struct LookedUp {
+    exact: HashSet<Box<str>>,
+    /// The places of the patterns that are no whole values.
+    others: Box<[usize]>,
+}
+
+impl Patterns {
+    /// All of them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Pattern] {
+        &self.all
+    }
+
+    /// Whether a value matches one of them.
+    #[must_use]
+    pub fn any_matches(&self, value: &str) -> bool {
+        match &self.looked_up {
+            None => self.all.iter().any(|pattern| pattern.matches(value)),
+            Some(LookedUp { exact, others }) => {
+                exact.contains(value) || others.iter().any(|place| self.all[*place].matches(value))
+            }
+        }
+    }
+}
+
+impl From<Vec<Pattern>> for Patterns {
+    fn from(all: Vec<Pattern>) -> Self {
+        let is_exact = |pattern: &&Pattern| matches!(pattern, Pattern::Exact(_));
+        let looked_up = (all.iter().filter(is_exact).count() > EXACT_LEN_MAX).then(|| {
+            let text = |pattern: &Pattern| match pattern {
+                Pattern::Exact(text) => Some(text.clone()),
+                _ => None,
+            };
+            let others = all.iter().enumerate().filter(|(_, pattern)| !is_exact(pattern)).map(|(place, _)| place);
+            LookedUp { exact: all.iter().filter_map(text).collect(), others: others.collect() }
+        });
+        Self { all: all.into(), looked_up }
+    }
+}
+
+impl PartialEq for Patterns {
+    fn eq(&self, other: &Self) -> bool {
+        self.all == other.all
+    }
+}
+
+impl Eq for Patterns {}
 
 impl Pattern {
     /// Reads `/search` (the whole value), `/search*` (its beginning), or a text in which `*` or `?` stand elsewhere.
@@ -69,8 +129,8 @@ impl Pattern {
             Self::Prefix(prefix) => value.starts_with(&**prefix),
             Self::Glob(_, regex) | Self::Regex(regex) => regex.is_match(value),
             Self::Cidr(network) => network_of(value).is_some_and(|inner| network.contains(&inner)),
-            Self::Any(patterns) => patterns.iter().any(|pattern| pattern.matches(value)),
-            Self::Not(patterns) => !patterns.iter().any(|pattern| pattern.matches(value)),
+            Self::Any(patterns) => patterns.any_matches(value),
+            Self::Not(patterns) => !patterns.any_matches(value),
             Self::All(patterns) => patterns.iter().all(|pattern| pattern.matches(value)),
         }
     }
@@ -84,9 +144,9 @@ impl Pattern {
             Self::Glob(text, _) => text.bytes().all(|byte| byte == b'*'),
             Self::Regex(regex) => matches!(regex.as_str(), "" | "^" | "$" | ".*" | "^.*" | ".*$" | "^.*$"),
             Self::Cidr(network) => network.prefix_len() == 0,
-            Self::Any(patterns) => patterns.iter().any(Self::is_everything),
+            Self::Any(patterns) => patterns.as_slice().iter().any(Self::is_everything),
             Self::All(patterns) => patterns.iter().all(Self::is_everything),
-            Self::Not(patterns) => patterns.is_empty(),
+            Self::Not(patterns) => patterns.as_slice().is_empty(),
         }
     }
 
@@ -99,7 +159,7 @@ impl Pattern {
             Self::Cidr(network) => (3, network.prefix_len().into()),
             Self::Glob(text, _) => (2, text.bytes().filter(|byte| !b"*?".contains(byte)).count()),
             Self::Regex(regex) => (1, regex.as_str().len()),
-            Self::Any(patterns) => patterns.iter().map(Self::specificity).min().unwrap_or_default(),
+            Self::Any(patterns) => patterns.as_slice().iter().map(Self::specificity).min().unwrap_or_default(),
             Self::All(patterns) => patterns.iter().map(Self::specificity).max().unwrap_or_default(),
             Self::Not(_) => (0, 0),
         }
@@ -114,7 +174,8 @@ impl PartialEq for Pattern {
             | (Self::Glob(a, _), Self::Glob(b, _)) => a == b,
             (Self::Regex(a), Self::Regex(b)) => a.as_str() == b.as_str(),
             (Self::Cidr(a), Self::Cidr(b)) => a == b,
-            (Self::Any(a), Self::Any(b)) | (Self::Not(a), Self::Not(b)) | (Self::All(a), Self::All(b)) => a == b,
+            (Self::Any(a), Self::Any(b)) | (Self::Not(a), Self::Not(b)) => a == b,
+            (Self::All(a), Self::All(b)) => a == b,
             _ => false,
         }
     }
@@ -136,11 +197,11 @@ impl fmt::Display for Pattern {
             Self::Glob(text, _) => f.write_str(text),
             Self::Regex(regex) => write!(f, "~{}", regex.as_str()),
             Self::Cidr(network) => network.fmt(f),
-            Self::Any(patterns) => list(f, patterns, "|"),
+            Self::Any(patterns) => list(f, patterns.as_slice(), "|"),
             Self::All(patterns) => list(f, patterns, " and "),
             Self::Not(patterns) => {
                 f.write_str("not ")?;
-                list(f, patterns, "|")
+                list(f, patterns.as_slice(), "|")
             }
         }
     }
@@ -178,6 +239,24 @@ mod tests {
         assert!(cidr("10.0.0.0/8").matches("10.1.2.3") && !cidr("10.0.0.0/8").matches("11.0.0.1"));
         assert!(cidr("2001:db8::/32").matches("2001:db8:1::/64") && !cidr("2001:db8::/64").matches("2001:db8::/32"));
         assert!(!cidr("10.0.0.0/8").matches("not an address"));
+    }
+
+    #[test]
+    fn many_whole_values_are_looked_up_and_mean_and_show_the_same() {
+        for len in [EXACT_LEN_MAX - 1, EXACT_LEN_MAX, EXACT_LEN_MAX + 1, 1_000] {
+            let mut patterns: Vec<_> = (0..len).map(|i| Pattern::parse(&format!("v{i}"))).collect();
+            patterns.insert(1, Pattern::parse("w*"));
+            patterns.insert(3, Pattern::parse("v1"));
+            let (any, not) = (Pattern::Any(patterns.clone().into()), Pattern::Not(patterns.clone().into()));
+            for value in ["v0", "v6", "v7", "v8", "v999", "v1000", "v", "w", "wide", ""] {
+                let one_by_one = patterns.iter().any(|pattern| pattern.matches(value));
+                assert_eq!((any.matches(value), not.matches(value)), (one_by_one, !one_by_one), "{value} of {len}");
+            }
+            assert!(any.to_string().starts_with("v0|w*|v1|v1|v2|"), "{any}");
+            assert_eq!(any, any.clone());
+            patterns.swap(0, 1);
+            assert_ne!(any, Pattern::Any(patterns.into()), "the order is part of what is written");
+        }
     }
 
     #[test]

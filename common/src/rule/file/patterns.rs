@@ -31,7 +31,7 @@ pub(super) fn read_pattern(reader: &mut Reader<'_>, node: &Node<'_>, name: &str)
     }
     if is_list(node) {
         let mut patterns = read_any(reader, node, name)?;
-        return Some(if patterns.len() == 1 { patterns.remove(0) } else { Pattern::Any(patterns) });
+        return Some(if patterns.len() == 1 { patterns.remove(0) } else { Pattern::Any(patterns.into()) });
     }
     let before = reader.problems.len();
     let fields = reader.fields(node, &PATTERN);
@@ -64,7 +64,7 @@ fn read_form(reader: &mut Reader<'_>, form: &str, node: &Node<'_>, name: &str) -
     if form == "not" {
         let patterns =
             if is_list(node) { read_any(reader, node, name)? } else { vec![read_pattern(reader, node, name)?] };
-        return Some(Pattern::Not(patterns));
+        return Some(Pattern::Not(patterns.into()));
     }
     let text = reader.text(node, &format!("`{form}`"))?;
     match form {
@@ -113,7 +113,7 @@ fn warn_never(reader: &mut Reader<'_>, line: usize, name: &str, pattern: &Patter
         return;
     };
     let texts = match pattern {
-        Pattern::Any(patterns) => &patterns[..],
+        Pattern::Any(patterns) => patterns.as_slice(),
         one => std::slice::from_ref(one),
     };
     for pattern in texts {

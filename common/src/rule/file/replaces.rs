@@ -1,5 +1,6 @@
 //! `replaces:` and `group:` between rules, so that none puts another aside unseen.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::Rule;
@@ -8,19 +9,21 @@ use crate::yaml::Reader;
 
 /// Rules, each with its line.
 type Lined = [(Arc<Rule>, usize)];
+/// Rules by their names.
+type Named<'a> = HashMap<&'a str, &'a Rule>;
 
 pub(super) fn check_replaces(reader: &mut Reader<'_>, rules: &Lined) {
-    let find = |name: &str| rules.iter().find(|(rule, _)| *rule.name == *name);
+    let named: Named<'_> = rules.iter().map(|(rule, _)| (&*rule.name, &**rule)).collect();
     for (rule, line) in rules {
         for other in &rule.replaces {
-            if find(other).is_none() {
+            if !named.contains_key(&**other) {
                 let hint = hint(other, rules.iter().map(|(rule, _)| &*rule.name));
                 reader.refuse(*line, format!("`replaces` names `{other}`, and no rule has that name{hint}"));
             }
         }
         if rule.replaces.contains(&rule.name) {
             reader.refuse(*line, format!("`{}` replaces itself, so it would never limit; remove it", rule.name));
-        } else if comes_back(rule, rules) {
+        } else if comes_back(rule, &named) {
             let text = format!(
                 "`{}` replaces a rule that replaces it in turn, so where both apply neither limits; remove one `replaces`",
                 rule.name
@@ -38,17 +41,16 @@ pub(super) fn check_replaces(reader: &mut Reader<'_>, rules: &Lined) {
 }
 
 /// Whether the rule is put aside by those that it puts aside itself.
-fn comes_back(rule: &Rule, rules: &Lined) -> bool {
-    let mut seen: Vec<&str> = Vec::new();
+fn comes_back(rule: &Rule, named: &Named<'_>) -> bool {
+    let mut seen = HashSet::new();
     let mut next: Vec<&str> = rule.replaces.iter().map(|name| &**name).collect();
     while let Some(name) = next.pop() {
         if name == &*rule.name {
             return true;
         }
-        if !seen.contains(&name) {
-            seen.push(name);
-            let other = rules.iter().find(|(rule, _)| *rule.name == *name);
-            next.extend(other.iter().flat_map(|(rule, _)| rule.replaces.iter().map(|name| &**name)));
+        if seen.insert(name) {
+            let other = named.get(name);
+            next.extend(other.iter().flat_map(|rule| rule.replaces.iter().map(|name| &**name)));
         }
     }
     false

@@ -77,8 +77,8 @@ pub fn from_envoy(files: &[Foreign<'_>], settings: &EnvoySettings) -> Result<Imp
         let text = format!("no file is of domain `{unknown}`, so nothing is charged otherwise for it");
         findings.warnings.push(Problem { place: "import".to_owned(), text });
     }
-    let rules = write_rules(&domains, &settings.all_or_none, &mut findings);
-    findings.finish(|| header(files) + &rules)
+    let text = write_rules(header(files), &domains, &settings.all_or_none, &mut findings);
+    findings.finish(|| text)
 }
 
 fn header(files: &[Foreign<'_>]) -> String {

@@ -51,9 +51,9 @@ impl Value {
                 suits(pattern, text)
             }
             (Self::Wildcard(a), Self::Wildcard(b)) => {
-                let ((a_start, a_end), (b_start, b_end)) = (ends(a), ends(b));
-                (a_start.starts_with(b_start) || b_start.starts_with(a_start))
-                    && (a_end.ends_with(b_end) || b_end.ends_with(a_end))
+                let told = |pair: &(u8, u8)| pair.0 != b'*' && pair.1 != b'*';
+                a.bytes().zip(b.bytes()).take_while(told).all(|(a, b)| a == b)
+                    && a.bytes().rev().zip(b.bytes().rev()).take_while(told).all(|(a, b)| a == b)
             }
         }
     }

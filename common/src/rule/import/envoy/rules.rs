@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::super::super::{FILE_LEN_MAX, RULES_LEN_MAX};
 use super::super::Findings;
 use super::super::write::{comment, list, quoted};
 use super::names::{DOMAIN, envoy_names, rule_names};
@@ -13,13 +14,19 @@ use crate::problem::Problem;
 /// A node with a limit, and the way to it.
 struct Limited<'t> {
     domain: &'t str,
-    /// Each node, and what its siblings take before it.
-    path: Vec<(&'t Entry, Vec<&'t Value>)>,
+    /// Each node, and the level in which it stands.
+    path: Vec<(&'t Entry, &'t [Entry])>,
     limit: &'t RateLimit,
 }
 
-/// Everything from `rules:` on.
-pub(super) fn write_rules(domains: &[Domain], all_or_none: &[String], findings: &mut Findings) -> String {
+/// Everything from `rules:` on, after what stands above. More than is read of a rules file is refused here, where the
+/// places are still known.
+pub(super) fn write_rules(
+    above: String,
+    domains: &[Domain],
+    all_or_none: &[String],
+    findings: &mut Findings,
+) -> String {
     let mut limited = Vec::new();
     for domain in domains {
         collect(&domain.name, &domain.entries, &mut Vec::new(), &mut limited, findings);
@@ -33,7 +40,13 @@ pub(super) fn write_rules(domains: &[Domain], all_or_none: &[String], findings: 
             rules_of.entry((rule.domain, own)).or_default().push(name);
         }
     }
-    let mut out = if limited.is_empty() { "rules: []\n".to_owned() } else { "rules:\n".to_owned() };
+    if let Some(first) = limited.get(RULES_LEN_MAX) {
+        let text =
+            format!("with this limit there are more than {RULES_LEN_MAX}, and no more are enforced; remove some");
+        findings.problems.push(Problem { place: first.place().to_owned(), text });
+        return above;
+    }
+    let mut out = above + if limited.is_empty() { "rules: []\n" } else { "rules:\n" };
     for (rule, name) in limited.iter().zip(&names) {
         let mut replaced: Vec<&str> = Vec::new();
         for wanted in &rule.limit.replaces {
@@ -49,6 +62,13 @@ pub(super) fn write_rules(domains: &[Domain], all_or_none: &[String], findings: 
             }
         }
         rule.write(&mut out, name, &replaced, !all_or_none.iter().any(|domain| domain == rule.domain));
+        if out.len() > FILE_LEN_MAX {
+            let text = format!(
+                "with this limit the rules are longer than {FILE_LEN_MAX} bytes, and no more are read; write fewer limits beside those whose values have a `*` or are not told, for each of these leaves out what the others take"
+            );
+            findings.problems.push(Problem { place: rule.place().to_owned(), text });
+            break;
+        }
     }
     out
 }
@@ -56,19 +76,18 @@ pub(super) fn write_rules(domains: &[Domain], all_or_none: &[String], findings: 
 fn collect<'t>(
     domain: &'t str,
     level: &'t [Entry],
-    path: &mut Vec<(&'t Entry, Vec<&'t Value>)>,
+    path: &mut Vec<(&'t Entry, &'t [Entry])>,
     out: &mut Vec<Limited<'t>>,
     findings: &mut Findings,
 ) {
     for entry in level {
-        let before = entry.before(level);
-        if before.iter().any(|value| value.takes_all()) {
+        if !entry.is_reached(level) {
             let text =
                 format!("is never reached: another `{}` of this level takes every value; it is dropped", entry.key);
             findings.warnings.push(Problem { place: entry.place.clone(), text });
             continue;
         }
-        path.push((entry, before));
+        path.push((entry, level));
         if let Some(limit) = &entry.limit {
             out.push(Limited { domain, path: path.clone(), limit });
         }
@@ -91,8 +110,8 @@ impl Limited<'_> {
         line(2, format!("- name: {}", quoted(name)));
         line(4, "match:".to_owned());
         line(6, format!("{DOMAIN}: {{ exact: {} }}", quoted(self.domain)));
-        for (name, (entry, before)) in names.iter().zip(&self.path) {
-            line(6, format!("{}: {}", quoted(name), entry.value.write(before)));
+        for (name, (entry, level)) in names.iter().zip(&self.path) {
+            line(6, format!("{}: {}", quoted(name), entry.value.write(&entry.before(level))));
         }
         match self.limit.quota {
             None => {

@@ -2,7 +2,9 @@
 
 use super::super::Foreign;
 use super::{EnvoySettings, from_envoy};
+use crate::call::Call;
 use crate::problem::Problem;
+use crate::rule::{Index, RULES_LEN_MAX, RuleSet};
 
 fn envoy(text: &str) -> String {
     imported(&[text], &EnvoySettings::default()).unwrap_or_else(|problems| panic!("{problems}")).0
@@ -221,4 +223,42 @@ fn a_domain_in_two_files_is_refused_unless_they_are_to_be_merged() {
         twice.starts_with("2.yaml:2: a descriptor with this key and value (`a`) stands at 1.yaml:2 too"),
         "{twice}"
     );
+}
+
+/// A domain of so many limits, two lines above them; the last one is of any value.
+fn of_many(limits: usize, value: impl Fn(usize) -> String) -> String {
+    let limit = "rate_limit: { unit: day, requests_per_unit: 1 }";
+    let told = (1..limits).map(|i| format!("  - {{ key: k, value: {}, {limit} }}\n", value(i)));
+    let last = format!("  - {{ key: k, {limit} }}\n");
+    std::iter::once("domain: d\ndescriptors:\n".to_owned()).chain(told).chain([last]).collect()
+}
+
+#[test]
+fn as_many_limits_as_a_set_may_hold_are_read_and_decided_at_once() {
+    let text = envoy(&of_many(RULES_LEN_MAX, |i| format!("v{i}")));
+    let set = RuleSet::from_yaml("imported", &text, 1).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(set.rules.len(), RULES_LEN_MAX);
+    let index = Index::new(&set.rules);
+    let last = RULES_LEN_MAX - 1;
+    for (value, place) in [("v1", 0), ("v9999", last - 1), ("v10000", last), ("", last)] {
+        let call = Call::new().with("domain", "d").with("k", value).as_entries();
+        let described = set.described(&call);
+        let candidates = index.candidates(&described);
+        assert!(candidates.len() <= 2, "{candidates:?}");
+        let applying = set.applying_among(&described, candidates);
+        assert_eq!(applying.iter().map(|applying| applying.index).collect::<Vec<_>>(), [place], "{value}");
+    }
+}
+
+#[test]
+fn more_than_a_rules_file_may_hold_is_refused_with_the_place_of_the_limit() {
+    let refused = refusal(&of_many(RULES_LEN_MAX + 3, |i| format!("v{i}")));
+    assert_eq!(
+        refused,
+        "1.yaml:10003: with this limit there are more than 10000, and no more are enforced; remove some"
+    );
+    let long = "x".repeat(60);
+    let refused = refusal(&of_many(1_000, |i| format!("'{long}*{i}*'")));
+    assert!(refused.starts_with("1.yaml:") && refused.contains(": with this limit the rules are longer than"));
+    assert_eq!(refused.lines().count(), 1, "{refused}");
 }

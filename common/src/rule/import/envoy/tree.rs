@@ -1,6 +1,6 @@
 //! A domain as it was read, and what must hold in it as a whole.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::super::Findings;
 use super::names::{DOMAIN, envoy_names};
@@ -49,16 +49,28 @@ impl Entry {
         Step { key: &self.key, value: self.value.text() }
     }
 
+    /// What siblings take before this one.
+    pub(super) fn before<'t>(&'t self, level: &'t [Self]) -> Vec<&'t Value> {
+        self.asked_first(level).filter(|value| value.may_meet(&self.value)).collect()
+    }
+
+    /// Whether siblings leave it anything.
+    pub(super) fn is_reached(&self, level: &[Self]) -> bool {
+        !self.asked_first(level).any(Value::takes_all)
+    }
+
     /// The siblings that are asked before this one.
-    pub(super) fn before<'t>(&self, level: &'t [Self]) -> Vec<&'t Value> {
+    fn asked_first<'t>(&'t self, level: &'t [Self]) -> impl Iterator<Item = &'t Value> {
+        // Nothing comes before a whole value.
+        let level = if matches!(self.value, Value::Exact(_)) { &[] } else { level };
         let mine = level.iter().position(|entry| std::ptr::eq(entry, self)).unwrap_or(level.len());
-        let same_key = level.iter().enumerate().filter(|(_, entry)| entry.key == self.key);
-        let first = same_key.filter(|(at, entry)| match (&self.value, &entry.value) {
+        let same_key = level.iter().enumerate().filter(move |(_, entry)| entry.key == self.key);
+        let first = same_key.filter(move |(at, entry)| match (&self.value, &entry.value) {
             (Value::Exact(_), _) | (_, Value::Any) => false,
             (Value::Wildcard(_), Value::Wildcard(_)) => *at < mine,
             (Value::Wildcard(_) | Value::Any, _) => true,
         });
-        first.map(|(_, entry)| &entry.value).filter(|value| value.may_meet(&self.value)).collect()
+        first.map(|(_, entry)| &entry.value)
     }
 
     /// As that project looks it up.
@@ -84,6 +96,8 @@ impl Domain {
 
 fn check_level<'t>(level: &'t [Entry], path: &mut Vec<&'t str>, findings: &mut Findings) {
     let mut seen: HashMap<String, &Entry> = HashMap::new();
+    let mut known = HashSet::new();
+    let keys: Vec<&str> = level.iter().map(|entry| &*entry.key).filter(|key| known.insert(*key)).collect();
     for entry in level {
         let glued = entry.glued();
         if let Some(first) = seen.get(&glued) {
@@ -93,7 +107,7 @@ fn check_level<'t>(level: &'t [Entry], path: &mut Vec<&'t str>, findings: &mut F
             );
             findings.problems.push(Problem { place: entry.place.clone(), text });
         }
-        warn_glued(entry, &glued, level, findings);
+        warn_glued(entry, &glued, &keys, findings);
         path.push(&entry.key);
         let names = envoy_names(path.iter().copied());
         let name = names.last().map_or("", |name| name);
@@ -110,10 +124,10 @@ fn check_level<'t>(level: &'t [Entry], path: &mut Vec<&'t str>, findings: &mut F
 }
 
 /// Says where a lookup of name and value glued together finds something else than ours.
-fn warn_glued(entry: &Entry, glued: &str, level: &[Entry], findings: &mut Findings) {
-    let other = level.iter().filter(|other| other.key != entry.key).find_map(|other| {
-        let value = glued.strip_prefix(&other.key)?.strip_prefix('_')?;
-        Some((&other.key, value))
+fn warn_glued(entry: &Entry, glued: &str, keys: &[&str], findings: &mut Findings) {
+    let other = keys.iter().filter(|key| **key != entry.key).find_map(|key| {
+        let value = glued.strip_prefix(key)?.strip_prefix('_')?;
+        Some((key, value))
     });
     if let Some((key, value)) = other {
         let text = format!(
