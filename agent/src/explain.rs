@@ -76,12 +76,14 @@ impl Shown<'_> {
 
     /// The pattern with whole values cut, where they are secret; it is for people, and matches nothing.
     fn pattern(&self, name: &str, pattern: &Pattern) -> Pattern {
-        let all = |patterns: &[Pattern]| patterns.iter().map(|pattern| self.pattern(name, pattern)).collect();
+        let all = |patterns: &[Pattern]| -> Vec<Pattern> {
+            patterns.iter().map(|pattern| self.pattern(name, pattern)).collect()
+        };
         match pattern {
             Pattern::Exact(text) => Pattern::Exact(self.value(name, text).into()),
             Pattern::Glob(text, _) if !text.contains(['*', '?']) => Pattern::Exact(self.value(name, text).into()),
-            Pattern::Any(patterns) => Pattern::Any(all(patterns)),
-            Pattern::Not(patterns) => Pattern::Not(all(patterns)),
+            Pattern::Any(patterns) => Pattern::Any(all(patterns.as_slice()).into()),
+            Pattern::Not(patterns) => Pattern::Not(all(patterns.as_slice()).into()),
             Pattern::All(patterns) => Pattern::All(all(patterns)),
             other => other.clone(),
         }
