@@ -114,9 +114,11 @@ impl Applying<'_> {
     /// Whether the other rule does not count beside this one: it is of the same group, less specific or further down. What
     /// rests on a client's word puts nothing aside, or he would choose the wider limit that he escapes.
     fn puts_aside(&self, other: &Applying<'_>, call: &Described<'_>) -> bool {
-        let same_group = self.rule.group.is_some() && self.rule.group == other.rule.group;
+        if self.rule.group.is_none() || self.rule.group != other.rule.group {
+            return false;
+        }
         let (own, others) = (self.rule.specificity(), other.rule.specificity());
-        same_group && (own > others || own == others && self.index < other.index) && self.rule.is_proven(call)
+        (own > others || own == others && self.index < other.index) && self.rule.is_proven(call)
     }
 }
 

@@ -114,7 +114,8 @@ fn calls_whose_callers_have_left_are_given_back_too() {
     for _ in 0..100 {
         let takes = [open.clone(), full.clone()];
         let mut call = Box::pin(agent.take(&takes));
-        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        // Begun and left; now and then the answer is there at once.
+        let _ = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     }
     // Two slots were asked, and one gave back; a ping may have been counted among them.
     wait_for("all to be given back", || (steps() >= before + 300).then_some(()));
