@@ -1,6 +1,6 @@
 //! `tollgate rules show`: which rules apply to a call, on which terms, and why the others do not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
@@ -27,9 +27,9 @@ const WAIT: Duration = Duration::from_secs(2);
 /// 0 done, 2 the rules are not valid, 4 nobody answered.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What the call is, such as user=u1 endpoint=/search
-    #[arg(value_name = "NAME=VALUE", value_parser = descriptor)]
-    descriptors: Vec<(String, String)>,
+    /// What the call is, such as user=u1 endpoint=/search; a rules file may stand before it, as with --rules
+    #[arg(value_name = "[FILE] NAME=VALUE", value_parser = said)]
+    said: Vec<Said>,
     /// The rules, as YAML, instead of those of an agent
     #[arg(long, value_name = "FILE", env = "TOLLGATE_RULES", hide_env_values = true)]
     rules: Option<PathBuf>,
@@ -47,13 +47,24 @@ pub(crate) struct Args {
     format: Format,
 }
 
+/// One word of the command line.
+#[derive(Clone)]
+enum Said {
+    Descriptor(String, String),
+    File(PathBuf),
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let mut names: Vec<&str> = args.descriptors.iter().chain(&args.unverified).map(|(name, _)| &**name).collect();
+    let files: Vec<&PathBuf> = args.said.iter().filter_map(Said::file).chain(&args.rules).collect();
+    if files.len() > 1 {
+        bail!(Usage("several rules files are given; a call is shown under one".to_owned()));
+    }
+    let mut names: Vec<&str> = args.descriptors().chain(pairs(&args.unverified)).map(|(name, _)| name).collect();
     names.sort_unstable();
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
         bail!(Usage("a descriptor is given twice; a call has one value of each".to_owned()));
     }
-    let told = match &args.rules {
+    let told = match files.first() {
         Some(file) => {
             let set = read_rules(file, SystemClock::start().now())?;
             explain(&set, &DigestKey::default(), &call(args))
@@ -70,22 +81,52 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+impl Args {
+    fn descriptors(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.said.iter().filter_map(|said| match said {
+            Said::Descriptor(name, value) => Some((&**name, &**value)),
+            Said::File(_) => None,
+        })
+    }
+}
+
+impl Said {
+    fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Descriptor(..) => None,
+        }
+    }
+}
+
+fn said(text: &str) -> Result<Said, String> {
+    match descriptor(text) {
+        Ok((name, value)) => Ok(Said::Descriptor(name, value)),
+        Err(_) if Path::new(text).exists() => Ok(Said::File(text.into())),
+        Err(error) => Err(format!("{error}, or the name of a rules file")),
+    }
+}
+
+fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    pairs.iter().map(|(name, value)| (&**name, &**value))
+}
+
 fn call(args: &Args) -> Call<'_> {
     let mut call = Call::new().costing(args.cost);
-    for (name, value) in &args.descriptors {
-        call = call.with(name.as_str(), value.as_str());
+    for (name, value) in args.descriptors() {
+        call = call.with(name, value);
     }
-    for (name, value) in &args.unverified {
+    for (name, value) in pairs(&args.unverified) {
         call.claim(name.into(), value.into());
     }
     call
 }
 
 fn body(args: &Args) -> Value {
-    let object = |pairs: &[(String, String)]| -> Map<String, Value> {
-        pairs.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect()
-    };
-    json!({ "descriptors": object(&args.descriptors), "unverified": object(&args.unverified), "cost": args.cost })
+    let member = |(name, value): (&str, &str)| (name.to_owned(), Value::from(value));
+    let said: Map<String, Value> = args.descriptors().map(member).collect();
+    let unverified: Map<String, Value> = pairs(&args.unverified).map(member).collect();
+    json!({ "descriptors": said, "unverified": unverified, "cost": args.cost })
 }
 
 /// An explanation for people.

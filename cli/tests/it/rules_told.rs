@@ -164,6 +164,10 @@ fn show_asks_an_agent_for_what_is_in_force() {
     assert!(said.out.contains("100/min") && !said.out.contains("sk_live_1"), "{}", said.out);
     let same = run("show-agent.yaml", &["api_key=sk_live_1", "--unverified", "tier=pro"]);
     assert_eq!(said.out, same.out);
+    let named = finish(tollgate(&["rules", "show"]).arg(&path).args(["api_key=sk_live_1", "--unverified", "tier=pro"]));
+    assert_eq!(named.out, same.out, "{}", named.err);
+    let neither = finish(&mut tollgate(&["rules", "show", "nowhere.yaml", "api_key=k"]));
+    assert!(neither.exit == 2 && neither.err.contains("or the name of a rules file"), "{}", neither.err);
     drop(up);
     let nobody = finish(&mut tollgate(&["rules", "show", "--agent", "http://127.0.0.1:1", "api_key=k"]));
     assert_eq!((nobody.exit, &*nobody.out), (4, ""));
