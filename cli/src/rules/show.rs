@@ -55,7 +55,7 @@ enum Said {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let files: Vec<&PathBuf> = args.said.iter().filter_map(Said::file).chain(&args.rules).collect();
+    let files: Vec<&PathBuf> = args.said.iter().filter_map(Said::file).collect();
     if files.len() > 1 {
         bail!(Usage("several rules files are given; a call is shown under one".to_owned()));
     }
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
         bail!(Usage("a descriptor is given twice; a call has one value of each".to_owned()));
     }
-    let told = match files.first() {
+    let told = match files.first().copied().or(args.rules.as_ref()) {
         Some(file) => {
             let set = read_rules(file, SystemClock::start().now())?;
             explain(&set, &DigestKey::default(), &call(args))
