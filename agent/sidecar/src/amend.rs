@@ -18,55 +18,35 @@ use crate::call::{self, RELEASE, SETTLE};
 use crate::problem::Problem;
 
 /// Charges what a call cost beyond what it asked for, or gives back what it did not cost.
-pub(crate) async fn settle<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Response {
-    let body = match body::read(request.into_body()).await {
-        Ok(body) => body,
-        Err(problem) => return problem.into_response(),
-    };
-    let said = match call::read(&body, &SETTLE) {
-        Ok(said) => said,
-        Err(detail) => return Problem::new(StatusCode::BAD_REQUEST, detail).into_response(),
-    };
-    let Some(units) = said.units else {
-        let detail =
-            "`units` is missing: say how many more the call cost than it asked for, or fewer, as in \"units\": -3";
-        return Problem::new(StatusCode::BAD_REQUEST, detail).into_response();
-    };
+pub(crate) async fn settle<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Result<Response, Problem> {
+    let body = body::read(request.into_body()).await?;
+    let said = call::read(&body, &SETTLE).map_err(Problem::bad_request)?;
+    let missing =
+        "`units` is missing: say how many more the call cost than it asked for, or fewer, as in \"units\": -3";
+    let units = said.units.ok_or_else(|| Problem::bad_request(missing))?;
     respond(agent.settle(&said.call, units, said.at_ms.map(Timestamp::from_ms)).await)
 }
 
 /// Gives the slots of a call back.
-pub(crate) async fn release<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Response {
-    let body = match body::read(request.into_body()).await {
-        Ok(body) => body,
-        Err(problem) => return problem.into_response(),
-    };
-    let said = match call::read(&body, &RELEASE) {
-        Ok(said) => said,
-        Err(detail) => return Problem::new(StatusCode::BAD_REQUEST, detail).into_response(),
-    };
-    let Some(at_ms) = said.at_ms else {
-        let detail = "`at_ms` is missing: a slot is known by it; send the `at_ms` that the answer of /check had";
-        return Problem::new(StatusCode::BAD_REQUEST, detail).into_response();
-    };
+pub(crate) async fn release<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Result<Response, Problem> {
+    let body = body::read(request.into_body()).await?;
+    let said = call::read(&body, &RELEASE).map_err(Problem::bad_request)?;
+    let missing = "`at_ms` is missing: a slot is known by it; send the `at_ms` that the answer of /check had";
+    let at_ms = said.at_ms.ok_or_else(|| Problem::bad_request(missing))?;
     respond(agent.release(&said.call, Timestamp::from_ms(at_ms)).await)
 }
 
-fn respond(amended: Result<Option<Bound>, StoreError>) -> Response {
-    match amended {
-        Ok(bound) => {
-            let body = json!({
-                "rule": bound.as_ref().map(|bound| &*bound.rule),
-                "limit": bound.as_ref().map(|bound| bound.limit),
-                "remaining": bound.as_ref().map(|bound| bound.remaining),
-                "reset_ms": bound.as_ref().map(|bound| bound.reset_ms),
-            });
-            let fixed = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
-            (StatusCode::OK, fixed, body.to_string()).into_response()
-        }
-        Err(error) => {
-            let detail = format!("nothing was given back: {error}; send it again once the store answers");
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).into_response()
-        }
-    }
+fn respond(amended: Result<Option<Bound>, StoreError>) -> Result<Response, Problem> {
+    let bound = amended.map_err(|error| {
+        let detail = format!("nothing was given back: {error}; send it again once the store answers");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    })?;
+    let body = json!({
+        "rule": bound.as_ref().map(|bound| &*bound.rule),
+        "limit": bound.as_ref().map(|bound| bound.limit),
+        "remaining": bound.as_ref().map(|bound| bound.remaining),
+        "reset_ms": bound.as_ref().map(|bound| bound.reset_ms),
+    });
+    let fixed = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+    Ok((StatusCode::OK, fixed, body.to_string()).into_response())
 }

@@ -26,44 +26,35 @@ const METHOD_HEADERS: [&str; 2] = ["x-forwarded-method", "x-original-method"];
 const URI_HEADERS: [&str; 2] = ["x-forwarded-uri", "x-original-uri"];
 
 /// Decides the request itself, by the descriptors that the rules ask for.
-pub(crate) async fn check_request<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Response {
+pub(crate) async fn check_request<S: Store>(
+    State(agent): State<Agent<S>>,
+    request: Request,
+) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     body::discard(body).await;
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
-    let (method, path) = match held_back(&parts.method, &parts.uri, &parts.headers) {
-        Ok(held_back) => held_back,
-        Err(problem) => return problem.into_response(),
-    };
+    let (method, path) = held_back(&parts.method, &parts.uri, &parts.headers)?;
     let request = request::Request { method: &method, path: &path, peer, headers: &parts.headers };
-    decide(&agent, &agent.describe(&request)).await
+    Ok(decide(&agent, &agent.describe(&request)).await)
 }
 
 /// Decides the call in the body.
-pub(crate) async fn check_call<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Response {
-    let body = match body::read(request.into_body()).await {
-        Ok(body) => body,
-        Err(problem) => return problem.into_response(),
-    };
-    match call::read(&body, &CHECK) {
-        Ok(said) => decide(&agent, &said.call).await,
-        Err(detail) => Problem::new(StatusCode::BAD_REQUEST, detail).into_response(),
-    }
+pub(crate) async fn check_call<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Result<Response, Problem> {
+    let body = body::read(request.into_body()).await?;
+    let said = call::read(&body, &CHECK).map_err(Problem::bad_request)?;
+    Ok(decide(&agent, &said.call).await)
 }
 
 /// Says why the call in the body would be limited as it would be; nothing is counted.
-pub(crate) async fn explain_call<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Response {
-    let body = match body::read(request.into_body()).await {
-        Ok(body) => body,
-        Err(problem) => return problem.into_response(),
-    };
-    match call::read(&body, &EXPLAIN) {
-        Ok(said) => {
-            let limiter = agent.limiter();
-            let told = limiter.with_rules(|rules| explain(rules, &limiter.settings().digest_key, &said.call));
-            ([(CONTENT_TYPE, "application/json")], told.to_string()).into_response()
-        }
-        Err(detail) => Problem::new(StatusCode::BAD_REQUEST, detail).into_response(),
-    }
+pub(crate) async fn explain_call<S: Store>(
+    State(agent): State<Agent<S>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let body = body::read(request.into_body()).await?;
+    let said = call::read(&body, &EXPLAIN).map_err(Problem::bad_request)?;
+    let limiter = agent.limiter();
+    let told = limiter.with_rules(|rules| explain(rules, &limiter.settings().digest_key, &said.call));
+    Ok(([(CONTENT_TYPE, "application/json")], told.to_string()).into_response())
 }
 
 /// Names the paths there are.

@@ -97,23 +97,15 @@ struct CurrentLimit {
 }
 
 /// Decides a request of several descriptors.
-pub(crate) async fn check<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Response {
-    let body = match body::read(request.into_body()).await {
-        Ok(body) => body,
-        Err(problem) => return problem.into_response(),
-    };
-    let calls = match read(&body) {
-        Ok(calls) => replaced(agent.limiter(), calls),
-        Err(why) => {
-            let detail = format!("the body is no rate limit request: {why}; send {EXAMPLE}");
-            return Problem::new(StatusCode::BAD_REQUEST, detail).into_response();
-        }
-    };
+pub(crate) async fn check<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Result<Response, Problem> {
+    let body = body::read(request.into_body()).await?;
+    let refused = |why| Problem::bad_request(format!("the body is no rate limit request: {why}; send {EXAMPLE}"));
+    let calls = replaced(agent.limiter(), read(&body).map_err(refused)?);
     let mut decisions = join_all(calls.iter().map(|call| agent.check(call))).await;
     if decisions.iter().any(|decision| !decision.allowed) {
         give_back(&agent, &calls, &mut decisions).await;
     }
-    respond(&decisions, &agent.limiter().settings().node)
+    Ok(respond(&decisions, &agent.limiter().settings().node))
 }
 
 fn read(body: &[u8]) -> Result<Vec<Call<'static>>, String> {
@@ -166,8 +158,7 @@ fn replaced(limiter: &Limiter, calls: Vec<Call<'static>>) -> Vec<Call<'static>> 
 /// back.
 async fn give_back<S: Store>(agent: &Agent<S>, calls: &[Call<'static>], decisions: &mut [Decision]) {
     for (call, decision) in calls.iter().zip(decisions).filter(|(_, decision)| decision.allowed) {
-        let all_or_none = agent.limiter().with_rules(|rules| {
-            let applying = rules.applying(&rules.described(call));
+        let all_or_none = agent.limiter().with_applying(call, |applying| {
             applying.iter().any(|applying| applying.rule.charge == Charging::AllOrNone)
         });
         let units = i64::try_from(call.cost()).unwrap_or(i64::MAX);

@@ -15,6 +15,11 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
+    /// A question that cannot be understood.
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into() }
     }

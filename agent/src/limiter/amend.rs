@@ -8,15 +8,14 @@ use std::sync::atomic::Ordering;
 
 use tollgate_common::algorithm::Algorithm;
 use tollgate_common::call::Call;
-use tollgate_common::charge::{Outcome, Row};
 use tollgate_common::clock::Timestamp;
 use tollgate_common::decision::Bound;
 use tollgate_common::rule::Standing;
 
 use super::charge::{Charge, Charges};
+use super::publish::signed;
 use super::{Limiter, Loaded};
-use crate::enforce::{Sequence, Take, TakeKind};
-use crate::outbox::Publish;
+use crate::enforce::{Take, TakeKind};
 use crate::store::{Answers, StoreError};
 
 /// What is said of a call after its decision.
@@ -88,7 +87,7 @@ impl Limiter {
                     forgiven
                 });
             if forgiven {
-                self.publish_amendment(now, call, &loaded, charge, (number, at, signed(units, true)));
+                self.publish_amendment(now, call, &loaded, charge, (number, at, -signed(units)));
             } else {
                 takes.push(charge.take(loaded.set.generation, units, kind));
             }
@@ -127,7 +126,8 @@ impl Limiter {
             if gives_back && answer.is_err() {
                 continue;
             }
-            let row = (amendment.number, *at, signed(units, gives_back));
+            let cost = if gives_back { -signed(units) } else { signed(units) };
+            let row = (amendment.number, *at, cost);
             let sequence = self.publish_amendment(now, call, loaded, charge, row);
             let falls_in_debt = !gives_back
                 && self.seen.with(charge.counter, |seen| {
@@ -160,33 +160,6 @@ impl Limiter {
         let part_left = |bound: &Bound| u128::from(bound.remaining) * 1_000 / u128::from(bound.limit.max(1));
         Ok(bounds.min_by_key(part_left))
     }
-
-    fn publish_amendment(
-        &self,
-        now: Timestamp,
-        call: &Call<'_>,
-        loaded: &Loaded,
-        charge: &Charge,
-        (number, at, cost): (u64, Timestamp, i64),
-    ) -> Sequence {
-        if !self.settings.publishes {
-            return Sequence::Unknown;
-        }
-        let key = &self.settings.digest_key;
-        let (sub_window, outcome) = (charge.sub_window(at), Outcome::Admitted);
-        let row = Row { call: number, counter: None, at, sub_window, cost, outcome, home: None };
-        // It is no call of its own, so it has no home row.
-        let publish = Publish { counter: Some((charge.counter, charge)), row, home: None };
-        let described = loaded.set.described(call);
-        let entry = |charge: &Charge| charge.entry(&loaded.set, &described, key);
-        let shown = |name: &str, value: &str| key.shown(value, loaded.set.is_secret(name));
-        self.outbox.publish(charge.counter.partition(self.settings.partitions), now, publish, entry, shown)
-    }
-}
-
-fn signed(units: u64, gives_back: bool) -> i64 {
-    let units = i64::try_from(units).unwrap_or(i64::MAX);
-    if gives_back { -units } else { units }
 }
 
 impl Amend {

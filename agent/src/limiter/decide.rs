@@ -1,9 +1,6 @@
 //! From charges to a decision: plan, settle, publish, learn, and word the answer.
 
-use std::sync::Arc;
-
 use tollgate_common::call::Call;
-use tollgate_common::charge::{Outcome, Row};
 use tollgate_common::clock::Timestamp;
 use tollgate_common::decision::{Bound, DENY_LIST, Decision, DecisionId, Source};
 
@@ -12,7 +9,6 @@ use smallvec::SmallVec;
 use super::charge::Charge;
 use super::{Limiter, Loaded};
 use crate::enforce::{Facts, Footing, Judged, News, Plan, Sequence, Settled, Span, Taken, learn, plan, settle};
-use crate::outbox::Publish;
 use crate::store::StoreError;
 
 pub(super) type Verdicts = SmallVec<[Option<Judged>; 2]>;
@@ -73,14 +69,14 @@ impl Limiter {
 
     /// Settles a call: publishes its charges, learns from them, and words the answer.
     pub(super) fn decide(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>) -> Decision {
-        let mut settled = settle(asked.verdicts);
-        if asked.charges.iter().any(|charge| charge.rule.shadow) {
+        let settled = if asked.charges.iter().any(|charge| charge.rule.shadow) {
+            count_shadows(asked);
             // What only counts is not shown.
             let shown = |charge: &Charge| asked.verdicts[charge.place].filter(|_| !charge.rule.shadow);
-            let verdicts: Verdicts = asked.charges.iter().map(shown).collect();
-            settled = settle(&verdicts);
-            count_shadows(asked);
-        }
+            settle(&asked.charges.iter().map(shown).collect::<Verdicts>())
+        } else {
+            settle(asked.verdicts)
+        };
         for charge in asked.charges {
             let sequence = self.publish(now, call, asked, &settled, Some(charge));
             self.learn(asked, settled.allowed, charge, sequence);
@@ -123,74 +119,6 @@ impl Limiter {
             retry_after_ms: LISTED_RETRY_MS,
         };
         Decision { bound: Some(bound), ..self.word(&asked, &settled) }
-    }
-
-    /// Puts one charge into the outbox, with the call itself if it is the first; a call without charge is a row, too.
-    fn publish(
-        &self,
-        now: Timestamp,
-        call: &Call<'_>,
-        asked: &Asked<'_>,
-        settled: &Settled,
-        charge: Option<&Charge>,
-    ) -> Sequence {
-        if !self.settings.publishes {
-            return Sequence::Unknown;
-        }
-        let key = &self.settings.digest_key;
-        let at = asked.at();
-        let taken = charge.and_then(|charge| asked.answers.get(charge.place));
-        let outcome = match charge {
-            // What is counted for each call may have been charged although the call was denied.
-            Some(charge)
-                if taken.is_some_and(|taken| taken.charged && (taken.verdict.admitted || charge.is_lenient())) =>
-            {
-                Outcome::Admitted
-            }
-            _ if settled.allowed => Outcome::Admitted,
-            Some(charge) if settled.shown == Some(charge.place) => Outcome::Denied,
-            _ => Outcome::Spared,
-        };
-        let cost = charge.map_or_else(|| call.cost(), |charge| charge.cost);
-        let cost = if taken.is_some_and(|taken| taken.repeated) { 0 } else { cost };
-        let row = Row {
-            call: asked.number,
-            counter: None,
-            at,
-            sub_window: charge.map_or(0, |charge| charge.sub_window(at)),
-            cost: i64::try_from(cost).unwrap_or(i64::MAX),
-            outcome,
-            home: None,
-        };
-        let described = asked.loaded.set.described(call);
-        let decider = || settled.shown.map(|shown| asked.charges[shown].rule.name.clone());
-        let is_home = charge.is_none_or(|charge| charge.place == 0);
-        let publish = Publish {
-            counter: charge.map(|charge| (charge.counter, charge)),
-            row,
-            home: is_home.then(|| (call, decider(), settled.source)),
-        };
-        let placed_by = charge.map_or_else(|| key.call(call.descriptors()), |charge| charge.counter);
-        let entry = |charge: &Charge| charge.entry(&asked.loaded.set, &described, key);
-        let shown = |name: &str, value: &str| key.shown(value, asked.loaded.set.is_secret(name));
-        self.outbox.publish(placed_by.partition(self.settings.partitions), now, publish, entry, shown)
-    }
-
-    /// Puts a call into the outbox that was denied by other right than a count.
-    fn publish_denial(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>, by: &Arc<str>) {
-        if !self.settings.publishes {
-            return;
-        }
-        let key = &self.settings.digest_key;
-        let cost = i64::try_from(call.cost()).unwrap_or(i64::MAX);
-        let (at, outcome) = (asked.at(), Outcome::Denied);
-        let row = Row { call: asked.number, counter: None, at, sub_window: 0, cost, outcome, home: None };
-        let publish =
-            Publish { counter: None::<(_, &Charge)>, row, home: Some((call, Some(by.clone()), Source::Local)) };
-        let placed_by = key.call(call.descriptors()).partition(self.settings.partitions);
-        let entry = |charge: &Charge| charge.entry(&asked.loaded.set, &asked.loaded.set.described(call), key);
-        let shown = |name: &str, value: &str| key.shown(value, asked.loaded.set.is_secret(name));
-        self.outbox.publish(placed_by, now, publish, entry, shown);
     }
 
     fn learn(&self, asked: &Asked<'_>, allowed: bool, charge: &Charge, sequence: Sequence) {
@@ -259,7 +187,7 @@ fn count_shadows(asked: &Asked<'_>) {
 
 impl Asked<'_> {
     /// When the call was decided: the store's step, or the latest that the store's time may be.
-    fn at(&self) -> Timestamp {
+    pub(super) fn at(&self) -> Timestamp {
         self.answers.first().map_or(self.span.hi, |taken| taken.at)
     }
 }

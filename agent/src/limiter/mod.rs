@@ -8,6 +8,7 @@ mod charge;
 mod debts;
 mod contact;
 mod decide;
+mod publish;
 mod check;
 mod amend;
 mod news;

@@ -217,8 +217,7 @@ impl Invariants {
             }
             for entry in counting.counters() {
                 let newest = entry.admitted.newest();
-                let oldest = newest.saturating_sub(u64::from(entry.admitted.window().parts()));
-                for sub_window in oldest..=newest {
+                for sub_window in newest.saturating_sub(u64::from(entry.admitted.window().parts()))..=newest {
                     let counted = entry.admitted.get(sub_window);
                     let truth = log.admitted.get(&(entry.id, sub_window)).copied().unwrap_or(0);
                     if counted != truth {

@@ -1,0 +1,95 @@
+//! What the outbox gets of a call: a row for each charge, and what is said of it afterwards.
+
+use std::sync::Arc;
+
+use tollgate_common::call::Call;
+use tollgate_common::charge::{Outcome, Row};
+use tollgate_common::clock::Timestamp;
+use tollgate_common::decision::Source;
+
+use super::charge::Charge;
+use super::decide::Asked;
+use super::{Limiter, Loaded};
+use crate::enforce::{Sequence, Settled};
+use crate::outbox::Publish;
+
+impl Limiter {
+    /// Publishes one charge, with the call itself if it is the first; a call without charge is a row, too.
+    pub(super) fn publish(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        asked: &Asked<'_>,
+        settled: &Settled,
+        charge: Option<&Charge>,
+    ) -> Sequence {
+        let taken = charge.and_then(|charge| asked.answers.get(charge.place));
+        let outcome = match charge {
+            // What is counted for each call may have been charged although the call was denied.
+            Some(charge)
+                if taken.is_some_and(|taken| taken.charged && (taken.verdict.admitted || charge.is_lenient())) =>
+            {
+                Outcome::Admitted
+            }
+            _ if settled.allowed => Outcome::Admitted,
+            Some(charge) if settled.shown == Some(charge.place) => Outcome::Denied,
+            _ => Outcome::Spared,
+        };
+        let cost = charge.map_or_else(|| call.cost(), |charge| charge.cost);
+        let cost = if taken.is_some_and(|taken| taken.repeated) { 0 } else { signed(cost) };
+        let row = row(asked.number, asked.at(), charge, cost, outcome);
+        let decider = || settled.shown.map(|shown| asked.charges[shown].rule.name.clone());
+        let is_home = charge.is_none_or(|charge| charge.place == 0);
+        let home = is_home.then(|| (call, decider(), settled.source));
+        self.put(now, call, asked.loaded, charge, row, home)
+    }
+
+    /// Publishes a call that was denied by other right than a count.
+    pub(super) fn publish_denial(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>, by: &Arc<str>) {
+        let row = row(asked.number, asked.at(), None, signed(call.cost()), Outcome::Denied);
+        self.put(now, call, asked.loaded, None, row, Some((call, Some(by.clone()), Source::Local)));
+    }
+
+    /// Publishes what is said of a call afterwards. It is no call of its own, so it has no home row.
+    pub(super) fn publish_amendment(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        loaded: &Loaded,
+        charge: &Charge,
+        (number, at, cost): (u64, Timestamp, i64),
+    ) -> Sequence {
+        let row = row(number, at, Some(charge), cost, Outcome::Admitted);
+        self.put(now, call, loaded, Some(charge), row, None)
+    }
+
+    fn put(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        loaded: &Loaded,
+        charge: Option<&Charge>,
+        row: Row,
+        home: Option<(&Call<'_>, Option<Arc<str>>, Source)>,
+    ) -> Sequence {
+        if !self.settings.publishes {
+            return Sequence::Unknown;
+        }
+        let key = &self.settings.digest_key;
+        let placed_by = charge.map_or_else(|| key.call(call.descriptors()), |charge| charge.counter);
+        let publish = Publish { counter: charge.map(|charge| (charge.counter, charge)), row, home };
+        let entry = |charge: &Charge| charge.entry(&loaded.set, &loaded.set.described(call), key);
+        let shown = |name: &str, value: &str| key.shown(value, loaded.set.is_secret(name));
+        self.outbox.publish(placed_by.partition(self.settings.partitions), now, publish, entry, shown)
+    }
+}
+
+/// Units as a row holds them.
+pub(super) fn signed(units: u64) -> i64 {
+    i64::try_from(units).unwrap_or(i64::MAX)
+}
+
+fn row(call: u64, at: Timestamp, charge: Option<&Charge>, cost: i64, outcome: Outcome) -> Row {
+    let sub_window = charge.map_or(0, |charge| charge.sub_window(at));
+    Row { call, counter: None, at, sub_window, cost, outcome, home: None }
+}
