@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use tollgate::enforce::{Take, TakeKind};
 use tollgate::store::{RedisSettings, RedisStore, Store};
-use tollgate_common::algorithm::{Algorithm, Limit};
-use tollgate_common::clock::{SystemClock, Timestamp};
-use tollgate_common::counter::{CounterId, RequestId, SlotId};
-use tollgate_common::window::{Estimate, Window};
+use tollgate_core::algorithm::{Algorithm, Limit};
+use tollgate_core::clock::{SystemClock, Timestamp};
+use tollgate_core::counter::{Charge, ChargeMode};
+use tollgate_core::counter::{CounterId, RequestId, SlotId};
+use tollgate_core::window::{Estimate, Window};
 use tollgate_servers::Redis;
 
 const PIPELINE: u64 = 32;
@@ -69,14 +69,14 @@ impl Bench {
         let window = Window::new(60_000, parts).expect("a window");
         let limit = Limit { algorithm: step.algorithm, units: step.units, window, burst: step.burst };
         let expires_at = Timestamp::from_ms(1 << 50);
-        let take = move |number: u64, cost: u64| Take {
+        let take = move |number: u64, cost: u64| Charge {
             counter: CounterId::from_u128(u128::from(number)),
             slot: SlotId::of(CounterId::from_u128(u128::from(number))),
-            id: None,
+            request: None,
             limit,
             generation: 1,
             cost,
-            kind: TakeKind::Ask { expires_at },
+            mode: ChargeMode::Enforce { expires_at },
         };
         let counter = move |number: u64, counters: u64| first_counter + number % counters;
         if step.filled > 0 {
@@ -89,7 +89,7 @@ impl Bench {
         let (requests, named) = (AtomicU64::new(0), step.named);
         let ask = |number: u64| {
             let request = || RequestId::from_u128(u128::from(requests.fetch_add(1, Ordering::Relaxed)));
-            let take = Take { id: named.then(request), ..take(counter(number, counters), 1) };
+            let take = Charge { request: named.then(request), ..take(counter(number, counters), 1) };
             let store = self.store.clone();
             async move { drop(store.take(&[take]).await.expect("an answer")) }
         };

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use divan::{Bencher, black_box};
 use tollgate::{Agent, Call, Rule};
-use tollgate_common::rule::Pattern;
+use tollgate_core::rules::Pattern;
 
 fn main() {
     divan::main();

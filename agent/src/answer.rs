@@ -6,7 +6,7 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollgate_common::decision::{Bound, DENY_LIST, Decision, Source};
+use tollgate_core::decision::{DENY_LIST, Decision, LimitStatus, Source};
 
 /// The content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -49,15 +49,15 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
         }
     };
     set(NODE, node.to_owned());
-    let Some(bound) = &decision.bound else {
+    let Some(status) = &decision.status else {
         return headers;
     };
-    let reset_at_s = decision.at.plus_ms(bound.reset_ms).as_ms().div_ceil(1_000);
-    set(LIMIT, bound.limit.to_string());
-    set(REMAINING, bound.remaining.to_string());
+    let reset_at_s = decision.at.plus_ms(status.reset_ms).as_ms().div_ceil(1_000);
+    set(LIMIT, status.limit.to_string());
+    set(REMAINING, status.remaining.to_string());
     set(RESET, reset_at_s.to_string());
-    set(RATELIMIT_POLICY, format!("\"{}\";q={};w={}", bound.rule, bound.limit, bound.window_ms.div_ceil(1_000)));
-    set(RATELIMIT, format!("\"{}\";r={};t={}", bound.rule, bound.remaining, bound.reset_ms.div_ceil(1_000)));
+    set(RATELIMIT_POLICY, format!("\"{}\";q={};w={}", status.rule, status.limit, status.window_ms.div_ceil(1_000)));
+    set(RATELIMIT, format!("\"{}\";r={};t={}", status.rule, status.remaining, status.reset_ms.div_ceil(1_000)));
     if decision.source == Source::Fallback {
         set(DEGRADED, "degraded".to_owned());
     }
@@ -65,7 +65,7 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
         set(DELAY, decision.delay_ms.to_string());
     }
     if !decision.allowed {
-        set(RETRY_AFTER, retry_after_s(bound.retry_after_ms, decision.id.call).to_string());
+        set(RETRY_AFTER, retry_after_s(status.retry_after_ms, decision.id.call).to_string());
     }
     headers
 }
@@ -73,22 +73,22 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
 /// The body of a decision, allowed or denied.
 #[must_use]
 pub fn body(decision: &Decision) -> Value {
-    let bound = decision.bound.as_ref();
+    let status = decision.status.as_ref();
     let answer = Answer {
         allowed: decision.allowed,
-        limit: bound.map(|bound| bound.limit),
-        remaining: bound.map(|bound| bound.remaining),
-        reset_ms: bound.map(|bound| bound.reset_ms),
-        retry_after_ms: bound.map(|bound| bound.retry_after_ms),
-        rule: bound.map(|bound| &*bound.rule),
+        limit: status.map(|status| status.limit),
+        remaining: status.map(|status| status.remaining),
+        reset_ms: status.map(|status| status.reset_ms),
+        retry_after_ms: status.map(|status| status.retry_after_ms),
+        rule: status.map(|status| &*status.rule),
         source: decision.source.as_str(),
         id: decision.id.to_string(),
         at_ms: decision.at.as_ms(),
         delay_ms: Some(decision.delay_ms).filter(|delay_ms| *delay_ms > 0),
     };
     let mut body = json!(answer);
-    if let (Some(bound), Value::Object(members)) = (bound.filter(|_| !decision.allowed), &mut body) {
-        let (kind, title, detail) = denial(decision, bound);
+    if let (Some(status), Value::Object(members)) = (status.filter(|_| !decision.allowed), &mut body) {
+        let (kind, title, detail) = denial(decision, status);
         members.insert("type".into(), kind.into());
         members.insert("title".into(), title.into());
         members.insert("status".into(), 429.into());
@@ -98,17 +98,17 @@ pub fn body(decision: &Decision) -> Value {
 }
 
 /// Type, title and detail of a problem (RFC 9457).
-fn denial(decision: &Decision, bound: &Bound) -> (&'static str, &'static str, String) {
-    if bound.limit == 0 {
-        let by = if &*bound.rule == DENY_LIST { "the deny list" } else { &*bound.rule };
+fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
+    if status.limit == 0 {
+        let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
         return ("about:blank", "Denied", format!("{by} denies this call, whatever its count"));
     }
-    let allows = format!("rule {} allows {} in {}", bound.rule, bound.limit, seconds(bound.window_ms));
-    let detail = if bound.cost > bound.at_once {
-        let most = if bound.at_once == bound.limit { String::new() } else { format!(", {} at once", bound.at_once) };
-        format!("{allows}{most}, and this call costs {}: it can never pass; make it smaller", bound.cost)
+    let allows = format!("rule {} allows {} in {}", status.rule, status.limit, seconds(status.window_ms));
+    let detail = if status.cost > status.at_once {
+        let most = if status.at_once == status.limit { String::new() } else { format!(", {} at once", status.at_once) };
+        format!("{allows}{most}, and this call costs {}: it can never pass; make it smaller", status.cost)
     } else {
-        format!("{allows}; this call passes in {}", seconds(bound.retry_after_ms))
+        format!("{allows}; this call passes in {}", seconds(status.retry_after_ms))
     };
     match decision.source {
         Source::Fallback => (
@@ -132,15 +132,15 @@ fn seconds(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_common::clock::Timestamp;
-    use tollgate_common::decision::DecisionId;
+    use tollgate_core::clock::Timestamp;
+    use tollgate_core::decision::DecisionId;
 
     use super::*;
 
     fn decision(allowed: bool, source: Source) -> Decision {
         Decision {
             allowed,
-            bound: Some(Bound {
+            status: Some(LimitStatus {
                 rule: "per-key".into(),
                 limit: 100,
                 window_ms: 60_000,

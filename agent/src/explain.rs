@@ -1,12 +1,12 @@
 //! Why a call is limited as it is, as JSON for those who ask an agent or look into a file. Secret values are cut.
 
 use serde_json::{Map, Value, json};
-use tollgate_common::algorithm::Algorithm;
-use tollgate_common::call::Call;
-use tollgate_common::counter::DigestKey;
-use tollgate_common::rule::{Explained, Fate, Matches, Origin, Pattern, RuleSet, Standing, Terms, words};
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::call::Call;
+use tollgate_core::counter::DigestKey;
+use tollgate_core::rules::{Explained, Fate, LimitPolicy, ListMatch, Matches, Origin, Pattern, RuleSet, display};
 
-/// What is known of a call, what the lists say of it, and of each rule whether it applies, on which terms and from where, or
+/// What is known of a call, what the lists say of it, and of each rule whether it applies, on which policy and from where, or
 /// why not. Nobody is asked and nothing is counted.
 #[must_use]
 pub fn explain(set: &RuleSet, key: &DigestKey, call: &Call<'_>) -> Value {
@@ -17,42 +17,42 @@ pub fn explain(set: &RuleSet, key: &DigestKey, call: &Call<'_>) -> Value {
         let value = if fact.derived { fact.value.to_owned() } else { shown.value(fact.name, fact.value) };
         json!({ "name": fact.name, "value": value, "verified": fact.verified, "derived": fact.derived })
     });
-    let (list, entry) = match told.standing {
-        Standing::Usual => (None, None),
-        Standing::Allowed(place) => (Some("allow"), Some(&set.lists.allow[place])),
-        Standing::Denied(place) => (Some("deny"), Some(&set.lists.deny[place])),
+    let (list, entry) = match told.list_match {
+        ListMatch::Unlisted => (None, None),
+        ListMatch::Allowed(place) => (Some("allow"), Some(&set.lists.allow[place])),
+        ListMatch::Denied(place) => (Some("deny"), Some(&set.lists.deny[place])),
     };
     json!({
         "generation": set.generation,
         "rules_from": *set.origin,
         "descriptors": known.collect::<Vec<_>>(),
         "list": list,
-        "list_entry": entry.map(|entry| words::matches(&shown.matches(entry))),
+        "list_entry": entry.map(|entry| display::matches(&shown.matches(entry))),
         "rules": told.rules.iter().map(|explained| shown.rule(explained)).collect::<Vec<_>>(),
     })
 }
 
-/// Terms, field by field; those of a rule without limit say so.
+/// The limit policy, field by field; those of a rule without limit say so.
 #[must_use]
-pub fn terms_json(terms: Option<&Terms>) -> Map<String, Value> {
-    let (name, estimate, sub_windows) = match terms.map(|terms| terms.algorithm) {
+pub fn terms_json(policy: Option<&LimitPolicy>) -> Map<String, Value> {
+    let (name, estimate, sub_windows) = match policy.map(|policy| policy.algorithm) {
         Some(Algorithm::SlidingWindow(estimate)) => {
-            ("sliding_window", Some(words::estimated(estimate)), terms.map(|terms| terms.window.parts()))
+            ("sliding_window", Some(display::estimated(estimate)), policy.map(|policy| policy.window.parts()))
         }
-        Some(other) => (words::name_of(other), None, None),
+        Some(other) => (display::name_of(other), None, None),
         None => ("unlimited", None, None),
     };
     let fields = json!({
-        "quota": terms.map(|terms| terms.quota.to_string()),
-        "units": terms.map(|terms| terms.quota.units()),
-        "window_ms": terms.map(|terms| terms.quota.width_ms()),
+        "quota": policy.map(|policy| policy.quota.to_string()),
+        "units": policy.map(|policy| policy.quota.units()),
+        "window_ms": policy.map(|policy| policy.quota.width_ms()),
         "algorithm": name,
-        "burst": terms.filter(|terms| terms.burst > 0).map(|terms| terms.burst),
+        "burst": policy.filter(|policy| policy.burst > 0).map(|policy| policy.burst),
         "sub_windows": sub_windows,
         "estimate": estimate,
-        "consistency": terms.map(|terms| words::consistency(terms.consistency)),
-        "on_failure": terms.map(|terms| words::on_failure(terms.on_failure)),
-        "deadline_ms": terms.map(|terms| u64::try_from(terms.deadline.as_millis()).unwrap_or(u64::MAX)),
+        "consistency": policy.map(|policy| display::consistency(policy.consistency)),
+        "on_failure": policy.map(|policy| display::on_failure(policy.on_failure)),
+        "deadline_ms": policy.map(|policy| u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX)),
     });
     match fields {
         Value::Object(fields) => fields,
@@ -94,9 +94,9 @@ impl Shown<'_> {
         let mut told = json!({ "rule": *rule.name, "shadow": rule.shadow, "deny": rule.deny });
         told["applies"] = matches!(explained.fate, Fate::Applies { .. }).into();
         told["why"] = self.why(explained).into();
-        if let Fate::Applies { terms, origin, cost } = &explained.fate {
-            told["allows"] = words::allowed(rule, terms.as_ref()).into();
-            told["terms"] = terms_json(terms.as_ref()).into();
+        if let Fate::Applies { policy, origin, cost } = &explained.fate {
+            told["allows"] = display::allowed(rule, policy.as_ref()).into();
+            told["terms"] = terms_json(policy.as_ref()).into();
             told["origin"] = match origin {
                 Origin::Rule => json!({ "kind": "rule" }),
                 Origin::Key => json!({ "kind": "key" }),
@@ -111,11 +111,11 @@ impl Shown<'_> {
     fn why(&self, explained: &Explained<'_>) -> String {
         match &explained.fate {
             Fate::Applies { .. } if explained.rule.deny => "it denies what it matches".to_owned(),
-            Fate::Applies { terms: None, origin, .. } => words::origin(*origin),
-            Fate::Applies { terms: Some(terms), origin, cost } => {
-                let burst = words::burst(terms).map_or_else(String::new, |burst| format!(", burst {burst}"));
-                let from = words::origin(*origin);
-                format!("{from}; {}{burst}; costs {cost}", words::algorithm(terms))
+            Fate::Applies { policy: None, origin, .. } => display::origin(*origin),
+            Fate::Applies { policy: Some(policy), origin, cost } => {
+                let burst = display::burst(policy).map_or_else(String::new, |burst| format!(", burst {burst}"));
+                let from = display::origin(*origin);
+                format!("{from}; {}{burst}; costs {cost}", display::algorithm(policy))
             }
             Fate::NotAsked => "the call leaves it aside".to_owned(),
             Fate::Mismatch { descriptor, pattern, value: None } => {
@@ -148,7 +148,7 @@ rules:
   - { name: path, per: [api_key], quota: 1/s, match: { endpoint: /search/everything } }
 lists: { deny: [{ api_key: sk_live_five }] }
 ";
-        let set = RuleSet::from_yaml("rules.yaml", rules, 1).expect("rules");
+        let set = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("rules");
         for call in [Call::new(), Call::new().with("api_key", "k"), Call::new().with("api_key", "sk_live_five")] {
             let told = explain(&set, &DigestKey::default(), &call).to_string();
             assert!(!told.contains("sk_live_"), "{told}");

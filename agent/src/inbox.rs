@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use tollgate_common::bus::Report;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::Partition;
-use tollgate_common::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, Role};
-use tollgate_common::signal::{LogId, Offset, SignalBatch};
+use tollgate_bus::Report;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, Role};
+use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
 
 use crate::enforce::{Covered, Heard, Span};
 

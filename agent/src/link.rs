@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tollgate_common::bus::{Bus, From, Full, Log, Reader, Topic, Unusable, keep_prepared};
-use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::counter::Partition;
-use tollgate_common::presence::{INTERVAL_MS, Presence};
-use tollgate_common::rule::Published;
-use tollgate_common::signal::SignalBatch;
-use tollgate_common::wire::Record;
+use tollgate_bus::{Bus, From, Full, Log, Reader, Topic, Unusable, keep_prepared};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::presence::{INTERVAL_MS, Presence};
+use tollgate_core::messages::rules::Published;
+use tollgate_core::messages::signals::SignalBatch;
+use tollgate_wire::Record;
 
 use crate::limiter::{Limiter, Outgoing};
 use crate::rules_source::Follower;

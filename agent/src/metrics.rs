@@ -1,4 +1,4 @@
-//! What an agent counts about itself, in OpenMetrics terms.
+//! What an agent counts about itself, in OpenMetrics policy.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use tollgate_common::decision::Source;
+use tollgate_core::decision::Source;
 
 /// The registry that everything of one process is in.
 pub type Metrics = Registry;

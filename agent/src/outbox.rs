@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
-use tollgate_common::call::Call;
-use tollgate_common::charge::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Row};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::{CounterId, Partition};
-use tollgate_common::decision::Source;
-use tollgate_common::wire::Record;
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CounterId, Partition};
+use tollgate_core::decision::Source;
+use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Row};
+use tollgate_wire::Record;
 
 use crate::enforce::Sequence;
 

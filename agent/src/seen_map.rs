@@ -10,8 +10,8 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::CounterId;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
 
 use crate::enforce::Seen;
 

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tollgate_common::rule::{Generation, Published};
+use tollgate_core::messages::rules::Published;
+use tollgate_core::rules::Generation;
 
 const FILE: &str = "agent.json";
 const VERSION: u32 = 1;

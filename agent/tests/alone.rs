@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use tollgate::{Agent, Call, Rule};
-use tollgate_common::algorithm::Algorithm;
+use tollgate_core::algorithm::Algorithm;
 
 /// An agent, one of two, whose Redis is not there.
 fn agent(rule: Rule) -> Agent {
@@ -12,7 +12,7 @@ fn agent(rule: Rule) -> Agent {
 }
 
 fn rule(quota: &str, burst: u64, algorithm: Algorithm) -> Rule {
-    Rule::per("r", &["user"], quota.parse().unwrap()).strict().with(|terms| terms.burst = burst).counted_by(algorithm)
+    Rule::per("r", &["user"], quota.parse().unwrap()).strict().with(|policy| policy.burst = burst).counted_by(algorithm)
 }
 
 /// Regression: without its store a queue had no pace and a bucket no burst, only a window.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Agent, Call, RuleSet};
-use tollgate_common::clock::Stopwatch;
+use tollgate::{Agent, Call};
+use tollgate_core::clock::Stopwatch;
 use tollgate_servers::Redis;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,7 +19,7 @@ descriptors: { user: { jwt: sub, default: anon } }
 async fn agents(redis: &Redis, count: usize) -> Vec<Agent> {
     let mut agents = Vec::new();
     for number in 0..count {
-        let rules = RuleSet::from_yaml("rules.yaml", RULES, 1).unwrap();
+        let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
         let agent = Agent::builder().node(format!("agent-{number}")).rules(rules).redis(&*redis.url()).start().unwrap();
         let waited = Stopwatch::start();
         while !agent.readiness().await.missing.is_empty() {
@@ -53,11 +53,11 @@ async fn public_paths_are_limited_by_address_and_others_by_user() {
     let agents = agents(&redis, 2).await;
     let call = |ip: &str, endpoint: &str| Call::new().with("ip", ip.to_owned()).with("endpoint", endpoint.to_owned());
     let decision = agents[0].check(&call("10.0.0.1", "/login")).await;
-    assert_eq!(&*decision.bound.unwrap().rule, "login");
+    assert_eq!(&*decision.status.unwrap().rule, "login");
     for user in ["u1", "u2"] {
         let decision = agents[1].check(&call("10.0.0.1", "/v1/orders").with("user", user)).await;
-        let bound = decision.bound.unwrap();
-        assert_eq!((&*bound.rule, bound.remaining), ("per-user", 2), "{user}");
+        let status = decision.status.unwrap();
+        assert_eq!((&*status.rule, status.remaining), ("per-user", 2), "{user}");
     }
     for (agent, ip) in [(0, "10.0.0.2"), (1, "10.0.0.3"), (0, "10.0.0.4")] {
         assert!(agents[agent].check(&call(ip, "/v1/orders")).await.allowed);
@@ -73,9 +73,9 @@ async fn a_request_is_charged_once_whichever_agent_is_asked() {
     let call = |id: &'static str| Call::new().with("user", "u").with("endpoint", "/v1/x").identified(id);
     for agent in [&agents[0], &agents[1], &agents[0]] {
         let decision = agent.check(&call("r-1")).await;
-        assert_eq!((decision.allowed, decision.bound.unwrap().remaining), (true, 2));
+        assert_eq!((decision.allowed, decision.status.unwrap().remaining), (true, 2));
     }
-    assert_eq!(agents[1].check(&call("r-2")).await.bound.unwrap().remaining, 1);
+    assert_eq!(agents[1].check(&call("r-2")).await.status.unwrap().remaining, 1);
 }
 
 /// A slot that one agent gave out is given back at another.

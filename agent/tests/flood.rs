@@ -1,6 +1,6 @@
 //! A flood of addresses through one agent: what it must not cost.
 
-use tollgate::{Agent, Call, RuleSet};
+use tollgate::{Agent, Call};
 
 /// A tenth of what row K5 asks for, which is what a test has time for; the memory does not depend on it.
 const ADDRESSES: u32 = 1_000_000;
@@ -15,12 +15,12 @@ rules:
 /// K5: addresses out of a sea of IPv6 networks fill no memory, and users by key do not notice.
 #[tokio::test]
 async fn a_sea_of_addresses_fills_no_memory_and_hurts_no_user() {
-    let rules = RuleSet::from_yaml("rules.yaml", RULES, 1).unwrap();
+    let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
     let agent = Agent::builder().rules(rules).counters_max(COUNTERS_MAX).start().unwrap();
     let user = |key: &str| {
         let call = Call::new().with("api_key", key.to_owned()).with("endpoint", "/v1");
         let decision = agent.try_check(&call).expect("memory answers at once");
-        (decision.allowed, decision.bound.unwrap().remaining)
+        (decision.allowed, decision.status.unwrap().remaining)
     };
     assert_eq!(user("known"), (true, 9));
     let mut passed = 0;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tollgate::store::{AnyStore, MemoryStore, RedisSettings, RedisStore, Store};
 use tollgate::{Agent, Call, Decision, Rule, RuleSet};
-use tollgate_common::algorithm::Algorithm;
-use tollgate_common::clock::{Clock, Stopwatch, SystemClock};
-use tollgate_common::window::Estimate;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
+use tollgate_core::window::Estimate;
 use tollgate_servers::Redis;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,18 +48,18 @@ async fn check(agent: &Agent, cost: u64) -> Decision {
 }
 
 fn remaining(decision: &Decision) -> u64 {
-    decision.bound.as_ref().expect("a rule applies").remaining
+    decision.status.as_ref().expect("a rule applies").remaining
 }
 
 /// A deadline that a busy machine keeps: what is asked is what the store says.
 fn rule(quota: &str) -> Rule {
     Rule::per("per-key", &["api_key"], quota.parse().unwrap())
         .strict()
-        .with(|terms| terms.deadline = Duration::from_secs(5))
+        .with(|policy| policy.deadline = Duration::from_secs(5))
 }
 
 fn bucket(quota: &str, burst: u64) -> Rule {
-    rule(quota).with(|terms| terms.burst = burst).counted_by(Algorithm::TokenBucket)
+    rule(quota).with(|policy| policy.burst = burst).counted_by(Algorithm::TokenBucket)
 }
 
 /// Runs it over the memory store and over a real Redis.
@@ -135,7 +135,7 @@ async fn a_switch_of_algorithm_carries_the_count_over() {
         for (number, (from, to)) in all.iter().flat_map(|from| all.iter().map(move |to| (from, to))).enumerate() {
             let named = |algorithm: Algorithm| {
                 let burst = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { 10 } else { 0 };
-                let rule = rule("10/d").with(|terms| terms.burst = burst).counted_by(algorithm);
+                let rule = rule("10/d").with(|policy| policy.burst = burst).counted_by(algorithm);
                 Rule { name: format!("switch-{number}").into(), ..rule }
             };
             let fleet = Fleet::of(&store, &clock, &named(*from)).await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::{Agent, Call, Decision, Rule, Source};
-use tollgate_common::clock::Stopwatch;
-use tollgate_common::rule::OnFailure;
+use tollgate_core::clock::Stopwatch;
+use tollgate_core::rules::OnFailure;
 use tollgate_servers::{Redis, wait_for};
 
 const QUOTA: u64 = 10_000;
@@ -75,7 +75,7 @@ fn agent(url: &str, deadline: Duration) -> Agent {
     let _inside = RUNTIME.enter();
     let rule = Rule::per("per-key", &["api_key"], format!("{QUOTA}/h").parse().expect("a quota")).strict();
     let agent = Agent::builder()
-        .rule(rule.with(|terms| (terms.on_failure, terms.deadline) = (OnFailure::Open, deadline)))
+        .rule(rule.with(|policy| (policy.on_failure, policy.deadline) = (OnFailure::Open, deadline)))
         .redis(url);
     let agent = agent.start().expect("it starts");
     wait_for("readiness", || RUNTIME.block_on(agent.readiness()).missing.is_empty().then_some(()));
@@ -93,7 +93,7 @@ fn check(agent: &Agent, calls: u64) -> Vec<Decision> {
 fn charged(redis: &Redis) -> u64 {
     let decision = &check(&agent(&redis.url(), Duration::from_secs(5)), 1)[0];
     assert_eq!(decision.source, Source::Store);
-    QUOTA - decision.bound.as_ref().expect("a rule").remaining - 1
+    QUOTA - decision.status.as_ref().expect("a rule").remaining - 1
 }
 
 /// Calls of which some are answered by the store, some wait in vain for it while a gate is shut, and some pass without being

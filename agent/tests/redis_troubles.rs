@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{Agent, Call, Decision, Rule, Source};
-use tollgate_common::clock::Stopwatch;
-use tollgate_common::counter::DigestKey;
+use tollgate_core::clock::Stopwatch;
+use tollgate_core::counter::DigestKey;
 use tollgate_servers::Redis;
 
 const PATIENCE: Duration = Duration::from_secs(20);

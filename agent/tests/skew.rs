@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::{Agent, Call, Decision, Rule, Source};
-use tollgate_common::clock::{Clock, SystemClock, Timestamp};
+use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_servers::{Redis, wait_for};
 
 const QUOTA: usize = 100;
@@ -28,8 +28,9 @@ impl Clock for Skewed {
 
 fn agent(redis: &Redis, offset_ms: i64) -> Agent {
     let _inside = RUNTIME.enter();
-    let rule =
-        Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()).strict().with(|terms| terms.deadline = DEADLINE);
+    let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap())
+        .strict()
+        .with(|policy| policy.deadline = DEADLINE);
     let clock = Arc::new(Skewed(SystemClock::start(), offset_ms));
     let agent = Agent::builder().node(format!("off by {offset_ms} ms")).clock(clock).rule(rule);
     let agent = agent.redis(&*redis.url()).start().expect("it starts");
@@ -76,15 +77,15 @@ fn wrong_clocks_change_nothing() {
             assert!((from..=to).contains(&decision.at), "{:?} is not in {from:?}..={to:?}: {decision:?}", decision.at);
         }
     }
-    let instants = |of: fn(&tollgate::Bound) -> u64| {
+    let instants = |of: fn(&tollgate::LimitStatus) -> u64| {
         let bounds =
-            denied.iter().chain(&repeated).map(|decision| (decision, decision.bound.as_ref().expect("a rule")));
-        let at = bounds.map(|(decision, bound)| decision.at.plus_ms(of(bound)));
+            denied.iter().chain(&repeated).map(|decision| (decision, decision.status.as_ref().expect("a rule")));
+        let at = bounds.map(|(decision, status)| decision.at.plus_ms(of(status)));
         let at: Vec<Timestamp> = at.collect();
         let (first, last) = (at.iter().min().expect("some"), at.iter().max().expect("some"));
         last.ms_since(*first)
     };
-    let (retry, reset) = (instants(|bound| bound.retry_after_ms), instants(|bound| bound.reset_ms));
+    let (retry, reset) = (instants(|status| status.retry_after_ms), instants(|status| status.reset_ms));
     assert!(retry <= 2 * CLOCK_ERROR_MS, "whom they deny they send away until instants {retry} ms apart");
     assert!(reset <= 2 * CLOCK_ERROR_MS, "they tell resets {reset} ms apart");
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use tollgate::request::Request;
-use tollgate::{Agent, Decision, RuleSet};
-use tollgate_common::clock::Stopwatch;
+use tollgate::{Agent, Decision};
+use tollgate_core::clock::Stopwatch;
 
 /// The shared secrets `0123456789abcdef` twice, by which the tokens below were signed, and `fedcba9876543210` twice.
 const OURS: &str = r#"{"keys": [{"kty": "oct", "kid": "k1", "k": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY"}]}"#;
@@ -24,7 +24,7 @@ fn file(name: &str, content: &str) -> PathBuf {
 }
 
 fn agent(name: &str, rules: &str) -> Agent {
-    let rules = RuleSet::from_yaml("rules.yaml", rules, 1).unwrap();
+    let rules = tollgate_rules::from_yaml("rules.yaml", rules, 1).unwrap();
     Agent::builder().rules(rules).jwks_file(file(name, OURS)).start().unwrap()
 }
 
@@ -38,8 +38,8 @@ async fn ask(agent: &Agent, peer: [u8; 4], path: &str, lines: &[(&'static str, &
 }
 
 fn rule_and_remaining(decision: &Decision) -> (&str, u64) {
-    let bound = decision.bound.as_ref().expect("a rule limits it");
-    (&bound.rule, bound.remaining)
+    let status = decision.status.as_ref().expect("a rule limits it");
+    (&status.rule, status.remaining)
 }
 
 /// K7: before authentication the address counts, after it the user; without one everybody is "anon".
@@ -86,7 +86,7 @@ rules:
 ",
     );
     let limit = async |path: &str, lines: &[(&'static str, &str)]| {
-        ask(&agent, [10, 0, 0, 1], path, lines).await.bound.expect("a rule limits it").limit
+        ask(&agent, [10, 0, 0, 1], path, lines).await.status.expect("a rule limits it").limit
     };
     let (seven, pro) = (format!("Bearer {SEVEN}"), format!("Bearer {PRO}"));
     let tampered = seven.replace("iNy9t", "iOS9t");
@@ -107,7 +107,7 @@ async fn a_new_file_of_keys_is_followed_and_a_broken_one_is_not() {
         "{ descriptors: { user: { jwt: sub } }, rules: [{ name: u, per: [user], quota: 1k/min }] }",
     );
     let bearer = format!("Bearer {PRO}");
-    let holds = async || ask(&agent, [10, 0, 0, 1], "/", &[("authorization", &bearer)]).await.bound.is_some();
+    let holds = async || ask(&agent, [10, 0, 0, 1], "/", &[("authorization", &bearer)]).await.status.is_some();
     let until = async |what: &str, refused: bool| {
         let waited = Stopwatch::start();
         while agent.keys_refusal().is_some() != refused {

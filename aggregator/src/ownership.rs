@@ -11,9 +11,9 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use siphasher::sip::SipHasher24;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::Partition;
-use tollgate_common::presence::{Presence, Role};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::presence::{Presence, Role};
 
 /// How often an aggregator shows itself, in ms.
 pub const HEARTBEAT_MS: u64 = 200;

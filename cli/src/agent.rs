@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use tollgate::{Agent, Builder};
 use tollgate_aggregator::pump::Settings;
-use tollgate_common::clock::SystemClock;
-use tollgate_common::counter::DigestKey;
+use tollgate_core::clock::SystemClock;
+use tollgate_core::counter::DigestKey;
 
 use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
@@ -93,7 +93,7 @@ async fn agent(args: Args) -> anyhow::Result<Exit> {
         tracing::warn!("{warning}");
     }
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
-    tollgate_sidecar::serve(listener, tollgate_sidecar::router(agent.clone()), stopping.asked()).await?;
+    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.asked()).await?;
     agent.stop().await;
     Tally::of(&agent.metrics()).tell();
     Ok(Exit::Done)

@@ -13,7 +13,7 @@ use tollgate::read_rules;
 use tollgate::store::RedisStore;
 use tollgate_aggregator::pump::THRESHOLD_PERMILLE_DEFAULT;
 use tollgate_aggregator::{Pump, Settings, api};
-use tollgate_common::clock::{Clock, SystemClock};
+use tollgate_core::clock::{Clock, SystemClock};
 
 use crate::exit::{Exit, Usage};
 use crate::output;
@@ -89,7 +89,7 @@ async fn aggregator(args: Args) -> anyhow::Result<Exit> {
     let mut registry = Registry::default();
     let mut pump = Pump::start(&kafka, &settings, clock, &mut registry)?;
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
-    tollgate_sidecar::serve(listener, api::router(settings.id, pump.window(), registry), stopping.asked()).await?;
+    tollgate_http::serve(listener, api::router(settings.id, pump.window(), registry), stopping.asked()).await?;
     spawn_blocking(move || pump.stop()).await?;
     relay.stop();
     tracing::info!("stopped");

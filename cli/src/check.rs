@@ -7,7 +7,7 @@ use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
-use tollgate_common::rule::parse_duration_ms;
+use tollgate_core::rules::parse_duration_ms;
 
 use crate::ask::ask;
 use crate::exit::{Exit, Usage};
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "NAME=VALUE", value_parser = descriptor)]
     descriptors: Vec<(String, String)>,
     /// How many units of its quotas the call takes
-    #[arg(long, value_name = "UNITS", env = "TOLLGATE_COST", hide_env_values = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_sidecar::COST_MAX))]
+    #[arg(long, value_name = "UNITS", env = "TOLLGATE_COST", hide_env_values = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
     cost: u64,
     /// Whom to ask
     #[arg(long, value_name = "URL", env = "TOLLGATE_AGENT", hide_env_values = true, default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]

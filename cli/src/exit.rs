@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use tollgate::store::RedisAddressError;
 use tollgate::{RulesFileError, StartError};
-use tollgate_common::bus::kafka::KafkaError;
-use tollgate_common::problem::Problems;
-use tollgate_common::rule::ShorthandError;
+use tollgate_bus::kafka::KafkaError;
+use tollgate_core::rules::problem::Problems;
+use tollgate_rules::ShorthandError;
 
 /// What a script learns from a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use tollgate::{Builder, RuleSet, RulesFrom};
-use tollgate_common::clock::Clock;
-use tollgate_common::rule::ShorthandError;
-use tollgate_common::rule::import::EnvoySettings;
+use tollgate::{Builder, RulesFrom};
+use tollgate_core::clock::Clock;
+use tollgate_rules::ShorthandError;
+use tollgate_rules::import::EnvoySettings;
 
 /// What the user chose, if anything; a flag wins over an environment variable, as everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Limits {
     pub(crate) fn apply(&self, builder: Builder, clock: &dyn Clock) -> Result<Builder, ShorthandError> {
         Ok(match self {
             Self::From(from) => builder.rules_from(from.clone()),
-            Self::Limit(limit) => builder.rules(RuleSet::from_shorthand(limit, clock.now().as_ms())?),
+            Self::Limit(limit) => builder.rules(tollgate_rules::from_shorthand(limit, clock.now().as_ms())?),
             Self::Unsaid => builder,
         })
     }

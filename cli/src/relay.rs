@@ -10,11 +10,12 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tollgate::store::{RedisStore, Store};
 use tollgate_aggregator::pump::Reach;
-use tollgate_common::bus::{Bus, Delivered, From, Reader, Topic};
-use tollgate_common::clock::Stopwatch;
-use tollgate_common::rule::{Published, RuleSet};
-use tollgate_common::signal::Offset;
-use tollgate_common::wire::Record;
+use tollgate_bus::{Bus, Delivered, From, Reader, Topic};
+use tollgate_core::clock::Stopwatch;
+use tollgate_core::messages::rules::Published;
+use tollgate_core::messages::signals::Offset;
+use tollgate_core::rules::RuleSet;
+use tollgate_wire::Record;
 
 /// How long a start waits for the rules that are published already.
 const START_WAIT: Duration = Duration::from_secs(2);
@@ -102,7 +103,9 @@ impl<R: Reader> Work<R> {
         for Delivered { offset, payload, .. } in records {
             self.read_through = Some(offset);
             let rules = Published::decode(&payload).map_err(|error| error.to_string());
-            match rules.and_then(|published| Ok((published.read(offset).map_err(|e| e.to_string())?, published))) {
+            match rules.and_then(|published| {
+                Ok((tollgate_rules::read_published(&published, offset).map_err(|e| e.to_string())?, published))
+            }) {
                 Ok((rules, published)) => {
                     self.reach.cover(&rules);
                     tracing::info!(generation = offset, file = published.name, "rules are published");
@@ -130,9 +133,9 @@ async fn lay_down(redis: &RedisStore, generation: Offset, published: &Published)
 
 #[cfg(test)]
 mod tests {
-    use tollgate_common::bus::{From, Reader};
-    use tollgate_common::clock::Timestamp;
-    use tollgate_common::counter::Partition;
+    use tollgate_bus::{From, Reader};
+    use tollgate_core::clock::Timestamp;
+    use tollgate_core::counter::Partition;
 
     use super::*;
 

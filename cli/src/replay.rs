@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tollgate::RuleSet;
-use tollgate_common::clock::Timestamp;
+use tollgate_core::clock::Timestamp;
 use tollgate_experiments::replay::{self, Recording};
 
 use crate::exit::{Exit, Usage};
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn rules(limits: &Limits) -> anyhow::Result<RuleSet> {
     match limits {
         Limits::From(from) => Ok(from.read(Timestamp::from_ms(1))?),
-        Limits::Limit(text) => Ok(RuleSet::from_shorthand(text, 1)?),
+        Limits::Limit(text) => Ok(tollgate_rules::from_shorthand(text, 1)?),
         Limits::Unsaid => {
             Err(Usage("which limit? give --limit \"60/min per ip\" or --rules rules.yaml".to_owned()).into())
         }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 use tollgate::{Rule, RuleSet, request};
-use tollgate_common::rule::{DescriptorSource, Pattern};
+use tollgate_core::rules::{DescriptorSource, Pattern};
 
 /// The value of a descriptor that may have any.
 const ANY: &str = "k1";
@@ -42,7 +42,7 @@ fn headers<'a>(rules: &'a RuleSet, rule: &'a Rule, address: SocketAddr) -> Optio
         map.insert(HeaderName::try_from(*name).ok()?, HeaderValue::try_from(value).ok()?);
     }
     let request = request::Request { method: "GET", path: "/check", peer: Some(address.ip()), headers: &map };
-    rule.applies_to(&rules.described(&request::describe(rules, &request, || None))).then_some(headers)
+    rule.applies_to(&rules.resolved(&request::describe(rules, &request, || None))).then_some(headers)
 }
 
 /// The body with which a `POST /check` falls under the rule.
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn line(yaml: &str) -> String {
-        curl(&RuleSet::from_yaml("rules.yaml", yaml, 1).unwrap(), ([0, 0, 0, 0], 8080).into())
+        curl(&tollgate_rules::from_yaml("rules.yaml", yaml, 1).unwrap(), ([0, 0, 0, 0], 8080).into())
     }
 
     #[test]

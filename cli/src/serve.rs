@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use anyhow::anyhow;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tollgate_common::call::NAME_LEN_MAX;
+use tollgate_core::call::NAME_LEN_MAX;
 
 use crate::exit::Exit;
 

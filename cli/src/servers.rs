@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use tollgate::store::{RedisSettings, Slots};
-use tollgate_common::bus::kafka::{Kafka, KafkaSettings};
+use tollgate_bus::kafka::{Kafka, KafkaSettings};
 
 use crate::exit::Usage;
 use crate::secret;

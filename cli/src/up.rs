@@ -10,9 +10,9 @@ use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
 use tollgate::Agent;
 use tollgate_aggregator::pump::{Pump, Settings};
-use tollgate_common::bus::Bus;
-use tollgate_common::bus::embedded::Embedded;
-use tollgate_common::clock::{Clock, SystemClock};
+use tollgate_bus::Bus;
+use tollgate_bus::embedded::Embedded;
+use tollgate_core::clock::{Clock, SystemClock};
 
 use crate::agent::Identity;
 use crate::exit::Exit;
@@ -69,7 +69,7 @@ async fn up(args: Args) -> anyhow::Result<Exit> {
     }
     output::say(format_args!("listening on http://{address}"))?;
     output::say(format_args!("try: {}", agent.limiter().with_rules(|rules| sample::curl(rules, address))))?;
-    tollgate_sidecar::serve(listener, tollgate_sidecar::router(agent.clone()), stopping.asked()).await?;
+    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.asked()).await?;
     agent.stop().await;
     let tally = Tally::of(&agent.metrics());
     spawn_blocking(move || pump.stop()).await?;

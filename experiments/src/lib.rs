@@ -1,7 +1,7 @@
 //! Experiments: what Tollgate does, measured.
 //!
 //! [`world`] runs agents, store, bus and aggregator in virtual time; [`replay`] is its first user and runs an access log
-//! through it; [`demo`] runs the real parts in wall time. All judge by the same [`oracle`]. [`live`] measures over real
+//! through it; [`demo`] runs the real parts in wall time. All evaluate by the same [`oracle`]. [`live`] measures over real
 //! [`servers`].
 
 pub mod size;

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::Quota;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::Quota;
 
 /// What was admitted on one counter within the last window.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::store::{RedisAddressError, RedisSettings, RedisStore, Store};
-use tollgate_common::bus::kafka::{Kafka, KafkaError, KafkaSettings};
-use tollgate_common::clock::{Clock, Stopwatch};
+use tollgate_bus::kafka::{Kafka, KafkaError, KafkaSettings};
+use tollgate_core::clock::{Clock, Stopwatch};
 
 /// How long a server may take to answer before an experiment gives up.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use indicatif::ProgressBar;
 use serde_json::Value;
-use tollgate::RuleSet;
 use tollgate_experiments::replay::{self, Recording};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/apache_combined_10k.log.gz");
@@ -60,7 +59,7 @@ fn each_algorithm_admits_exactly_what_its_oracle_does() {
     let mut counts = Vec::new();
     for (fields, oracle) in rules {
         let yaml = format!("rules: [{{ name: per-ip, per: [ip], quota: {QUOTA}/12s, {fields} }}]");
-        let rules = RuleSet::from_yaml("rules.yaml", &yaml, 1).expect("valid rules");
+        let rules = tollgate_rules::from_yaml("rules.yaml", &yaml, 1).expect("valid rules");
         let recording = Recording::read(&[TRACE.into()], &rules, &ProgressBar::hidden()).expect("a log");
         let mut out = Vec::new();
         let report = replay::run(&recording, &rules, Some(&mut out), &ProgressBar::hidden()).expect("it is replayed");

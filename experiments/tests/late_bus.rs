@@ -1,12 +1,12 @@
-//! A bus that is late: why signals are never the only judge.
+//! A bus that is late: why signals are never the only evaluate.
 
 #[allow(dead_code, reason = "shared with the random world")]
 mod invariants;
 
 use fastrand::Rng;
 use invariants::{Invariants, START};
-use tollgate::{Call, RuleSet};
-use tollgate_common::counter::{CounterId, DigestKey};
+use tollgate::Call;
+use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_experiments::world::{Faults, Network, Settings, World};
 
 const RULES: &str = "
@@ -20,7 +20,7 @@ const DELAYS_MS: [u64; 4] = [10, 100, 1_000, 10_000];
 
 /// Runs a fleet over a bus that is so late; the most admitted units that the aggregator did not know of.
 fn unknown_to_the_aggregator(bus_late_ms: u64) -> u64 {
-    let rules = RuleSet::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
+    let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
     let faults = Faults { store_ms_max: 2, bus_ms_max: 5, bus_late_ms, ..Faults::default() };
     let settings = Settings {
         start: START,

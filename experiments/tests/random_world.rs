@@ -56,7 +56,7 @@ struct Run {
 }
 
 fn rules() -> RuleSet {
-    RuleSet::from_yaml("rules.yaml", RULES, 1).expect("valid rules")
+    tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules")
 }
 
 fn plan(seed: u64, rng: &mut Rng) -> Plan {
@@ -150,9 +150,9 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<Run, String> {
 /// Rules that are broken or older never come into force.
 fn reload(world: &World<'_>, agent: usize) {
     let broken = RULES.replace("quota: 20/2s", "quota: 0/2s");
-    assert!(RuleSet::from_yaml("rules.yaml", &broken, 9).is_err());
+    assert!(tollgate_rules::from_yaml("rules.yaml", &broken, 9).is_err());
     let older = RULES.replace("version: 5", "version: 4");
-    let older = RuleSet::from_yaml("rules.yaml", &older, 9).expect("valid, but old");
+    let older = tollgate_rules::from_yaml("rules.yaml", &older, 9).expect("valid, but old");
     assert_eq!(world.agents()[agent].limiter().set_rules(older), Err(5));
 }
 

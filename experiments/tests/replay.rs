@@ -23,7 +23,7 @@ fn replay(recording: &Recording, rules: &RuleSet) -> (Report, Vec<Value>) {
 
 fn rules(fields: &str) -> RuleSet {
     let yaml = format!("rules: [{{ name: per-ip, per: [ip], {fields} }}]");
-    RuleSet::from_yaml("rules.yaml", &yaml, 1).expect("valid rules")
+    tollgate_rules::from_yaml("rules.yaml", &yaml, 1).expect("valid rules")
 }
 
 fn log(lines: &[&str]) -> (PathBuf, impl Drop + use<>) {
@@ -163,7 +163,7 @@ fn a_denied_call_is_denied_in_one_rule_and_charged_in_none() {
         .collect();
     let (path, _gone) = log(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     let yaml = "rules: [{ name: user, per: [user], quota: 2/s, algorithm: sliding_log }, { name: ip, per: [ip], quota: 5/s, algorithm: sliding_log }]";
-    let rules = RuleSet::from_yaml("rules.yaml", yaml, 1).expect("valid rules");
+    let rules = tollgate_rules::from_yaml("rules.yaml", yaml, 1).expect("valid rules");
     let (report, lines) = replay(&read(&[path], &rules), &rules);
     let [user, ip] = &report.rules[..] else { panic!("two rules") };
     assert_eq!((user.calls, user.admitted, user.denied, user.counters), (10, 4, 6, 2));

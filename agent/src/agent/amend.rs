@@ -1,13 +1,14 @@
 //! What is said of a call after its answer, told to the store.
 
-use tollgate_common::call::Call;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::decision::Bound;
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::LimitStatus;
 
 use super::{Agent, PING_DEADLINE, Shared};
-use crate::enforce::Take;
 use crate::limiter::Amend;
-use crate::store::{Answers, Store, StoreError};
+use crate::store::{Store, StoreError};
+use tollgate_core::counter::Charge;
+use tollgate_core::counter::ChargeResults;
 
 impl<S: Store> Agent<S> {
     /// Says what a call really cost: so many units more than it asked for, or fewer. Every rule that goes by the call's own
@@ -21,7 +22,7 @@ impl<S: Store> Agent<S> {
         call: &Call<'_>,
         units: i64,
         decided: Option<Timestamp>,
-    ) -> Result<Option<Bound>, StoreError> {
+    ) -> Result<Option<LimitStatus>, StoreError> {
         self.amend(call, Amend::Settle(units, decided)).await
     }
 
@@ -29,11 +30,11 @@ impl<S: Store> Agent<S> {
     ///
     /// # Errors
     /// When the store does not answer; then the slots are free after the quota's duration.
-    pub async fn release(&self, call: &Call<'_>, decided: Timestamp) -> Result<Option<Bound>, StoreError> {
+    pub async fn release(&self, call: &Call<'_>, decided: Timestamp) -> Result<Option<LimitStatus>, StoreError> {
         self.amend(call, Amend::Release(decided)).await
     }
 
-    async fn amend(&self, call: &Call<'_>, amend: Amend) -> Result<Option<Bound>, StoreError> {
+    async fn amend(&self, call: &Call<'_>, amend: Amend) -> Result<Option<LimitStatus>, StoreError> {
         let shared = &self.shared;
         let amendment = shared.limiter.amend(shared.clock.now(), call, amend);
         if amendment.takes().is_empty() {
@@ -50,7 +51,7 @@ impl<S: Store> Agent<S> {
 
 impl<S: Store> Shared<S> {
     /// Tells the store something for which no caller waits, so it may take as long as a ping.
-    async fn tell(&self, takes: &[Take]) -> Result<Answers, StoreError> {
+    async fn tell(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self.store.take_now(takes) {
             Some(answer) => answer,
             None => {

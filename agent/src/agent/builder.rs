@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 #[cfg(feature = "kafka")]
-use tollgate_common::bus::kafka::KafkaSettings;
-use tollgate_common::bus::{Bus, Topic};
-use tollgate_common::clock::{Clock, SystemClock, Timestamp};
-use tollgate_common::counter::DigestKey;
-use tollgate_common::rule::{Rule, RuleSet};
-use tollgate_common::signal::SignalBatch;
+use tollgate_bus::kafka::KafkaSettings;
+use tollgate_bus::{Bus, Topic};
+use tollgate_core::clock::{Clock, SystemClock, Timestamp};
+use tollgate_core::counter::DigestKey;
+use tollgate_core::messages::signals::SignalBatch;
+use tollgate_core::rules::{Rule, RuleSet};
 
 use crate::limiter::Limiter;
 use crate::link::{Link, Listeners, Observer};

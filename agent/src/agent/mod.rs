@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use tollgate_common::call::Call;
-use tollgate_common::clock::{Clock, Stopwatch};
-use tollgate_common::decision::Decision;
+use tollgate_core::call::Call;
+use tollgate_core::clock::{Clock, Stopwatch};
+use tollgate_core::decision::Decision;
 
 use crate::limiter::{Begun, Limiter};
 use crate::link::Link;
@@ -163,11 +163,11 @@ fn timer(deadline: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_common::algorithm::Algorithm;
-    use tollgate_common::rule::Rule;
+    use tollgate_core::algorithm::Algorithm;
+    use tollgate_core::rules::Rule;
 
     use super::*;
-    use tollgate_common::decision::Source;
+    use tollgate_core::decision::Source;
 
     fn agent(rule: Rule) -> Agent {
         Agent::builder().rule(rule).start().unwrap()
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!((&*settled.rule, settled.remaining), ("per-key", 94));
         let back = agent.settle(&call, -4, Some(decision.at)).await.unwrap().unwrap();
         assert_eq!(back.remaining, 98);
-        assert_eq!(agent.check(&call.clone().costing(0)).await.bound.unwrap().remaining, 46, "two fixed charges");
+        assert_eq!(agent.check(&call.clone().costing(0)).await.status.unwrap().remaining, 46, "two fixed charges");
     }
 
     /// A call that has ended makes room at once, also for those who were just denied.
@@ -227,8 +227,8 @@ mod tests {
     async fn a_request_that_is_tried_again_is_charged_once() {
         let agent = agent(strict("2/min"));
         let call = |id: &'static str| Call::new().with("api_key", "k").identified(id);
-        assert_eq!(agent.check(&call("a")).await.bound.unwrap().remaining, 1);
-        assert_eq!(agent.check(&call("a")).await.bound.unwrap().remaining, 1);
+        assert_eq!(agent.check(&call("a")).await.status.unwrap().remaining, 1);
+        assert_eq!(agent.check(&call("a")).await.status.unwrap().remaining, 1);
         assert!(agent.check(&call("b")).await.allowed);
         assert!(!agent.check(&call("c")).await.allowed);
         assert!(agent.check(&call("a")).await.allowed, "it had passed");
@@ -251,7 +251,7 @@ mod tests {
     async fn a_call_that_no_rule_limits_passes() {
         let agent = agent(strict("1/min"));
         let decision = agent.check(&Call::new().with("ip", "10.0.0.1")).await;
-        assert!(decision.allowed && decision.bound.is_none());
+        assert!(decision.allowed && decision.status.is_none());
     }
 
     #[tokio::test]

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 #[cfg(feature = "kafka")]
-use tollgate_common::bus::kafka::{Kafka, KafkaError};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{DescriptorSource, RuleSet};
+use tollgate_bus::kafka::{Kafka, KafkaError};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::{DescriptorSource, RuleSet};
 
 use super::builder::Builder;
 use super::{Agent, Shared, care};
@@ -103,7 +103,7 @@ impl<S: Store> Builder<S> {
             tracing::warn!(node = %self.node, "no rules yet: every call passes until some are published with `tollgate rules publish FILE`");
         }
         if self.jwks_file.is_none() && asks_for_tokens(&rules) {
-            tracing::warn!(node = %self.node, "rules ask for claims of tokens, and there are no keys to judge tokens by: such descriptors are absent; give the keys with --jwks FILE");
+            tracing::warn!(node = %self.node, "rules ask for claims of tokens, and there are no keys to verify tokens with: such descriptors are absent; give the keys with --jwks FILE");
         }
         let limiter = Arc::new(Limiter::new(settings, rules, &mut self.registry));
         let follow_rules = |from| rules_source::follow(from, limiter.clone(), self.clock.clone());
@@ -145,7 +145,10 @@ impl<S: Store> Builder<S> {
         if !self.follows {
             return Err(StartError::NoRules);
         }
-        let last_good = saved.rules.as_ref().and_then(|(generation, published)| published.read(*generation).ok());
+        let last_good = saved
+            .rules
+            .as_ref()
+            .and_then(|(generation, published)| tollgate_rules::read_published(published, *generation).ok());
         Ok((last_good.unwrap_or_else(RuleSet::none_yet), false))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tollgate_common::call::Call;
+use tollgate_core::call::Call;
 
 use super::{Agent, Builder};
 use crate::request::{self, Request};

@@ -4,12 +4,12 @@
 //! would say the same. A denial is repeated while the store's time is surely before that instant. Where units may be given
 //! back, it is repeated for a moment only.
 
-use tollgate_common::algorithm::{Algorithm, Limit, Verdict};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{Generation, Terms};
+use tollgate_core::algorithm::{Algorithm, Limit, Verdict};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::{Generation, LimitPolicy};
 
-use super::Taken;
 use super::time::Span;
+use tollgate_core::counter::ChargeResult;
 
 /// How long a denial is repeated that a give-back may end, in ms.
 const FLEETING_MS: u64 = 10;
@@ -32,16 +32,16 @@ pub struct CachedDenial {
 impl CachedDenial {
     /// What the store said to a question.
     #[must_use]
-    pub fn of(taken: &Taken, terms: &Terms, generation: Generation, cost: u64) -> Self {
+    pub fn of(taken: &ChargeResult, policy: &LimitPolicy, generation: Generation, cost: u64) -> Self {
         let retry_at = taken.verdict.retry_at;
-        let fleeting = !taken.firm || terms.algorithm == Algorithm::Concurrency;
+        let fleeting = !taken.firm || policy.algorithm == Algorithm::Concurrency;
         let until = if fleeting { retry_at.min(taken.at.plus_ms(FLEETING_MS)) } else { retry_at };
-        Self { verdict: taken.verdict, cost, generation, limit: terms.limit(), until }
+        Self { verdict: taken.verdict, cost, generation, limit: policy.limit(), until }
     }
 
     /// Whether the store would surely deny this, too.
     #[must_use]
-    pub fn holds(&self, terms: &Terms, generation: Generation, cost: u64, now: Span) -> bool {
-        generation == self.generation && cost >= self.cost && now.hi < self.until && terms.limit() == self.limit
+    pub fn holds(&self, policy: &LimitPolicy, generation: Generation, cost: u64, now: Span) -> bool {
+        generation == self.generation && cost >= self.cost && now.hi < self.until && policy.limit() == self.limit
     }
 }

@@ -1,9 +1,9 @@
 //! Answers without the store: by signal while signals are fresh, by the rule's `on_failure` when nothing is.
 
-use tollgate_common::algorithm::{Algorithm, Limit, State, Verdict};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{OnFailure, Terms};
-use tollgate_common::window::Estimate;
+use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Verdict};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::{LimitPolicy, OnFailure};
+use tollgate_core::window::Estimate;
 
 use super::seen::{Seen, Told};
 use super::time::Span;
@@ -13,57 +13,57 @@ use super::{Facts, Footing, Heard};
 const LOOK_AGAIN_MS: u64 = 1_000;
 
 /// By a fresh signal: what all agents may admit beyond it is what it leaves free, in equal parts.
-pub(super) fn by_signal(terms: &Terms, seen: &mut Seen, facts: &Facts, heard: &Heard, cost: u64) -> Verdict {
+pub(super) fn by_signal(policy: &LimitPolicy, seen: &mut Seen, facts: &Facts, heard: &Heard, cost: u64) -> Verdict {
     let now = facts.now;
-    let quota = terms.quota.units();
+    let quota = policy.quota.units();
     // A counter that was not signalled again since may hold anything below the threshold.
     let unsignalled = quota.saturating_mul(u64::from(heard.threshold_permille)) / 1_000;
-    let told = seen.signal.as_ref().map_or(0, |told| used(told, terms, now.lo));
+    let told = seen.signal.as_ref().map_or(0, |told| used(told, policy, now.lo));
     let free = quota.saturating_sub(told.max(unsignalled));
     let share = free / u64::from(facts.fleet.get());
-    let spent = seen.own(terms).uncovered(&heard.covered, now.lo, terms.window.width_ms());
+    let spent = seen.own(policy).uncovered(&heard.covered, now.lo, policy.window.width_ms());
     let left = share.saturating_sub(spent);
-    let reset_at = seen.signal.as_ref().map_or(now.lo, |told| falls_to(told, terms, 0, now.lo));
+    let reset_at = seen.signal.as_ref().map_or(now.lo, |told| falls_to(told, policy, 0, now.lo));
     if let Some(remaining) = left.checked_sub(cost) {
         Verdict { admitted: true, remaining, retry_at: now.lo, reset_at, delay_ms: 0 }
     } else {
-        let retry_at = next_sub_window(terms, now).max(now.lo.plus_ms(1));
+        let retry_at = next_sub_window(policy, now).max(now.lo.plus_ms(1));
         Verdict { admitted: false, remaining: left, retry_at, reset_at: reset_at.max(retry_at), delay_ms: 0 }
     }
 }
 
 /// A signal of any age may deny while its ring alone still fills the window.
-pub(super) fn denied_by_old_signal(terms: &Terms, seen: &Seen, now: Span, cost: u64) -> Option<Verdict> {
+pub(super) fn denied_by_old_signal(policy: &LimitPolicy, seen: &Seen, now: Span, cost: u64) -> Option<Verdict> {
     let told = seen.signal.as_ref()?;
-    let room = terms.quota.units().checked_sub(cost)?;
+    let room = policy.quota.units().checked_sub(cost)?;
     // The window as late as it may be: what is still inside then is inside.
-    let used = used(told, terms, now.hi);
+    let used = used(told, policy, now.hi);
     (used > room).then(|| Verdict {
         admitted: false,
-        remaining: terms.quota.units().saturating_sub(used),
-        retry_at: falls_to(told, terms, room, now.lo),
-        reset_at: falls_to(told, terms, 0, now.lo),
+        remaining: policy.quota.units().saturating_sub(used),
+        retry_at: falls_to(told, policy, room, now.lo),
+        reset_at: falls_to(told, policy, 0, now.lo),
         delay_ms: 0,
     })
 }
 
 /// By the rule's `on_failure`, from the agent's own admissions alone.
-pub(super) fn on_failure(terms: &Terms, seen: &mut Seen, facts: &Facts, cost: u64) -> Verdict {
+pub(super) fn on_failure(policy: &LimitPolicy, seen: &mut Seen, facts: &Facts, cost: u64) -> Verdict {
     let now = facts.now.lo;
-    let limit = match terms.on_failure {
+    let limit = match policy.on_failure {
         OnFailure::Open => {
-            let own = seen.own(terms);
-            let remaining = terms.quota.units().saturating_sub(own.used(now).saturating_add(cost));
+            let own = seen.own(policy);
+            let remaining = policy.quota.units().saturating_sub(own.used(now).saturating_add(cost));
             return Verdict { admitted: true, remaining, retry_at: now, reset_at: own.falls_to(0, now), delay_ms: 0 };
         }
         OnFailure::Closed => {
             let later = now.plus_ms(LOOK_AGAIN_MS);
             return Verdict { admitted: false, remaining: 0, retry_at: later, reset_at: later, delay_ms: 0 };
         }
-        OnFailure::Share => terms.quota.units() / u64::from(facts.fleet.get()),
+        OnFailure::Share => policy.quota.units() / u64::from(facts.fleet.get()),
         OnFailure::Limit(quota) => quota.units(),
     };
-    let own = seen.own(terms);
+    let own = seen.own(policy);
     let left = limit.saturating_sub(own.used(now));
     let reset_at = own.falls_to(0, now);
     match (left.checked_sub(cost), limit.checked_sub(cost)) {
@@ -82,23 +82,23 @@ pub(super) fn on_failure(terms: &Terms, seen: &mut Seen, facts: &Facts, cost: u6
 
 /// A bucket passes no more at once, and a queue goes no faster, because the store is away: beside the window a meter of this
 /// agent's part of rate and burst is spent. Only who is to admit all admits all.
-pub(super) fn paced(terms: &Terms, seen: &mut Seen, facts: &Facts, cost: u64, verdict: Verdict) -> Verdict {
-    let is_bucket = matches!(terms.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+pub(super) fn paced(policy: &LimitPolicy, seen: &mut Seen, facts: &Facts, cost: u64, verdict: Verdict) -> Verdict {
+    let is_bucket = matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
     let alone = matches!(facts.footing, Footing::Alone);
-    let limit = match terms.on_failure {
+    let limit = match policy.on_failure {
         _ if !is_bucket || !verdict.admitted => return verdict,
         OnFailure::Open if alone => return verdict,
-        OnFailure::Limit(quota) if alone => terms.with_quota(quota).limit(),
+        OnFailure::Limit(quota) if alone => policy.with_quota(quota).limit(),
         _ => {
             let part = |units: u64| (units / u64::from(facts.fleet.get())).max(1);
-            let limit = terms.limit();
+            let limit = policy.limit();
             Limit { units: part(limit.units), burst: part(limit.burst), ..limit }
         }
     };
-    let meter = seen.alone.get_or_insert_with(|| Box::new(State::new(&limit)));
+    let meter = seen.alone.get_or_insert_with(|| Box::new(CounterState::new(&limit)));
     meter.fit(&limit);
     let now = meter.advance(facts.now.lo).now;
-    let by_meter = meter.judge(&limit, now, cost);
+    let by_meter = meter.evaluate(&limit, now, cost);
     if by_meter.admitted {
         meter.charge(now, cost);
         let remaining = verdict.remaining.min(by_meter.remaining);
@@ -107,16 +107,16 @@ pub(super) fn paced(terms: &Terms, seen: &mut Seen, facts: &Facts, cost: u64, ve
     Verdict { reset_at: verdict.reset_at.max(by_meter.reset_at), ..by_meter }
 }
 
-fn used(told: &Told, terms: &Terms, now: Timestamp) -> u64 {
-    told.admitted.used(now, estimate(terms))
+fn used(told: &Told, policy: &LimitPolicy, now: Timestamp) -> u64 {
+    told.admitted.used(now, estimate(policy))
 }
 
-fn falls_to(told: &Told, terms: &Terms, units: u64, now: Timestamp) -> Timestamp {
-    told.admitted.falls_to(units, now, estimate(terms))
+fn falls_to(told: &Told, policy: &LimitPolicy, units: u64, now: Timestamp) -> Timestamp {
+    told.admitted.falls_to(units, now, estimate(policy))
 }
 
-fn estimate(terms: &Terms) -> Estimate {
-    match terms.algorithm {
+fn estimate(policy: &LimitPolicy) -> Estimate {
+    match policy.algorithm {
         Algorithm::SlidingWindow(estimate) => estimate,
         Algorithm::FixedWindow => Estimate::Ignored,
         Algorithm::TokenBucket | Algorithm::LeakyBucket => Estimate::Interpolated,
@@ -124,6 +124,6 @@ fn estimate(terms: &Terms) -> Estimate {
     }
 }
 
-fn next_sub_window(terms: &Terms, now: Span) -> Timestamp {
-    terms.window.start_of(terms.window.sub_window(now.lo) + 1)
+fn next_sub_window(policy: &LimitPolicy, now: Span) -> Timestamp {
+    policy.window.start_of(policy.window.sub_window(now.lo) + 1)
 }

@@ -1,21 +1,21 @@
 //! What news change in what was seen of a counter.
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{Generation, Terms};
-use tollgate_common::signal::{LogId, Offset, Signal};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::signals::{LogId, Offset, Signal};
+use tollgate_core::rules::{Generation, LimitPolicy};
 
-use super::Taken;
 use super::denial::CachedDenial;
 use super::own::Sequence;
 use super::seen::{Seen, Told};
+use tollgate_core::counter::ChargeResult;
 
 /// Something that an agent hears of a counter.
 #[derive(Clone, Copy, Debug)]
 pub enum News<'a> {
     /// The store answered a question about `cost` units.
-    Taken {
+    ChargeResult {
         /// The answer.
-        taken: &'a Taken,
+        taken: &'a ChargeResult,
         /// Of the question.
         cost: u64,
         /// Of the question.
@@ -53,24 +53,24 @@ pub enum News<'a> {
 }
 
 /// Takes news into account.
-pub fn learn(terms: &Terms, seen: &mut Seen, news: News<'_>) {
+pub fn learn(policy: &LimitPolicy, seen: &mut Seen, news: News<'_>) {
     match news {
-        News::Taken { taken, cost, sequence, .. } if taken.charged && !taken.repeated => {
-            seen.own(terms).admit(taken.at, cost, sequence);
+        News::ChargeResult { taken, cost, sequence, .. } if taken.charged && !taken.repeated => {
+            seen.own(policy).admit(taken.at, cost, sequence);
         }
-        News::Taken { taken, cost, generation, .. } if !taken.verdict.admitted => {
-            seen.denial = Some(CachedDenial::of(taken, terms, generation, cost));
+        News::ChargeResult { taken, cost, generation, .. } if !taken.verdict.admitted => {
+            seen.denial = Some(CachedDenial::of(taken, policy, generation, cost));
         }
         // Had room, but another counter of the call denied.
-        News::Taken { .. } => {}
+        News::ChargeResult { .. } => {}
         News::PassedAlone { at, cost, sequence, owed } => {
-            let own = seen.own(terms);
+            let own = seen.own(policy);
             own.published(at, cost, sequence);
             if owed {
                 own.owe(at, cost);
             }
         }
-        News::Spared { at, cost } => seen.give_back(terms, at, cost),
+        News::Spared { at, cost } => seen.refund(policy, at, cost),
         News::Signal { signal, log, as_of } => {
             // What is older than what is known changes nothing; offsets of another log cannot be compared.
             if seen.signal.as_ref().is_none_or(|told| told.log != log || told.as_of <= as_of) {

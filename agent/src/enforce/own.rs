@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::window::{Estimate, Ring, Window};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::window::{Estimate, Ring, Window};
 
 /// Entries of units that signals do not count yet; past that the two oldest become one.
 const UNCOVERED_LEN_MAX: usize = 64;
@@ -111,7 +111,7 @@ impl Own {
     }
 
     /// Takes back units of a call that another counter denied.
-    pub fn give_back(&mut self, at: Timestamp, units: u64) {
+    pub fn refund(&mut self, at: Timestamp, units: u64) {
         self.ring.subtract(self.ring.window().sub_window(at), units);
         let last = self.uncovered.iter().rposition(|entry| entry.at == at && entry.units == units);
         last.map(|index| self.uncovered.remove(index));
@@ -277,7 +277,7 @@ mod tests {
     fn what_another_counter_denied_is_taken_back() {
         let mut own = own();
         own.admit(at(10), 2, Sequence::Unknown);
-        own.give_back(at(10), 2);
+        own.refund(at(10), 2);
         assert_eq!((own.used(at(10)), own.uncovered(&Covered::default(), at(10), 1_000)), (0, 0));
     }
 }

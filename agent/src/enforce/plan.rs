@@ -1,8 +1,8 @@
 //! What to do with a charge.
 
-use tollgate_common::algorithm::Verdict;
-use tollgate_common::decision::Source;
-use tollgate_common::rule::{Generation, Terms};
+use tollgate_core::algorithm::Verdict;
+use tollgate_core::decision::Source;
+use tollgate_core::rules::{Generation, LimitPolicy};
 
 use super::own::Sequence;
 use super::seen::Seen;
@@ -29,24 +29,31 @@ pub enum Manner {
 }
 
 /// Plans one charge of `cost` units on the counter of which this was seen.
-pub fn plan(terms: &Terms, generation: Generation, seen: &mut Seen, facts: &Facts, cost: u64, manner: Manner) -> Plan {
+pub fn plan(
+    policy: &LimitPolicy,
+    generation: Generation,
+    seen: &mut Seen,
+    facts: &Facts,
+    cost: u64,
+    manner: Manner,
+) -> Plan {
     let known =
-        seen.denial.filter(|denial| manner == Manner::Usual && denial.holds(terms, generation, cost, facts.now));
+        seen.denial.filter(|denial| manner == Manner::Usual && denial.holds(policy, generation, cost, facts.now));
     if let Some(denial) = known {
         return Plan::Answer(denial.verdict, Source::Local);
     }
     let (mut verdict, source) = match &facts.footing {
         Footing::Store => return Plan::Ask,
-        Footing::Signal(heard) => (fallback::by_signal(terms, seen, facts, heard, cost), Source::Signal),
-        Footing::Alone => match fallback::denied_by_old_signal(terms, seen, facts.now, cost) {
+        Footing::Signal(heard) => (fallback::by_signal(policy, seen, facts, heard, cost), Source::Signal),
+        Footing::Alone => match fallback::denied_by_old_signal(policy, seen, facts.now, cost) {
             Some(denial) => (denial, Source::Signal),
-            None => (fallback::on_failure(terms, seen, facts, cost), Source::Fallback),
+            None => (fallback::on_failure(policy, seen, facts, cost), Source::Fallback),
         },
     };
-    verdict = fallback::paced(terms, seen, facts, cost, verdict);
+    verdict = fallback::paced(policy, seen, facts, cost, verdict);
     verdict.admitted |= manner == Manner::Lenient;
     if verdict.admitted {
-        seen.own(terms).admit(facts.now.hi, cost, Sequence::Unknown);
+        seen.own(policy).admit(facts.now.hi, cost, Sequence::Unknown);
     }
     Plan::Answer(verdict, source)
 }

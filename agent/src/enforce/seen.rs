@@ -1,10 +1,10 @@
 //! What an agent has seen of one counter.
 
-use tollgate_common::algorithm::State;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{OnFailure, Terms};
-use tollgate_common::signal::{LogId, Offset};
-use tollgate_common::window::{Ring, Window};
+use tollgate_core::algorithm::CounterState;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::signals::{LogId, Offset};
+use tollgate_core::rules::{LimitPolicy, OnFailure};
+use tollgate_core::window::{Ring, Window};
 
 use super::denial::CachedDenial;
 use super::own::Own;
@@ -19,7 +19,7 @@ pub struct Seen {
     /// What the aggregator said.
     pub signal: Option<Box<Told>>,
     /// What the agent let pass of a bucket while the store was away.
-    pub alone: Option<Box<State>>,
+    pub alone: Option<Box<CounterState>>,
 }
 
 /// The last signal of a counter.
@@ -36,19 +36,19 @@ pub struct Told {
 }
 
 impl Seen {
-    /// What the agent itself admitted, over the window in which these terms' `on_failure` looks back.
-    pub fn own(&mut self, terms: &Terms) -> &mut Own {
-        let window = look_back(terms);
+    /// What the agent itself admitted, over the window in which these policy' `on_failure` looks back.
+    pub fn own(&mut self, policy: &LimitPolicy) -> &mut Own {
+        let window = look_back(policy);
         let own = self.own.get_or_insert_with(|| Box::new(Own::new(window)));
         own.fit(window);
         own
     }
 
     /// Takes back units that the agent let pass at `at`.
-    pub fn give_back(&mut self, terms: &Terms, at: Timestamp, units: u64) {
-        self.own(terms).give_back(at, units);
+    pub fn refund(&mut self, policy: &LimitPolicy, at: Timestamp, units: u64) {
+        self.own(policy).refund(at, units);
         if let Some(meter) = &mut self.alone {
-            meter.give_back(at, units);
+            meter.refund(at, units);
         }
     }
 
@@ -68,9 +68,9 @@ impl Seen {
     }
 }
 
-fn look_back(terms: &Terms) -> Window {
-    match terms.on_failure {
-        OnFailure::Limit(quota) => Window::with_default_parts(quota.width_ms()).unwrap_or(terms.window),
-        _ => terms.window,
+fn look_back(policy: &LimitPolicy) -> Window {
+    match policy.on_failure {
+        OnFailure::Limit(quota) => Window::with_default_parts(quota.width_ms()).unwrap_or(policy.window),
+        _ => policy.window,
     }
 }

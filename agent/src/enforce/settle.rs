@@ -1,7 +1,7 @@
 //! What the rules of one call mean together.
 
-use tollgate_common::algorithm::Verdict;
-use tollgate_common::decision::Source;
+use tollgate_core::algorithm::Verdict;
+use tollgate_core::decision::Source;
 
 /// What one rule said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn settle(verdicts: &[Option<Judged>]) -> Settled {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_common::clock::Timestamp;
+    use tollgate_core::clock::Timestamp;
 
     use super::*;
 

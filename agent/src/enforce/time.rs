@@ -4,7 +4,7 @@
 //! clocks lies in an interval as wide as the round trip. The agent keeps the narrowest it has seen, widened by what two
 //! quartz clocks may drift apart since. Cristian, "Probabilistic clock synchronization", 1989.
 
-use tollgate_common::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 
 /// How fast two clocks may drift apart, in millionths.
 const DRIFT_PPM: u64 = 100;

@@ -6,17 +6,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tollgate_common::algorithm::Algorithm;
-use tollgate_common::call::Call;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::decision::Bound;
-use tollgate_common::rule::Standing;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::LimitStatus;
+use tollgate_core::rules::ListMatch;
 
-use super::charge::{Charge, Charges};
+use super::charge::{MatchedRule, MatchedRules};
 use super::publish::signed;
 use super::{Limiter, Loaded};
-use crate::enforce::{Take, TakeKind};
-use crate::store::{Answers, StoreError};
+use crate::store::StoreError;
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{Charge, ChargeMode};
 
 /// What is said of a call after its decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +32,8 @@ pub enum Amend {
 #[derive(Debug)]
 pub struct Amendment {
     loaded: Arc<Loaded>,
-    charges: Charges,
-    takes: Vec<Take>,
+    charges: MatchedRules,
+    takes: Vec<Charge>,
     /// When the units count as used or given back.
     at: Timestamp,
     number: u64,
@@ -41,21 +42,21 @@ pub struct Amendment {
 impl Amendment {
     /// What to tell the store, in one step; nothing when no rule is concerned.
     #[must_use]
-    pub fn takes(&self) -> &[Take] {
+    pub fn takes(&self) -> &[Charge] {
         &self.takes
     }
 
     /// Whether it gives units back.
     #[must_use]
     pub fn gives_back(&self) -> bool {
-        self.takes.iter().any(|take| matches!(take.kind, TakeKind::GiveBack { .. }))
+        self.takes.iter().any(|take| matches!(take.mode, ChargeMode::Refund { .. }))
     }
 
     /// What to ask the store afterwards, to tell how the counters stand.
     #[must_use]
-    pub fn looks(&self) -> Vec<Take> {
-        let kind = TakeKind::Ask { expires_at: Timestamp::from_ms(u64::MAX) };
-        self.takes.iter().map(|take| Take { cost: 0, kind, ..take.clone() }).collect()
+    pub fn looks(&self) -> Vec<Charge> {
+        let kind = ChargeMode::Enforce { expires_at: Timestamp::from_ms(u64::MAX) };
+        self.takes.iter().map(|take| Charge { cost: 0, mode: kind, ..take.clone() }).collect()
     }
 }
 
@@ -65,7 +66,7 @@ impl Limiter {
     pub fn amend(&self, now: Timestamp, call: &Call<'_>, amend: Amend) -> Amendment {
         let loaded = self.rules.load_full();
         let span = self.store_time(now);
-        let mut charges = self.charges(&loaded, span, call, Standing::Allowed(0)).unwrap_or_default();
+        let mut charges = self.charges(&loaded, span, call, ListMatch::Allowed(0)).unwrap_or_default();
         charges.retain(|charge| amend.concerns(charge));
         let (units, at) = match amend {
             Amend::Settle(units, decided) if units < 0 => (Some(units.unsigned_abs()), decided.unwrap_or(span.hi)),
@@ -73,16 +74,16 @@ impl Limiter {
             Amend::Release(decided) => (None, decided),
         };
         let gives_back = !matches!(amend, Amend::Settle(0.., _));
-        let kind = if gives_back { TakeKind::GiveBack { at } } else { TakeKind::Owed { at } };
+        let kind = if gives_back { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let mut takes = Vec::new();
         charges.retain(|charge| {
             let units = units.unwrap_or(charge.cost);
             let forgiven = gives_back
                 && self.seen.with(charge.counter, |seen| {
-                    let forgiven = seen.own(&charge.terms).forgive(at, units);
+                    let forgiven = seen.own(&charge.policy).forgive(at, units);
                     if forgiven {
-                        seen.give_back(&charge.terms, at, units);
+                        seen.refund(&charge.policy, at, units);
                     }
                     forgiven
                 });
@@ -106,9 +107,9 @@ impl Limiter {
         now: Timestamp,
         call: &Call<'_>,
         amendment: &Amendment,
-        answer: Result<Answers, StoreError>,
-        looked: Option<Answers>,
-    ) -> Result<Option<Bound>, StoreError> {
+        answer: Result<ChargeResults, StoreError>,
+        looked: Option<ChargeResults>,
+    ) -> Result<Option<LimitStatus>, StoreError> {
         let Amendment { loaded, charges, at, .. } = amendment;
         let gives_back = amendment.gives_back();
         if let Err(error) = &answer {
@@ -119,7 +120,7 @@ impl Limiter {
             let units = take.cost;
             if gives_back {
                 self.seen.with(charge.counter, |seen| {
-                    seen.give_back(&charge.terms, *at, units);
+                    seen.refund(&charge.policy, *at, units);
                     seen.denial = None;
                 });
             }
@@ -132,7 +133,7 @@ impl Limiter {
             let falls_in_debt = !gives_back
                 && self.seen.with(charge.counter, |seen| {
                     let was_in_debt = seen.is_in_debt();
-                    let own = seen.own(&charge.terms);
+                    let own = seen.own(&charge.policy);
                     own.admit(*at, units, sequence);
                     if owed {
                         own.owe(*at, units);
@@ -147,24 +148,24 @@ impl Limiter {
             Err(error) if gives_back => return Err(error),
             answer => looked.or(answer.ok()).unwrap_or_default(),
         };
-        let bounds = charges.iter().zip(&amendment.takes).zip(&answers).map(|((charge, take), taken)| Bound {
+        let bounds = charges.iter().zip(&amendment.takes).zip(&answers).map(|((charge, take), taken)| LimitStatus {
             rule: charge.rule.name.clone(),
             limit: taken.limit,
-            window_ms: charge.terms.window.width_ms(),
-            at_once: charge.terms.at_once(),
+            window_ms: charge.policy.window.width_ms(),
+            at_once: charge.policy.at_once(),
             cost: take.cost,
             remaining: taken.verdict.remaining,
             reset_ms: taken.verdict.reset_at.ms_since(taken.at),
             retry_after_ms: 0,
         });
-        let part_left = |bound: &Bound| u128::from(bound.remaining) * 1_000 / u128::from(bound.limit.max(1));
+        let part_left = |status: &LimitStatus| u128::from(status.remaining) * 1_000 / u128::from(status.limit.max(1));
         Ok(bounds.min_by_key(part_left))
     }
 }
 
 impl Amend {
-    fn concerns(self, charge: &Charge) -> bool {
-        let is_slot = charge.terms.algorithm == Algorithm::Concurrency;
+    fn concerns(self, charge: &MatchedRule) -> bool {
+        let is_slot = charge.policy.algorithm == Algorithm::Concurrency;
         match self {
             Self::Settle(..) => !is_slot && charge.rule.goes_by_call_cost(),
             Self::Release(_) => is_slot,

@@ -1,25 +1,26 @@
-//! A call's charges: which rules apply, on which terms, and which counter each of them means.
+//! A call's charges: which rules apply, on which policy, and which counter each of them means.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_common::call::Call;
-use tollgate_common::charge::CounterEntry;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::{CounterId, DigestKey, RequestId, SlotId};
-use tollgate_common::rule::{Charging, Described, Generation, Rule, RuleSet, Standing, Terms};
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CounterId, DigestKey, RequestId, SlotId};
+use tollgate_core::messages::calls::CounterEntry;
+use tollgate_core::rules::{Charging, Generation, LimitPolicy, ListMatch, ResolvedCall, Rule, RuleSet};
 
 use super::{Limiter, Loaded};
-use crate::enforce::{Manner, Span, Take, TakeKind};
+use crate::enforce::{Manner, Span};
+use tollgate_core::counter::{Charge, ChargeMode};
 
-pub(super) type Charges = SmallVec<[Charge; 2]>;
+pub(super) type MatchedRules = SmallVec<[MatchedRule; 2]>;
 
 /// One rule that applies to a call.
 #[derive(Clone, Debug)]
-pub(super) struct Charge {
+pub(super) struct MatchedRule {
     pub(super) rule: Arc<Rule>,
     /// What it asks of this caller.
-    pub(super) terms: Terms,
+    pub(super) policy: LimitPolicy,
     /// The rule's place in the set.
     pub(super) index: usize,
     /// Its own place in the call.
@@ -38,22 +39,22 @@ impl Limiter {
         loaded: &Loaded,
         now: Span,
         asked: &Call<'_>,
-        standing: Standing,
-    ) -> Result<Charges, usize> {
+        list_match: ListMatch,
+    ) -> Result<MatchedRules, usize> {
         let set = &loaded.set;
-        let call = &set.described(asked);
+        let call = &set.resolved(asked);
         let key = &self.settings.digest_key;
         let slot = set.slot_by.as_ref().and_then(|name| Some((name, key.slot(call.get(name)?))));
-        let exempt = matches!(standing, Standing::Allowed(_));
-        let mut charges = Charges::new();
-        for applying in set.applying_among(call, loaded.index.candidates(call)) {
-            let rule = applying.rule;
+        let exempt = matches!(list_match, ListMatch::Allowed(_));
+        let mut charges = MatchedRules::new();
+        for applicable in set.applicable_among(call, loaded.index.candidates(call)) {
+            let rule = applicable.rule;
             if rule.deny && rule.shadow {
-                loaded.counters[applying.index].shadowed.inc();
+                loaded.counters[applicable.index].shadowed.inc();
             } else if rule.deny && !exempt {
-                return Err(applying.index);
+                return Err(applicable.index);
             }
-            let Some(terms) = applying.terms else { continue };
+            let Some(policy) = applicable.policy else { continue };
             let named = key.counter(&rule.name, rule.values(call));
             let counter = self.seen.place(named, &rule.name, now.lo, || key.overflow(&rule.name));
             let overflow = counter != named;
@@ -61,10 +62,10 @@ impl Limiter {
                 self.metrics.overflowed.inc();
             }
             let shared = slot.as_ref().filter(|(name, _)| !overflow && rule.per.contains(name));
-            charges.push(Charge {
+            charges.push(MatchedRule {
                 rule: rule.clone(),
-                terms,
-                index: applying.index,
+                policy,
+                index: applicable.index,
                 place: charges.len(),
                 counter,
                 slot: shared.map_or_else(|| SlotId::of(counter), |(_, slot)| *slot),
@@ -95,35 +96,35 @@ fn manner(rule: &Rule, exempt: bool, named: bool) -> Manner {
     }
 }
 
-impl Charge {
+impl MatchedRule {
     /// Whether it is never denied.
     pub(super) fn is_lenient(&self) -> bool {
         self.manner == Manner::Lenient
     }
 
     /// The question to the store.
-    pub(super) fn ask(&self, generation: Generation, id: Option<RequestId>, now: Span) -> Take {
+    pub(super) fn ask(&self, generation: Generation, id: Option<RequestId>, now: Span) -> Charge {
         // Past this instant, by the latest the store's clock may show, nobody waits any more.
-        let deadline_ms = u64::try_from(self.terms.deadline.as_millis()).unwrap_or(u64::MAX);
+        let deadline_ms = u64::try_from(self.policy.deadline.as_millis()).unwrap_or(u64::MAX);
         let expires_at = now.hi.plus_ms(deadline_ms);
         let counts = self.is_lenient() || self.rule.charge == Charging::Each;
-        let kind = if counts { TakeKind::Count { expires_at } } else { TakeKind::Ask { expires_at } };
-        Take { id, ..self.take(generation, self.cost, kind) }
+        let kind = if counts { ChargeMode::CountOnly { expires_at } } else { ChargeMode::Enforce { expires_at } };
+        Charge { request: id, ..self.take(generation, self.cost, kind) }
     }
 
     /// Something else that the store is told.
-    pub(super) fn take(&self, generation: Generation, cost: u64, kind: TakeKind) -> Take {
-        let (counter, slot, limit) = (self.counter, self.slot, self.terms.limit());
-        Take { counter, slot, id: None, limit, generation, cost, kind }
+    pub(super) fn take(&self, generation: Generation, cost: u64, mode: ChargeMode) -> Charge {
+        let (counter, slot, limit) = (self.counter, self.slot, self.policy.limit());
+        Charge { counter, slot, request: None, limit, generation, cost, mode }
     }
 
     /// Where a batch counts something of this time.
     pub(super) fn sub_window(&self, at: Timestamp) -> u64 {
-        self.terms.window.sub_window(at)
+        self.policy.window.sub_window(at)
     }
 
     /// What a batch says of the counter.
-    pub(super) fn entry(&self, set: &RuleSet, call: &Described<'_>, key: &DigestKey) -> CounterEntry {
+    pub(super) fn entry(&self, set: &RuleSet, call: &ResolvedCall<'_>, key: &DigestKey) -> CounterEntry {
         let label = match (self.overflow, self.rule.per.is_empty()) {
             (true, _) => "(all callers past counters_max)".to_owned(),
             (false, true) => "(all calls)".to_owned(),
@@ -142,8 +143,8 @@ impl Charge {
             rule: self.rule.name.clone(),
             label,
             generation: set.generation,
-            quota: self.terms.quota.units(),
-            window: self.terms.window,
+            quota: self.policy.quota.units(),
+            window: self.policy.window,
         }
     }
 }

@@ -5,17 +5,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate_common::algorithm::Verdict;
-use tollgate_common::call::Call;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::decision::{Decision, Source};
-use tollgate_common::rule::Standing;
+use tollgate_core::algorithm::Verdict;
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::{Decision, Source};
+use tollgate_core::rules::ListMatch;
 
-use super::charge::{Charge, Charges};
+use super::charge::{MatchedRule, MatchedRules};
 use super::decide::{Ask, Asked};
 use super::{Limiter, Loaded};
-use crate::enforce::{Judged, Take, Taken};
-use crate::store::{Answers, StoreError};
+use crate::enforce::Judged;
+use crate::store::StoreError;
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{Charge, ChargeResult};
 
 /// What became of a call at once.
 #[derive(Debug)]
@@ -32,22 +34,22 @@ pub enum Begun {
 pub struct Pending {
     call: u64,
     loaded: Arc<Loaded>,
-    charges: Charges,
-    takes: SmallVec<[Take; 2]>,
+    charges: MatchedRules,
+    takes: SmallVec<[Charge; 2]>,
     asked_at: Timestamp,
 }
 
 impl Pending {
     /// What to ask the store.
     #[must_use]
-    pub fn takes(&self) -> &[Take] {
+    pub fn takes(&self) -> &[Charge] {
         &self.takes
     }
 
     /// How long to wait: the least deadline of the rules that are asked about.
     #[must_use]
     pub fn deadline(&self) -> Duration {
-        self.charges.iter().map(|charge| charge.terms.deadline).min().unwrap_or_default()
+        self.charges.iter().map(|charge| charge.policy.deadline).min().unwrap_or_default()
     }
 }
 
@@ -57,12 +59,12 @@ impl Limiter {
     pub fn begin(&self, now: Timestamp, call: &Call<'_>) -> Begun {
         let loaded = self.rules.load();
         let span = self.store_time(now);
-        let standing = loaded.set.standing(&loaded.set.described(call));
+        let list_match = loaded.set.list_match(&loaded.set.resolved(call));
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        if let Standing::Denied(_) = standing {
+        if let ListMatch::Denied(_) = list_match {
             return Begun::Decided(self.turn_away(now, &loaded, call, number, span, None));
         }
-        let charges = match self.charges(&loaded, span, call, standing) {
+        let charges = match self.charges(&loaded, span, call, list_match) {
             Ok(charges) => charges,
             Err(rule) => return Begun::Decided(self.turn_away(now, &loaded, call, number, span, Some(rule))),
         };
@@ -86,7 +88,7 @@ impl Limiter {
         now: Timestamp,
         call: &Call<'_>,
         pending: Pending,
-        answer: Result<Answers, StoreError>,
+        answer: Result<ChargeResults, StoreError>,
     ) -> Decision {
         let Pending { call: number, loaded, charges, asked_at, .. } = pending;
         let span = self.store_time(now);
@@ -94,7 +96,7 @@ impl Limiter {
         let (verdicts, answers) = match answer {
             Ok(answers) => {
                 self.answered(asked_at, now, &answers);
-                let judged = |(charge, taken): (&Charge, &Taken)| {
+                let judged = |(charge, taken): (&MatchedRule, &ChargeResult)| {
                     let admitted = taken.verdict.admitted || charge.is_lenient();
                     let verdict = Verdict { admitted, ..taken.verdict };
                     Some(Judged { verdict, limit: taken.limit, source: Source::Store })
@@ -103,7 +105,7 @@ impl Limiter {
             }
             Err(error) => {
                 self.unanswered(error);
-                (self.plan(&loaded, &charges, span, Ask::Nobody).unwrap_or_default(), Answers::new())
+                (self.plan(&loaded, &charges, span, Ask::Nobody).unwrap_or_default(), ChargeResults::new())
             }
         };
         let (loaded, charges, verdicts) = (&loaded, &charges, &verdicts);

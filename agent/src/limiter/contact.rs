@@ -1,11 +1,12 @@
 //! Whether the store answers, and what its clock says.
 
 use parking_lot::RwLock;
-use tollgate_common::clock::Timestamp;
+use tollgate_core::clock::Timestamp;
 
 use super::Limiter;
 use crate::enforce::{Span, StoreTime};
-use crate::store::{Answers, Breaker, StoreError};
+use crate::store::{Breaker, StoreError};
+use tollgate_core::counter::ChargeResults;
 
 /// What the agent knows of its store.
 #[derive(Debug, Default)]
@@ -47,7 +48,7 @@ impl Limiter {
         self.unanswered(error);
     }
 
-    pub(super) fn answered(&self, sent: Timestamp, received: Timestamp, answers: &Answers) {
+    pub(super) fn answered(&self, sent: Timestamp, received: Timestamp, answers: &ChargeResults) {
         if let Some(taken) = answers.iter().find(|taken| taken.rebased) {
             self.metrics.rebased.inc();
             self.seen.forget_denials();

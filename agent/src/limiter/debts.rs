@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use tollgate_common::rule::Generation;
+use tollgate_core::rules::Generation;
 
 use super::Limiter;
-use super::charge::Charge;
-use crate::enforce::{Take, TakeKind};
-use crate::store::{Answers, StoreError};
+use super::charge::MatchedRule;
+use crate::store::StoreError;
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{Charge, ChargeMode};
 
 /// How many counters may be in debt to the store at once; past that the oldest debts are forgotten.
 const DEBTORS_LEN_MAX: usize = 100_000;
@@ -22,7 +23,7 @@ const CHARGES_STEP_LEN: usize = 256;
 #[derive(Debug)]
 pub struct Payment {
     debtors: Vec<Debtor>,
-    takes: Vec<Take>,
+    takes: Vec<Charge>,
 }
 
 /// Counters in debt.
@@ -37,14 +38,14 @@ pub(super) struct Debts {
 
 #[derive(Debug)]
 struct Debtor {
-    charge: Charge,
+    charge: MatchedRule,
     generation: Generation,
 }
 
 impl Payment {
     /// What to tell the store, in one step.
     #[must_use]
-    pub fn takes(&self) -> &[Take] {
+    pub fn takes(&self) -> &[Charge] {
         &self.takes
     }
 }
@@ -79,8 +80,8 @@ impl Limiter {
         let step_len = if self.debts.one_by_one.load(Ordering::Relaxed) { 1 } else { DEBTORS_STEP_LEN };
         while debtors.len() < step_len && takes.len() < CHARGES_STEP_LEN {
             let Some(debtor) = self.debts.debtors.lock().pop_front() else { break };
-            let owed = self.seen.with(debtor.charge.counter, |seen| seen.own(&debtor.charge.terms).pay());
-            let take = |units, at| debtor.charge.take(debtor.generation, units, TakeKind::Owed { at });
+            let owed = self.seen.with(debtor.charge.counter, |seen| seen.own(&debtor.charge.policy).pay());
+            let take = |units, at| debtor.charge.take(debtor.generation, units, ChargeMode::Backfill { at });
             takes.extend(owed.into_iter().map(|owed| take(owed.units, owed.at)));
             debtors.push(debtor);
         }
@@ -89,7 +90,7 @@ impl Limiter {
 
     /// What became of a payment. Where it is not known whether the store has charged, it is taken for made: told twice it
     /// would count twice.
-    pub fn paid(&self, payment: Payment, answer: &Result<Answers, StoreError>) {
+    pub fn paid(&self, payment: Payment, answer: &Result<ChargeResults, StoreError>) {
         let made = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
         if matches!(answer, Err(StoreError::Unreadable)) {
             return self.pay_one_by_one(payment);
@@ -100,7 +101,7 @@ impl Limiter {
         let mut still_in_debt = Vec::new();
         for debtor in payment.debtors {
             let in_debt = self.seen.with(debtor.charge.counter, |seen| {
-                let own = seen.own(&debtor.charge.terms);
+                let own = seen.own(&debtor.charge.policy);
                 if made {
                     own.paid();
                 } else {
@@ -123,7 +124,7 @@ impl Limiter {
         self.debts.one_by_one.store(!alone, Ordering::Relaxed);
         for debtor in &payment.debtors {
             self.seen.with(debtor.charge.counter, |seen| {
-                let own = seen.own(&debtor.charge.terms);
+                let own = seen.own(&debtor.charge.policy);
                 if alone { own.forget_debts() } else { own.unpaid() }
             });
         }
@@ -137,18 +138,18 @@ impl Limiter {
     }
 
     /// A counter is in debt from now on.
-    pub(super) fn falls_in_debt(&self, charge: &Charge, generation: Generation) {
+    pub(super) fn falls_in_debt(&self, charge: &MatchedRule, generation: Generation) {
         let debtor = Debtor { charge: charge.clone(), generation };
         if let Some(forgotten) = self.debts.add(debtor) {
             self.metrics.forgotten_debts.inc();
-            let Charge { counter, terms, .. } = &forgotten.charge;
-            self.seen.with(*counter, |seen| seen.own(terms).forget_debts());
+            let MatchedRule { counter, policy, .. } = &forgotten.charge;
+            self.seen.with(*counter, |seen| seen.own(policy).forget_debts());
         }
     }
 
     /// Whether something passed on one of these counters that the store does not know.
-    pub(super) fn owes_any(&self, charges: &[Charge]) -> bool {
-        let owes = |charge: &Charge| self.seen.with(charge.counter, |seen| seen.is_in_debt());
+    pub(super) fn owes_any(&self, charges: &[MatchedRule]) -> bool {
+        let owes = |charge: &MatchedRule| self.seen.with(charge.counter, |seen| seen.is_in_debt());
         self.is_in_debt() && charges.iter().any(owes)
     }
 }

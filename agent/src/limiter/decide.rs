@@ -1,15 +1,16 @@
 //! From charges to a decision: plan, settle, publish, learn, and word the answer.
 
-use tollgate_common::call::Call;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::decision::{Bound, DENY_LIST, Decision, DecisionId, Source};
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::{DENY_LIST, Decision, DecisionId, LimitStatus, Source};
 
 use smallvec::SmallVec;
 
-use super::charge::Charge;
+use super::charge::MatchedRule;
 use super::{Limiter, Loaded};
-use crate::enforce::{Facts, Footing, Judged, News, Plan, Sequence, Settled, Span, Taken, learn, plan, settle};
+use crate::enforce::{Facts, Footing, Judged, News, Plan, Sequence, Settled, Span, learn, plan, settle};
 use crate::store::StoreError;
+use tollgate_core::counter::ChargeResult;
 
 pub(super) type Verdicts = SmallVec<[Option<Judged>; 2]>;
 
@@ -20,9 +21,9 @@ const LISTED_RETRY_MS: u64 = 60_000;
 pub(super) struct Asked<'a> {
     pub(super) number: u64,
     pub(super) loaded: &'a Loaded,
-    pub(super) charges: &'a [Charge],
+    pub(super) charges: &'a [MatchedRule],
     pub(super) verdicts: &'a [Option<Judged>],
-    pub(super) answers: &'a [Taken],
+    pub(super) answers: &'a [ChargeResult],
     /// Why the store did not answer, if it was asked.
     pub(super) missed: Option<StoreError>,
     pub(super) span: Span,
@@ -37,7 +38,7 @@ pub(super) enum Ask {
 
 impl Limiter {
     /// Plans the charges of a call: their verdicts, up to the first denial; nothing when the store must be asked.
-    pub(super) fn plan(&self, loaded: &Loaded, charges: &[Charge], span: Span, who: Ask) -> Option<Verdicts> {
+    pub(super) fn plan(&self, loaded: &Loaded, charges: &[MatchedRule], span: Span, who: Ask) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
         let mut ask = false;
         for charge in charges {
@@ -50,12 +51,12 @@ impl Limiter {
             };
             let facts = Facts { now: span, footing, fleet: self.inbox.fleet() };
             let generation = loaded.set.generation;
-            let plan = |seen: &mut _| plan(&charge.terms, generation, seen, &facts, charge.cost, charge.manner);
+            let plan = |seen: &mut _| plan(&charge.policy, generation, seen, &facts, charge.cost, charge.manner);
             match self.seen.with(charge.counter, plan) {
                 Plan::Ask => ask = true,
                 Plan::Answer(verdict, source) => {
                     verdicts.resize(charge.place, None);
-                    verdicts.push(Some(Judged { verdict, limit: charge.terms.quota.units(), source }));
+                    verdicts.push(Some(Judged { verdict, limit: charge.policy.quota.units(), source }));
                     if !verdict.admitted {
                         ask = false;
                         break;
@@ -72,7 +73,7 @@ impl Limiter {
         let settled = if asked.charges.iter().any(|charge| charge.rule.shadow) {
             count_shadows(asked);
             // What only counts is not shown.
-            let shown = |charge: &Charge| asked.verdicts[charge.place].filter(|_| !charge.rule.shadow);
+            let shown = |charge: &MatchedRule| asked.verdicts[charge.place].filter(|_| !charge.rule.shadow);
             settle(&asked.charges.iter().map(shown).collect::<Verdicts>())
         } else {
             settle(asked.verdicts)
@@ -108,7 +109,7 @@ impl Limiter {
         let settled = Settled { allowed: false, shown: None, source: Source::Local };
         self.publish_denial(now, call, &asked, &name);
         counters.count(settled.source, settled.allowed);
-        let bound = Bound {
+        let status = LimitStatus {
             rule: name,
             limit: 0,
             window_ms: 0,
@@ -118,16 +119,16 @@ impl Limiter {
             reset_ms: LISTED_RETRY_MS,
             retry_after_ms: LISTED_RETRY_MS,
         };
-        Decision { bound: Some(bound), ..self.word(&asked, &settled) }
+        Decision { status: Some(status), ..self.word(&asked, &settled) }
     }
 
-    fn learn(&self, asked: &Asked<'_>, allowed: bool, charge: &Charge, sequence: Sequence) {
+    fn learn(&self, asked: &Asked<'_>, allowed: bool, charge: &MatchedRule, sequence: Sequence) {
         let judged = asked.verdicts[charge.place];
         let generation = asked.loaded.set.generation;
         let at = asked.span.hi;
         let alone = judged.is_some_and(|judged| judged.verdict.admitted && judged.source != Source::Store);
         let news = match asked.answers.get(charge.place) {
-            Some(taken) => News::Taken { taken, cost: charge.cost, generation, sequence },
+            Some(taken) => News::ChargeResult { taken, cost: charge.cost, generation, sequence },
             None if alone && allowed => News::PassedAlone {
                 at,
                 cost: charge.cost,
@@ -139,7 +140,7 @@ impl Limiter {
         };
         let newly_in_debt = self.seen.with(charge.counter, |seen| {
             let before = seen.is_in_debt();
-            learn(&charge.terms, seen, news);
+            learn(&charge.policy, seen, news);
             !before && seen.is_in_debt()
         });
         if newly_in_debt {
@@ -150,15 +151,15 @@ impl Limiter {
     fn word(&self, asked: &Asked<'_>, settled: &Settled) -> Decision {
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
         let from = asked.answers.first().map_or(asked.span.lo, |taken| taken.at);
-        let bound = settled.shown.and_then(|shown| Some((&asked.charges[shown], asked.verdicts[shown]?)));
+        let status = settled.shown.and_then(|shown| Some((&asked.charges[shown], asked.verdicts[shown]?)));
         let delays = asked.verdicts.iter().flatten().map(|judged| judged.verdict.delay_ms);
         Decision {
             allowed: settled.allowed,
-            bound: bound.map(|(charge, judged)| Bound {
+            status: status.map(|(charge, judged)| LimitStatus {
                 rule: charge.rule.name.clone(),
                 limit: judged.limit,
-                window_ms: charge.terms.window.width_ms(),
-                at_once: if charge.terms.burst > 0 { charge.terms.burst } else { judged.limit },
+                window_ms: charge.policy.window.width_ms(),
+                at_once: if charge.policy.burst > 0 { charge.policy.burst } else { judged.limit },
                 cost: charge.cost,
                 remaining: judged.verdict.remaining,
                 reset_ms: judged.verdict.reset_at.ms_since(from),

@@ -21,11 +21,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use tollgate_common::call::Call;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::DigestKey;
-use tollgate_common::decision::DENY_LIST;
-use tollgate_common::rule::{Applying, Generation, Index, RuleSet};
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::DigestKey;
+use tollgate_core::decision::DENY_LIST;
+use tollgate_core::rules::{ApplicableRule, Generation, Index, RuleSet};
 
 use crate::inbox::{FLEET_EXPECTED_DEFAULT, Inbox};
 use crate::metrics::{AgentMetrics, RuleCounters};
@@ -163,10 +163,10 @@ impl Limiter {
     }
 
     /// Looks at the rules that apply to a call.
-    pub fn with_applying<R>(&self, call: &Call<'_>, look: impl FnOnce(&[Applying<'_>]) -> R) -> R {
+    pub fn with_applicable<R>(&self, call: &Call<'_>, look: impl FnOnce(&[ApplicableRule<'_>]) -> R) -> R {
         let loaded = self.rules.load();
-        let described = loaded.set.described(call);
-        look(&loaded.set.applying_among(&described, loaded.index.candidates(&described)))
+        let described = loaded.set.resolved(call);
+        look(&loaded.set.applicable_among(&described, loaded.index.candidates(&described)))
     }
 
     /// Puts rules in force. Counters keep what they hold.
@@ -176,7 +176,7 @@ impl Limiter {
     pub fn set_rules(&self, rules: RuleSet) -> Result<(), Generation> {
         let loaded = self.rules.load();
         let in_force = loaded.set.generation;
-        if rules.generation < in_force || (rules.generation == in_force && !rules.says_the_same(&loaded.set)) {
+        if rules.generation < in_force || (rules.generation == in_force && !rules.is_equivalent(&loaded.set)) {
             return Err(in_force);
         }
         self.metrics.generation.set(rules.generation);

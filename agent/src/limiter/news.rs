@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate_common::bus::Report;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::presence::{Presence, Role};
-use tollgate_common::signal::SignalBatch;
+use tollgate_bus::Report;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_core::messages::signals::SignalBatch;
 
 use super::Limiter;
 use crate::enforce::{News, learn};
@@ -22,7 +22,7 @@ impl Limiter {
         for signal in &batch.signals {
             let rule = loaded.set.rules.iter().find(|rule| rule.name == signal.rule);
             let Some(rule) = rule else { continue };
-            let Some(terms) = rule.all_terms().find(|terms| terms.window == signal.admitted.window()) else {
+            let Some(policy) = rule.all_policies().find(|policy| policy.window == signal.admitted.window()) else {
                 continue;
             };
             let counter =
@@ -32,7 +32,7 @@ impl Limiter {
             }
             let is_news = self.seen.with(counter, |seen| {
                 let known = seen.signal.as_ref().map(|told| told.newest_at);
-                learn(terms, seen, News::Signal { signal, log: batch.log, as_of: batch.as_of });
+                learn(policy, seen, News::Signal { signal, log: batch.log, as_of: batch.as_of });
                 known.is_none_or(|known| known < signal.newest_at)
             });
             if is_news {
@@ -121,7 +121,7 @@ impl Limiter {
     /// No later row is of an earlier time: what is asked of the store now will be decided within the longest deadline.
     fn complete_through(&self, now: Timestamp) -> Timestamp {
         let loaded = self.rules.load();
-        let deadlines = loaded.set.rules.iter().flat_map(|rule| rule.all_terms()).map(|terms| terms.deadline);
+        let deadlines = loaded.set.rules.iter().flat_map(|rule| rule.all_policies()).map(|policy| policy.deadline);
         let longest = deadlines.max().unwrap_or_default();
         let in_flight_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         self.store_time(now).lo.minus_ms(in_flight_ms + 1)

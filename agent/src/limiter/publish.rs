@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tollgate_common::call::Call;
-use tollgate_common::charge::{Outcome, Row};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::decision::Source;
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::Source;
+use tollgate_core::messages::calls::{Outcome, Row};
 
-use super::charge::Charge;
+use super::charge::MatchedRule;
 use super::decide::Asked;
 use super::{Limiter, Loaded};
 use crate::enforce::{Sequence, Settled};
@@ -21,7 +21,7 @@ impl Limiter {
         call: &Call<'_>,
         asked: &Asked<'_>,
         settled: &Settled,
-        charge: Option<&Charge>,
+        charge: Option<&MatchedRule>,
     ) -> Sequence {
         let taken = charge.and_then(|charge| asked.answers.get(charge.place));
         let outcome = match charge {
@@ -56,7 +56,7 @@ impl Limiter {
         now: Timestamp,
         call: &Call<'_>,
         loaded: &Loaded,
-        charge: &Charge,
+        charge: &MatchedRule,
         (number, at, cost): (u64, Timestamp, i64),
     ) -> Sequence {
         let row = row(number, at, Some(charge), cost, Outcome::Admitted);
@@ -68,7 +68,7 @@ impl Limiter {
         now: Timestamp,
         call: &Call<'_>,
         loaded: &Loaded,
-        charge: Option<&Charge>,
+        charge: Option<&MatchedRule>,
         row: Row,
         home: Option<(&Call<'_>, Option<Arc<str>>, Source)>,
     ) -> Sequence {
@@ -78,7 +78,7 @@ impl Limiter {
         let key = &self.settings.digest_key;
         let placed_by = charge.map_or_else(|| key.call(call.descriptors()), |charge| charge.counter);
         let publish = Publish { counter: charge.map(|charge| (charge.counter, charge)), row, home };
-        let entry = |charge: &Charge| charge.entry(&loaded.set, &loaded.set.described(call), key);
+        let entry = |charge: &MatchedRule| charge.entry(&loaded.set, &loaded.set.resolved(call), key);
         let shown = |name: &str, value: &str| key.shown(value, loaded.set.is_secret(name));
         self.outbox.publish(placed_by.partition(self.settings.partitions), now, publish, entry, shown)
     }
@@ -89,7 +89,7 @@ pub(super) fn signed(units: u64) -> i64 {
     i64::try_from(units).unwrap_or(i64::MAX)
 }
 
-fn row(call: u64, at: Timestamp, charge: Option<&Charge>, cost: i64, outcome: Outcome) -> Row {
+fn row(call: u64, at: Timestamp, charge: Option<&MatchedRule>, cost: i64, outcome: Outcome) -> Row {
     let sub_window = charge.map_or(0, |charge| charge.sub_window(at));
     Row { call, counter: None, at, sub_window, cost, outcome, home: None }
 }

@@ -12,8 +12,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use tollgate_common::call::{Call, VALUE_LEN_MAX};
-use tollgate_common::rule::{DescriptorSource, RuleSet};
+use tollgate_core::call::{Call, VALUE_LEN_MAX};
+use tollgate_core::rules::{DescriptorSource, RuleSet};
 
 pub use client_ip::client_ip;
 pub use path::normalize;
@@ -104,7 +104,7 @@ mod tests {
     /// P2: key from a header, endpoint normalised; /users/1 and /users/2 are one counter.
     #[test]
     fn a_request_becomes_the_descriptors_of_the_rules() {
-        let rules = RuleSet::from_shorthand("1/s per ip", 1).unwrap();
+        let rules = tollgate_rules::from_shorthand("1/s per ip", 1).unwrap();
         let mut headers = HeaderMap::new();
         headers.insert("x-api-key", "k1".parse().unwrap());
         let request = |path| Request { method: "GET", path, peer: Some([10, 0, 0, 1].into()), headers: &headers };
@@ -119,7 +119,7 @@ mod tests {
     /// A key that is no text still has a counter, and not that of another such key.
     #[test]
     fn a_header_that_is_no_text_does_not_escape_a_rule() {
-        let rules = RuleSet::from_shorthand("1/s per api_key", 1).unwrap();
+        let rules = tollgate_rules::from_shorthand("1/s per api_key", 1).unwrap();
         let key = |byte: u8| {
             let mut headers = HeaderMap::new();
             headers.insert("x-api-key", http::HeaderValue::from_bytes(&[byte]).unwrap());

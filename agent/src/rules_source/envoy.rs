@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::RuleSet;
-use tollgate_common::rule::import::{EnvoySettings, Foreign, Imported, from_envoy};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::RuleSet;
+use tollgate_rules::import::{EnvoySettings, Foreign, Imported, from_envoy};
 
 use super::RulesFileError;
 
@@ -17,7 +17,7 @@ use super::RulesFileError;
 pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp) -> Result<RuleSet, RulesFileError> {
     let imported = import_envoy(folder, settings)?;
     let origin = folder.display().to_string();
-    let mut set = RuleSet::from_yaml(&format!("{origin} (imported)"), &imported.text, now.as_ms())?;
+    let mut set = tollgate_rules::from_yaml(&format!("{origin} (imported)"), &imported.text, now.as_ms())?;
     set.origin = origin.into();
     set.warnings = imported.warnings;
     Ok(set)

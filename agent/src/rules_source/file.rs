@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::RuleSet;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::RuleSet;
 
 use super::RulesFileError;
 
@@ -14,5 +14,5 @@ use super::RulesFileError;
 pub fn read_rules(path: &Path, now: Timestamp) -> Result<RuleSet, RulesFileError> {
     let text =
         std::fs::read_to_string(path).map_err(|error| RulesFileError::Unreadable { path: path.to_owned(), error })?;
-    Ok(RuleSet::from_yaml(&path.display().to_string(), &text, now.as_ms())?)
+    Ok(tollgate_rules::from_yaml(&path.display().to_string(), &text, now.as_ms())?)
 }

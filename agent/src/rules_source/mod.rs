@@ -9,10 +9,10 @@ mod published;
 
 use std::path::PathBuf;
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::problem::Problems;
-use tollgate_common::rule::RuleSet;
-use tollgate_common::rule::import::EnvoySettings;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::RuleSet;
+use tollgate_core::rules::problem::Problems;
+use tollgate_rules::import::EnvoySettings;
 
 pub use envoy::import_envoy;
 pub use file::read_rules;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{Generation, Published};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::rules::Published;
+use tollgate_core::rules::Generation;
 
 use crate::limiter::Limiter;
 use crate::state_dir::StateDir;
@@ -30,7 +31,7 @@ impl Follower {
             }
             return;
         }
-        match published.read(generation) {
+        match tollgate_rules::read_published(&published, generation) {
             Ok(rules) => {
                 let count = rules.rules.len();
                 if limiter.set_rules(rules).is_ok() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_common::clock::{Clock, Timestamp};
+use tollgate_core::clock::{Clock, Timestamp};
 
 use super::RulesFrom;
 use crate::files::Watched;

@@ -1,10 +1,11 @@
 //! The store that an agent was told to use, of those there are.
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{Generation, Published};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::rules::Published;
+use tollgate_core::rules::Generation;
 
-use super::{Answers, MemoryStore, RedisStore, Store, StoreError};
-use crate::enforce::Take;
+use super::{ChargeResults, MemoryStore, RedisStore, Store, StoreError};
+use tollgate_core::counter::Charge;
 
 /// One of the stores.
 pub enum AnyStore {
@@ -15,14 +16,14 @@ pub enum AnyStore {
 }
 
 impl Store for AnyStore {
-    async fn take(&self, takes: &[Take]) -> Result<Answers, StoreError> {
+    async fn take(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self {
             Self::Memory(store) => store.take(takes).await,
             Self::Redis(store) => store.take(takes).await,
         }
     }
 
-    fn take_now(&self, takes: &[Take]) -> Option<Result<Answers, StoreError>> {
+    fn take_now(&self, takes: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         match self {
             Self::Memory(store) => store.take_now(takes),
             Self::Redis(store) => store.take_now(takes),

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use tollgate_common::algorithm::{Limit, State};
-use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::counter::{CounterId, RequestId};
-use tollgate_common::rule::Generation;
+use tollgate_core::algorithm::{CounterState, Limit};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::{CounterId, RequestId};
+use tollgate_core::rules::Generation;
 
-use super::{Answers, Store, StoreError};
-use crate::enforce::{Take, TakeKind, Taken};
+use super::{ChargeResults, Store, StoreError};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 
 /// How many counters a memory store holds unless told otherwise.
 const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
@@ -40,7 +40,7 @@ struct Shard {
 struct Counter {
     /// Whether nothing but giving back was ever asked of it.
     is_untouched: bool,
-    state: State,
+    state: CounterState,
     generation: Generation,
     limit: Limit,
     /// Requests that were charged, by name, and when; those of the last window, at most [`REQUESTS_MAX`].
@@ -77,27 +77,28 @@ impl MemoryStore {
 
     /// What a counter holds, for those who check on the store.
     #[must_use]
-    pub fn peek(&self, counter: CounterId) -> Option<State> {
+    pub fn peek(&self, counter: CounterId) -> Option<CounterState> {
         self.shards[shard_of(counter)].lock().counters.get(&counter).map(|counter| counter.state.clone())
     }
 
-    fn step(&self, takes: &[Take]) -> Result<Answers, StoreError> {
+    fn step(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
         let now = self.clock.now();
-        if takes.iter().any(|take| take.kind.is_late(now)) {
+        if takes.iter().any(|take| take.mode.has_expired(now)) {
             return Err(StoreError::Expired);
         }
         let mut shards = self.lock(takes);
-        let mut answers = Answers::new();
+        let mut answers = ChargeResults::new();
         for take in takes {
             let counter = shards.of(take.counter).counter(take, now, self.shard_len_max)?;
             answers.push(counter.look(take, now));
         }
-        let refused =
-            |(take, taken): (&Take, &Taken)| matches!(take.kind, TakeKind::Ask { .. }) && !taken.verdict.admitted;
+        let refused = |(take, taken): (&Charge, &ChargeResult)| {
+            matches!(take.mode, ChargeMode::Enforce { .. }) && !taken.verdict.admitted
+        };
         let room = !takes.iter().zip(&answers).any(refused);
         for (take, taken) in takes.iter().zip(&mut answers) {
             if let Some(counter) = shards.of(take.counter).counters.get_mut(&take.counter)
-                && (room || !matches!(take.kind, TakeKind::Ask { .. }))
+                && (room || !matches!(take.mode, ChargeMode::Enforce { .. }))
             {
                 counter.settle(take, taken);
             }
@@ -113,7 +114,7 @@ impl MemoryStore {
     }
 
     /// Locks the shards of these counters, always in the same order.
-    fn lock(&self, takes: &[Take]) -> Locked<'_> {
+    fn lock(&self, takes: &[Charge]) -> Locked<'_> {
         let mut wanted: SmallVec<[usize; 2]> = takes.iter().map(|take| shard_of(take.counter)).collect();
         wanted.sort_unstable();
         wanted.dedup();
@@ -122,11 +123,11 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    async fn take(&self, takes: &[Take]) -> Result<Answers, StoreError> {
+    async fn take(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
         self.step(takes)
     }
 
-    fn take_now(&self, takes: &[Take]) -> Option<Result<Answers, StoreError>> {
+    fn take_now(&self, takes: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         Some(self.step(takes))
     }
 
@@ -149,7 +150,7 @@ impl Locked<'_> {
 
 impl Shard {
     /// The counter of a take, opened if need be, fitted to the newest rule that it knows.
-    fn counter(&mut self, take: &Take, now: Timestamp, len_max: usize) -> Result<&mut Counter, StoreError> {
+    fn counter(&mut self, take: &Charge, now: Timestamp, len_max: usize) -> Result<&mut Counter, StoreError> {
         if self.counters.len() >= self.sweep_at_len.min(len_max) && !self.counters.contains_key(&take.counter) {
             self.counters.retain(|_, counter| !counter.is_idle_at(now));
             self.sweep_at_len = (2 * self.counters.len()).max(SWEEP_LEN_MIN);
@@ -171,35 +172,35 @@ impl Shard {
 }
 
 impl Counter {
-    fn new(take: &Take) -> Self {
-        let (state, requests) = (State::new(&take.limit), HashMap::default());
+    fn new(take: &Charge) -> Self {
+        let (state, requests) = (CounterState::new(&take.limit), HashMap::default());
         let (generation, limit) = (take.generation, take.limit);
         Self { is_untouched: true, state, generation, limit, requests, sweep_requests_at_len: SWEEP_LEN_MIN }
     }
 
     /// What it says to a take, before anything is charged.
-    fn look(&mut self, take: &Take, now: Timestamp) -> Taken {
+    fn look(&mut self, take: &Charge, now: Timestamp) -> ChargeResult {
         let advanced = self.state.advance(now);
-        self.is_untouched &= matches!(take.kind, TakeKind::GiveBack { .. });
-        let repeated = take.id.is_some_and(|id| self.has_charged(id, advanced.now));
-        let free = repeated || matches!(take.kind, TakeKind::GiveBack { .. });
+        self.is_untouched &= matches!(take.mode, ChargeMode::Refund { .. });
+        let repeated = take.request.is_some_and(|id| self.has_charged(id, advanced.now));
+        let free = repeated || matches!(take.mode, ChargeMode::Refund { .. });
         let cost = if free { 0 } else { take.cost };
-        let mut verdict = self.state.judge(&self.limit, advanced.now, cost);
+        let mut verdict = self.state.evaluate(&self.limit, advanced.now, cost);
         verdict.admitted |= repeated;
         let (at, rebased) = (advanced.now, advanced.rebased);
-        Taken { verdict, charged: false, repeated, firm: true, at, limit: self.limit.units, rebased }
+        ChargeResult { verdict, charged: false, repeated, firm: true, at, limit: self.limit.units, rebased }
     }
 
     /// Charges, or gives back.
-    fn settle(&mut self, take: &Take, taken: &mut Taken) {
+    fn settle(&mut self, take: &Charge, taken: &mut ChargeResult) {
         taken.charged = true;
-        match take.kind {
+        match take.mode {
             _ if taken.repeated => return,
-            TakeKind::Ask { .. } | TakeKind::Count { .. } => self.state.charge(taken.at, take.cost),
-            TakeKind::Owed { at } => self.state.charge(at.min(taken.at), take.cost),
-            TakeKind::GiveBack { at } => return self.state.give_back(at, take.cost),
+            ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. } => self.state.charge(taken.at, take.cost),
+            ChargeMode::Backfill { at } => self.state.charge(at.min(taken.at), take.cost),
+            ChargeMode::Refund { at } => return self.state.refund(at, take.cost),
         }
-        if let Some(id) = take.id {
+        if let Some(id) = take.request {
             self.remember(id, taken.at);
         }
     }
@@ -269,13 +270,13 @@ mod tests {
         assert!((20_000..22_000).all(|number| ask(number).is_ok()));
     }
 
-    /// The names of a counter's requests were kept without a bound: a busy counter of a day's window held all of them.
+    /// The names of a counter's requests were kept without a status: a busy counter of a day's window held all of them.
     #[test]
     fn a_counter_remembers_so_many_requests_and_forgets_the_oldest() {
         let clock = Arc::new(conformance::HandClock::at(1_000_000));
         let store = MemoryStore::new(clock.clone());
         let ask = |id: u128| {
-            let take = Take { id: Some(RequestId::from_u128(id)), ..conformance::ask(1, 1_000_000) };
+            let take = Charge { request: Some(RequestId::from_u128(id)), ..conformance::ask(1, 1_000_000) };
             store.step(&[take]).expect("there is room")[0].repeated
         };
         let held = || store.shards[1].lock().counters[&CounterId::from_u128(1)].requests.len();

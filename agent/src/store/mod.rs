@@ -12,10 +12,11 @@ mod conformance;
 use std::future::Future;
 
 use smallvec::SmallVec;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{Generation, Published};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::rules::Published;
+use tollgate_core::rules::Generation;
 
-use crate::enforce::{Take, Taken};
+use tollgate_core::counter::{Charge, ChargeResult};
 
 pub use any::AnyStore;
 pub use breaker::Breaker;
@@ -23,7 +24,7 @@ pub use memory::MemoryStore;
 pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore, Slots};
 
 /// The answers to the charges of one call, in their order.
-pub type Answers = SmallVec<[Taken; 2]>;
+pub type ChargeResults = SmallVec<[ChargeResult; 2]>;
 
 /// Why a store did not answer. None of these is ever a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -54,10 +55,10 @@ pub enum StoreError {
 /// Where counters live.
 pub trait Store: Send + Sync + 'static {
     /// Charges the counters of one call: all or none, in one round trip. What is owed is charged in any case.
-    fn take(&self, takes: &[Take]) -> impl Future<Output = Result<Answers, StoreError>> + Send;
+    fn take(&self, takes: &[Charge]) -> impl Future<Output = Result<ChargeResults, StoreError>> + Send;
 
     /// The same at once, for a store that need not be waited for.
-    fn take_now(&self, takes: &[Take]) -> Option<Result<Answers, StoreError>> {
+    fn take_now(&self, takes: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         let _ = takes;
         None
     }

@@ -11,8 +11,8 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::window::{Estimate, Ring};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::window::{Estimate, Ring};
 
 use super::{Shared, busy, others, problem, respond, within};
 use crate::pump::{Filter, Shown, View};

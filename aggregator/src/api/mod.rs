@@ -55,7 +55,7 @@ async fn healthz(State(shared): State<Shared>) -> Response {
                 "partition": part.partition,
                 "read": part.read.map(|(offset, _)| offset),
                 "appended_ms": part.read.map(|(_, appended)| appended.as_ms()),
-                "watermark_ms": part.watermark.map(tollgate_common::clock::Timestamp::as_ms),
+                "watermark_ms": part.watermark.map(tollgate_core::clock::Timestamp::as_ms),
                 "restored": part.restored,
                 "owned": part.owned,
             })

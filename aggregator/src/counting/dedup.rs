@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tollgate_common::charge::BatchName;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::presence::GONE_AFTER_MS;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::calls::BatchName;
+use tollgate_core::messages::presence::GONE_AFTER_MS;
 
 /// How far back duplicates are told from latecomers, in batches.
 const BACK_MAX: u64 = 128;

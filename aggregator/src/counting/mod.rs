@@ -9,10 +9,10 @@ mod push;
 
 use std::sync::Arc;
 
-use tollgate_common::charge::{Batch, Outcome, Row};
-use tollgate_common::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
-use tollgate_common::counter::Partition;
-use tollgate_common::signal::{LogId, Offset, SignalBatch};
+use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::calls::{Batch, Outcome, Row};
+use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
 
 use dedup::Dedup;
 use push::Push;

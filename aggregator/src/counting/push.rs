@@ -4,9 +4,9 @@
 //! The promise of a heartbeat: up to its offset, whatever changed and is not signalled holds less than the threshold in
 //! force. So when more has changed than may be said at once, the threshold in force is raised above what is left unsaid.
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::signal::Signal;
-use tollgate_common::window::Estimate;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::signals::Signal;
+use tollgate_core::window::Estimate;
 
 use super::table::{Entry, Table};
 

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tollgate_common::charge::{CounterEntry, Outcome, Row};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::CounterId;
-use tollgate_common::rule::Generation;
-use tollgate_common::window::{Added, Estimate, Ring};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
+use tollgate_core::messages::calls::{CounterEntry, Outcome, Row};
+use tollgate_core::rules::Generation;
+use tollgate_core::window::{Added, Estimate, Ring};
 
 /// How often idle entries are looked for, in ms, and how many entries one look takes.
 const SWEEP_INTERVAL_MS: u64 = 100;

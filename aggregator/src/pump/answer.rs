@@ -1,7 +1,7 @@
 //! What the pump says of itself to those who look through its [`Window`](super::Window).
 
-use tollgate_common::bus::{Bus, Topic};
-use tollgate_common::counter::Partition;
+use tollgate_bus::{Bus, Topic};
+use tollgate_core::counter::Partition;
 
 use super::others::Others;
 use super::part::{Owner, Part};

@@ -4,11 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::path::PathBuf;
 
-use tollgate_common::bus::Delivered;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::Partition;
-use tollgate_common::signal::Offset;
-use tollgate_common::wire::WireError;
+use tollgate_bus::Delivered;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::signals::Offset;
+use tollgate_wire::WireError;
 
 /// How many are remembered; of more, the oldest are forgotten.
 const ASIDE_LEN_MAX: usize = 100;

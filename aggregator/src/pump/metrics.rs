@@ -1,4 +1,4 @@
-//! What the pump counts, by partition, in OpenMetrics terms.
+//! What the pump counts, by partition, in OpenMetrics policy.
 
 use std::sync::atomic::AtomicU64;
 
@@ -7,8 +7,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::Partition;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
 
 use crate::counting::{Counting, Tally};
 

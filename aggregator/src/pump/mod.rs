@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use prometheus_client::registry::Registry;
-use tollgate_common::bus::Bus;
-use tollgate_common::clock::{Clock, Timestamp};
+use tollgate_bus::Bus;
+use tollgate_core::clock::{Clock, Timestamp};
 
 pub use aside::Aside;
 pub use reach::Reach;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tollgate_common::bus::{Bus, From, Log, Reader, Topic};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::Partition;
-use tollgate_common::presence::{Presence, Role};
-use tollgate_common::wire::Record;
+use tollgate_bus::{Bus, From, Log, Reader, Topic};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_wire::Record;
 
 use super::Settings;
 use crate::ownership::{HEARTBEAT_MS, Ownership};

@@ -1,7 +1,7 @@
 //! One partition in the hands of the pump: gained, restored, counted, and kept until another one counts it.
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::signal::Offset;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::signals::Offset;
 
 use crate::counting::{Counting, Input, Outbox, Tally};
 

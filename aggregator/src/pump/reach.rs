@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_common::bus::From;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::RuleSet;
+use tollgate_bus::From;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::RuleSet;
 
 /// What a record may be older than its window, in ms: late batches, and clocks that differ.
 const SLACK_MS: u64 = 120_000;
@@ -18,7 +18,7 @@ pub struct Reach(Arc<AtomicU64>);
 impl Reach {
     /// Takes the windows of these rules into account.
     pub fn cover(&self, rules: &RuleSet) {
-        let windows = rules.rules.iter().flat_map(|rule| rule.all_terms()).map(|terms| terms.window);
+        let windows = rules.rules.iter().flat_map(|rule| rule.all_policies()).map(|policy| policy.window);
         let reaches = windows.map(|window| window.width_ms() + window.part_ms() + SLACK_MS);
         self.0.fetch_max(reaches.max().unwrap_or(UNKNOWN), Ordering::Relaxed);
     }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use tollgate_common::bus::{Bus, Delivered, From, Full, Log, Reader, Topic, keep_prepared};
-use tollgate_common::charge::Batch;
-use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::counter::Partition;
-use tollgate_common::signal::LogId;
-use tollgate_common::wire::Record;
+use tollgate_bus::{Bus, Delivered, From, Full, Log, Reader, Topic, keep_prepared};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::calls::Batch;
+use tollgate_core::messages::signals::LogId;
+use tollgate_wire::Record;
 
 use super::Settings;
 use super::aside::Asides;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tokio::sync::oneshot;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::Partition;
-use tollgate_common::signal::Offset;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::signals::Offset;
 
 use super::aside::Aside;
 use crate::counting::Entry;

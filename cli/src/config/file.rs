@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tollgate_common::problem::{Problems, hint};
-use tollgate_common::yaml::{Reader, line_of};
+use tollgate_core::rules::problem::Problems;
+use tollgate_rules::hint;
+use tollgate_rules::yaml::{Reader, line_of};
 
 use crate::exit::Usage;
 

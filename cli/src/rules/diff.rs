@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 use tollgate::{Rule, RuleSet, read_rules};
-use tollgate_common::clock::{Clock, SystemClock};
-use tollgate_common::counter::DigestKey;
-use tollgate_common::rule::{Matches, Quota, Terms, words};
+use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::counter::DigestKey;
+use tollgate_core::rules::{LimitPolicy, Matches, Quota, display};
 
 use crate::exit::Exit;
 use crate::output::{self, Format};
@@ -92,13 +92,13 @@ fn changes(from: &RuleSet, to: &RuleSet) -> Vec<Change> {
         let what = format!("rule {}", rule.name);
         match to.rules.iter().find(|other| other.name == rule.name) {
             Some(other) => compare(&mut changes, &what, &of_rule(from, rule), &of_rule(to, other)),
-            None => changes.push(whole(what, Some(words::allowed(rule, rule.terms.as_ref())), None, "removed")),
+            None => changes.push(whole(what, Some(display::allowed(rule, rule.policy.as_ref())), None, "removed")),
         }
     }
     let added = to.rules.iter().filter(|rule| from.rules.iter().all(|other| other.name != rule.name));
     changes.extend(added.map(|rule| {
         let what = format!("rule {}", rule.name);
-        whole(what, None, Some(words::allowed(rule, rule.terms.as_ref())), "added")
+        whole(what, None, Some(display::allowed(rule, rule.policy.as_ref())), "added")
     }));
     // Among equals of a group the first counts.
     let order = |set: &RuleSet, other: &RuleSet| -> Fields {
@@ -133,8 +133,8 @@ fn compare(changes: &mut Vec<Change>, what: &str, from: &Fields, to: &Fields) {
 fn listed(changes: &mut Vec<Change>, what: &str, from: &[Matches], to: &[Matches]) {
     let removed = from.iter().filter(|entry| !to.contains(entry));
     let added = to.iter().filter(|entry| !from.contains(entry));
-    changes.extend(removed.map(|entry| whole(what.to_owned(), Some(words::matches(entry)), None, "removed")));
-    changes.extend(added.map(|entry| whole(what.to_owned(), None, Some(words::matches(entry)), "added")));
+    changes.extend(removed.map(|entry| whole(what.to_owned(), Some(display::matches(entry)), None, "removed")));
+    changes.extend(added.map(|entry| whole(what.to_owned(), None, Some(display::matches(entry)), "added")));
 }
 
 fn note(field: &str, from: Option<&str>, to: Option<&str>) -> &'static str {
@@ -165,55 +165,56 @@ fn raised_or_lowered(from: Option<&str>, to: Option<&str>) -> &'static str {
 fn of_set(set: &RuleSet) -> Fields {
     let mut fields = Fields::new();
     fields.extend(set.slot_by.as_ref().map(|name| ("slot_by".to_owned(), name.to_string())));
-    fields.extend(set.descriptors.iter().map(|spec| (format!("descriptor `{}`", spec.name), words::descriptor(spec))));
+    fields
+        .extend(set.descriptors.iter().map(|spec| (format!("descriptor `{}`", spec.name), display::descriptor(spec))));
     fields
 }
 
 fn of_rule(set: &RuleSet, rule: &Rule) -> Fields {
     let mut fields = Fields::new();
     let mut add = |field: &str, value: String| fields.push((field.to_owned(), value));
-    add("match", words::matches(&rule.matches));
-    add("per", words::per(rule));
+    add("match", display::matches(&rule.matches));
+    add("per", display::per(rule));
     if let Some(group) = &rule.group {
         add("group", group.to_string());
     }
     if let Some(name) = &rule.quota_from {
         add("quota.from", name.to_string());
     }
-    if let Some(cost) = words::cost(rule) {
+    if let Some(cost) = display::cost(rule) {
         add("cost", cost);
     }
-    add("charge", words::charge(rule.charge).to_owned());
+    add("charge", display::charge(rule.charge).to_owned());
     add("shadow", rule.shadow.to_string());
     if !rule.replaces.is_empty() {
         add("replaces", rule.replaces.join(", "));
     }
     if rule.deny {
-        add("quota", words::allowed(rule, None));
+        add("quota", display::allowed(rule, None));
         return fields;
     }
-    of_terms(&mut fields, "", rule.terms.as_ref());
-    for (tier, terms) in &rule.by_tier {
-        of_terms(&mut fields, &format!("tier {tier}: "), terms.as_ref());
+    of_terms(&mut fields, "", rule.policy.as_ref());
+    for (tier, policy) in &rule.by_tier {
+        of_terms(&mut fields, &format!("tier {tier}: "), policy.as_ref());
     }
     let (key, secret) = (DigestKey::default(), rule.per.first().is_some_and(|name| set.is_secret(name)));
     let mut keys: Vec<_> = rule.by_key.iter().collect();
     keys.sort_unstable_by_key(|(key, _)| *key);
-    for (name, terms) in keys {
-        of_terms(&mut fields, &format!("key {}: ", key.shown(name, secret)), terms.as_ref());
+    for (name, policy) in keys {
+        of_terms(&mut fields, &format!("key {}: ", key.shown(name, secret)), policy.as_ref());
     }
     fields
 }
 
-fn of_terms(fields: &mut Fields, whose: &str, terms: Option<&Terms>) {
+fn of_terms(fields: &mut Fields, whose: &str, policy: Option<&LimitPolicy>) {
     let mut add = |field: &str, value: String| fields.push((format!("{whose}{field}"), value));
-    add("quota", words::quota(terms));
-    let Some(terms) = terms else { return };
-    add("algorithm", words::algorithm(terms));
-    if let Some(burst) = words::burst(terms) {
+    add("quota", display::quota(policy));
+    let Some(policy) = policy else { return };
+    add("algorithm", display::algorithm(policy));
+    if let Some(burst) = display::burst(policy) {
         add("burst", burst);
     }
-    add("consistency", words::consistency(terms.consistency).to_owned());
-    add("on_failure", words::on_failure(terms.on_failure));
-    add("deadline", format!("{} ms", terms.deadline.as_millis()));
+    add("consistency", display::consistency(policy.consistency).to_owned());
+    add("on_failure", display::on_failure(policy.on_failure));
+    add("deadline", format!("{} ms", policy.deadline.as_millis()));
 }

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use tollgate::import_envoy;
-use tollgate_common::clock::{Clock, SystemClock};
-use tollgate_common::rule::RuleSet;
-use tollgate_common::rule::import::{Foreign, Imported, from_params};
+use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_rules::import::{Foreign, Imported, from_params};
 
 use crate::exit::Exit;
 use crate::limits::EnvoyFlags;
@@ -36,7 +35,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let Imported { text, warnings } = imported;
     // What is printed is what an agent would take.
-    let set = RuleSet::from_yaml(&format!("{name} (imported)"), &text, SystemClock::start().now().as_ms())?;
+    let set = tollgate_rules::from_yaml(&format!("{name} (imported)"), &text, SystemClock::start().now().as_ms())?;
     // What its own parser warns of speaks of lines that nobody has written.
     for warning in &warnings {
         eprintln!("warning: {warning}");

@@ -8,11 +8,12 @@ use anyhow::{Context, anyhow, bail};
 use tokio::time::timeout;
 use tollgate::read_rules;
 use tollgate::store::{RedisStore, Store, StoreError};
-use tollgate_common::bus::kafka::Kafka;
-use tollgate_common::bus::{Bus, Log, Topic};
-use tollgate_common::clock::{Clock, SystemClock};
-use tollgate_common::rule::{Generation, Published};
-use tollgate_common::wire::Record;
+use tollgate_bus::kafka::Kafka;
+use tollgate_bus::{Bus, Log, Topic};
+use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::messages::rules::Published;
+use tollgate_core::rules::Generation;
+use tollgate_wire::Record;
 
 use crate::exit::{Exit, Usage};
 use crate::output;

@@ -1,4 +1,4 @@
-//! `tollgate rules show`: which rules apply to a call, on which terms, and why the others do not.
+//! `tollgate rules show`: which rules apply to a call, on which policy, and why the others do not.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use comfy_table::{Table, presets};
 use serde_json::{Map, Value, json};
 use tollgate::explain::explain;
 use tollgate::read_rules;
-use tollgate_common::call::Call;
-use tollgate_common::clock::{Clock, SystemClock};
-use tollgate_common::counter::DigestKey;
+use tollgate_core::call::Call;
+use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::counter::DigestKey;
 
 use crate::ask::ask;
 use crate::check::descriptor;
@@ -21,7 +21,7 @@ use crate::output::{self, Format};
 /// How long an agent may take to answer.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// Says which rules apply to a call, on which terms, and why the others do not
+/// Says which rules apply to a call, on which policy, and why the others do not
 ///
 /// By the rules of a running agent, or by those of a file. Nothing is counted, and secret values are shown cut. Exit code:
 /// 0 done, 2 the rules are not valid, 4 nobody answered.
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=VALUE", env = "TOLLGATE_UNVERIFIED", hide_env_values = true, value_parser = descriptor)]
     unverified: Vec<(String, String)>,
     /// How many units of its quotas the call takes
-    #[arg(long, value_name = "UNITS", env = "TOLLGATE_COST", hide_env_values = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_sidecar::COST_MAX))]
+    #[arg(long, value_name = "UNITS", env = "TOLLGATE_COST", hide_env_values = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
     cost: u64,
     /// How to print it
     #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
@@ -153,12 +153,12 @@ fn text(told: &Value) -> String {
     }
     let known = if known.is_empty() { String::new() } else { format!("{known}\n\n") };
     let entry = word(&told["list_entry"]);
-    let standing = match told["list"].as_str() {
+    let list_match = match told["list"].as_str() {
         Some("allow") => format!("Never denied, by `lists.allow`: {entry}"),
         Some(_) => format!("Always denied, by `lists.deny`: {entry}"),
         None => "On no list.".to_owned(),
     };
-    format!("{known}{rules}\n\n{standing}")
+    format!("{known}{rules}\n\n{list_match}")
 }
 
 fn whose(fact: &Value) -> &'static str {

@@ -6,9 +6,9 @@ use comfy_table::{Table, presets};
 use serde_json::{Map, Value, json};
 use tollgate::explain::terms_json;
 use tollgate::{Rule, RuleSet, RulesFileError, read_rules};
-use tollgate_common::clock::{Clock, SystemClock};
-use tollgate_common::problem::Problem;
-use tollgate_common::rule::{Charging, Matches, Terms, words};
+use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::rules::problem::Problem;
+use tollgate_core::rules::{Charging, LimitPolicy, Matches, display};
 
 use crate::exit::Exit;
 use crate::output::{self, Format};
@@ -55,7 +55,7 @@ fn count(count: usize, word: &str) -> String {
 fn text(set: &RuleSet) -> String {
     let mut text = rules(set).to_string();
     let entries = |name: &'static str, list: &[Matches]| -> Vec<[String; 2]> {
-        list.iter().map(|entry| [name.to_owned(), words::matches(entry)]).collect()
+        list.iter().map(|entry| [name.to_owned(), display::matches(entry)]).collect()
     };
     let listed = [entries("allow", &set.lists.allow), entries("deny", &set.lists.deny)].concat();
     if !listed.is_empty() {
@@ -66,7 +66,7 @@ fn text(set: &RuleSet) -> String {
     text
 }
 
-/// A row for each rule, and one for each tier that has other terms. What few rules say is a column only where one does.
+/// A row for each rule, and one for each tier that has other policy. What few rules say is a column only where one does.
 fn rules(set: &RuleSet) -> Table {
     let more: Vec<String> = set.rules.iter().map(|rule| more(rule)).collect();
     let with_more = more.iter().any(|more| !more.is_empty());
@@ -74,13 +74,13 @@ fn rules(set: &RuleSet) -> Table {
     header.extend(with_more.then_some("MORE"));
     let mut table = plain(&header);
     for (rule, more) in set.rules.iter().zip(more) {
-        let mut row = vec![rule.name.to_string(), words::matches(&rule.matches), words::per(rule)];
-        row.extend(of_terms(rule, rule.terms.as_ref()));
+        let mut row = vec![rule.name.to_string(), display::matches(&rule.matches), display::per(rule)];
+        row.extend(of_terms(rule, rule.policy.as_ref()));
         row.extend(with_more.then_some(more));
         table.add_row(row);
-        for (tier, terms) in &rule.by_tier {
+        for (tier, policy) in &rule.by_tier {
             let mut row = vec![format!("  tier {tier}"), String::new(), String::new()];
-            row.extend(of_terms(rule, terms.as_ref()));
+            row.extend(of_terms(rule, policy.as_ref()));
             table.add_row(row);
         }
     }
@@ -100,16 +100,16 @@ fn padded(mut table: Table) -> Table {
     table
 }
 
-fn of_terms(rule: &Rule, terms: Option<&Terms>) -> [String; 4] {
-    let Some(terms) = terms else {
-        return [words::allowed(rule, None), String::new(), String::new(), String::new()];
+fn of_terms(rule: &Rule, policy: Option<&LimitPolicy>) -> [String; 4] {
+    let Some(policy) = policy else {
+        return [display::allowed(rule, None), String::new(), String::new(), String::new()];
     };
-    let algorithm = match words::burst(terms) {
-        Some(burst) => format!("{}, burst {burst}", words::algorithm(terms)),
-        None => words::algorithm(terms),
+    let algorithm = match display::burst(policy) {
+        Some(burst) => format!("{}, burst {burst}", display::algorithm(policy)),
+        None => display::algorithm(policy),
     };
-    let consistency = words::consistency(terms.consistency).to_owned();
-    [words::quota(Some(terms)), algorithm, consistency, words::on_failure(terms.on_failure)]
+    let consistency = display::consistency(policy.consistency).to_owned();
+    [display::quota(Some(policy)), algorithm, consistency, display::on_failure(policy.on_failure)]
 }
 
 fn more(rule: &Rule) -> String {
@@ -117,8 +117,8 @@ fn more(rule: &Rule) -> String {
     parts.extend(rule.quota_from.as_ref().map(|name| format!("quota from {name}")));
     parts.extend((!rule.by_key.is_empty()).then(|| count(rule.by_key.len(), "key")));
     parts.extend(rule.group.as_ref().map(|group| format!("group {group}")));
-    parts.extend(words::cost(rule).map(|cost| format!("cost {cost}")));
-    parts.extend((rule.charge != Charging::default()).then(|| format!("charge {}", words::charge(rule.charge))));
+    parts.extend(display::cost(rule).map(|cost| format!("cost {cost}")));
+    parts.extend((rule.charge != Charging::default()).then(|| format!("charge {}", display::charge(rule.charge))));
     parts.extend(rule.shadow.then(|| "shadow".to_owned()));
     parts.extend((!rule.replaces.is_empty()).then(|| format!("replaces {}", rule.replaces.join(", "))));
     parts.join("; ")
@@ -150,7 +150,7 @@ fn of_matches(matches: &Matches) -> Value {
 
 fn of_rule(rule: &Rule) -> Value {
     let tiers: Map<String, Value> =
-        rule.by_tier.iter().map(|(tier, terms)| (tier.to_string(), terms_json(terms.as_ref()).into())).collect();
+        rule.by_tier.iter().map(|(tier, policy)| (tier.to_string(), terms_json(policy.as_ref()).into())).collect();
     let costs = rule.costs.as_ref().map(|(name, table)| {
         let table: Vec<_> =
             table.iter().map(|(pattern, cost)| json!({ "match": pattern.to_string(), "cost": cost })).collect();
@@ -166,13 +166,13 @@ fn of_rule(rule: &Rule) -> Value {
         "group": rule.group.as_deref(),
         "cost": rule.cost,
         "costs": costs,
-        "charge": words::charge(rule.charge),
+        "charge": display::charge(rule.charge),
         "deny": rule.deny,
         "shadow": rule.shadow,
         "replaces": rule.replaces.iter().map(|name| &**name).collect::<Vec<_>>(),
     });
     if let Some(all) = all.as_object_mut() {
-        all.extend(terms_json(rule.terms.as_ref()));
+        all.extend(terms_json(rule.policy.as_ref()));
         if rule.deny {
             all.insert("algorithm".to_owned(), "deny".into());
         }

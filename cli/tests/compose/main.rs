@@ -7,7 +7,7 @@
 mod file;
 mod image;
 mod stack;
-#[path = "../it/support.rs"]
+#[path = "../commands/support.rs"]
 #[allow(dead_code)] // another test binary uses the rest
 mod support;
 

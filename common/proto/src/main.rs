@@ -1,9 +1,9 @@
-//! Writes `common/src/wire/tollgate.v1.rs` from the schema beside it, in plain Rust: no protoc.
+//! Writes `common/wire/src/tollgate.v1.rs` from the schema beside it, in plain Rust: no protoc.
 
 use std::path::Path;
 
 fn main() -> anyhow::Result<()> {
-    generate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/wire"))
+    generate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../wire/src"))
 }
 
 fn generate(out: &Path) -> anyhow::Result<()> {
@@ -25,7 +25,7 @@ mod tests {
         generate(&out).unwrap();
         let generated = std::fs::read_to_string(out.join("tollgate.v1.rs")).unwrap();
         std::fs::remove_dir_all(&out).unwrap();
-        let checked_in = include_str!("../../src/wire/tollgate.v1.rs");
+        let checked_in = include_str!("../../wire/src/tollgate.v1.rs");
         assert!(generated == checked_in, "run `cargo run -p tollgate-proto` and commit what it writes");
     }
 }

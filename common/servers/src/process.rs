@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tollgate_common::clock::Stopwatch;
+use tollgate_core::clock::Stopwatch;
 
 /// How long a server may take to be there.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tollgate::store::Store;
 use tollgate::{Agent, Call};
-use tollgate_common::clock::Stopwatch;
+use tollgate_core::clock::Stopwatch;
 
 use super::record::Recorder;
 

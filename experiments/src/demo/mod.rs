@@ -20,10 +20,10 @@ use prometheus_client::registry::Registry;
 use tollgate::store::{AnyStore, MemoryStore, RedisSettings};
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
 use tollgate_aggregator::{Pump, Settings};
-use tollgate_common::bus::Bus;
-use tollgate_common::bus::embedded::Embedded;
-use tollgate_common::bus::kafka::KafkaSettings;
-use tollgate_common::clock::{Clock, Stopwatch, SystemClock};
+use tollgate_bus::Bus;
+use tollgate_bus::embedded::Embedded;
+use tollgate_bus::kafka::KafkaSettings;
+use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
 use board::Board;
 use record::Recorder;

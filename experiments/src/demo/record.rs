@@ -9,11 +9,11 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use tollgate::{Decision, Quota, Source};
-use tollgate_common::bus::{Bus, From, Reader, Topic};
-use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::counter::CounterId;
-use tollgate_common::signal::SignalBatch;
-use tollgate_common::wire::Record;
+use tollgate_bus::{Bus, From, Reader, Topic};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::CounterId;
+use tollgate_core::messages::signals::SignalBatch;
+use tollgate_wire::Record;
 
 use super::summary::{OfSource, Summary};
 use crate::oracle::Oracle;

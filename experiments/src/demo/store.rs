@@ -1,10 +1,12 @@
 //! A store that can be switched off: it answers nobody, keeps its counts, and reads what waits when it is back.
 
 use tokio::sync::watch;
-use tollgate::enforce::Take;
-use tollgate::store::{Answers, Store, StoreError};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::{Generation, Published};
+use tollgate::store::{Store, StoreError};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Charge;
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::messages::rules::Published;
+use tollgate_core::rules::Generation;
 
 pub(super) struct SwitchedStore<S> {
     inner: S,
@@ -28,12 +30,12 @@ impl<S> SwitchedStore<S> {
 }
 
 impl<S: Store> Store for SwitchedStore<S> {
-    async fn take(&self, takes: &[Take]) -> Result<Answers, StoreError> {
+    async fn take(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
         self.wait().await;
         self.inner.take(takes).await
     }
 
-    fn take_now(&self, takes: &[Take]) -> Option<Result<Answers, StoreError>> {
+    fn take_now(&self, takes: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         if *self.up.borrow() { self.inner.take_now(takes) } else { None }
     }
 

@@ -15,8 +15,8 @@ use http::HeaderMap;
 use indicatif::ProgressBar;
 use tollgate::request::{client_ip, normalize};
 use tollgate::{Call, RuleSet};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::rule::DescriptorSource;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::DescriptorSource;
 
 use super::{access_log, json_line};
 

@@ -15,9 +15,9 @@ use foldhash::fast::RandomState;
 use indicatif::ProgressBar;
 use serde_json::json;
 use tollgate::RuleSet;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::{CounterId, DigestKey};
-use tollgate_common::rule::Described;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CounterId, DigestKey};
+use tollgate_core::rules::ResolvedCall;
 
 use crate::oracle::Oracle;
 use crate::world::{Decided, Settings, World};
@@ -95,8 +95,8 @@ fn write_decision(out: &mut dyn Write, decided: &Decided<'_>) -> std::io::Result
         "descriptors": descriptors,
         "cost": decided.call.cost(),
         "allowed": decision.allowed,
-        "rule": decision.denied().map(|denied| &*denied.bound.rule),
-        "remaining": decision.bound.as_ref().map(|bound| bound.remaining),
+        "rule": decision.denied().map(|denied| &*denied.status.rule),
+        "remaining": decision.status.as_ref().map(|status| status.remaining),
     });
     writeln!(out, "{line}")
 }
@@ -120,22 +120,22 @@ impl<'r> Tally<'r> {
 
     fn count(&mut self, decided: &Decided<'_>) {
         let (at, allowed) = (decided.arrived, decided.decision.allowed);
-        let denied_by = decided.decision.denied().map(|denied| denied.bound.rule.clone());
+        let denied_by = decided.decision.denied().map(|denied| denied.status.rule.clone());
         *(if allowed { &mut self.admitted } else { &mut self.denied }) += 1;
         let column = usize::try_from(at.ms_since(self.from) / self.column_ms).unwrap_or_default();
         if let Some((calls, denied)) = self.timeline.get_mut(column) {
             *calls += 1;
             *denied += u64::from(!allowed);
         }
-        let call = self.rules.described(&decided.call);
-        for applying in self.rules.applying(&call) {
-            let (index, rule) = (applying.index, applying.rule);
-            let Some(terms) = applying.terms else { continue };
+        let call = self.rules.resolved(&decided.call);
+        for applicable in self.rules.applicable(&call) {
+            let (index, rule) = (applicable.index, applicable.rule);
+            let Some(policy) = applicable.policy else { continue };
             let id = self.key.counter(&rule.name, rule.values(&call));
             let counter = self.counters.entry((index, id)).or_insert_with(|| Counter {
                 rule: index,
                 label: label(&rule.per, &call),
-                oracle: Oracle::new(terms.quota),
+                oracle: Oracle::new(policy.quota),
                 calls: 0,
                 denied: 0,
             });
@@ -183,7 +183,7 @@ impl<'r> Tally<'r> {
     }
 }
 
-fn label(per: &[std::sync::Arc<str>], call: &Described<'_>) -> String {
+fn label(per: &[std::sync::Arc<str>], call: &ResolvedCall<'_>) -> String {
     if per.is_empty() {
         return "(all calls)".to_owned();
     }

@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::HumanCount;
 use serde::Serialize;
 use tollgate::Rule;
-use tollgate_common::clock::Timestamp;
+use tollgate_core::clock::Timestamp;
 
 use super::input::BadLine;
 
@@ -89,7 +89,7 @@ impl RuleReport {
     pub(super) fn new(rule: &Rule) -> Self {
         Self {
             name: rule.name.to_string(),
-            quota: rule.terms.map_or_else(|| "unlimited".to_owned(), |terms| terms.quota.to_string()),
+            quota: rule.policy.map_or_else(|| "unlimited".to_owned(), |policy| policy.quota.to_string()),
             calls: 0,
             admitted: 0,
             denied: 0,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use tollgate::RuleSet;
 use tollgate::limiter::{Limiter, Settings as AgentSettings};
-use tollgate_common::clock::Timestamp;
+use tollgate_core::clock::Timestamp;
 
 use super::Settings;
 

@@ -2,11 +2,11 @@
 
 use tollgate::limiter::Outgoing;
 use tollgate_aggregator::counting::Input;
-use tollgate_common::bus::Report;
-use tollgate_common::charge::Batch;
-use tollgate_common::counter::Partition;
-use tollgate_common::presence;
-use tollgate_common::wire::Record;
+use tollgate_bus::Report;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::calls::Batch;
+use tollgate_core::messages::presence;
+use tollgate_wire::Record;
 
 use super::event::Event;
 use super::{Delay, TICK_MS, World};

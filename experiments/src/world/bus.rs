@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::Partition;
-use tollgate_common::signal::Offset;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::signals::Offset;
 
 /// A record that lies in the log.
 #[derive(Clone, Debug)]

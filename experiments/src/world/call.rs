@@ -1,10 +1,11 @@
 //! The way of a call: agent, store, agent.
 
-use tollgate::enforce::Take;
 use tollgate::limiter::{Amend, Begun};
-use tollgate::store::{Answers, Store, StoreError};
+use tollgate::store::{Store, StoreError};
 use tollgate::{Call, Decision};
-use tollgate_common::clock::Timestamp;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Charge;
+use tollgate_core::counter::ChargeResults;
 
 use super::event::{Event, Ticket};
 use super::{Decided, InFlight, PROBE_MS, World};
@@ -52,7 +53,7 @@ impl<'c> World<'c> {
     }
 
     /// A question reaches the store, whether its caller still waits or not. A store that is away reads it when it is back.
-    pub(super) fn store_reads(&mut self, ticket: Ticket, takes: Vec<Take>) {
+    pub(super) fn store_reads(&mut self, ticket: Ticket, takes: Vec<Charge>) {
         if self.store_is_up {
             let answer = self.ask_store(&takes);
             let back = self.settings.network.way_from_store();
@@ -62,12 +63,12 @@ impl<'c> World<'c> {
         }
     }
 
-    pub(super) fn ask_store(&self, takes: &[Take]) -> Result<Answers, StoreError> {
+    pub(super) fn ask_store(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
         self.store.take_now(takes).unwrap_or(Err(StoreError::Unreachable))
     }
 
     /// The answer of the store or the deadline, whichever comes first.
-    pub(super) fn finish(&mut self, ticket: Ticket, answer: Result<Answers, StoreError>) {
+    pub(super) fn finish(&mut self, ticket: Ticket, answer: Result<ChargeResults, StoreError>) {
         let Some(InFlight { agent, call, pending, arrived }) = self.in_flight.remove(&ticket) else {
             return;
         };

@@ -3,12 +3,13 @@
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::enforce::Take;
 use tollgate::limiter::Outgoing;
-use tollgate::store::{Answers, StoreError};
-use tollgate_common::bus::Report;
-use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::counter::Partition;
+use tollgate::store::StoreError;
+use tollgate_bus::Report;
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::Charge;
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::Partition;
 
 /// The number of a call that waits for the store.
 pub(super) type Ticket = u64;
@@ -21,9 +22,9 @@ pub struct VirtualClock(AtomicU64);
 #[derive(Debug)]
 pub(super) enum Event {
     /// The store reads a question.
-    StoreReads { ticket: Ticket, takes: Vec<Take> },
+    StoreReads { ticket: Ticket, takes: Vec<Charge> },
     /// Its answer arrives.
-    StoreReplies { ticket: Ticket, answer: Result<Answers, StoreError> },
+    StoreReplies { ticket: Ticket, answer: Result<ChargeResults, StoreError> },
     /// A call waits no longer.
     Deadline { ticket: Ticket },
     /// An agent's writer wakes.

@@ -17,16 +17,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use tollgate::enforce::Take;
 use tollgate::limiter::Pending;
 use tollgate::store::{MemoryStore, StoreError};
 use tollgate::{Call, Decision, RuleSet};
 use tollgate_aggregator::counting::{Counting, Input, Scope};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::Partition;
-use tollgate_common::presence;
-use tollgate_common::signal::SignalBatch;
-use tollgate_common::wire::Record;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Charge;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::presence;
+use tollgate_core::messages::signals::SignalBatch;
+use tollgate_wire::Record;
 
 pub use agents::SimAgent;
 pub use bus::{SimBus, Stored};
@@ -85,7 +85,7 @@ pub struct World<'c> {
     agents: Vec<SimAgent>,
     store: MemoryStore,
     store_is_up: bool,
-    unread: Vec<(Ticket, Vec<Take>)>,
+    unread: Vec<(Ticket, Vec<Charge>)>,
     bus: SimBus,
     counts: Vec<Counting>,
     planted: Planted,

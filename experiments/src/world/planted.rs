@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use tollgate_common::charge::{Batch, Outcome, Row};
-use tollgate_common::counter::CounterId;
-use tollgate_common::signal::Offset;
-use tollgate_common::window::SubWindow;
+use tollgate_core::counter::CounterId;
+use tollgate_core::messages::calls::{Batch, Outcome, Row};
+use tollgate_core::messages::signals::Offset;
+use tollgate_core::window::SubWindow;
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Planted {
         }
     }
 
-    fn lose(&mut self, counters: &[tollgate_common::charge::CounterEntry], row: Row) -> Vec<Row> {
+    fn lose(&mut self, counters: &[tollgate_core::messages::calls::CounterEntry], row: Row) -> Vec<Row> {
         let Some(counter) = row.counter.filter(|_| row.outcome == Outcome::Admitted) else {
             return vec![row];
         };

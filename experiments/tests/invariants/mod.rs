@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tollgate::{RuleSet, Source};
-use tollgate_common::algorithm::{Algorithm, Limit};
-use tollgate_common::charge::{Batch, Outcome};
-use tollgate_common::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
-use tollgate_common::counter::{CounterId, DigestKey};
-use tollgate_common::decision::DENY_LIST;
-use tollgate_common::rule::{Consistency, Standing, Terms};
-use tollgate_common::window::Estimate;
-use tollgate_common::wire::Record;
+use tollgate_core::algorithm::{Algorithm, Limit};
+use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::counter::{CounterId, DigestKey};
+use tollgate_core::decision::DENY_LIST;
+use tollgate_core::messages::calls::{Batch, Outcome};
+use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
+use tollgate_core::window::Estimate;
 use tollgate_experiments::world::{Decided, World};
+use tollgate_wire::Record;
 
 /// The bookkeeping.
 pub(crate) struct Invariants {
@@ -103,8 +103,8 @@ impl Invariants {
 
     fn no_wait(&self, decided: &Decided<'_>) -> Result<(), String> {
         let took_ms = decided.answered.ms_since(decided.arrived);
-        let applying = self.rules.applying(&self.rules.described(&decided.call));
-        let deadlines = applying.iter().filter_map(|applying| Some(applying.terms?.deadline.as_millis()));
+        let applicable = self.rules.applicable(&self.rules.resolved(&decided.call));
+        let deadlines = applicable.iter().filter_map(|applicable| Some(applicable.policy?.deadline.as_millis()));
         let deadline_ms = deadlines.min().unwrap_or(0);
         if u128::from(took_ms) <= deadline_ms {
             return Ok(());
@@ -116,22 +116,22 @@ impl Invariants {
         if !decided.decision.allowed {
             return Ok(());
         }
-        let call = self.rules.described(&decided.call);
+        let call = self.rules.resolved(&decided.call);
         // Who is on the allow list is admitted over the quota, and a request that was charged before is not charged again.
-        let exempt = self.rules.standing(&call) != Standing::Usual;
+        let exempt = self.rules.list_match(&call) != ListMatch::Unlisted;
         let again = decided.call.id().is_some_and(|id| !self.requests.insert(id.to_owned()));
-        for applying in self.rules.applying(&call) {
-            let (index, rule) = (applying.index, applying.rule);
-            let Some(terms) = applying.terms.filter(|_| !exempt && !again && !rule.shadow) else { continue };
+        for applicable in self.rules.applicable(&call) {
+            let (index, rule) = (applicable.index, applicable.rule);
+            let Some(policy) = applicable.policy.filter(|_| !exempt && !again && !rule.shadow) else { continue };
             let counter = self.key.counter(&rule.name, rule.values(&call));
             let (at, cost) = (decided.decision.at.as_ms(), decided.call.cost());
-            let (quota, width_ms) = (terms.quota.units(), terms.quota.width_ms());
+            let (quota, width_ms) = (policy.quota.units(), policy.quota.width_ms());
             let overflows = self.overflows();
             let everything = self.by_anyone.entry((index, counter)).or_default();
             // Nobody's clock but the world's: when it was answered.
             everything.push((decided.answered.as_ms(), cost));
             self.worst_permille = self.worst_permille.max(fullest(everything, width_ms) * 1_000 / quota);
-            let most = most(&terms).filter(|_| terms.consistency == Consistency::Strict && !overflows);
+            let most = most(&policy).filter(|_| policy.consistency == Consistency::Strict && !overflows);
             if let Some(most) = most.filter(|_| decided.decision.source == Source::Store) {
                 let admitted = self.by_store.entry((index, counter)).or_default();
                 admitted.push((at, cost));
@@ -147,27 +147,28 @@ impl Invariants {
     /// true-denial: what an agent denied by itself while the store answers, the store would have denied.
     fn true_denial(&self, decided: &Decided<'_>, world: &World<'_>) -> Result<(), String> {
         let decision = &decided.decision;
-        let Some(bound) = decision.bound.as_ref().filter(|_| !decision.allowed && decision.source == Source::Local)
+        let Some(status) = decision.status.as_ref().filter(|_| !decision.allowed && decision.source == Source::Local)
         else {
             return Ok(());
         };
-        if &*bound.rule == DENY_LIST {
-            let standing = self.rules.standing(&self.rules.described(&decided.call));
-            return if standing == Standing::Denied(0) { Ok(()) } else { Err("true-denial: on no list".to_owned()) };
+        if &*status.rule == DENY_LIST {
+            let list_match = self.rules.list_match(&self.rules.resolved(&decided.call));
+            return if list_match == ListMatch::Denied(0) { Ok(()) } else { Err("true-denial: on no list".to_owned()) };
         }
-        let call = self.rules.described(&decided.call);
-        let applying = self.rules.applying(&call).into_iter().find(|applying| applying.rule.name == bound.rule);
-        let applying = applying.ok_or("true-denial: by a rule that does not apply")?;
-        let limit: Limit = applying.terms.ok_or("true-denial: by a rule without limit")?.limit();
+        let call = self.rules.resolved(&decided.call);
+        let applicable =
+            self.rules.applicable(&call).into_iter().find(|applicable| applicable.rule.name == status.rule);
+        let applicable = applicable.ok_or("true-denial: by a rule that does not apply")?;
+        let limit: Limit = applicable.policy.ok_or("true-denial: by a rule without limit")?.limit();
         if limit.algorithm == Algorithm::Concurrency {
             return Ok(()); // a slot may have been given back since, which a denial may overlook for a moment
         }
-        let counter = self.key.counter(&applying.rule.name, applying.rule.values(&call));
+        let counter = self.key.counter(&applicable.rule.name, applicable.rule.values(&call));
         let mut state = world.store().peek(counter).ok_or("true-denial: the store does not know the counter")?;
         let now = state.advance(world.now()).now;
-        let verdict = state.judge(&limit, now, applying.rule.cost_of(&call, decided.call.cost()));
+        let verdict = state.evaluate(&limit, now, applicable.rule.cost_of(&call, decided.call.cost()));
         if verdict.admitted {
-            return Err(format!("true-denial: the store had room under {}", applying.rule.name));
+            return Err(format!("true-denial: the store had room under {}", applicable.rule.name));
         }
         Ok(())
     }
@@ -258,12 +259,12 @@ impl Invariants {
 }
 
 /// The most that a window may hold by the stated error of each algorithm; none where slots are given back meanwhile.
-fn most(terms: &Terms) -> Option<u64> {
-    let quota = terms.quota.units();
-    match terms.algorithm {
+fn most(policy: &LimitPolicy) -> Option<u64> {
+    let quota = policy.quota.units();
+    match policy.algorithm {
         Algorithm::SlidingWindow(Estimate::Conservative) | Algorithm::SlidingLog => Some(quota),
         Algorithm::FixedWindow => Some(2 * quota),
-        Algorithm::TokenBucket | Algorithm::LeakyBucket => Some(quota + terms.burst),
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => Some(quota + policy.burst),
         Algorithm::SlidingWindow(_) | Algorithm::Concurrency => None,
     }
 }

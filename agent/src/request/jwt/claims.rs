@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tollgate_common::clock::Timestamp;
+use tollgate_core::clock::Timestamp;
 
 use super::Rejected;
 

@@ -24,7 +24,7 @@ const COORDINATE_LEN: usize = 32;
 /// What precedes the coordinates of an uncompressed point (SEC 1, 2.3.3).
 const UNCOMPRESSED: u8 = 4;
 
-/// Keys to judge tokens by; at least one.
+/// Keys to evaluate tokens by; at least one.
 #[derive(Debug)]
 pub struct Keys(Vec<Key>);
 

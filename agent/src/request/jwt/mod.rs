@@ -23,7 +23,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use tollgate_common::clock::Timestamp;
+use tollgate_core::clock::Timestamp;
 
 pub use cache::TOKENS_LEN_MAX;
 pub use claims::{Claims, Expected, LEEWAY_S};

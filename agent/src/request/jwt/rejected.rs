@@ -24,7 +24,7 @@ pub enum Rejected {
     Issuer,
     /// It is for someone else.
     Audience,
-    /// There are no keys to judge it by.
+    /// There are no keys to evaluate it by.
     NoKeys,
 }
 

@@ -9,15 +9,16 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tollgate_common::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate, State};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::{CounterId, RequestId, SlotId};
-use tollgate_common::rule::Generation;
-use tollgate_common::window::{Estimate, Window};
+use tollgate_core::algorithm::{Algorithm, CounterState, LEVEL_MAX, Limit, Rate};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CounterId, RequestId, SlotId};
+use tollgate_core::rules::Generation;
+use tollgate_core::window::{Estimate, Window};
 
 use super::{HandClock, Loses, REQUESTS, Refusal};
-use crate::enforce::{Take, TakeKind, Taken};
-use crate::store::{Answers, StoreError};
+use crate::store::StoreError;
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 
 /// Every algorithm, and which part of its quota it lets pass at once, in hundredths; 0 where there is no such thing.
 pub(in crate::store) const KINDS: [(Algorithm, u64); 9] = [
@@ -48,45 +49,45 @@ enum Event {
     /// A counter is lost.
     Lose(u128),
     /// A call.
-    Call(Vec<Take>),
+    Call(Vec<Charge>),
 }
 
 /// What a store is to do, in the plainest form.
 #[derive(Default)]
 struct Model {
-    counters: HashMap<CounterId, (State, Generation, Limit)>,
+    counters: HashMap<CounterId, (CounterState, Generation, Limit)>,
     /// When a request was charged on a counter.
     requests: HashMap<(CounterId, RequestId), Timestamp>,
 }
 
 impl Model {
-    fn take(&mut self, refusal: Refusal, now: Timestamp, takes: &[Take]) -> Result<Answers, StoreError> {
-        let is_late = |take: &Take| match take.kind {
-            TakeKind::Ask { expires_at } | TakeKind::Count { expires_at } => expires_at < now,
-            TakeKind::Owed { .. } | TakeKind::GiveBack { .. } => false,
+    fn take(&mut self, refusal: Refusal, now: Timestamp, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
+        let is_late = |take: &Charge| match take.mode {
+            ChargeMode::Enforce { expires_at } | ChargeMode::CountOnly { expires_at } => expires_at < now,
+            ChargeMode::Backfill { .. } | ChargeMode::Refund { .. } => false,
         };
         if takes.iter().any(is_late) {
             return Err(StoreError::Expired);
         }
         let is_known: Vec<bool> = takes.iter().map(|take| self.counters.contains_key(&take.counter)).collect();
-        let judge = |take: &Take| {
-            let fresh = || (State::new(&take.limit), take.generation, take.limit);
+        let evaluate = |take: &Charge| {
+            let fresh = || (CounterState::new(&take.limit), take.generation, take.limit);
             let (state, generation, limit) = self.counters.entry(take.counter).or_insert_with(fresh);
             if take.generation >= *generation {
                 (*generation, *limit) = (take.generation, take.limit);
                 state.fit(limit);
             }
             let advanced = state.advance(now);
-            let charged_at = take.id.and_then(|id| self.requests.get(&(take.counter, id)));
+            let charged_at = take.request.and_then(|id| self.requests.get(&(take.counter, id)));
             let repeated = charged_at.is_some_and(|at| at.plus_ms(limit.window.width_ms()) > advanced.now);
-            let free = repeated || matches!(take.kind, TakeKind::GiveBack { .. });
-            let mut verdict = state.judge(limit, advanced.now, if free { 0 } else { take.cost });
+            let free = repeated || matches!(take.mode, ChargeMode::Refund { .. });
+            let mut verdict = state.evaluate(limit, advanced.now, if free { 0 } else { take.cost });
             verdict.admitted |= repeated;
             let (at, limit, rebased) = (advanced.now, limit.units, advanced.rebased);
-            Taken { verdict, charged: false, repeated, firm: true, at, limit, rebased }
+            ChargeResult { verdict, charged: false, repeated, firm: true, at, limit, rebased }
         };
-        let mut answers: Answers = takes.iter().map(judge).collect();
-        let is_question = |take: &Take| matches!(take.kind, TakeKind::Ask { .. });
+        let mut answers: ChargeResults = takes.iter().map(evaluate).collect();
+        let is_question = |take: &Charge| matches!(take.mode, ChargeMode::Enforce { .. });
         let all_pass = takes.iter().zip(&answers).all(|(take, taken)| taken.verdict.admitted || !is_question(take));
         for (take, taken) in takes.iter().zip(&mut answers) {
             taken.charged = all_pass || !is_question(take);
@@ -96,7 +97,7 @@ impl Model {
             .map(|(take, _)| take.slot)
             .collect();
         // A slot that lies apart charges until it hears of the others.
-        let is_tentative = |take: &Take, taken: &Taken| {
+        let is_tentative = |take: &Charge, taken: &ChargeResult| {
             refusal == Refusal::IsGivenBack && !taken.charged && !taken.repeated && !refusing.contains(&take.slot)
         };
         for (take, taken) in takes.iter().zip(&answers) {
@@ -104,22 +105,22 @@ impl Model {
                 continue;
             }
             let state = &mut self.counters.get_mut(&take.counter).expect("it was judged").0;
-            match take.kind {
-                TakeKind::Ask { .. } | TakeKind::Count { .. } => state.charge(taken.at, take.cost),
-                TakeKind::Owed { at } => state.charge(at.min(taken.at), take.cost),
-                TakeKind::GiveBack { at } => state.give_back(at, take.cost),
+            match take.mode {
+                ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. } => state.charge(taken.at, take.cost),
+                ChargeMode::Backfill { at } => state.charge(at.min(taken.at), take.cost),
+                ChargeMode::Refund { at } => state.refund(at, take.cost),
             }
-            if let Some(id) = take.id.filter(|_| !matches!(take.kind, TakeKind::GiveBack { .. })) {
+            if let Some(id) = take.request.filter(|_| !matches!(take.mode, ChargeMode::Refund { .. })) {
                 self.requests.insert((take.counter, id), taken.at);
             }
         }
         for (take, taken) in takes.iter().zip(&answers).filter(|(take, taken)| is_tentative(take, taken)) {
-            self.counters.get_mut(&take.counter).expect("it was judged").0.give_back(taken.at, take.cost);
-            self.requests.retain(|(counter, id), _| take.id != Some(*id) || take.counter != *counter);
+            self.counters.get_mut(&take.counter).expect("it was judged").0.refund(taken.at, take.cost);
+            self.requests.retain(|(counter, id), _| take.request != Some(*id) || take.counter != *counter);
         }
         // A counter that is not there is not made by giving back.
         for (take, _) in takes.iter().zip(is_known).filter(|(_, is_known)| !is_known) {
-            let is_give_back = |other: &Take| matches!(other.kind, TakeKind::GiveBack { .. });
+            let is_give_back = |other: &Charge| matches!(other.mode, ChargeMode::Refund { .. });
             if takes.iter().filter(|other| other.counter == take.counter).all(is_give_back) {
                 self.counters.remove(&take.counter);
             }
@@ -152,7 +153,7 @@ pub(in crate::store) fn slot_of(counter: CounterId) -> SlotId {
 }
 
 /// A take of a history in which the kinds of the counters begin with this one.
-fn takes(first: usize) -> impl Strategy<Value = Take> {
+fn takes(first: usize) -> impl Strategy<Value = Charge> {
     let limits = (0..KINDS.len(), 0..WINDOWS.len(), 0..QUOTAS.len())
         .prop_map(|(kind, window, quota)| limit(kind, QUOTAS[quota], WINDOWS[window]));
     // Mostly the first of each, so that a counter lives for a while before its rule changes.
@@ -169,17 +170,17 @@ fn takes(first: usize) -> impl Strategy<Value = Take> {
             // Instants are relative to the clock until the call is made.
             let at = Timestamp::from_ms(ago_ms);
             let kind = match kind {
-                0..7 => TakeKind::Ask { expires_at: Timestamp::from_ms(5) },
-                7 => TakeKind::Ask { expires_at: Timestamp::from_ms(ago_ms % 3) },
-                8..10 => TakeKind::Count { expires_at: Timestamp::from_ms(5) },
-                10..12 => TakeKind::Owed { at },
+                0..7 => ChargeMode::Enforce { expires_at: Timestamp::from_ms(5) },
+                7 => ChargeMode::Enforce { expires_at: Timestamp::from_ms(ago_ms % 3) },
+                8..10 => ChargeMode::CountOnly { expires_at: Timestamp::from_ms(5) },
+                10..12 => ChargeMode::Backfill { at },
                 // Now and then what was taken just now.
-                12 => TakeKind::GiveBack { at: Timestamp::from_ms(2_000) },
-                _ => TakeKind::GiveBack { at },
+                12 => ChargeMode::Refund { at: Timestamp::from_ms(2_000) },
+                _ => ChargeMode::Refund { at },
             };
             let generation = if changed.is_some() { generation } else { generation.min(1) };
             let counter = CounterId::from_u128(counter);
-            Take { counter, slot: slot_of(counter), id, limit, generation, cost, kind }
+            Charge { counter, slot: slot_of(counter), request: id, limit, generation, cost, mode: kind }
         },
     )
 }
@@ -199,11 +200,11 @@ fn events(first: usize) -> impl Strategy<Value = Event> {
 }
 
 /// No call asks twice for the same counter in the name of a request.
-fn named_once(mut takes: Vec<Take>) -> Vec<Take> {
+fn named_once(mut takes: Vec<Charge>) -> Vec<Charge> {
     for place in 1..takes.len() {
         if takes[..place].iter().any(|take| take.counter == takes[place].counter) {
             for take in &mut takes {
-                take.id = None;
+                take.request = None;
             }
         }
     }
@@ -211,16 +212,16 @@ fn named_once(mut takes: Vec<Take>) -> Vec<Take> {
 }
 
 /// Makes the instants of a take absolute; a question with 1 ms less than none left is late.
-fn at_time(take: &Take, now_ms: u64) -> Take {
+fn at_time(take: &Charge, now_ms: u64) -> Charge {
     let soon = |at: Timestamp| Timestamp::from_ms(now_ms - 1 + at.as_ms());
     let ago = |at: Timestamp| Timestamp::from_ms(now_ms + 2_000 - at.as_ms());
-    let kind = match take.kind {
-        TakeKind::Ask { expires_at } => TakeKind::Ask { expires_at: soon(expires_at) },
-        TakeKind::Count { expires_at } => TakeKind::Count { expires_at: soon(expires_at) },
-        TakeKind::Owed { at } => TakeKind::Owed { at: ago(at) },
-        TakeKind::GiveBack { at } => TakeKind::GiveBack { at: ago(at) },
+    let kind = match take.mode {
+        ChargeMode::Enforce { expires_at } => ChargeMode::Enforce { expires_at: soon(expires_at) },
+        ChargeMode::CountOnly { expires_at } => ChargeMode::CountOnly { expires_at: soon(expires_at) },
+        ChargeMode::Backfill { at } => ChargeMode::Backfill { at: ago(at) },
+        ChargeMode::Refund { at } => ChargeMode::Refund { at: ago(at) },
     };
-    Take { kind, ..take.clone() }
+    Charge { mode: kind, ..take.clone() }
 }
 
 pub(super) fn equal_the_pure_algorithm<S: Loses>(refusal: Refusal, fresh: impl Fn(u64) -> (S, Arc<HandClock>)) {
@@ -239,7 +240,7 @@ pub(super) fn equal_the_pure_algorithm<S: Loses>(refusal: Refusal, fresh: impl F
                 }
                 Event::Call(takes) => {
                     clock.set(ms);
-                    let takes: Vec<Take> = takes.iter().map(|take| at_time(take, ms)).collect();
+                    let takes: Vec<Charge> = takes.iter().map(|take| at_time(take, ms)).collect();
                     let mut answers = super::now(store.take(&takes));
                     if refusal == Refusal::IsGivenBack {
                         // For a while a denial may stand on what another call has just charged.

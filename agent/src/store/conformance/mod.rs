@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use tollgate_common::algorithm::{Algorithm, Limit};
-use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::counter::{CounterId, RequestId, SlotId};
-use tollgate_common::window::{Estimate, Window};
+use tollgate_core::algorithm::{Algorithm, Limit};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::{CounterId, RequestId, SlotId};
+use tollgate_core::window::{Estimate, Window};
 
-use super::{Answers, Store, StoreError};
-use crate::enforce::{Take, TakeKind};
+use super::{ChargeResults, Store, StoreError};
+use tollgate_core::counter::{Charge, ChargeMode};
 
 /// A clock that stands until it is set.
 pub(super) struct HandClock(AtomicU64);
@@ -46,15 +46,15 @@ fn strict(units: u64) -> Limit {
 }
 
 /// A question of 1 unit against so many a minute.
-pub(super) fn ask(counter: u128, units: u64) -> Take {
-    Take {
+pub(super) fn ask(counter: u128, units: u64) -> Charge {
+    Charge {
         counter: CounterId::from_u128(counter),
         slot: SlotId::of(CounterId::from_u128(counter)),
-        id: None,
+        request: None,
         limit: strict(units),
         generation: 1,
         cost: 1,
-        kind: TakeKind::Ask { expires_at: FOREVER },
+        mode: ChargeMode::Enforce { expires_at: FOREVER },
     }
 }
 
@@ -103,7 +103,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn take<S: Store>(store: &S, takes: &[Take]) -> Answers {
+fn take<S: Store>(store: &S, takes: &[Charge]) -> ChargeResults {
     now(store.take(takes)).expect("the store answers")
 }
 
@@ -130,13 +130,13 @@ fn one_unit_left_is_given_once<S: Store>(store: S) {
 }
 
 fn a_question_read_too_late_charges_nothing<S: Store>(store: &S) {
-    let late = Take { kind: TakeKind::Ask { expires_at: Timestamp::from_ms(999_999) }, ..ask(1, 1) };
+    let late = Charge { mode: ChargeMode::Enforce { expires_at: Timestamp::from_ms(999_999) }, ..ask(1, 1) };
     assert_eq!(now(store.take(&[late])), Err(StoreError::Expired));
     assert!(take(store, &[ask(1, 1)])[0].charged);
 }
 
 fn what_is_owed_is_charged_in_any_case<S: Store>(store: &S) {
-    let owed = |cost, ms| Take { cost, kind: TakeKind::Owed { at: Timestamp::from_ms(ms) }, ..ask(1, 10) };
+    let owed = |cost, ms| Charge { cost, mode: ChargeMode::Backfill { at: Timestamp::from_ms(ms) }, ..ask(1, 10) };
     assert!(take(store, &[owed(8, 960_000)])[0].charged);
     assert_eq!(take(store, &[ask(1, 10)])[0].verdict.remaining, 1);
     assert!(take(store, &[owed(30, 999_000)])[0].charged, "there is no room, and yet it happened");
@@ -146,7 +146,7 @@ fn what_is_owed_is_charged_in_any_case<S: Store>(store: &S) {
 fn a_raise_opens_at_once_and_an_older_generation_is_judged_by_the_newer<S: Store>(store: &S) {
     assert!(take(store, &[ask(1, 1)])[0].charged);
     assert!(!take(store, &[ask(1, 1)])[0].charged);
-    let raised = Take { generation: 2, ..ask(1, 3) };
+    let raised = Charge { generation: 2, ..ask(1, 3) };
     assert_eq!(take(store, &[raised])[0].verdict.remaining, 1, "what was spent is kept");
     let old = take(store, &[ask(1, 1)])[0];
     assert_eq!((old.charged, old.limit), (true, 3));
@@ -157,7 +157,7 @@ fn the_previous_window_is_weighed_by_what_is_left_of_it<S: Store>((store, clock)
     let interpolated = |counter, parts, cost| {
         let window = Window::new(60_000, parts).expect("a window");
         let limit = Limit { algorithm: Algorithm::SlidingWindow(Estimate::Interpolated), units: 100, window, burst: 0 };
-        Take { limit, cost, ..ask(counter, 100) }
+        Charge { limit, cost, ..ask(counter, 100) }
     };
     take(&store, &[interpolated(1, 1, 60), interpolated(2, 4, 60)]);
     clock.set(60_000_000 + 60_000 + 43_000);
@@ -172,7 +172,7 @@ fn a_whole_quota_passes_at_once_and_the_next_call_waits<S: Store>(store: &S) {
         Algorithm::SlidingWindow(Estimate::Conservative),
         Algorithm::SlidingLog,
     ]) {
-        let one = Take { limit: limit(algorithm, 100), ..ask(counter, 100) };
+        let one = Charge { limit: limit(algorithm, 100), ..ask(counter, 100) };
         assert!((0..100).all(|_| take(store, std::slice::from_ref(&one))[0].charged));
         let refused = take(store, &[one])[0];
         assert!(!refused.charged && refused.verdict.retry_at >= Timestamp::from_ms(1_060_000), "{algorithm:?}");

@@ -15,15 +15,16 @@ use std::task::Poll;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
-use tollgate_common::clock::Timestamp;
+use tollgate_core::clock::Timestamp;
 
 use super::codec::{Manner, Token};
 use super::line::Connection;
 use super::steps::Steps;
-use crate::enforce::{Take, TakeKind, Taken};
-use crate::store::{Answers, StoreError};
+use crate::store::StoreError;
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 
-type Answered = Result<Answers, StoreError>;
+type Answered = Result<ChargeResults, StoreError>;
 
 /// A call in parts.
 struct Call {
@@ -35,13 +36,13 @@ struct Call {
 
 /// What lies in one slot.
 struct Part {
-    takes: SmallVec<[Take; 2]>,
+    takes: SmallVec<[Charge; 2]>,
     /// Where those stand in the call.
     places: SmallVec<[usize; 2]>,
 }
 
 /// Judges and charges the counters of a call, those of each slot in a step.
-pub(super) async fn take(steps: &Steps, takes: &[Take]) -> Answered {
+pub(super) async fn take(steps: &Steps, takes: &[Charge]) -> Answered {
     if takes.iter().all(|take| take.slot == takes[0].slot) {
         return steps.run(takes, Manner::WholeAmongOthers).await;
     }
@@ -72,7 +73,7 @@ impl Call {
     }
 
     /// What the parts say together, and the questions to give back: those of parts that charged, or may have.
-    fn settle(&self, answers: &[Answered]) -> (Answered, Vec<Vec<Take>>) {
+    fn settle(&self, answers: &[Answered]) -> (Answered, Vec<Vec<Charge>>) {
         let parts = || self.parts.iter().zip(answers);
         let charged = parts().all(|(part, answer)| answer.as_ref().is_ok_and(|taken| part.has_charged(taken)));
         if charged {
@@ -96,11 +97,11 @@ impl Call {
     }
 
     /// The answers as the call has its takes; where one was refused no question is charged.
-    fn in_order(&self, answers: &[Answered], charged: bool) -> Answers {
+    fn in_order(&self, answers: &[Answered], charged: bool) -> ChargeResults {
         let mut placed = Vec::new();
         for (part, taken) in self.parts.iter().zip(answers) {
             for ((place, take), taken) in part.places.iter().zip(&part.takes).zip(taken.iter().flatten()) {
-                placed.push((*place, Taken { charged: charged || !is_question(take), ..*taken }));
+                placed.push((*place, ChargeResult { charged: charged || !is_question(take), ..*taken }));
             }
         }
         placed.sort_unstable_by_key(|(place, _)| *place);
@@ -110,16 +111,16 @@ impl Call {
 
 impl Part {
     /// Whether its questions, if it has any, were charged.
-    fn has_charged(&self, answers: &Answers) -> bool {
+    fn has_charged(&self, answers: &ChargeResults) -> bool {
         self.takes.iter().zip(answers).all(|(take, taken)| taken.charged || !is_question(take))
     }
 
-    fn questions(&self) -> Vec<Take> {
+    fn questions(&self) -> Vec<Charge> {
         self.takes.iter().filter(|take| is_question(take)).cloned().collect()
     }
 }
 
-fn parts(takes: &[Take]) -> Vec<Part> {
+fn parts(takes: &[Charge]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for (place, take) in takes.iter().enumerate() {
         let known = parts.iter().position(|part| part.takes[0].slot == take.slot);
@@ -133,14 +134,14 @@ fn parts(takes: &[Take]) -> Vec<Part> {
     parts
 }
 
-const fn is_question(take: &Take) -> bool {
-    matches!(take.kind, TakeKind::Ask { .. })
+const fn is_question(take: &Charge) -> bool {
+    matches!(take.mode, ChargeMode::Enforce { .. })
 }
 
-const fn expiry(take: &Take) -> Option<Timestamp> {
-    match take.kind {
-        TakeKind::Ask { expires_at } | TakeKind::Count { expires_at } => Some(expires_at),
-        TakeKind::Owed { .. } | TakeKind::GiveBack { .. } => None,
+const fn expiry(take: &Charge) -> Option<Timestamp> {
+    match take.mode {
+        ChargeMode::Enforce { expires_at } | ChargeMode::CountOnly { expires_at } => Some(expires_at),
+        ChargeMode::Backfill { .. } | ChargeMode::Refund { .. } => None,
     }
 }
 

@@ -1,17 +1,18 @@
-//! The bytes between the agent and the step that charges (`steps/judge.lua`).
+//! The bytes between the agent and the step that charges (`steps/evaluate.lua`).
 //!
 //! The step decides; the agent words the verdict. So an answer holds what was counted, as units at instants, and the limit
-//! by which it was judged: entered into a fresh [`State`] they read as the counter did, and the arithmetic stays in one
+//! by which it was judged: entered into a fresh [`CounterState`] they read as the counter did, and the arithmetic stays in one
 //! place. A counter that was only added to is a single such entry.
 
 use redis::ToRedisArgs;
 use smallvec::SmallVec;
-use tollgate_common::algorithm::{Algorithm, Limit, State};
-use tollgate_common::clock::Timestamp;
-use tollgate_common::window::{Estimate, Window};
+use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::window::{Estimate, Window};
 
-use crate::enforce::{Take, TakeKind, Taken};
-use crate::store::{Answers, StoreError};
+use crate::store::StoreError;
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 
 /// Above this a script's numbers are not exact; larger quotas, times and generations read as this.
 const EXACT_MAX: u64 = (1 << 53) - 1;
@@ -78,20 +79,20 @@ impl Manner {
 }
 
 impl Packed {
-    pub(super) fn new(take: &Take, manner: Manner) -> Self {
-        let (what, time) = match take.kind {
+    pub(super) fn new(take: &Charge, manner: Manner) -> Self {
+        let (what, time) = match take.mode {
             _ if matches!(manner, Manner::TakeBack { .. }) => (4, Timestamp::default()),
-            TakeKind::Ask { expires_at } => (0, expires_at),
-            TakeKind::Count { expires_at } => (1, expires_at),
-            TakeKind::Owed { at } => (2, at),
-            TakeKind::GiveBack { at } => (3, at),
+            ChargeMode::Enforce { expires_at } => (0, expires_at),
+            ChargeMode::CountOnly { expires_at } => (1, expires_at),
+            ChargeMode::Backfill { at } => (2, at),
+            ChargeMode::Refund { at } => (3, at),
         };
         let (flags, tail) = manner.flags();
         let (window, kind) = (take.limit.window, kind_of(&take.limit));
         let mut bytes = SmallVec::new();
         let mut put = |len: usize, number: u64| bytes.extend_from_slice(&number.to_le_bytes()[..len]);
         put(1, u64::from(kind));
-        put(1, u64::from(what + if take.id.is_some() { NAMED } else { 0 } + flags));
+        put(1, u64::from(what + if take.request.is_some() { NAMED } else { 0 } + flags));
         put(1, u64::from(window.parts()));
         put(6, window.width_ms());
         put(7, take.limit.units.min(EXACT_MAX));
@@ -125,12 +126,12 @@ impl<'a> Stepped<'a> {
     }
 
     /// The answers to these takes; `None` when they make no sense.
-    pub(super) fn answers(mut self, takes: &[Take]) -> Option<Result<Answers, StoreError>> {
+    pub(super) fn answers(mut self, takes: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         if self.outcome == LATE {
             return Some(Err(StoreError::Expired));
         }
         let charged = self.outcome == CHARGED;
-        let answers: Option<Answers> = takes.iter().map(|take| self.rest.answer(take, charged)).collect();
+        let answers: Option<ChargeResults> = takes.iter().map(|take| self.rest.answer(take, charged)).collect();
         Some(Ok(answers.filter(|_| self.rest.0.is_empty())?))
     }
 }
@@ -152,14 +153,14 @@ impl Bytes<'_> {
         self.number(6).map(Timestamp::from_ms)
     }
 
-    fn answer(&mut self, take: &Take, room: bool) -> Option<Taken> {
+    fn answer(&mut self, take: &Charge, room: bool) -> Option<ChargeResult> {
         let kind = self.byte()?;
         let flags = self.byte()?;
         let parts = u32::from(self.byte()?);
         let window = Window::new(self.number(6)?, parts).ok()?;
         let mut limit = Limit { algorithm: algorithm_of(kind)?, units: self.number(7)?, window, burst: 0 };
         let at = self.time()?;
-        let mut state = State::new(&limit);
+        let mut state = CounterState::new(&limit);
         for _ in 0..self.number(2)? {
             let held_at = self.time()?;
             state.charge(held_at, self.number(7)?);
@@ -175,12 +176,12 @@ impl Bytes<'_> {
             };
         }
         let repeated = flags & REPEATED != 0;
-        let free = repeated || matches!(take.kind, TakeKind::GiveBack { .. });
-        let mut verdict = state.judge(&limit, at, if free { 0 } else { take.cost });
+        let free = repeated || matches!(take.mode, ChargeMode::Refund { .. });
+        let mut verdict = state.evaluate(&limit, at, if free { 0 } else { take.cost });
         verdict.admitted |= repeated;
-        let charged = room || !matches!(take.kind, TakeKind::Ask { .. });
+        let charged = room || !matches!(take.mode, ChargeMode::Enforce { .. });
         let (firm, rebased) = (flags & LOOSE == 0, flags & REBASED != 0);
-        Some(Taken { verdict, charged, repeated, firm, at, limit: limit.units, rebased })
+        Some(ChargeResult { verdict, charged, repeated, firm, at, limit: limit.units, rebased })
     }
 }
 

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs};
 use tokio::runtime::Handle;
-use tollgate_common::clock::{Clock, Timestamp};
+use tollgate_core::clock::{Clock, Timestamp};
 
 use super::codec::{Packed, Stepped};
 use super::eviction;

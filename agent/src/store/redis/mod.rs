@@ -1,7 +1,7 @@
 //! Counters in Redis: one for all agents, each call one round trip.
 //!
 //! A call is one script ([`script`]) that charges all its counters or none by the server's own clock, or one for each slot
-//! ([`apart`]). It decides as the pure state machines of `tollgate_common::algorithm` do, which the conformance suite holds;
+//! ([`apart`]). It decides as the pure state machines of `tollgate_core::algorithm` do, which the conformance suite holds;
 //! the verdict is worded by them ([`codec`]). A counter is one string, its slot the hash tag of its key ([`steps`]), and each
 //! write renews a TTL after which it would be idle. Nothing here waits for a connection ([`line`]) or takes an error for a denial
 //! ([`trouble`]).
@@ -22,12 +22,13 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate_common::clock::{Clock, Timestamp};
-use tollgate_common::presence::GONE_AFTER_MS;
-use tollgate_common::rule::{Generation, Published};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::messages::presence::GONE_AFTER_MS;
+use tollgate_core::messages::rules::Published;
+use tollgate_core::rules::Generation;
 
-use super::{Answers, Store, StoreError};
-use crate::enforce::Take;
+use super::{ChargeResults, Store, StoreError};
+use tollgate_core::counter::Charge;
 
 use codec::Manner;
 use line::Line;
@@ -95,7 +96,7 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
-    async fn take(&self, takes: &[Take]) -> Result<Answers, StoreError> {
+    async fn take(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self.slots {
             Slots::Together => self.steps.run(takes, Manner::Whole).await,
             Slots::Apart => apart::take(&self.steps, takes).await,

@@ -15,7 +15,7 @@ const TAKE: &str = concat!(
     include_str!("../steps/back.lua"),
     include_str!("../steps/exact.lua"),
     include_str!("../steps/tentative.lua"),
-    include_str!("../steps/judge.lua"),
+    include_str!("../steps/evaluate.lua"),
     include_str!("../steps/settle.lua"),
 );
 const PRESENCE: &str = include_str!("../steps/presence.lua");
@@ -29,7 +29,7 @@ pub(super) struct Script {
     text: String,
     hash: String,
     #[cfg(test)]
-    clock: Option<std::sync::Arc<dyn tollgate_common::clock::Clock>>,
+    clock: Option<std::sync::Arc<dyn tollgate_core::clock::Clock>>,
 }
 
 impl Script {
@@ -40,7 +40,7 @@ impl Script {
 
     /// The same by a test's clock.
     #[cfg(test)]
-    pub(super) fn take_by(clock: std::sync::Arc<dyn tollgate_common::clock::Clock>) -> Self {
+    pub(super) fn take_by(clock: std::sync::Arc<dyn tollgate_core::clock::Clock>) -> Self {
         Self { clock: Some(clock), ..Self::new(TIME_OF_A_TEST, TAKE) }
     }
 

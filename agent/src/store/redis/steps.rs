@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_common::counter::{CounterId, RequestId, SlotId};
+use tollgate_core::counter::{CounterId, RequestId, SlotId};
 
 use super::codec::{Manner, Packed, Stepped};
 use super::line::{Connection, Line};
-use crate::enforce::Take;
-use crate::store::{Answers, StoreError};
+use crate::store::StoreError;
+use tollgate_core::counter::Charge;
+use tollgate_core::counter::ChargeResults;
 
 /// Runs steps, and knows where things lie.
 #[derive(Clone)]
@@ -26,7 +27,7 @@ impl Steps {
     }
 
     /// Judges and charges these counters in one step.
-    pub(super) async fn run(&self, takes: &[Take], manner: Manner) -> Result<Answers, StoreError> {
+    pub(super) async fn run(&self, takes: &[Charge], manner: Manner) -> Result<ChargeResults, StoreError> {
         let connection = self.line.current()?;
         self.run_on(&connection, takes, manner).await
     }
@@ -35,9 +36,9 @@ impl Steps {
     pub(super) async fn run_on(
         &self,
         connection: &Arc<Connection>,
-        takes: &[Take],
+        takes: &[Charge],
         manner: Manner,
-    ) -> Result<Answers, StoreError> {
+    ) -> Result<ChargeResults, StoreError> {
         let packed: SmallVec<[Packed; 2]> = takes.iter().map(|take| Packed::new(take, manner)).collect();
         let reply: Vec<u8> = self.line.run_on(connection, &self.line.take, &self.keys(takes, manner), &packed).await?;
         let answers = Stepped::read(&reply).and_then(|stepped| stepped.answers(takes));
@@ -45,10 +46,10 @@ impl Steps {
     }
 
     /// The counters, then what each wants besides.
-    fn keys(&self, takes: &[Take], manner: Manner) -> SmallVec<[String; 2]> {
+    fn keys(&self, takes: &[Charge], manner: Manner) -> SmallVec<[String; 2]> {
         let mut keys: SmallVec<[String; 2]> = takes.iter().map(|take| self.counter(take.slot, take.counter)).collect();
         for (place, take) in takes.iter().enumerate() {
-            if let Some(id) = take.id {
+            if let Some(id) = take.request {
                 keys.push(request(&keys[place], id));
             }
             if manner.sees_tentative() {

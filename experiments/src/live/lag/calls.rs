@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use tollgate_common::clock::{Stopwatch, Timestamp};
+use tollgate_core::clock::{Stopwatch, Timestamp};
 
 use super::{DESCRIPTOR, Plan};
 

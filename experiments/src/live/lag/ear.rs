@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tollgate_common::clock::Timestamp;
-use tollgate_common::counter::{CounterId, DigestKey};
-use tollgate_common::signal::SignalBatch;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CounterId, DigestKey};
+use tollgate_core::messages::signals::SignalBatch;
 
 use super::RULE;
 use super::calls::{Calls, News, as_us};

@@ -22,8 +22,8 @@ use prometheus_client::registry::Registry;
 use tollgate::store::RedisSettings;
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
 use tollgate_aggregator::{Pump, Settings};
-use tollgate_common::bus::kafka::{Kafka, KafkaSettings};
-use tollgate_common::clock::{Clock, Stopwatch, SystemClock};
+use tollgate_bus::kafka::{Kafka, KafkaSettings};
+use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
 use super::cpu;
 use crate::servers::{RunName, ServerError, clear_kafka, reach_kafka, reach_redis};

@@ -17,17 +17,17 @@ fn agent(redis: &Redis, prefix: &str) -> RedisStore {
     store
 }
 
-fn until(take: &Take, expires_at: u64) -> Take {
-    Take { kind: TakeKind::Ask { expires_at: Timestamp::from_ms(expires_at) }, ..take.clone() }
+fn until(take: &Charge, expires_at: u64) -> Charge {
+    Charge { mode: ChargeMode::Enforce { expires_at: Timestamp::from_ms(expires_at) }, ..take.clone() }
 }
 
 /// What one slot's step of a call does.
-fn part(store: &RedisStore, take: &Take, manner: Manner) -> Answers {
+fn part(store: &RedisStore, take: &Charge, manner: Manner) -> ChargeResults {
     on(store.steps.run(std::slice::from_ref(take), manner)).expect("Redis answers")
 }
 
 /// Kinds that hold exactly what was admitted, over a window that no test outlives.
-fn rule(counter: u128, units: u64) -> Take {
+fn rule(counter: u128, units: u64) -> Charge {
     let algorithms = [
         Algorithm::SlidingWindow(Estimate::Conservative),
         Algorithm::SlidingLog,
@@ -39,7 +39,7 @@ fn rule(counter: u128, units: u64) -> Take {
     let parts = if algorithm == Algorithm::FixedWindow { 1 } else { 12 };
     // Twenty days: the next edge of a fixed window is not near.
     let window = Window::new(20 * 24 * 3_600_000, parts).expect("a window");
-    Take { limit: Limit { algorithm, units, window, burst: 0 }, ..ask(counter, units) }
+    Charge { limit: Limit { algorithm, units, window, burst: 0 }, ..ask(counter, units) }
 }
 
 /// Each of many agents calls again and again, over two or three counters of which some soon refuse; once all is quiet,
@@ -68,7 +68,7 @@ fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
                     let cost = 1 + call as u64 % 3;
                     let takes: Vec<_> = counters
                         .iter()
-                        .map(|counter| until(&Take { cost, ..rule(*counter as u128, QUOTAS[*counter]) }, expires_at))
+                        .map(|counter| until(&Charge { cost, ..rule(*counter as u128, QUOTAS[*counter]) }, expires_at))
                         .collect();
                     let answers = agent.take(&takes).await.expect("Redis answers");
                     let charged = answers.iter().filter(|taken| taken.charged).count();
@@ -131,7 +131,7 @@ fn where_a_slot_fails_the_others_give_back() {
     assert_eq!(on(agent.take(&[ask(1, 10), ask(2, 10)])), Err(StoreError::Unreadable));
     assert_eq!(left(&agent, &ask(1, 10)), 10);
     // What was charged in any case is charged; that it is owed no more must not get lost.
-    let owed = Take { kind: TakeKind::Owed { at: wait_for_answer(&agent) }, ..ask(1, 10) };
+    let owed = Charge { mode: ChargeMode::Backfill { at: wait_for_answer(&agent) }, ..ask(1, 10) };
     assert_eq!(on(agent.take(&[owed, ask(2, 10)])), Err(StoreError::TimedOut));
     assert_eq!(left(&agent, &ask(1, 10)), 9);
 }
@@ -143,7 +143,7 @@ fn giving_back_after_the_hold_is_void() {
         let clock = Arc::new(HandClock::at(NOW));
         let store = by_hand(Slots::Apart, clock.clone());
         let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 500));
-        let two = Take { cost: 2, ..until(&ask(1, 10), NOW + 500) };
+        let two = Charge { cost: 2, ..until(&ask(1, 10), NOW + 500) };
         assert!(part(&store, &two, Manner::Part { token, expires_at })[0].charged);
         clock.set(NOW + waits_ms);
         part(&store, &two, Manner::TakeBack { token });
@@ -158,7 +158,7 @@ fn giving_back_after_the_hold_is_void() {
 fn giving_back_to_nothing_leaves_nothing() {
     let store = by_hand(Slots::Apart, Arc::new(HandClock::at(NOW)));
     part(&store, &ask(1, 10), Manner::TakeBack { token: new_token() });
-    take(&store, &Take { kind: TakeKind::GiveBack { at: Timestamp::from_ms(NOW) }, ..ask(1, 10) })
+    take(&store, &Charge { mode: ChargeMode::Refund { at: Timestamp::from_ms(NOW) }, ..ask(1, 10) })
         .expect("Redis answers");
     assert_eq!(SHARED.command(&format!("EXISTS {} {}", key(&store, 1), steps::tentative(&key(&store, 1)))), ":0");
 }
@@ -174,10 +174,10 @@ fn a_denial_on_units_that_may_be_given_back_is_not_firm() {
         let burst = if percent > 0 { 10 } else { 0 };
         one.limit = Limit { algorithm, units: 10, window, burst };
         let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 50));
-        part(&store, &Take { cost: 4, ..one.clone() }, Manner::Part { token, expires_at });
-        part(&store, &Take { cost: 6, ..one.clone() }, Manner::WholeAmongOthers);
+        part(&store, &Charge { cost: 4, ..one.clone() }, Manner::Part { token, expires_at });
+        part(&store, &Charge { cost: 6, ..one.clone() }, Manner::WholeAmongOthers);
         let denied = |cost| {
-            let answer = take(&store, &Take { cost, ..one.clone() }).expect("Redis answers")[0];
+            let answer = take(&store, &Charge { cost, ..one.clone() }).expect("Redis answers")[0];
             assert!(!answer.verdict.admitted && !answer.charged);
             answer.firm
         };
@@ -185,7 +185,7 @@ fn a_denial_on_units_that_may_be_given_back_is_not_firm() {
         // The hold has passed, and nothing has drained that would count.
         clock.set(NOW + 100);
         one = until(&one, NOW + 1_000);
-        let answer = take(&store, &Take { cost: 4, ..one.clone() }).expect("Redis answers")[0];
+        let answer = take(&store, &Charge { cost: 4, ..one.clone() }).expect("Redis answers")[0];
         assert_eq!((answer.verdict.admitted, answer.firm), (false, true), "{algorithm:?}");
     }
 }
@@ -196,11 +196,11 @@ fn a_request_that_was_given_back_is_forgotten() {
     let redis = Redis::start();
     let agent = agent(&redis, "name:");
     let name = Some(conformance::REQUESTS[0]);
-    let (open, full) = (Take { id: name, ..ask(1, 10) }, Take { id: name, ..ask(2, 1) });
+    let (open, full) = (Charge { request: name, ..ask(1, 10) }, Charge { request: name, ..ask(2, 1) });
     assert!(take(&agent, &ask(2, 1)).expect("Redis answers")[0].charged);
     let refused = on(agent.take(&[open.clone(), full.clone()])).expect("Redis answers");
     assert!(refused.iter().all(|taken| !taken.charged && !taken.repeated));
-    let raised = Take { limit: ask(2, 5).limit, generation: 2, ..full };
+    let raised = Charge { limit: ask(2, 5).limit, generation: 2, ..full };
     let charged = on(agent.take(&[open.clone(), raised.clone()])).expect("Redis answers");
     assert!(charged.iter().all(|taken| taken.charged && !taken.repeated));
     let again = on(agent.take(&[open, raised])).expect("Redis answers");

@@ -1,6 +1,6 @@
 //! What agents that share a store know of each other through it.
 
-use tollgate_common::rule::Published;
+use tollgate_core::messages::rules::Published;
 
 use super::*;
 

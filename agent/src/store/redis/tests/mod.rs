@@ -12,19 +12,20 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tollgate_common::algorithm::{Algorithm, Limit};
-use tollgate_common::clock::{Clock, SystemClock, Timestamp};
-use tollgate_common::counter::{CounterId, RequestId, SlotId};
-use tollgate_common::window::{Estimate, Window};
+use tollgate_core::algorithm::{Algorithm, Limit};
+use tollgate_core::clock::{Clock, SystemClock, Timestamp};
+use tollgate_core::counter::{CounterId, RequestId, SlotId};
+use tollgate_core::window::{Estimate, Window};
 use tollgate_servers::{Redis, wait_for};
 
 use super::script::Script;
 use super::steps;
 use super::{RedisSettings, RedisStore, Slots};
-use crate::enforce::{Take, TakeKind};
 use crate::store::conformance::{self, Loses};
 use crate::store::memory::MemoryStore;
-use crate::store::{Answers, Store, StoreError};
+use crate::store::{Store, StoreError};
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{Charge, ChargeMode};
 
 /// As long as those who ping wait.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -68,31 +69,31 @@ fn wait_for_answer(store: &RedisStore) -> Timestamp {
 }
 
 /// A question of 1 unit against so many in this window, by the server's own time.
-fn ask_within(counter: u128, units: u64, width_ms: u64) -> Take {
+fn ask_within(counter: u128, units: u64, width_ms: u64) -> Charge {
     let window = Window::with_default_parts(width_ms).expect("a window");
     let counter = CounterId::from_u128(counter);
-    Take {
+    Charge {
         counter,
         slot: SlotId::of(counter),
-        id: None,
+        request: None,
         limit: Limit { algorithm: Algorithm::SlidingWindow(Estimate::Conservative), units, window, burst: 0 },
         generation: 1,
         cost: 1,
-        kind: TakeKind::Ask { expires_at: Timestamp::from_ms(u64::MAX) },
+        mode: ChargeMode::Enforce { expires_at: Timestamp::from_ms(u64::MAX) },
     }
 }
 
-fn ask(counter: u128, units: u64) -> Take {
+fn ask(counter: u128, units: u64) -> Charge {
     ask_within(counter, units, 60_000)
 }
 
-fn take(store: &RedisStore, one: &Take) -> Result<Answers, StoreError> {
+fn take(store: &RedisStore, one: &Charge) -> Result<ChargeResults, StoreError> {
     on(store.take(std::slice::from_ref(one)))
 }
 
 /// What is left of a counter, without taking anything.
-fn left(store: &RedisStore, one: &Take) -> u64 {
-    take(store, &Take { cost: 0, ..one.clone() }).expect("Redis answers")[0].verdict.remaining
+fn left(store: &RedisStore, one: &Charge) -> u64 {
+    take(store, &Charge { cost: 0, ..one.clone() }).expect("Redis answers")[0].verdict.remaining
 }
 
 fn key(store: &RedisStore, counter: u128) -> String {

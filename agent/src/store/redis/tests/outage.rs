@@ -55,7 +55,7 @@ fn questions_that_a_stopped_server_reads_too_late_charge_nothing() {
     assert_eq!(left(&store, &ask(1, 100)), 100);
     redis.pause();
     let expires_at = now.plus_ms(1_500);
-    let late = Take { kind: TakeKind::Ask { expires_at }, ..ask(1, 100) };
+    let late = Charge { mode: ChargeMode::Enforce { expires_at }, ..ask(1, 100) };
     for _ in 0..20 {
         assert_eq!(impatiently(store.take(std::slice::from_ref(&late))), Err(StoreError::TimedOut));
     }

@@ -26,11 +26,11 @@ fn a_call_is_one_command() {
         let settings = RedisSettings { slots, prefix: format!("{slots:?}:"), ..RedisSettings::new(&redis.url()) };
         let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
         on(store.ping()).expect("Redis answers");
-        let beside = Take { slot: SlotId::of(CounterId::from_u128(2)), ..ask(3, 30) };
+        let beside = Charge { slot: SlotId::of(CounterId::from_u128(2)), ..ask(3, 30) };
         let mut sent = monitored(&redis, || {
             for call in 0..5 {
                 let id = Some(RequestId::from_u128(call));
-                let takes = [ask(1, 5), Take { id, ..ask(2, 30) }, beside.clone()];
+                let takes = [ask(1, 5), Charge { request: id, ..ask(2, 30) }, beside.clone()];
                 assert!(on(store.take(&takes)).expect("Redis answers")[0].charged);
             }
         });
@@ -92,7 +92,7 @@ fn what_is_idle_is_gone() {
     let redis = Redis::start();
     let store = store(&redis.url(), "ttl:");
     on(store.ping()).expect("Redis answers");
-    let log = |mut take: Take| {
+    let log = |mut take: Charge| {
         take.limit.algorithm = Algorithm::SlidingLog;
         take
     };
@@ -100,7 +100,7 @@ fn what_is_idle_is_gone() {
         take(&store, &ask_within(counter, 2, 1_000)).expect("Redis answers");
         take(&store, &log(ask_within(100 + counter, 2, 1_000))).expect("Redis answers");
         // Long enough to be appended to.
-        take(&store, &Take { cost: 300, ..log(ask_within(200, 10_000, 1_000)) }).expect("Redis answers");
+        take(&store, &Charge { cost: 300, ..log(ask_within(200, 10_000, 1_000)) }).expect("Redis answers");
     }
     let info = redis.command("INFO keyspace");
     assert!(info.contains("keys=101,expires=101,"), "{info}");

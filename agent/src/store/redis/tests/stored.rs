@@ -62,8 +62,8 @@ fn a_window_may_be_a_year_wide() {
         let parts = if algorithm == Algorithm::FixedWindow { 1 } else { 12 };
         let burst = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { 10 } else { 0 };
         let limit = Limit { algorithm, units: 10, window: Window::new(year_ms, parts).expect("a window"), burst };
-        let one = Take { limit, ..ask(counter, 10) };
-        assert!(take(&store, &Take { cost: 8, ..one.clone() }).expect("Redis answers")[0].charged);
+        let one = Charge { limit, ..ask(counter, 10) };
+        assert!(take(&store, &Charge { cost: 8, ..one.clone() }).expect("Redis answers")[0].charged);
         assert_eq!(left(&store, &one), 2, "{algorithm:?}");
     }
 }
@@ -75,19 +75,19 @@ fn a_burst_that_fills_for_ages_is_charged_like_any_other() {
     const BURST: u64 = 750_599_937_895_082;
     let huge = |counter: u128, algorithm, burst| {
         let limit = Limit { algorithm, burst, ..ask(counter, 1).limit };
-        Take { limit, ..ask(counter, 1) }
+        Charge { limit, ..ask(counter, 1) }
     };
     let clock = Arc::new(conformance::HandClock::at(NOW));
     let (store, pure) = (by_hand(Slots::Together, clock.clone()), MemoryStore::new(clock.clone()));
     let call = [
         ask(1, 10),
-        Take { cost: 700_000_000_000_000, ..huge(2, Algorithm::SlidingWindow(Estimate::Conservative), BURST) },
-        Take { cost: 100_000_000_000, ..huge(3, Algorithm::TokenBucket, 100_000_000_000) },
+        Charge { cost: 700_000_000_000_000, ..huge(2, Algorithm::SlidingWindow(Estimate::Conservative), BURST) },
+        Charge { cost: 100_000_000_000, ..huge(3, Algorithm::TokenBucket, 100_000_000_000) },
     ];
     for later_ms in [0, 1, 60_000, 3_600_000] {
         clock.set(NOW + later_ms);
         assert_eq!(on(store.take(&call)), on(pure.take(&call)), "{later_ms} ms later");
-        let looks = call.each_ref().map(|take| Take { cost: 0, ..take.clone() });
+        let looks = call.each_ref().map(|take| Charge { cost: 0, ..take.clone() });
         assert_eq!(on(store.take(&looks)), on(pure.take(&looks)), "{later_ms} ms later");
     }
     for counter in [2, 3] {
@@ -113,10 +113,10 @@ fn every_key_expires() {
                 one.limit.window
             };
             one.limit = Limit { algorithm, units: 10, window, burst: 10 };
-            one.id = Some(conformance::REQUESTS[0]);
-            let other = Take { id: None, ..ask_within(100 + counter, 1_000, 1_000) };
-            let soon = TakeKind::Ask { expires_at: on(store.ping()).expect("Redis answers").plus_ms(100) };
-            let call = [Take { kind: soon, ..one }, Take { kind: soon, ..other }];
+            one.request = Some(conformance::REQUESTS[0]);
+            let other = Charge { request: None, ..ask_within(100 + counter, 1_000, 1_000) };
+            let soon = ChargeMode::Enforce { expires_at: on(store.ping()).expect("Redis answers").plus_ms(100) };
+            let call = [Charge { mode: soon, ..one }, Charge { mode: soon, ..other }];
             assert!(on(store.take(&call)).expect("Redis answers").iter().all(|taken| taken.charged));
         }
     }
@@ -153,7 +153,7 @@ fn a_request_is_charged_once_by_all_agents() {
     let redis = Redis::start();
     let agents = [store(&redis.url(), "once:"), store(&redis.url(), "once:")];
     assert!(agents.iter().all(|agent| on(agent.ping()).is_ok()));
-    let one = Take { id: Some(conformance::REQUESTS[0]), ..ask_within(1, 2, 2_000) };
+    let one = Charge { request: Some(conformance::REQUESTS[0]), ..ask_within(1, 2, 2_000) };
     let first = take(&agents[0], &one).expect("Redis answers")[0];
     let again = take(&agents[1], &one).expect("Redis answers")[0];
     assert_eq!((first.charged, first.repeated, again.charged, again.repeated), (true, false, true, true));

@@ -1,0 +1,66 @@
+//! Health, readiness and metrics.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use tollgate::store::{Store, StoreError};
+use tollgate::{Agent, Rule};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Charge;
+use tollgate_core::counter::ChargeResults;
+
+use crate::support::{CALL, Sidecar};
+
+/// A store that is away.
+struct Away;
+
+impl Store for Away {
+    async fn take(&self, _: &[Charge]) -> Result<ChargeResults, StoreError> {
+        Err(StoreError::Unreachable)
+    }
+
+    async fn ping(&self) -> Result<Timestamp, StoreError> {
+        Err(StoreError::Unreachable)
+    }
+}
+
+#[tokio::test]
+async fn health_tells_node_and_generation() {
+    let mut client = Sidecar::start(&["api_key"]).await.client().await;
+    let health = client.get("/healthz", &[]).await;
+    assert_eq!((health.status, health.header("content-type")), (StatusCode::OK, "application/json"));
+    let health = health.json();
+    assert_eq!((health["status"].as_str(), health["node"].as_str()), (Some("ok"), Some("gw-1")));
+    assert_eq!((health["generation"].as_u64(), health["rules"].as_u64()), (Some(7), Some(1)));
+    assert_eq!(
+        (health["degraded"].as_bool(), health["version"].as_str()),
+        (Some(false), Some(env!("CARGO_PKG_VERSION")))
+    );
+    let ready = client.get("/readyz", &[]).await;
+    assert_eq!((ready.status, ready.json()["ready"].as_bool()), (StatusCode::OK, Some(true)));
+}
+
+/// H4: an agent without its store is alive and limits, but says that it is not what it should be.
+#[tokio::test]
+async fn an_agent_without_its_store_is_alive_but_not_ready() {
+    let rule = Rule::per("pair", &["api_key"], "2/min".parse().unwrap());
+    let agent = Agent::builder().rule(rule).store(Arc::new(Away)).start_with_store().unwrap();
+    let mut client = Sidecar::of(agent).await.client().await;
+    let ready = client.get("/readyz", &[]).await;
+    assert_eq!(ready.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(ready.json()["missing"][0].as_str().unwrap().contains("store"));
+    assert_eq!(client.post(CALL).await.header("x-ratelimit-policy"), "degraded");
+    let health = client.get("/healthz", &[]).await;
+    assert_eq!((health.status, health.json()["degraded"].as_bool()), (StatusCode::OK, Some(true)));
+}
+
+#[tokio::test]
+async fn metrics_are_open_metrics_and_count_decisions() {
+    let mut client = Sidecar::start(&["api_key"]).await.client().await;
+    assert_eq!(client.post(CALL).await.status, StatusCode::OK);
+    let metrics = client.get("/metrics", &[]).await;
+    assert_eq!(metrics.header("content-type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    let line = r#"tollgate_decisions_total{rule="pair",outcome="allowed",source="store"} 1"#;
+    assert!(text.lines().any(|l| l == line) && text.ends_with("# EOF\n"), "{text}");
+}

@@ -1,0 +1,80 @@
+//! What is answered to a call.
+
+use http::StatusCode;
+
+use crate::support::{CALL, Sidecar};
+
+/// H1: an admission tells where the caller stands.
+#[tokio::test]
+async fn an_allowed_call_is_a_200_with_headers_and_body() {
+    let mut client = Sidecar::start(&["api_key"]).await.client().await;
+    let answer = client.get("/check", &[("x-api-key", "k1")]).await;
+    assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, "application/json"));
+    assert_eq!(answer.header("x-gateway-node"), "gw-1");
+    assert_eq!((answer.header("x-ratelimit-limit"), answer.header("x-ratelimit-remaining")), ("2", "1"));
+    assert!(answer.header("x-ratelimit-reset").parse::<u64>().unwrap() > 1_700_000_000);
+    assert!(answer.header("ratelimit").starts_with("\"pair\";r=1;t="));
+    assert_eq!(answer.header("ratelimit-policy"), "\"pair\";q=2;w=60");
+    assert_eq!(answer.header("cache-control"), "no-store");
+    assert!(answer.headers.get("retry-after").is_none());
+    let body = answer.json();
+    assert_eq!((body["allowed"].as_bool(), body["rule"].as_str()), (Some(true), Some("pair")));
+    assert_eq!((body["limit"].as_u64(), body["remaining"].as_u64()), (Some(2), Some(1)));
+}
+
+/// H2, H5: a denial says when to come back, in a form that any client can read.
+#[tokio::test]
+async fn a_denied_call_is_a_429_problem_that_says_when_to_return() {
+    let mut client = Sidecar::start(&["api_key"]).await.client().await;
+    assert_eq!(client.post(CALL).await.status, StatusCode::OK);
+    assert_eq!(client.post(CALL).await.status, StatusCode::OK);
+    let answer = client.post(CALL).await;
+    assert_eq!((answer.status.as_u16(), answer.header("content-type")), (429, "application/problem+json"));
+    let body = answer.json();
+    let retry_after_ms = body["retry_after_ms"].as_u64().unwrap();
+    assert!((1..=65_000).contains(&retry_after_ms));
+    assert!(answer.header("retry-after").parse::<u64>().unwrap() * 1_000 >= retry_after_ms);
+    assert_eq!((body["allowed"].as_bool(), body["status"].as_u64()), (Some(false), Some(429)));
+    assert_eq!((answer.header("x-ratelimit-remaining"), answer.header("x-gateway-node")), ("0", "gw-1"));
+}
+
+/// A14: a call may cost more than one unit, and is charged whole or not at all.
+#[tokio::test]
+async fn a_cost_in_the_body_is_charged() {
+    let mut client = Sidecar::start(&["api_key"]).await.client().await;
+    let call = |cost: u64| format!(r#"{{"descriptors": {{"api_key": "k1"}}, "cost": {cost}}}"#);
+    assert_eq!(client.post(call(3)).await.status.as_u16(), 429);
+    assert_eq!(client.post(call(2)).await.status, StatusCode::OK);
+    assert_eq!(client.post(call(1)).await.status.as_u16(), 429);
+    assert_eq!(client.post(call(tollgate_http::COST_MAX)).await.status.as_u16(), 429);
+}
+
+/// P2: a request is counted by its peer, its method and its path.
+#[tokio::test]
+async fn a_request_is_described_by_itself() {
+    let sidecar = Sidecar::start(&["ip", "method", "endpoint"]).await;
+    let mut client = sidecar.client().await;
+    for remaining in ["1", "0"] {
+        assert_eq!(client.get("/check?x=1", &[]).await.header("x-ratelimit-remaining"), remaining);
+    }
+    assert_eq!(client.ask("HEAD", "/check", &[], "").await.header("x-ratelimit-remaining"), "1", "another method");
+    let same = client.ask(
+        "POST",
+        "/check",
+        &[],
+        r#"{"descriptors": {"ip": "127.0.0.1", "method": "GET", "endpoint": "/check"}}"#,
+    );
+    assert_eq!(same.await.status.as_u16(), 429);
+}
+
+/// P1: gateways that ask by subrequest say which request they hold back.
+#[tokio::test]
+async fn a_gateway_asks_about_the_request_that_it_holds_back() {
+    let mut client = Sidecar::start(&["method", "endpoint"]).await.client().await;
+    let traefik = [("x-forwarded-method", "POST"), ("x-forwarded-uri", "/users/17?page=2")];
+    let nginx = [("x-original-method", "post"), ("x-original-uri", "http://shop.example/users/18")];
+    assert_eq!(client.get("/check", &traefik).await.header("x-ratelimit-remaining"), "1");
+    assert_eq!(client.get("/check", &nginx).await.header("x-ratelimit-remaining"), "0");
+    assert_eq!(client.get("/check", &traefik).await.status.as_u16(), 429);
+    assert_eq!(client.get("/check", &[]).await.status, StatusCode::OK, "another endpoint");
+}

@@ -1,0 +1,104 @@
+//! Questions in the words of envoyproxy/ratelimit.
+
+use http::StatusCode;
+use tollgate::{Agent, RulesFrom};
+use tollgate_rules::import::EnvoySettings;
+
+use crate::support::{Answer, Client, Sidecar};
+
+const CONFIG: &str = "domain: web
+descriptors:
+  - key: user
+    rate_limit: { unit: minute, requests_per_unit: 2 }
+    descriptors:
+      - { key: path, value: /export, rate_limit: { unit: hour, requests_per_unit: 1 } }
+  - { key: user, value: root, rate_limit: { unlimited: true } }
+  - { key: plan, value: trial, rate_limit: { name: trial, unit: day, requests_per_unit: 1 } }
+  - { key: partner, rate_limit: { unit: day, requests_per_unit: 1000, replaces: [{ name: trial }] } }
+";
+
+async fn client(folder: &str) -> Client {
+    client_with(folder, EnvoySettings::default()).await
+}
+
+async fn client_with(folder: &str, settings: EnvoySettings) -> Client {
+    let folder = std::env::temp_dir().join(format!("tollgate-json-{folder}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("web.yaml"), CONFIG).unwrap();
+    let agent = Agent::builder().rules_from(RulesFrom::Envoy(folder.clone(), settings)).start();
+    std::fs::remove_dir_all(folder).unwrap();
+    Sidecar::of(agent.unwrap()).await.client().await
+}
+
+async fn ask(client: &mut Client, descriptors: &[&[(&str, &str)]]) -> Answer {
+    let entries = |entries: &&[(&str, &str)]| {
+        let entries: Vec<String> =
+            entries.iter().map(|(key, value)| format!(r#"{{"key": "{key}", "value": "{value}"}}"#)).collect();
+        format!(r#"{{"entries": [{}]}}"#, entries.join(", "))
+    };
+    let descriptors: Vec<String> = descriptors.iter().map(entries).collect();
+    let body = format!(r#"{{"domain": "web", "descriptors": [{}]}}"#, descriptors.join(", "));
+    client.ask("POST", "/json", &[], body).await
+}
+
+/// The most specific limit counts, a descriptor is limited by its own depth alone, and each has a status.
+#[tokio::test]
+async fn a_request_of_several_descriptors_has_a_status_for_each() {
+    let mut client = client("several").await;
+    let deep: &[(&str, &str)] = &[("user", "u"), ("path", "/export")];
+    let answer = ask(&mut client, &[&[("user", "u")], deep, &[("other", "x")]]).await;
+    let body = answer.json();
+    assert_eq!((answer.status, body["overallCode"].as_str()), (StatusCode::OK, Some("OK")));
+    assert_eq!(body["statuses"][0]["currentLimit"], serde_json::json!({ "requestsPerUnit": 2, "unit": "MINUTE" }));
+    assert_eq!((&body["statuses"][0]["limitRemaining"], &body["statuses"][1]["code"]), (&1.into(), &"OK".into()));
+    assert_eq!(body["statuses"][1]["currentLimit"]["unit"], "HOUR");
+    assert!(body["statuses"][2].get("currentLimit").is_none());
+    let over = ask(&mut client, &[&[("user", "u")], deep]).await;
+    assert_eq!(over.status.as_u16(), 429);
+    assert_eq!(over.json()["statuses"][0]["code"], "OK");
+    assert_eq!(over.json()["statuses"][1]["code"], "OVER_LIMIT");
+    // It was counted although another one was over.
+    assert_eq!(ask(&mut client, &[&[("user", "u")]]).await.status.as_u16(), 429);
+    assert_eq!(ask(&mut client, &[&[("user", "root")]]).await.status, StatusCode::OK);
+}
+
+/// A domain may be charged all or none: what is under its limit loses nothing to what is over.
+#[tokio::test]
+async fn a_domain_may_be_charged_all_or_none() {
+    let settings = EnvoySettings { all_or_none: vec!["web".into()], ..EnvoySettings::default() };
+    let (mut each, mut all) = (client("each").await, client_with("all", settings).await);
+    let both: [&[(&str, &str)]; 2] = [&[("user", "u"), ("path", "/export")], &[("partner", "p")]];
+    for (client, left) in [(&mut each, 996), (&mut all, 999)] {
+        let mut answers = Vec::new();
+        for _ in 0..4 {
+            answers.push(ask(client, &both).await);
+        }
+        assert_eq!(answers[3].status.as_u16(), 429, "the export is over");
+        let partner = &answers[3].json()["statuses"][1];
+        assert_eq!((&partner["code"], &partner["limitRemaining"]), (&"OK".into(), &left.into()));
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_replaces_another_does_so_for_the_whole_request() {
+    let mut client = client("replaces").await;
+    let trial: &[(&str, &str)] = &[("plan", "trial")];
+    assert_eq!(ask(&mut client, &[trial]).await.status, StatusCode::OK);
+    assert_eq!(ask(&mut client, &[trial]).await.status.as_u16(), 429);
+    assert_eq!(ask(&mut client, &[trial, &[("partner", "p")]]).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn what_is_no_rate_limit_request_is_refused() {
+    let mut client = client("refused").await;
+    for (body, reason) in [
+        ("", "EOF while parsing"),
+        (r#"{"descriptors": []}"#, "the `domain` is missing"),
+        (r#"{"domain": "web"}"#, "it has 0 descriptors"),
+        (r#"{"domain": "web", "descriptors": [{}]}"#, "a descriptor has 0 entries"),
+        (r#"{"domain": "web", "descriptor": []}"#, "unknown field `descriptor`"),
+    ] {
+        let detail = client.ask("POST", "/json", &[], body.to_owned()).await.problem(400);
+        assert!(detail.contains(reason), "{body}: {detail}");
+    }
+}

@@ -1,0 +1,69 @@
+//! What is answered to those whose question is none.
+
+use http::StatusCode;
+
+use crate::support::{CALL, Sidecar};
+
+/// A client that sends the header which the gateway does not set cannot choose where it is counted.
+#[tokio::test]
+async fn headers_that_contradict_each_other_are_refused() {
+    let mut client = Sidecar::start(&["endpoint"]).await.client().await;
+    let forged = [("x-original-uri", "/search"), ("x-forwarded-uri", "/free")];
+    let detail = client.get("/check", &forged).await.problem(400);
+    assert!(detail.contains("contradict each other; have the gateway set one and clear the other"), "{detail}");
+    let twice = [("x-forwarded-uri", "/search"), ("x-forwarded-uri", "/free")];
+    client.get("/check", &twice).await.problem(400);
+    let agreeing = [("x-original-uri", "/search"), ("x-forwarded-uri", "/search")];
+    assert_eq!(client.get("/check", &agreeing).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn what_is_no_call_is_a_400_and_the_connection_lives_on() {
+    let mut client = Sidecar::start(&["api_key"]).await.client().await;
+    for (body, reason) in [
+        ("{\n  \"descriptors\": {\"api_key\" \"k1\"}\n}", "expected `:` at line 2 column 29"),
+        (r#"{"descriptors": {"api_key": "k1"}, "costs": 1}"#, "unknown field `costs`"),
+        (r#"{"descriptors": {"api_key": "k1"}, "cost": 0}"#, "expected a cost, a whole number from 1"),
+        ("", "EOF while parsing a value at line 1 column 0"),
+    ] {
+        let detail = client.post(body).await.problem(400);
+        assert!(detail.contains(reason) && detail.contains("; send {"), "{detail}");
+    }
+    assert_eq!(client.post(CALL).await.header("x-ratelimit-remaining"), "1", "nothing was charged on the way");
+}
+
+#[tokio::test]
+async fn a_body_past_the_cap_is_a_413_and_the_connection_lives_on() {
+    let mut client = Sidecar::start(&["api_key"]).await.client().await;
+    let padded = |len: usize| format!("{CALL}{}", " ".repeat(len - CALL.len()));
+    assert_eq!(client.post(padded(tollgate_http::BODY_LEN_MAX)).await.status, StatusCode::OK);
+    let detail = client.post(padded(tollgate_http::BODY_LEN_MAX + 1)).await.problem(413);
+    assert!(detail.contains("longer than 65536 bytes"), "{detail}");
+    assert_eq!(client.post(CALL).await.status, StatusCode::OK);
+}
+
+/// H5: every answer names its node, refusals too.
+#[tokio::test]
+async fn a_refusal_names_its_node() {
+    let mut client = Sidecar::start(&["api_key"]).await.client().await;
+    let answers = [client.post("{").await, client.get("/nowhere", &[]).await, client.get("/healthz", &[]).await];
+    assert!(answers.iter().all(|answer| answer.header("x-gateway-node") == "gw-1"));
+}
+
+#[tokio::test]
+async fn an_unknown_path_or_method_is_told_what_there_is() {
+    let mut client = Sidecar::start(&["api_key"]).await.client().await;
+    let detail = client.ask("POST", "/chekc", &[], CALL).await.problem(404);
+    assert_eq!(
+        detail,
+        "there is no `/chekc` here; ask /check, /explain, /json, /settle, /release, /healthz, /readyz or /metrics"
+    );
+    let answer = client.ask("DELETE", "/check", &[], CALL).await;
+    assert_eq!(answer.problem(405), "/check does not take DELETE; use GET, HEAD or POST");
+    assert_eq!(answer.header("allow"), "GET,HEAD,POST");
+    assert_eq!(
+        client.ask("POST", "/metrics", &[], "x").await.problem(405),
+        "/metrics does not take POST; use GET or HEAD"
+    );
+    assert_eq!(client.post(CALL).await.status, StatusCode::OK);
+}

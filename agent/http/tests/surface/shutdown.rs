@@ -1,0 +1,54 @@
+//! How serving ends.
+
+use http::StatusCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{CALL, Sidecar};
+
+/// A request that the server has begun to read is answered after the shutdown has begun, and only then is the end.
+#[tokio::test]
+async fn a_request_under_way_is_answered_before_the_end() {
+    let sidecar = Sidecar::start(&["api_key"]).await;
+    let mut tcp = sidecar.tcp().await;
+    let head =
+        format!("POST /check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n", CALL.len());
+    tcp.write_all(head.as_bytes()).await.unwrap();
+    let mut go_on = [0; 25];
+    tcp.read_exact(&mut go_on).await.unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    sidecar.stop.send(()).unwrap();
+    while TcpStream::connect(sidecar.address).await.is_ok() {
+        tokio::task::yield_now().await; // until the shutdown has closed the door
+    }
+    assert!(!sidecar.served.is_finished());
+    tcp.write_all(CALL.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    tcp.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    sidecar.served.await.unwrap().unwrap();
+}
+
+/// Idle connections, used and unused, are closed at once: in virtual time nothing is waited for.
+#[tokio::test]
+async fn idle_connections_do_not_delay_the_end() {
+    let sidecar = Sidecar::start(&["api_key"]).await;
+    let (_unused, mut used) = (sidecar.tcp().await, sidecar.client().await);
+    assert_eq!(used.post(CALL).await.status, StatusCode::OK);
+    sidecar.stop.send(()).unwrap();
+    let served = tokio::time::timeout(tollgate_http::DRAIN_WAIT / 2, sidecar.served).await;
+    served.expect("closed at once").unwrap().unwrap();
+}
+
+/// Who begins a request and never ends it cannot keep the server up.
+#[tokio::test]
+async fn an_unfinished_request_is_given_up() {
+    let sidecar = Sidecar::start(&["api_key"]).await;
+    let mut tcp = sidecar.tcp().await;
+    tcp.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET /che").await.unwrap();
+    let mut first = [0; 1];
+    tcp.read_exact(&mut first).await.unwrap();
+    tokio::time::pause(); // time goes on only when nothing else can
+    sidecar.stop.send(()).unwrap();
+    sidecar.served.await.unwrap().unwrap();
+}

@@ -1,0 +1,112 @@
+//! A sidecar that listens, and a client that keeps its connection.
+
+use std::net::SocketAddr;
+
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tollgate::store::Store;
+use tollgate::{Agent, Rule};
+
+pub(crate) const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
+
+/// A sidecar that listens.
+pub(crate) struct Sidecar {
+    pub(crate) address: SocketAddr,
+    pub(crate) stop: oneshot::Sender<()>,
+    pub(crate) served: JoinHandle<std::io::Result<()>>,
+}
+
+/// One connection to it, kept alive.
+pub(crate) struct Client(SendRequest<Full<Bytes>>);
+
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Sidecar {
+    /// In front of an agent with one rule: strict, 2/min, `per`.
+    pub(crate) async fn start(per: &[&str]) -> Self {
+        let mut rules = tollgate_rules::from_shorthand("1/s per ip", 7).unwrap();
+        rules.rules = vec![Rule::per("pair", per, "2/min".parse().unwrap()).strict().into()];
+        Self::of(Agent::builder().node("gw-1").rules(rules).start().unwrap()).await
+    }
+
+    pub(crate) async fn of<S: Store>(agent: Agent<S>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async {
+            if stopped.await.is_err() {
+                std::future::pending::<()>().await; // nobody stops it: it lives as long as its test
+            }
+        };
+        let served = tokio::spawn(tollgate_http::serve(listener, tollgate_http::router(agent), shutdown));
+        Self { address, stop, served }
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        let (client, connection) = handshake(TokioIo::new(self.tcp().await)).await.unwrap();
+        tokio::spawn(connection);
+        Client(client)
+    }
+
+    pub(crate) async fn tcp(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+}
+
+impl Client {
+    pub(crate) async fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path).header("host", "tollgate");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body.into())).unwrap();
+        self.0.ready().await.expect("the connection is alive");
+        let (parts, body) = self.0.send_request(request).await.unwrap().into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    pub(crate) async fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        self.ask("GET", path, headers, "").await
+    }
+
+    pub(crate) async fn post(&mut self, body: impl Into<Bytes>) -> Answer {
+        self.ask("POST", "/check", &[], body).await
+    }
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("a JSON body")
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).unwrap_or_else(|| panic!("no {name}")).to_str().unwrap()
+    }
+
+    /// The detail of a problem of this status.
+    pub(crate) fn problem(&self, status: u16) -> String {
+        assert_eq!((self.status.as_u16(), self.header("content-type")), (status, "application/problem+json"));
+        let body = self.json();
+        assert_eq!((body["status"].as_u64(), body["type"].as_str()), (Some(status.into()), Some("about:blank")));
+        body["detail"].as_str().unwrap().to_owned()
+    }
+}

@@ -1,0 +1,96 @@
+//! What lies in the log, read from its beginning by the tests' own means.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use tollgate_bus::kafka::{Kafka, KafkaSettings};
+use tollgate_bus::{Bus, Delivered, From, Reader, Topic};
+use tollgate_core::messages::calls::{Batch, Outcome};
+use tollgate_core::messages::signals::SignalBatch;
+use tollgate_wire::Record;
+
+use crate::support::wait_for;
+
+/// Units of a counter, by its id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Units {
+    pub(crate) admitted: u64,
+    pub(crate) denied: u64,
+}
+
+/// What `calls` holds.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) counters: HashMap<String, Units>,
+    pub(crate) by_agent: HashMap<String, u64>,
+    pub(crate) batches: usize,
+    pub(crate) duplicates: usize,
+}
+
+/// A bus of the test's own.
+pub(crate) fn bus(brokers: &str) -> Kafka {
+    let bus = Kafka::new(KafkaSettings::new(brokers)).expect("settings");
+    wait_for("Kafka", || bus.prepare(Duration::from_secs(5)).ok());
+    bus
+}
+
+/// The offset of the next record in each partition of `calls`.
+pub(crate) fn ends(bus: &Kafka) -> Vec<u64> {
+    let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Calls, partition));
+    (0..bus.partitions(Topic::Calls)).map(end).collect()
+}
+
+/// Everything in `calls` from offset 0 to its end now, each batch once.
+pub(crate) fn count(bus: &Kafka) -> Counted {
+    let (mut counted, mut seen) = (Counted::default(), HashSet::new());
+    for record in all(bus, Topic::Calls, &ends(bus)) {
+        let Ok(batch) = Batch::decode(&record.payload) else { continue };
+        let name = &batch.name;
+        if !seen.insert((name.agent.clone(), name.epoch, name.partition, name.sequence)) {
+            counted.duplicates += 1;
+            continue;
+        }
+        counted.batches += 1;
+        for row in &batch.rows {
+            *counted.by_agent.entry(name.agent.to_string()).or_default() += u64::from(row.home.is_some());
+            let Some(index) = row.counter else { continue };
+            let id = batch.counters[index as usize].id.to_string();
+            let units = counted.counters.entry(id).or_default();
+            match row.outcome {
+                Outcome::Admitted => units.admitted += row.cost.unsigned_abs(),
+                Outcome::Denied => units.denied += row.cost.unsigned_abs(),
+                Outcome::Spared => {}
+            }
+        }
+    }
+    counted
+}
+
+/// How many calls of an agent lie in `calls`, each batch once.
+pub(crate) fn calls_of(bus: &Kafka, agent: &str) -> u64 {
+    count(bus).by_agent.get(agent).copied().unwrap_or_default()
+}
+
+/// Everything in `signals` that is still kept, up to its end now, with the time at which it was appended.
+pub(crate) fn signals(bus: &Kafka) -> Vec<(Delivered, SignalBatch)> {
+    let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Signals, partition));
+    let ends: Vec<_> = (0..bus.partitions(Topic::Signals)).map(end).collect();
+    let decoded = |record: Delivered| {
+        let batch = SignalBatch::decode(&record.payload).expect("a signal");
+        (record, batch)
+    };
+    all(bus, Topic::Signals, &ends).into_iter().map(decoded).collect()
+}
+
+fn all(bus: &Kafka, topic: Topic, ends: &[u64]) -> Vec<Delivered> {
+    let mut records = Vec::new();
+    for (partition, end) in (0..).zip(ends).filter(|(_, end)| **end > 0) {
+        let mut reader = bus.read(topic, &[partition], From::Oldest);
+        wait_for("the whole log", || {
+            records.extend(reader.poll(Duration::from_millis(100), 10_000));
+            let last = records.last().filter(|last: &&Delivered| last.partition == partition);
+            last.filter(|last| last.offset + 1 >= *end).map(|_| ())
+        });
+    }
+    records
+}

@@ -1,0 +1,97 @@
+//! One key's way through everything that can be missing: the store, then the bus too, then both back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tollgate_core::clock::Stopwatch;
+
+use crate::fleet::{Fleet, Member, Said, check, while_timing};
+use crate::log;
+use crate::support::wait_for;
+
+const RULES: &str = "
+rules:
+  - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 50ms }
+";
+const DEADLINE: Duration = Duration::from_millis(50);
+const CALLS: usize = 1_000;
+/// Units that the fallback leaves each of three agents: 100 / 3.
+const SHARE: u64 = 33;
+
+fn signalled(allowed: bool) -> impl Fn(&Said) -> bool {
+    move |said| said.allowed == allowed && said.source == "signal"
+}
+
+/// B1, B2, E1, E2, E3, I1: 1,000 calls in turn to two agents admit exactly 100, and the signal says so. Without Redis an
+/// agent that was not there then denies the key by signal and admits another; without Kafka too, its rule's fallback
+/// decides, and no call waits. With both back everything goes on by itself, and what passed meanwhile is charged.
+#[test]
+fn the_ring_survives_the_loss_of_redis_and_then_of_kafka() {
+    let mut fleet = Fleet::start("outage", RULES);
+    let aggregator = fleet.aggregator("counting");
+    let agents = [fleet.agent("gw-1"), fleet.agent("gw-2")];
+    aggregator.wait_until_ready();
+
+    let mut clients = agents.each_ref().map(Member::client);
+    let admitted = (0..CALLS).filter(|call| check(&mut clients[call % 2], "hot").allowed).count();
+    assert_eq!(admitted, 100);
+    let counter = wait_for("the signal of all calls", || {
+        let counters = aggregator.get("/counters?rule=per-key");
+        let counter = counters["counters"].get(0)?.clone();
+        (counter["admitted"].as_u64()? + counter["denied"].as_u64()? == CALLS as u64).then_some(counter)
+    });
+    assert_eq!((counter["admitted"].as_u64(), counter["denied"].as_u64()), (Some(100), Some(900)));
+    let bus = log::bus(&fleet.kafka.brokers());
+    let said = wait_for("the record of it", || {
+        let last = log::signals(&bus).into_iter().flat_map(|(_, batch)| batch.signals).next_back()?;
+        (last.denied == 900).then_some(last)
+    });
+    assert_eq!(said.admitted.counts().map(|(_, units)| units).sum::<u64>(), 100);
+
+    fleet.redis.kill();
+    let third = fleet.agent("gw-3");
+    let mut client = third.client();
+    let first = check(&mut client, "hot");
+    assert!(signalled(false)(&first), "{first:?}");
+    let unused = check(&mut client, "unused");
+    assert!(signalled(true)(&unused), "{unused:?}");
+    let others: Vec<Said> = clients.iter_mut().map(|client| check(client, "hot")).collect();
+    assert!(others.iter().all(|said| !said.allowed), "all agents' views agree: {others:?}");
+
+    fleet.kafka.kill();
+    let gone = Stopwatch::start();
+    wait_for("3 s without Kafka", || (gone.elapsed() > Duration::from_secs(3)).then_some(()));
+    let ((slowest, sources), lateness) = while_timing(|| {
+        let (mut slowest, mut sources) = (Duration::ZERO, BTreeMap::<String, usize>::new());
+        for call in 0..CALLS {
+            let took = Stopwatch::start();
+            let said = check(&mut client, &format!("fresh-{call}"));
+            slowest = slowest.max(took.elapsed());
+            *sources.entry(said.source).or_default() += 1;
+        }
+        (slowest, sources)
+    });
+    assert_eq!(sources, BTreeMap::from([("fallback".to_owned(), CALLS)]));
+    assert!(slowest <= DEADLINE + lateness, "{slowest:?}, a bare timer was {lateness:?} late");
+    let spent = (0..100).filter(|_| check(&mut client, "spender").allowed).count() as u64;
+    assert_eq!(spent, SHARE, "share: an equal part of the quota for each of three agents");
+
+    let owed = third.metric("tollgate_owed_units_total");
+    fleet.redis.restart();
+    fleet.kafka.restart();
+    wait_for("the store to decide again", || (check(&mut client, "after").source == "store").then_some(()));
+    let charged = third.metric("tollgate_owed_units_total") - owed;
+    assert!(charged >= CALLS as u64 + SHARE, "{charged} units were charged when the store was back");
+    let said = check(&mut client, "spender");
+    assert_eq!((said.source.as_str(), said.remaining), ("store", 100 - SHARE - 1), "what passed meanwhile is charged");
+    wait_for("signals again", || (aggregator.client().get("/readyz", &[]).status == 200).then_some(()));
+
+    // Every call is in the log, or counted as dropped.
+    let made = third.metric("tollgate_decisions_total");
+    let in_log = wait_for("the calls of the third agent", || {
+        let dropped = third.metric("tollgate_dropped_rows");
+        let calls = log::calls_of(&bus, "gw-3");
+        (calls + dropped == made).then_some(calls)
+    });
+    assert!(in_log > 0);
+}

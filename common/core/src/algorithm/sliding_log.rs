@@ -1,0 +1,185 @@
+//! The sliding log: the timestamps of the last L admitted units; a call passes when the L-th last has left the window.
+//!
+//! Error: none. Space: 4 bytes a unit, so it is for small quotas that must be exact. Timestamps are kept as the low 32
+//! bits of their milliseconds; all of them lie within one window of the counter's last step, so none is ambiguous.
+
+use std::collections::VecDeque;
+
+use super::{Limit, Verdict};
+use crate::clock::Timestamp;
+use crate::window::Window;
+
+/// The largest quota that a log is kept for, in units.
+pub const QUOTA_MAX: u64 = 10_000;
+/// The widest window of a log, in ms (24 days): ages within two of them fit in 32 bits.
+pub const WIDTH_MS_MAX: u64 = 24 * 24 * 3_600 * 1_000;
+
+/// Admitted timestamps, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlidingLog {
+    window: Window,
+    entries: VecDeque<u32>,
+    pub(super) last: Timestamp,
+}
+
+impl SlidingLog {
+    pub(super) fn new(window: Window) -> Self {
+        Self { window, entries: VecDeque::new(), last: Timestamp::default() }
+    }
+
+    pub(super) fn window(&self) -> Window {
+        self.window
+    }
+
+    pub(super) fn evaluate(&self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
+        let gone = self.entries.partition_point(|entry| self.has_left(*entry, now));
+        let used = (self.entries.len() - gone) as u64;
+        let left = limit.units.saturating_sub(used);
+        if let Some(remaining) = left.checked_sub(cost) {
+            let newest = if cost > 0 { Some(now) } else { self.newest() };
+            return Verdict {
+                admitted: true,
+                remaining,
+                retry_at: now,
+                reset_at: self.left_by(newest, now),
+                delay_ms: 0,
+            };
+        }
+        let retry_at = if cost > limit.units {
+            now.plus_ms(self.window.width_ms())
+        } else {
+            // So many of the oldest must leave; the last of them decides.
+            let leaving = usize::try_from(used + cost - limit.units).unwrap_or(usize::MAX);
+            self.left_by(self.entries.get(gone + leaving - 1).map(|entry| self.time_of(*entry)), now)
+        };
+        Verdict { admitted: false, remaining: left, retry_at, reset_at: self.left_by(self.newest(), now), delay_ms: 0 }
+    }
+
+    pub(super) fn charge(&mut self, at: Timestamp, units: u64) {
+        if at.plus_ms(self.window.width_ms()) <= self.last {
+            return;
+        }
+        self.move_to(self.last.max(at));
+        let place = self.entries.partition_point(|entry| self.time_of(*entry) <= at);
+        let units = usize::try_from(units.min(QUOTA_MAX)).unwrap_or(usize::MAX);
+        if place == self.entries.len() {
+            self.entries.extend(std::iter::repeat_n(low_bits(at), units));
+        } else {
+            for _ in 0..units {
+                self.entries.insert(place, low_bits(at));
+            }
+        }
+        // Only the last L can ever decide.
+        let excess = self.entries.len().saturating_sub(usize::try_from(QUOTA_MAX).unwrap_or(usize::MAX));
+        self.entries.drain(..excess);
+    }
+
+    /// Takes back units that were entered at exactly this time, as far as they are still there.
+    pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
+        let from = self.entries.partition_point(|entry| self.time_of(*entry) < at);
+        let through = self.entries.partition_point(|entry| self.time_of(*entry) <= at);
+        let units = usize::try_from(units).unwrap_or(usize::MAX).min(through - from);
+        self.entries.drain(from..from + units);
+    }
+
+    /// How many entries there are.
+    pub(super) fn held(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// Drops what has left by `now`, while the low bits still tell.
+    pub(super) fn move_to(&mut self, now: Timestamp) {
+        let gone = self.entries.partition_point(|entry| self.has_left(*entry, now));
+        self.entries.drain(..gone);
+        self.last = now;
+    }
+
+    pub(super) fn rebase(&mut self, now: Timestamp) {
+        let admitted = self.admitted();
+        let step_back_ms = self.last.ms_since(now);
+        *self = Self::new(self.window);
+        for (at, units) in admitted {
+            self.charge(at.minus_ms(step_back_ms), units);
+        }
+        self.last = now;
+    }
+
+    pub(super) fn is_idle_at(&self, now: Timestamp) -> bool {
+        self.newest().is_none_or(|newest| newest.plus_ms(self.window.width_ms()) <= now)
+    }
+
+    pub(super) fn admitted(&self) -> Vec<(Timestamp, u64)> {
+        let mut admitted: Vec<(Timestamp, u64)> = Vec::new();
+        for entry in &self.entries {
+            let at = self.time_of(*entry);
+            match admitted.last_mut() {
+                Some((last, units)) if *last == at => *units += 1,
+                _ => admitted.push((at, 1)),
+            }
+        }
+        admitted
+    }
+
+    fn newest(&self) -> Option<Timestamp> {
+        self.entries.back().map(|entry| self.time_of(*entry))
+    }
+
+    fn time_of(&self, entry: u32) -> Timestamp {
+        self.last.minus_ms(u64::from(low_bits(self.last).wrapping_sub(entry)))
+    }
+
+    fn has_left(&self, entry: u32, now: Timestamp) -> bool {
+        self.time_of(entry).plus_ms(self.window.width_ms()) <= now
+    }
+
+    /// When a unit of `admitted` has left the window; at once when there is none.
+    fn left_by(&self, admitted: Option<Timestamp>, now: Timestamp) -> Timestamp {
+        admitted.map_or(now, |at| at.plus_ms(self.window.width_ms()).max(now))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is kept")]
+fn low_bits(at: Timestamp) -> u32 {
+    at.as_ms() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Algorithm, CounterState};
+    use super::*;
+
+    const DAY_MS: u64 = 24 * 3_600 * 1_000;
+
+    fn login() -> Limit {
+        Limit { algorithm: Algorithm::SlidingLog, units: 2, window: Window::new(10, 1).unwrap(), burst: 0 }
+    }
+
+    /// A1: what happened exactly W ago has left.
+    #[test]
+    fn the_first_call_after_the_oldest_leaves_passes() {
+        let mut state = CounterState::new(&login());
+        let mut admitted = |ms| state.step(&login(), Timestamp::from_ms(ms), 1).admitted;
+        assert_eq!(
+            [admitted(100), admitted(104), admitted(109), admitted(110), admitted(113)],
+            [true, true, false, true, false]
+        );
+    }
+
+    #[test]
+    fn a_counter_that_slept_past_32_bits_is_empty() {
+        let mut state = CounterState::new(&login());
+        let start = 3 * 49 * DAY_MS - 5;
+        assert!(state.step(&login(), Timestamp::from_ms(start), 2).admitted);
+        assert!(!state.step(&login(), Timestamp::from_ms(start + 9), 1).admitted, "across the wrap of 32 bits");
+        assert!(state.step(&login(), Timestamp::from_ms(start + (1 << 32) + 3), 2).admitted);
+    }
+
+    #[test]
+    fn units_that_come_late_enter_at_their_own_time() {
+        let mut state = CounterState::new(&login());
+        state.charge(Timestamp::from_ms(108), 1);
+        state.charge(Timestamp::from_ms(102), 1);
+        let refused = state.step(&login(), Timestamp::from_ms(109), 1);
+        assert_eq!((refused.admitted, refused.retry_at), (false, Timestamp::from_ms(112)));
+    }
+}

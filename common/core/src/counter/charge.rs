@@ -1,0 +1,97 @@
+//! Charges: one step on one counter, and the answer to it.
+
+use smallvec::SmallVec;
+
+use super::{CounterId, RequestId, SlotId};
+use crate::algorithm::{Limit, Verdict};
+use crate::clock::Timestamp;
+
+/// One step on one counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The counter.
+    pub counter: CounterId,
+    /// Its place in the store: charges of one slot are applied in one step.
+    pub slot: SlotId,
+    /// The request that the charge belongs to, if it has an id: a request is charged once, however often it is sent.
+    pub request: Option<RequestId>,
+    /// The limit that the charge is evaluated against.
+    pub limit: Limit,
+    /// Generation of the limit. A store that knows a newer generation uses the newer limit.
+    pub generation: u64,
+    /// Cost in units.
+    pub cost: u64,
+    /// The mode.
+    pub mode: ChargeMode,
+}
+
+/// How a store applies a charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChargeMode {
+    /// Charges if this and every other enforced charge of the request has room.
+    Enforce {
+        /// Instant in store time after which the store charges nothing, because no caller waits any more.
+        expires_at: Timestamp,
+    },
+    /// Charges whether there is room or not, and regardless of the other charges of the request.
+    CountOnly {
+        /// Instant in store time after which the store charges nothing.
+        expires_at: Timestamp,
+    },
+    /// Charges units that were admitted without the store, whether there is room or not.
+    Backfill {
+        /// Instant of the admission, in store time.
+        at: Timestamp,
+    },
+    /// Returns units that were charged at `at`, as far as they are still in the window.
+    Refund {
+        /// Instant of the charge, in store time.
+        at: Timestamp,
+    },
+}
+
+/// Answer of a store (or of the engine's own table) to one [`Charge`].
+#[expect(clippy::struct_excessive_bools, reason = "the four facts are independent")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChargeResult {
+    /// The counter's verdict.
+    pub verdict: Verdict,
+    /// True if the counter was charged.
+    pub charged: bool,
+    /// True if the request had been charged before: it is admitted again and costs nothing.
+    pub repeated: bool,
+    /// True if no unit behind a denial can be refunded by another charge that is still in flight.
+    pub firm: bool,
+    /// Store time of the step.
+    pub at: Timestamp,
+    /// Quota that the charge was evaluated against, in units.
+    pub limit: u64,
+    /// True if the store's clock had stepped back and the counter was re-based.
+    pub rebased: bool,
+}
+
+/// Answers to the charges of one request, in their order.
+pub type ChargeResults = SmallVec<[ChargeResult; 2]>;
+
+impl Charge {
+    /// An enforced charge on a counter that has a slot of its own.
+    #[must_use]
+    pub fn enforce(counter: CounterId, limit: Limit, generation: u64, cost: u64, expires_at: Timestamp) -> Self {
+        let mode = ChargeMode::Enforce { expires_at };
+        Self { counter, slot: SlotId::of(counter), request: None, limit, generation, cost, mode }
+    }
+}
+
+impl ChargeMode {
+    /// Whether the charge has expired at `now`, an instant of store time.
+    #[must_use]
+    pub fn has_expired(self, now: Timestamp) -> bool {
+        matches!(self, Self::Enforce { expires_at } | Self::CountOnly { expires_at } if expires_at < now)
+    }
+
+    /// Whether the charge may be refused for want of room.
+    #[must_use]
+    pub const fn is_enforced(self) -> bool {
+        matches!(self, Self::Enforce { .. })
+    }
+}

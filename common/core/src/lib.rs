@@ -1,0 +1,15 @@
+//! Concepts and pure algorithms that every part of Tollgate shares.
+//!
+//! Agents and aggregators never import each other: they share the types of this crate (calls, counters, rules, decisions,
+//! messages) and its window arithmetic. The crate does no input or output, reads no clock except in [`clock`], and parses
+//! no files; `tollgate-rules` turns text into a [`rules::RuleSet`] and `tollgate-wire` turns [`messages`] into bytes. Modules
+//! are listed in the order of their layers: each one imports only the modules before it, and a test checks this.
+
+pub mod clock;
+pub mod call;
+pub mod window;
+pub mod algorithm;
+pub mod counter;
+pub mod rules;
+pub mod decision;
+pub mod messages;

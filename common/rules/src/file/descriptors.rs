@@ -1,0 +1,182 @@
+//! `descriptors:`: from a request to descriptors.
+
+use crate::hint;
+use crate::yaml::{Fields, Known, Node, Reader, line_of, scalar};
+use tollgate_core::rules::Pattern;
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec};
+
+const SOURCES: [&str; 8] = ["header", "query", "cookie", "jwt", "client_ip", "path", "constant", "of"];
+const DESCRIPTOR: Known = Known {
+    what: "a descriptor",
+    fields: &[
+        "header",
+        "query",
+        "cookie",
+        "jwt",
+        "client_ip",
+        "path",
+        "method",
+        "constant",
+        "of",
+        "map",
+        "default",
+        "public",
+        "verified",
+    ],
+    not_yet: &[],
+};
+const CLIENT_IP: Known = Known { what: "`client_ip`", fields: &["trusted_hops", "ipv6_prefix"], not_yet: &[] };
+const PLAIN_IP: DescriptorSource = DescriptorSource::ClientIp { trusted_hops: 0, ipv6_prefix: 64 };
+
+/// The declared descriptors, and the defaults of those names that are not declared.
+pub(super) fn read_descriptors(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<DescriptorSpec> {
+    let mut specs = Vec::new();
+    let fields = reader.mapping(node, "`descriptors`");
+    for (name, node) in fields.iter() {
+        specs.extend(read_descriptor(reader, name, node));
+    }
+    let missing: Vec<_> =
+        DescriptorSpec::defaults().into_iter().filter(|spec| fields.get(&spec.name).is_none()).collect();
+    specs.extend(missing);
+    for (name, node) in fields.iter() {
+        check_map(reader, name, line_of(node), &specs);
+    }
+    specs
+}
+
+fn read_descriptor(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Option<DescriptorSpec> {
+    match scalar(node) {
+        Some("client_ip") => return Some(DescriptorSpec::new(name, PLAIN_IP)),
+        Some("method") => return Some(DescriptorSpec::new(name, DescriptorSource::Method)),
+        Some("path") => return Some(DescriptorSpec::new(name, DescriptorSource::Path { normalized: true })),
+        Some(other) => {
+            let hint = hint(other, ["client_ip", "method", "path"]);
+            let text = format!("`{name}`: `{other}` is no source by itself{hint}; or write {{ header: {name} }}");
+            reader.refuse(line_of(node), text);
+            return None;
+        }
+        None => {}
+    }
+    let fields = reader.fields(node, &DESCRIPTOR);
+    let source = read_source(reader, name, &fields);
+    let flag = |reader: &mut Reader<'_>, field: &str| {
+        let node = fields.get(field)?;
+        let on: bool = reader.parse(node, &format!("`{field}`"), "true or false")?;
+        Some((on, line_of(node)))
+    };
+    let (public, verified) = (flag(reader, "public"), flag(reader, "verified"));
+    let default = fields.get("default").and_then(|node| reader.text(node, "`default`")).map(Into::into);
+    let source = source?;
+    if let (Some((_, line)), DescriptorSource::Map { .. }) = (public, &source) {
+        reader.refuse(line, "what a `map` makes is no secret and is shown anyway; remove `public`");
+    }
+    let sent = matches!(source, DescriptorSource::Header(_) | DescriptorSource::Query(_) | DescriptorSource::Cookie(_));
+    if let Some((_, line)) = verified.filter(|_| !sent) {
+        let text = "only of a header, query or cookie is it in question whether someone has `verified` it; remove it";
+        reader.refuse(line, text);
+    }
+    let (public, verified) = (public.is_some_and(|(on, _)| on), verified.is_some_and(|(on, _)| on));
+    Some(DescriptorSpec { default, public, verified, ..DescriptorSpec::new(name, source) })
+}
+
+fn read_source(reader: &mut Reader<'_>, name: &str, fields: &Fields<'_>) -> Option<DescriptorSource> {
+    let mut sources = SOURCES.iter().chain(&["method"]).filter_map(|field| Some((*field, fields.get(field)?)));
+    let Some((field, node)) = sources.next() else {
+        let text = if fields.get("map").is_some() {
+            format!("`{name}`: a `map` needs `of`, the descriptor whose values it maps")
+        } else {
+            format!("`{name}` comes from nowhere; write one of {}, method", SOURCES.join(", "))
+        };
+        reader.refuse(fields.line(), text);
+        return None;
+    };
+    if let Some((other, _)) = sources.next() {
+        reader.refuse(fields.line(), format!("`{name}` comes from `{field}` and from `{other}`; write one of them"));
+        return None;
+    }
+    if let Some(map) = fields.get("map").filter(|_| field != "of") {
+        let text = format!("`map` needs `of`, a descriptor; declare one with this `{field}`, and write `of` it here");
+        reader.refuse(line_of(map), text);
+        return None;
+    }
+    let word = |reader: &mut Reader<'_>| reader.text(node, &format!("`{field}`"));
+    Some(match field {
+        "header" => {
+            let header = word(reader)?;
+            if !header.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)) {
+                reader.refuse(line_of(node), format!("`{header}` is no name of a header; write one such as x-api-key"));
+            }
+            DescriptorSource::Header(header.to_ascii_lowercase().into())
+        }
+        "query" => DescriptorSource::Query(word(reader)?.into()),
+        "cookie" => DescriptorSource::Cookie(word(reader)?.into()),
+        "jwt" => {
+            let path = word(reader)?;
+            if path.split('.').any(str::is_empty) {
+                reader.refuse(line_of(node), format!("`jwt` is `{path}`; write a claim, such as sub or realm.role"));
+            }
+            DescriptorSource::Jwt(path.into())
+        }
+        "client_ip" => read_client_ip(reader, node),
+        "path" => {
+            let form = word(reader)?;
+            if form != "normalized" && form != "raw" {
+                reader.refuse(line_of(node), format!("`path` is `{form}`; write normalized or raw"));
+            }
+            DescriptorSource::Path { normalized: form != "raw" }
+        }
+        "constant" => DescriptorSource::Constant(word(reader)?.into()),
+        "of" => {
+            let of = word(reader)?.into();
+            let Some(map) = fields.get("map") else {
+                let text = format!("`{name}`: `of` needs a `map`, such as {{ of: api_key, map: {{ sk_pro_*: pro }} }}");
+                reader.refuse(line_of(node), text);
+                return None;
+            };
+            DescriptorSource::Map { of, table: read_map(reader, map) }
+        }
+        _ => DescriptorSource::Method,
+    })
+}
+
+fn read_client_ip(reader: &mut Reader<'_>, node: &Node<'_>) -> DescriptorSource {
+    let ip = reader.fields(node, &CLIENT_IP);
+    let trusted_hops = ip.get("trusted_hops").and_then(|n| reader.parse(n, "`trusted_hops`", "0 to 255"));
+    let ipv6_prefix = ip.get("ipv6_prefix").and_then(|n| reader.parse(n, "`ipv6_prefix`", "1 to 128"));
+    if let Some(bits) = ipv6_prefix.filter(|bits| !(1..=128).contains(bits)) {
+        reader.refuse(line_of(node), format!("`ipv6_prefix` is {bits}; write 1 to 128"));
+    }
+    DescriptorSource::ClientIp { trusted_hops: trusted_hops.unwrap_or(0), ipv6_prefix: ipv6_prefix.unwrap_or(64) }
+}
+
+fn read_map(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<(Pattern, Box<str>)> {
+    let mut table = Vec::new();
+    for (pattern, value) in reader.mapping(node, "`map`").iter() {
+        if let Some(value) = reader.text(value, "what a value is mapped to") {
+            table.push((Pattern::parse(pattern), value.into()));
+        }
+    }
+    if table.is_empty() {
+        reader.refuse(line_of(node), "a `map` without entries maps nothing; write some, such as { sk_pro_*: pro }");
+    }
+    table
+}
+
+/// A map is of what a call says, so that one look finds the value.
+fn check_map(reader: &mut Reader<'_>, name: &str, line: usize, specs: &[DescriptorSpec]) {
+    let Some(DescriptorSource::Map { of, .. }) = specs.iter().find(|spec| *spec.name == *name).map(|spec| &spec.source)
+    else {
+        return;
+    };
+    match specs.iter().find(|spec| spec.name == *of) {
+        None => {
+            let hint = hint(of, specs.iter().map(|spec| &*spec.name).filter(|known| *known != name));
+            reader.refuse(line, format!("`{name}` is of `{of}`, which is not under `descriptors`{hint}"));
+        }
+        Some(spec) if !spec.source.is_of_request() => {
+            let text = format!("`{name}` is of `{of}`, which is not taken from a request; write `of` one that is");
+            reader.refuse(line, text);
+        }
+        Some(_) => {}
+    }
+}

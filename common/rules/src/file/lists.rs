@@ -1,0 +1,66 @@
+//! `lists:`: who is never denied, and who always.
+
+use super::patterns::read_matches;
+use super::tiers::{UNVERIFIED, claimed};
+use crate::yaml::{Known, Node, Reader, is_list, line_of};
+use tollgate_core::rules::DescriptorSpec;
+use tollgate_core::rules::{Lists, Matches};
+
+const LISTS: Known = Known { what: "`lists`", fields: &["allow", "deny"], not_yet: &[] };
+
+pub(super) fn read_lists(reader: &mut Reader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Lists {
+    let fields = reader.fields(node, &LISTS);
+    let mut lists = Lists::default();
+    for (line, entry) in read_entries(reader, fields.get("allow"), "allow", known) {
+        if entry.is_empty() {
+            reader.refuse(
+                line,
+                "an empty entry allows every call, so nothing is limited; write whom it means, or remove it",
+            );
+            continue;
+        }
+        if entry.iter().all(|(_, pattern)| pattern.is_everything()) {
+            reader.warn(line, "this entry allows whoever has the descriptor, whatever its value");
+        }
+        for (name, _) in &entry {
+            let spec = known.iter().find(|spec| spec.name == *name);
+            if let Some(source) = spec.and_then(|spec| claimed(spec, known)) {
+                reader.warn(line, format!("the allow list rests on `{name}` from {source}; {UNVERIFIED}"));
+            }
+        }
+        lists.allow.push(entry);
+    }
+    for (line, entry) in read_entries(reader, fields.get("deny"), "deny", known) {
+        if entry.iter().all(|(_, pattern)| pattern.is_everything()) {
+            reader.refuse(line, "this entry denies every call; write what the values of those whom it means look like");
+        }
+        lists.deny.push(entry);
+    }
+    lists
+}
+
+fn read_entries(
+    reader: &mut Reader<'_>,
+    node: Option<&Node<'_>>,
+    what: &str,
+    known: &[DescriptorSpec],
+) -> Vec<(usize, Matches)> {
+    let Some(node) = node else {
+        return Vec::new();
+    };
+    if !is_list(node) {
+        let text = format!("`{what}` must be a list of entries, such as [{{ api_key: sk_internal_* }}]");
+        reader.refuse(line_of(node), text);
+        return Vec::new();
+    }
+    let mut entries = Vec::new();
+    for item in reader.items(node, what) {
+        let before = reader.problems.len();
+        let entry = read_matches(reader, item, &format!("an entry of `{what}`"), known);
+        // What is left of an entry that cannot be read whole is not worth a second complaint.
+        if reader.problems.len() == before {
+            entries.push((line_of(item), entry));
+        }
+    }
+    entries
+}

@@ -1,0 +1,131 @@
+//! `match:`: what the values of descriptors must look like.
+
+use ipnet::IpNet;
+
+use super::warn_unknown;
+use crate::cut;
+use crate::yaml::{Known, Node, Reader, is_list, line_of, scalar};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec};
+use tollgate_core::rules::{Matches, Pattern};
+
+const PATTERN: Known =
+    Known { what: "a pattern", fields: &["exact", "prefix", "glob", "regex", "cidr", "not"], not_yet: &[] };
+
+/// Names of descriptors and their patterns.
+pub(super) fn read_matches(reader: &mut Reader<'_>, node: &Node<'_>, what: &str, known: &[DescriptorSpec]) -> Matches {
+    let mut matches = Vec::new();
+    for (name, node) in reader.mapping(node, what).iter() {
+        warn_unknown(reader, line_of(node), name, known);
+        if let Some(pattern) = read_pattern(reader, node, name) {
+            warn_never(reader, line_of(node), name, &pattern, known);
+            matches.push((name.into(), pattern));
+        }
+    }
+    matches
+}
+
+/// A text, a list of which any may match, or a form by name.
+pub(super) fn read_pattern(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Option<Pattern> {
+    if scalar(node).is_some() {
+        return Some(Pattern::parse(reader.text(node, &format!("the pattern of `{name}`"))?));
+    }
+    if is_list(node) {
+        let mut patterns = read_any(reader, node, name)?;
+        return Some(if patterns.len() == 1 { patterns.remove(0) } else { Pattern::Any(patterns.into()) });
+    }
+    let before = reader.problems.len();
+    let fields = reader.fields(node, &PATTERN);
+    let mut all: Vec<Pattern> = fields.iter().filter_map(|(form, node)| read_form(reader, form, node, name)).collect();
+    if reader.problems.len() > before {
+        return None;
+    }
+    match all.len() {
+        0 => {
+            let text =
+                format!("the pattern of `{name}` says nothing; write one of exact, prefix, glob, regex, cidr, not");
+            reader.refuse(fields.line(), text);
+            None
+        }
+        1 => all.pop(),
+        _ => Some(Pattern::All(all)),
+    }
+}
+
+fn read_any(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Option<Vec<Pattern>> {
+    let items = reader.items(node, &format!("the pattern of `{name}`"));
+    let patterns: Vec<_> = items.iter().filter_map(|item| read_pattern(reader, item, name)).collect();
+    if items.is_empty() {
+        reader.refuse(line_of(node), format!("nothing is in an empty list; write what `{name}` may be"));
+    }
+    (!patterns.is_empty()).then_some(patterns)
+}
+
+fn read_form(reader: &mut Reader<'_>, form: &str, node: &Node<'_>, name: &str) -> Option<Pattern> {
+    if form == "not" {
+        let patterns =
+            if is_list(node) { read_any(reader, node, name)? } else { vec![read_pattern(reader, node, name)?] };
+        return Some(Pattern::Not(patterns.into()));
+    }
+    let text = reader.text(node, &format!("`{form}`"))?;
+    match form {
+        "exact" => Some(Pattern::Exact(text.into())),
+        "prefix" => Some(Pattern::Prefix(text.into())),
+        "glob" => Some(Pattern::glob(text)),
+        "regex" => match Pattern::regex(text) {
+            Ok(pattern) => Some(pattern),
+            Err(error) => {
+                // A syntax error is shown in several lines, with the reason in the last one.
+                let error = error.to_string();
+                let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                reader.refuse(line_of(node), format!("`{}` is no regular expression: {reason}", cut(text)));
+                None
+            }
+        },
+        "cidr" => {
+            let network = text.parse::<IpNet>().or_else(|_| text.parse().map(std::net::IpAddr::into));
+            let Ok(network) = network else {
+                let text = format!("`{}` is no network; write one such as 10.0.0.0/8 or 2001:db8::/32", cut(text));
+                reader.refuse(line_of(node), text);
+                return None;
+            };
+            if network != network.trunc() {
+                let (whole, alone) = (network.trunc(), network.addr());
+                let text =
+                    format!("`{text}` names an address inside a network; write {whole}, or {alone} for it alone");
+                reader.refuse(line_of(node), text);
+            }
+            Some(Pattern::Cidr(network))
+        }
+        _ => None,
+    }
+}
+
+/// A pattern as problems quote it: cut where values of its descriptor are secret.
+pub(super) fn quoted(pattern: &Pattern, name: &str, known: &[DescriptorSpec]) -> String {
+    let secret = known.iter().find(|spec| *spec.name == *name).is_none_or(DescriptorSpec::is_secret);
+    let text = pattern.to_string();
+    if secret { cut(&text).into_owned() } else { text }
+}
+
+/// Texts that no value of such a descriptor ever is.
+fn warn_never(reader: &mut Reader<'_>, line: usize, name: &str, pattern: &Pattern, known: &[DescriptorSpec]) {
+    let Some(spec) = known.iter().find(|spec| *spec.name == *name) else {
+        return;
+    };
+    let texts = match pattern {
+        Pattern::Any(patterns) => patterns.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    for pattern in texts {
+        let Pattern::Exact(text) = pattern else { continue };
+        match spec.source {
+            DescriptorSource::ClientIp { .. } if matches!(text.parse(), Ok(IpNet::V4(_))) => {
+                reader.warn(line, format!("`{text}` is no address of a client; write {{ cidr: {text} }}"));
+            }
+            DescriptorSource::Method if text.bytes().any(|byte| byte.is_ascii_lowercase()) => {
+                reader.warn(line, format!("`{text}` is no method; write {}", text.to_ascii_uppercase()));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `replaces:` and `group:` between rules, so that none puts another aside unseen.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::hint;
+use crate::yaml::Reader;
+use tollgate_core::rules::Rule;
+
+/// Rules, each with its line.
+type Lined = [(Arc<Rule>, usize)];
+/// Rules by their names.
+type Named<'a> = HashMap<&'a str, &'a Rule>;
+
+pub(super) fn check_replaces(reader: &mut Reader<'_>, rules: &Lined) {
+    let named: Named<'_> = rules.iter().map(|(rule, _)| (&*rule.name, &**rule)).collect();
+    for (rule, line) in rules {
+        for other in &rule.replaces {
+            if !named.contains_key(&**other) {
+                let hint = hint(other, rules.iter().map(|(rule, _)| &*rule.name));
+                reader.refuse(*line, format!("`replaces` names `{other}`, and no rule has that name{hint}"));
+            }
+        }
+        if rule.replaces.contains(&rule.name) {
+            reader.refuse(*line, format!("`{}` replaces itself, so it would never limit; remove it", rule.name));
+        } else if comes_back(rule, &named) {
+            let text = format!(
+                "`{}` replaces a rule that replaces it in turn, so where both apply neither limits; remove one `replaces`",
+                rule.name
+            );
+            reader.warn(*line, text);
+        }
+        if rule.shadow && (rule.group.is_some() || !rule.replaces.is_empty()) {
+            let text = format!(
+                "`{}` only counts (`shadow`), and where it applies, the rules that it puts aside do not limit; take it out of its `group` and remove `replaces` to try it beside them",
+                rule.name
+            );
+            reader.warn(*line, text);
+        }
+    }
+}
+
+/// Whether the rule is put aside by those that it puts aside itself.
+fn comes_back(rule: &Rule, named: &Named<'_>) -> bool {
+    let mut seen = HashSet::new();
+    let mut next: Vec<&str> = rule.replaces.iter().map(|name| &**name).collect();
+    while let Some(name) = next.pop() {
+        if name == &*rule.name {
+            return true;
+        }
+        if seen.insert(name) {
+            let other = named.get(name);
+            next.extend(other.iter().flat_map(|rule| rule.replaces.iter().map(|name| &**name)));
+        }
+    }
+    false
+}

@@ -1,0 +1,221 @@
+//! One file to one [`Domain`]: fields, units, numbers.
+
+use saphyr::{ScalarStyle, YamlData};
+
+use super::pattern::Value;
+use super::tree::{Domain, Entry, RateLimit};
+use crate::yaml::{Fields, Known, Node, Reader, line_of, scalar};
+use tollgate_core::call::DESCRIPTORS_LEN_MAX;
+
+/// The deepest tree; a call has no place for more, since `domain` takes one.
+const DEPTH_MAX: usize = DESCRIPTORS_LEN_MAX - 1;
+
+const FILE: Known = Known { what: "the file", fields: &["domain", "descriptors"], not_yet: &[] };
+const DESCRIPTOR: Known = Known {
+    what: "a descriptor",
+    fields: &[
+        "key",
+        "value",
+        "rate_limit",
+        "descriptors",
+        "shadow_mode",
+        "quota_mode",
+        "share_threshold",
+        "detailed_metric",
+        "value_to_metric",
+        "metadata",
+    ],
+    not_yet: &[],
+};
+const RATE_LIMIT: Known = Known {
+    what: "`rate_limit`",
+    fields: &["unit", "requests_per_unit", "unlimited", "name", "replaces"],
+    not_yet: &[],
+};
+const REPLACES: Known = Known { what: "an item of `replaces`", fields: &["name"], not_yet: &[] };
+
+/// The units of that project and how long it takes them to be.
+const UNITS: [(&str, &str); 7] = [
+    ("second", "s"),
+    ("minute", "min"),
+    ("hour", "h"),
+    ("day", "d"),
+    ("week", "7d"),
+    ("month", "30d"),
+    ("year", "365d"),
+];
+
+/// Reads one file.
+pub(super) fn read_file(reader: &mut Reader<'_>, text: &str) -> Option<Domain> {
+    let document = reader.document(text)?;
+    let file = reader.fields(&document, &FILE);
+    let Some(domain) = file.get("domain").filter(|node| !is_absent(node)) else {
+        reader.refuse(file.line(), "there is no `domain`; write the one that Envoy sends");
+        return None;
+    };
+    let name = reader.text(domain, "`domain`")?.to_owned();
+    let entries = file.get("descriptors").map_or_else(Vec::new, |node| read_level(reader, node, 1));
+    Some(Domain { name, file: reader.file().to_owned(), line: line_of(domain), entries })
+}
+
+fn read_level(reader: &mut Reader<'_>, node: &Node<'_>, depth: usize) -> Vec<Entry> {
+    if is_absent(node) {
+        return Vec::new();
+    }
+    if depth > DEPTH_MAX {
+        reader
+            .refuse(line_of(node), format!("descriptors are nested {depth} deep; a call carries {DEPTH_MAX} at most"));
+        return Vec::new();
+    }
+    let YamlData::Sequence(items) = &node.data else {
+        reader.refuse(line_of(node), "`descriptors` must be a list (`- key: ...` items)");
+        return Vec::new();
+    };
+    items.iter().filter_map(|item| read_entry(reader, item, depth)).collect()
+}
+
+fn read_entry(reader: &mut Reader<'_>, node: &Node<'_>, depth: usize) -> Option<Entry> {
+    let fields = reader.fields(node, &DESCRIPTOR);
+    let line = fields.line();
+    let key = match fields.get("key").filter(|node| !is_absent(node)) {
+        Some(node) => reader.text(node, "`key`"),
+        None if matches!(node.data, YamlData::Mapping(_)) => {
+            reader.refuse(line, "the descriptor has no `key`; write the name of the entry that Envoy sends");
+            None
+        }
+        None => None,
+    };
+    let value = fields.get("value").filter(|node| !is_absent(node)).and_then(|node| reader.text(node, "`value`"));
+    let value = Value::of(value);
+    if key.is_some_and(|key| key.contains('*')) {
+        reader.refuse(line, "a `*` in a key is not supported; write the key, and the `*` in its `value`");
+    }
+    let share = flag(reader, &fields, "share_threshold");
+    if share && !matches!(value, Value::Wildcard(_)) {
+        reader.refuse(line, "`share_threshold` needs a `value` with a `*`; write one or remove it");
+    }
+    let shadow = flag(reader, &fields, "shadow_mode");
+    let quota_mode = flag(reader, &fields, "quota_mode");
+    let limit = fields.get("rate_limit").filter(|node| !is_absent(node));
+    if limit.is_none() && (shadow || quota_mode) {
+        reader.warn(line, "`shadow_mode` and `quota_mode` do nothing without a `rate_limit` beside them");
+    } else if quota_mode {
+        let text = "`quota_mode` is dropped: a call is denied when any of its limits is over, and not only when all of \
+                    `quota_mode` are";
+        reader.warn(line, text);
+    }
+    for metric in ["detailed_metric", "value_to_metric"] {
+        if flag(reader, &fields, metric) {
+            reader.warn(line, format!("`{metric}` is dropped: it changes metrics and no limit"));
+        }
+    }
+    if let Some(node) = fields.get("metadata") {
+        reader.warn(line_of(node), "`metadata` is dropped: it changes what Envoy is told and no limit");
+    }
+    let limit = limit.and_then(|node| read_limit(reader, node, shadow));
+    let entries = fields.get("descriptors").map_or_else(Vec::new, |node| read_level(reader, node, depth + 1));
+    let place = format!("{}:{line}", reader.file());
+    Some(Entry { key: key?.to_owned(), value, place, limit, share, entries })
+}
+
+fn read_limit(reader: &mut Reader<'_>, node: &Node<'_>, shadow: bool) -> Option<RateLimit> {
+    let fields = reader.fields(node, &RATE_LIMIT);
+    let name = fields.get("name").filter(|node| !is_absent(node)).and_then(|node| reader.text(node, "`name`"));
+    let replaces = fields.get("replaces").map_or_else(Vec::new, |node| read_replaces(reader, node, name));
+    let requests = fields.get("requests_per_unit").filter(|node| !is_absent(node));
+    let unit = fields.get("unit").filter(|node| !is_absent(node));
+    let quota = if flag(reader, &fields, "unlimited") {
+        if let Some(unit) = unit {
+            reader.refuse(line_of(unit), "an `unlimited` limit has no `unit`; remove one of them");
+        }
+        if let Some(requests) = requests {
+            reader.warn(line_of(requests), "`requests_per_unit` does nothing beside `unlimited`");
+        }
+        None
+    } else {
+        let requests = if let Some(node) = requests {
+            read_requests(reader, node)
+        } else {
+            let text = "there is no `requests_per_unit`; write it (0 denies every call), or `unlimited: true`";
+            reader.refuse(fields.line(), text);
+            None
+        };
+        let unit = if let Some(node) = unit {
+            read_unit(reader, node)
+        } else {
+            reader.refuse(fields.line(), "there is no `unit`; write second, minute, hour, day, week, month or year");
+            None
+        };
+        Some((requests?, unit?))
+    };
+    Some(RateLimit { name: name.map(str::to_owned), replaces, quota, shadow })
+}
+
+fn read_requests(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<u32> {
+    let text = reader.text(node, "`requests_per_unit`")?;
+    // A leading zero would make it octal there.
+    let plain = text == "0" || text.starts_with(|c: char| ('1'..='9').contains(&c));
+    let requests = plain.then(|| text.replace('_', "").parse().ok()).flatten();
+    if requests.is_none() {
+        reader.refuse(line_of(node), format!("`requests_per_unit` is `{text}`; write a number from 0 to {}", u32::MAX));
+    }
+    requests
+}
+
+fn read_unit(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<&'static str> {
+    let text = reader.text(node, "`unit`")?;
+    let known = UNITS.iter().find(|(unit, _)| text.eq_ignore_ascii_case(unit));
+    if known.is_none() {
+        let hint = crate::hint(&text.to_ascii_lowercase(), UNITS.iter().map(|(unit, _)| *unit));
+        reader.refuse(line_of(node), format!("unknown unit `{text}`{hint}"));
+    }
+    known.map(|(_, width)| *width)
+}
+
+fn read_replaces(reader: &mut Reader<'_>, node: &Node<'_>, own: Option<&str>) -> Vec<String> {
+    if is_absent(node) {
+        return Vec::new();
+    }
+    let mut names = Vec::new();
+    for item in reader.items(node, "`replaces`") {
+        let before = reader.problems.len();
+        let fields = reader.fields(item, &REPLACES);
+        match fields.get("name").filter(|node| !is_absent(node)) {
+            Some(node) => match reader.text(node, "`name`") {
+                Some(name) if Some(name) == own => {
+                    reader.refuse(line_of(node), format!("a limit cannot replace itself; remove `{name}` here"));
+                }
+                Some(name) => names.push(name.to_owned()),
+                None => {}
+            },
+            None if reader.problems.len() == before => {
+                reader.refuse(line_of(item), "an item of `replaces` has no `name`; write the `name` of another limit");
+            }
+            None => {}
+        }
+    }
+    names
+}
+
+/// A switch, in any word that YAML 1.1 knows, which is what that project reads.
+fn flag(reader: &mut Reader<'_>, fields: &Fields<'_>, name: &str) -> bool {
+    let Some(node) = fields.get(name).filter(|node| !is_absent(node)) else {
+        return false;
+    };
+    let text = reader.text(node, &format!("`{name}`")).unwrap_or("no");
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "y" => true,
+        "false" | "no" | "off" | "n" => false,
+        _ => {
+            reader.refuse(line_of(node), format!("`{name}` is `{text}`; write true or false"));
+            false
+        }
+    }
+}
+
+/// Whether nothing stands there: no text, empty text, or one of the words for nothing.
+fn is_absent(node: &Node<'_>) -> bool {
+    let word = matches!(&node.data, YamlData::Representation(text, ScalarStyle::Plain, _)
+        if ["~", "null", "Null", "NULL"].contains(&text.as_ref()));
+    word || scalar(node) == Some("")
+}

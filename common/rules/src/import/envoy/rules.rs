@@ -1,0 +1,141 @@
+//! The tree as text: one rule for each node that has a limit.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use tollgate_core::rules::RULES_LEN_MAX;
+
+use super::super::Findings;
+use super::super::write::{comment, list, quoted};
+use super::names::{DOMAIN, envoy_names, rule_names};
+use super::pattern::Value;
+use super::tree::{Domain, Entry, RateLimit, Step};
+use crate::FILE_LEN_MAX;
+use tollgate_core::rules::problem::Problem;
+
+/// A node with a limit, and the way to it.
+struct Limited<'t> {
+    domain: &'t str,
+    /// Each node, and the level in which it stands.
+    path: Vec<(&'t Entry, &'t [Entry])>,
+    limit: &'t RateLimit,
+}
+
+/// Everything from `rules:` on, after what stands above. More than is read of a rules file is refused here, where the
+/// places are still known.
+pub(super) fn write_rules(
+    above: String,
+    domains: &[Domain],
+    all_or_none: &[String],
+    findings: &mut Findings,
+) -> String {
+    let mut limited = Vec::new();
+    for domain in domains {
+        collect(&domain.name, &domain.entries, &mut Vec::new(), &mut limited, findings);
+    }
+    let paths: Vec<(&str, Vec<Step<'_>>)> =
+        limited.iter().map(|rule| (rule.domain, rule.path.iter().map(|(entry, _)| entry.step()).collect())).collect();
+    let names = rule_names(&paths);
+    let mut rules_of: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for (rule, name) in limited.iter().zip(&names) {
+        if let Some(own) = rule.limit.name.as_ref() {
+            rules_of.entry((rule.domain, own)).or_default().push(name);
+        }
+    }
+    if let Some(first) = limited.get(RULES_LEN_MAX) {
+        let text =
+            format!("with this limit there are more than {RULES_LEN_MAX}, and no more are enforced; remove some");
+        findings.problems.push(Problem { place: first.place().to_owned(), text });
+        return above;
+    }
+    let mut out = above + if limited.is_empty() { "rules: []\n" } else { "rules:\n" };
+    for (rule, name) in limited.iter().zip(&names) {
+        let mut replaced: Vec<&str> = Vec::new();
+        for wanted in &rule.limit.replaces {
+            let rules = rules_of.get(&(rule.domain, wanted)).map_or(&[][..], Vec::as_slice);
+            if rules.is_empty() {
+                let text = format!("no limit of domain `{}` is named `{wanted}` and can be replaced", rule.domain);
+                findings.warnings.push(Problem { place: rule.place().to_owned(), text });
+            }
+            for rule in rules {
+                if !replaced.contains(rule) {
+                    replaced.push(rule);
+                }
+            }
+        }
+        rule.write(&mut out, name, &replaced, !all_or_none.iter().any(|domain| domain == rule.domain));
+        if out.len() > FILE_LEN_MAX {
+            let text = format!(
+                "with this limit the rules are longer than {FILE_LEN_MAX} bytes, and no more are read; write fewer limits beside those whose values have a `*` or are not told, for each of these leaves out what the others take"
+            );
+            findings.problems.push(Problem { place: rule.place().to_owned(), text });
+            break;
+        }
+    }
+    out
+}
+
+fn collect<'t>(
+    domain: &'t str,
+    level: &'t [Entry],
+    path: &mut Vec<(&'t Entry, &'t [Entry])>,
+    out: &mut Vec<Limited<'t>>,
+    findings: &mut Findings,
+) {
+    for entry in level {
+        if !entry.is_reached(level) {
+            let text =
+                format!("is never reached: another `{}` of this level takes every value; it is dropped", entry.key);
+            findings.warnings.push(Problem { place: entry.place.clone(), text });
+            continue;
+        }
+        path.push((entry, level));
+        if let Some(limit) = &entry.limit {
+            out.push(Limited { domain, path: path.clone(), limit });
+        }
+        collect(domain, &entry.entries, path, out, findings);
+        path.pop();
+    }
+}
+
+impl Limited<'_> {
+    fn place(&self) -> &str {
+        self.path.last().map_or("", |(entry, _)| &entry.place)
+    }
+
+    fn write(&self, out: &mut String, name: &str, replaces: &[&str], charge_each: bool) {
+        let mut line = |indent: usize, text: String| {
+            let _ = writeln!(out, "{:indent$}{text}", "");
+        };
+        let names = envoy_names(self.path.iter().map(|(entry, _)| entry.key.as_str()));
+        line(2, format!("# {}", comment(self.place())));
+        line(2, format!("- name: {}", quoted(name)));
+        line(4, "match:".to_owned());
+        line(6, format!("{DOMAIN}: {{ exact: {} }}", quoted(self.domain)));
+        for (name, (entry, level)) in names.iter().zip(&self.path) {
+            line(6, format!("{}: {}", quoted(name), entry.value.write(&entry.before(level))));
+        }
+        match self.limit.quota {
+            None => {
+                line(4, "per: []".to_owned());
+                line(4, "quota: unlimited".to_owned());
+            }
+            Some((0, _)) => line(4, "deny: true".to_owned()),
+            Some((requests, width)) => {
+                let own_counter = |entry: &Entry| !entry.share && !matches!(entry.value, Value::Exact(_));
+                let per = names.iter().zip(&self.path).filter(|(_, (entry, _))| own_counter(entry));
+                line(4, format!("per: {}", list(per.map(|(name, _)| name))));
+                line(4, format!("quota: {requests}/{width}"));
+                line(4, "algorithm: fixed_window".to_owned());
+                line(4, "consistency: strict".to_owned());
+                line(4, format!("charge: {}", if charge_each { "each" } else { "all_or_none" }));
+            }
+        }
+        if self.limit.shadow && self.limit.quota.is_some() {
+            line(4, "shadow: true".to_owned());
+        }
+        if !replaces.is_empty() {
+            line(4, format!("replaces: {}", list(replaces)));
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Text becomes rules: rules files, the shorthand `100/min per ip`, and foreign configuration.
+//!
+//! All results are a [`RuleSet`] of `tollgate-core`, or problems that name the place, the reason and the remedy.
+
+mod hint;
+pub mod yaml;
+mod file;
+mod shorthand;
+pub mod import;
+
+use tollgate_core::messages::rules::Published;
+use tollgate_core::rules::problem::Problems;
+use tollgate_core::rules::{Generation, RuleSet};
+
+pub use file::from_yaml;
+pub use hint::{cut, hint, nearest};
+pub use shorthand::{ShorthandError, from_shorthand};
+
+/// Largest rules file, in bytes.
+pub const FILE_LEN_MAX: usize = 4 << 20;
+
+/// Parses published rules as this generation. A `version:` in the text applies to files only.
+///
+/// # Errors
+/// As [`from_yaml`].
+pub fn read_published(published: &Published, generation: Generation) -> Result<RuleSet, Problems> {
+    let set = from_yaml(&published.name, &published.text, generation)?;
+    Ok(RuleSet { generation, origin: format!("{}, published", published.name).into(), ..set })
+}

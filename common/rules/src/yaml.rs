@@ -1,0 +1,199 @@
+//! Reading YAML with the place of everything at hand.
+//!
+//! Values stay text until someone asks for a number, so that `version: 010` or `name: off` mean what they say. Problems
+//! are collected, not thrown: one look at a broken file shows all that is wrong with it.
+
+use std::str::FromStr;
+
+use saphyr::{MarkedYaml, ScanError, YamlData, YamlLoader};
+use saphyr_parser::{Parser, ScalarStyle};
+
+use crate::{cut, hint, nearest};
+use tollgate_core::rules::problem::Problem;
+
+/// A node of the file and where it stands.
+pub type Node<'y> = MarkedYaml<'y>;
+
+/// What a mapping may hold.
+pub struct Known {
+    /// As in "in {what}".
+    pub what: &'static str,
+    /// Fields that work.
+    pub fields: &'static [&'static str],
+    /// Fields that are planned: refused, never ignored.
+    pub not_yet: &'static [&'static str],
+}
+
+/// The fields of one mapping.
+pub struct Fields<'y> {
+    entries: Vec<(&'y str, &'y Node<'y>)>,
+    line: usize,
+}
+
+/// Collects problems of one file.
+pub struct Reader<'f> {
+    file: &'f str,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+    /// What is allowed but probably not meant.
+    pub warnings: Vec<Problem>,
+}
+
+impl<'y> Fields<'y> {
+    /// The field of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'y Node<'y>> {
+        self.entries.iter().find(|(field, _)| *field == name).map(|(_, node)| *node)
+    }
+
+    /// All fields, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'y str, &'y Node<'y>)> + '_ {
+        self.entries.iter().copied()
+    }
+
+    /// The line on which the mapping begins.
+    #[must_use]
+    pub fn line(&self) -> usize {
+        self.line
+    }
+}
+
+impl<'f> Reader<'f> {
+    /// Reads a file of this name.
+    #[must_use]
+    pub fn new(file: &'f str) -> Self {
+        Self { file, problems: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// The name of the file.
+    #[must_use]
+    pub fn file(&self) -> &'f str {
+        self.file
+    }
+
+    /// Notes that something is wrong.
+    pub fn refuse(&mut self, line: usize, text: impl Into<String>) {
+        self.problems.push(Problem { place: format!("{}:{line}", self.file), text: text.into() });
+    }
+
+    /// Notes that something is probably not meant.
+    pub fn warn(&mut self, line: usize, text: impl Into<String>) {
+        self.warnings.push(Problem { place: format!("{}:{line}", self.file), text: text.into() });
+    }
+
+    /// The one document of a text; nothing, and a problem, when there is not exactly one.
+    pub fn document<'y>(&mut self, text: &'y str) -> Option<Node<'y>> {
+        let mut loader = YamlLoader::<Node<'y>>::default();
+        loader.early_parse(false);
+        let parsed: Result<(), ScanError> = Parser::new_from_str(text).load(&mut loader, true);
+        if let Some(error) = parsed.err().as_ref().or(loader.error()) {
+            self.refuse(error.marker().line().max(1), format!("this YAML cannot be read: {}", error.info()));
+            return None;
+        }
+        let mut documents = loader.into_documents();
+        match documents.len() {
+            1 => documents.pop(),
+            0 => {
+                self.refuse(1, "the file is empty");
+                None
+            }
+            _ => {
+                self.refuse(1, "the file holds several documents; remove the `---` between them");
+                None
+            }
+        }
+    }
+
+    /// A mapping whose keys are names of one's own.
+    pub fn mapping<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Fields<'y> {
+        let mut entries = Vec::new();
+        match &node.data {
+            YamlData::Mapping(mapping) => {
+                for (key, value) in mapping {
+                    match scalar(key) {
+                        Some(name) => entries.push((name, value)),
+                        None => self.refuse(line_of(key), format!("a key in {what} must be a plain word")),
+                    }
+                }
+            }
+            _ if scalar(node) == Some("") => {}
+            _ => self.refuse(line_of(node), format!("{what} must be a mapping (`name: value` lines)")),
+        }
+        Fields { entries, line: line_of(node) }
+    }
+
+    /// A mapping whose keys are known.
+    pub fn fields<'y>(&mut self, node: &'y Node<'y>, known: &Known) -> Fields<'y> {
+        let fields = self.mapping(node, known.what);
+        if let YamlData::Mapping(mapping) = &node.data {
+            for (key, _) in mapping {
+                let Some(name) = scalar(key).filter(|name| !known.fields.contains(name)) else {
+                    continue;
+                };
+                if known.not_yet.contains(&name) {
+                    self.refuse(line_of(key), format!("`{name}` in {} is not yet supported; remove it", known.what));
+                } else {
+                    let names = || known.fields.iter().chain(known.not_yet).copied();
+                    // What is like no field may be a value in the wrong place.
+                    let shown = if nearest(name, names()).is_some() { name.into() } else { cut(name) };
+                    let hint = hint(name, names());
+                    self.refuse(line_of(key), format!("unknown field `{shown}` in {}{hint}", known.what));
+                }
+            }
+        }
+        fields
+    }
+
+    /// The items of a sequence; a single word is a sequence of one.
+    pub fn items<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Vec<&'y Node<'y>> {
+        match &node.data {
+            YamlData::Sequence(items) => items.iter().collect(),
+            _ if scalar(node).is_some_and(|text| !text.is_empty()) => vec![node],
+            _ => {
+                self.refuse(line_of(node), format!("{what} must be a list, such as [a, b]"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// A word, a number or a quoted text.
+    pub fn text<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Option<&'y str> {
+        let text = scalar(node).filter(|text| !text.is_empty());
+        if text.is_none() {
+            self.refuse(line_of(node), format!("{what} must be a single value"));
+        }
+        text
+    }
+
+    /// A number or another thing that parses.
+    pub fn parse<T: FromStr>(&mut self, node: &Node<'_>, what: &str, form: &str) -> Option<T> {
+        let text = self.text(node, what)?;
+        let parsed = text.parse().ok();
+        if parsed.is_none() {
+            self.refuse(line_of(node), format!("{what} is `{text}`; write {form}"));
+        }
+        parsed
+    }
+}
+
+/// The line on which a node begins, from 1.
+#[must_use]
+pub fn line_of(node: &Node<'_>) -> usize {
+    node.span.start.line().max(1)
+}
+
+/// The text of a scalar; an absent value reads as "".
+#[must_use]
+pub fn scalar<'y>(node: &'y Node<'y>) -> Option<&'y str> {
+    match &node.data {
+        YamlData::Representation(text, ScalarStyle::Plain, _) if text == "~" => Some(""),
+        YamlData::Representation(text, ..) => Some(text),
+        _ => None,
+    }
+}
+
+/// Whether a node is a list.
+#[must_use]
+pub fn is_list(node: &Node<'_>) -> bool {
+    matches!(node.data, YamlData::Sequence(_))
+}

@@ -1,0 +1,170 @@
+//! `calls`: rows as columns.
+
+use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, check_version, counter_from_wire, counter_to_wire, v1};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::Source;
+use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
+
+pub(super) fn to_wire(batch: Batch) -> v1::CallBatch {
+    let mut wire = v1::CallBatch {
+        version: VERSION,
+        agent: batch.name.agent.to_string(),
+        epoch: batch.name.epoch,
+        partition: batch.name.partition,
+        sequence: batch.name.sequence,
+        region: batch.region.to_string(),
+        complete_through_ms: batch.complete_through.as_ms(),
+        texts: batch.texts,
+        ..v1::CallBatch::default()
+    };
+    let (mut call, mut at) = (0_u64, 0_u64);
+    for row in &batch.rows {
+        wire.call_delta.push(row.call.wrapping_sub(call).cast_signed());
+        wire.at_delta_ms.push(row.at.as_ms().wrapping_sub(at).cast_signed());
+        (call, at) = (row.call, row.at.as_ms());
+        let window = row.counter.and_then(|index| batch.counters.get(index as usize)).map(|counter| counter.window);
+        let natural = window.map_or(0, |window| window.sub_window(row.at));
+        wire.sub_window_delta.push(row.sub_window.wrapping_sub(natural).cast_signed());
+        wire.counter.push(row.counter.map_or(0, |index| index + 1));
+        wire.cost.push(row.cost);
+        wire.outcome.push(outcome_to_wire(row.outcome).into());
+        wire.home_descriptors.push(row.home.as_ref().map_or(0, |home| home.descriptors + 1));
+        if let Some(home) = &row.home {
+            wire.home_decider.push(home.decider.map_or(0, |index| index + 1));
+            wire.home_source.push(source_to_wire(home.source).into());
+        }
+    }
+    wire.counters = batch.counters.into_iter().map(counter_to_wire).collect();
+    for set in batch.descriptor_sets {
+        wire.set_len.push(u32::try_from(set.len()).unwrap_or(u32::MAX));
+        wire.set_names_and_values.extend(set.into_iter().flat_map(|(name, value)| [name, value]));
+    }
+    wire
+}
+
+pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
+    check_version(wire.version)?;
+    let len = wire.call_delta.len();
+    check(
+        len.max(wire.counters.len()).max(wire.set_len.len()).max(wire.texts.len() / 8) <= BATCH_ROWS_LEN_MAX,
+        "a batch is larger than any agent writes",
+    )?;
+    let columns = [
+        wire.counter.len(),
+        wire.at_delta_ms.len(),
+        wire.sub_window_delta.len(),
+        wire.cost.len(),
+        wire.outcome.len(),
+        wire.home_descriptors.len(),
+    ];
+    check(columns.iter().all(|column| *column == len), "the columns of a batch differ in length")?;
+    let homes = wire.home_descriptors.iter().filter(|index| **index > 0).count();
+    check(wire.home_decider.len() == homes && wire.home_source.len() == homes, "home rows and their columns differ")?;
+
+    let mut counters: Vec<CounterEntry> = Vec::with_capacity(wire.counters.len());
+    for counter in wire.counters {
+        let known = counters.last().map(|counter| &counter.rule);
+        counters.push(counter_from_wire(counter, known)?);
+    }
+    let mut homes = wire.home_decider.iter().zip(&wire.home_source);
+    let mut rows = Vec::with_capacity(len);
+    let (mut call, mut at) = (0_u64, 0_u64);
+    for i in 0..len {
+        call = call.wrapping_add_signed(wire.call_delta[i]);
+        at = at.wrapping_add_signed(wire.at_delta_ms[i]);
+        let counter = index(wire.counter[i], counters.len())?;
+        let natural = counter.map_or(0, |index| counters[index as usize].window.sub_window(Timestamp::from_ms(at)));
+        let home = match index(wire.home_descriptors[i], wire.set_len.len())? {
+            None => None,
+            Some(descriptors) => {
+                let (decider, source) = homes.next().ok_or(WireError::Invalid("home rows and their columns differ"))?;
+                Some(Home {
+                    descriptors,
+                    decider: index(*decider, wire.texts.len())?,
+                    source: source_from_wire(*source)?,
+                })
+            }
+        };
+        rows.push(Row {
+            call,
+            counter,
+            at: Timestamp::from_ms(at),
+            sub_window: natural.wrapping_add_signed(wire.sub_window_delta[i]),
+            cost: wire.cost[i],
+            outcome: outcome_from_wire(wire.outcome[i])?,
+            home,
+        });
+    }
+    let descriptor_sets = sets_from_wire(&wire.set_len, &wire.set_names_and_values, wire.texts.len())?;
+    Ok(Batch {
+        name: BatchName {
+            agent: wire.agent.into(),
+            epoch: wire.epoch,
+            partition: wire.partition,
+            sequence: wire.sequence,
+        },
+        region: wire.region.into(),
+        complete_through: Timestamp::from_ms(wire.complete_through_ms),
+        counters,
+        descriptor_sets,
+        texts: wire.texts,
+        rows,
+    })
+}
+
+/// An index that was written as index + 1, with 0 for none.
+fn index(written: u32, len: usize) -> Result<Option<u32>, WireError> {
+    check(written as usize <= len, "a row points outside the batch's dictionary")?;
+    Ok(written.checked_sub(1))
+}
+
+fn sets_from_wire(lens: &[u32], indexes: &[u32], texts: usize) -> Result<Vec<DescriptorSet>, WireError> {
+    let (mut pairs, rest) = indexes.as_chunks::<2>();
+    check(rest.is_empty(), "a descriptor has a name and a value")?;
+    check(indexes.iter().all(|text| (*text as usize) < texts), "a descriptor points outside the batch")?;
+    let mut sets = Vec::with_capacity(lens.len());
+    for len in lens {
+        let (set, more) =
+            pairs.split_at_checked(*len as usize).ok_or(WireError::Invalid("a set of descriptors is cut off"))?;
+        sets.push(set.iter().map(|[name, value]| (*name, *value)).collect());
+        pairs = more;
+    }
+    check(pairs.is_empty(), "a descriptor belongs to no set")?;
+    Ok(sets)
+}
+
+fn outcome_to_wire(outcome: Outcome) -> v1::Outcome {
+    match outcome {
+        Outcome::Admitted => v1::Outcome::Admitted,
+        Outcome::Denied => v1::Outcome::Denied,
+        Outcome::Spared => v1::Outcome::Spared,
+    }
+}
+
+fn outcome_from_wire(outcome: i32) -> Result<Outcome, WireError> {
+    match v1::Outcome::try_from(outcome) {
+        Ok(v1::Outcome::Admitted) => Ok(Outcome::Admitted),
+        Ok(v1::Outcome::Denied) => Ok(Outcome::Denied),
+        Ok(v1::Outcome::Spared) => Ok(Outcome::Spared),
+        _ => Err(WireError::Invalid("a row has an unknown outcome")),
+    }
+}
+
+fn source_to_wire(source: Source) -> v1::Source {
+    match source {
+        Source::Local => v1::Source::Local,
+        Source::Store => v1::Source::Store,
+        Source::Signal => v1::Source::Signal,
+        Source::Fallback => v1::Source::Fallback,
+    }
+}
+
+fn source_from_wire(source: i32) -> Result<Source, WireError> {
+    match v1::Source::try_from(source) {
+        Ok(v1::Source::Local) => Ok(Source::Local),
+        Ok(v1::Source::Store) => Ok(Source::Store),
+        Ok(v1::Source::Signal) => Ok(Source::Signal),
+        Ok(v1::Source::Fallback) => Ok(Source::Fallback),
+        _ => Err(WireError::Invalid("a decision has an unknown source")),
+    }
+}

@@ -1,0 +1,79 @@
+//! `signals`: rings, newest sub-window first.
+
+use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, check_version, counter_from_wire, counter_to_wire, v1};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::calls::CounterEntry;
+use tollgate_core::messages::signals::{Signal, SignalBatch};
+use tollgate_core::window::Ring;
+
+pub(super) fn to_wire(batch: &SignalBatch) -> v1::SignalBatch {
+    v1::SignalBatch {
+        version: VERSION,
+        aggregator: batch.aggregator.to_string(),
+        partition: batch.partition,
+        log: batch.log,
+        as_of: batch.as_of,
+        as_of_appended_ms: batch.as_of_appended.as_ms(),
+        threshold_permille: batch.threshold_permille,
+        signals: batch.signals.iter().map(signal_to_wire).collect(),
+    }
+}
+
+pub(super) fn from_wire(wire: v1::SignalBatch) -> Result<SignalBatch, WireError> {
+    check_version(wire.version)?;
+    check(wire.signals.len() <= BATCH_ROWS_LEN_MAX, "a batch of signals is larger than any aggregator writes")?;
+    Ok(SignalBatch {
+        aggregator: wire.aggregator.into(),
+        partition: wire.partition,
+        log: wire.log,
+        as_of: wire.as_of,
+        as_of_appended: Timestamp::from_ms(wire.as_of_appended_ms),
+        threshold_permille: wire.threshold_permille,
+        signals: wire.signals.into_iter().map(signal_from_wire).collect::<Result<_, _>>()?,
+    })
+}
+
+fn signal_to_wire(signal: &Signal) -> v1::Signal {
+    let newest = signal.admitted.newest();
+    let slots = u64::from(signal.admitted.window().parts()) + 1;
+    let counts = (0..slots).filter_map(|back| newest.checked_sub(back)).map(|index| signal.admitted.get(index));
+    v1::Signal {
+        counter: Some(counter_to_wire(CounterEntry {
+            id: signal.counter,
+            rule: signal.rule.clone(),
+            label: signal.label.to_string(),
+            generation: signal.generation,
+            quota: signal.quota,
+            window: signal.admitted.window(),
+        })),
+        newest_sub_window: newest,
+        admitted: counts.collect(),
+        denied: signal.denied,
+        rate_milli: signal.rate_milli,
+        budget: signal.budget,
+        newest_at_ms: signal.newest_at.as_ms(),
+    }
+}
+
+fn signal_from_wire(wire: v1::Signal) -> Result<Signal, WireError> {
+    let counter = counter_from_wire(wire.counter.ok_or(WireError::Invalid("a signal is about a counter"))?, None)?;
+    check(wire.admitted.len() <= counter.window.parts() as usize + 1, "a ring has more slots than its window")?;
+    let mut admitted = Ring::new(counter.window);
+    admitted.add(wire.newest_sub_window, 0);
+    for (back, units) in (0_u64..).zip(wire.admitted) {
+        let index = wire.newest_sub_window.checked_sub(back).ok_or(WireError::Invalid("a ring begins before time"))?;
+        admitted.add(index, units);
+    }
+    Ok(Signal {
+        counter: counter.id,
+        rule: counter.rule,
+        label: counter.label.into(),
+        generation: counter.generation,
+        quota: counter.quota,
+        admitted,
+        denied: wire.denied,
+        rate_milli: wire.rate_milli,
+        budget: wire.budget,
+        newest_at: Timestamp::from_ms(wire.newest_at_ms),
+    })
+}

@@ -1,0 +1,172 @@
+//! Every field survives the way there and back; nothing else gets in.
+
+use super::*;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::Source;
+use tollgate_core::messages::calls::{BatchName, Home, Outcome, Row};
+use tollgate_core::messages::presence::Role;
+use tollgate_core::messages::signals::Signal;
+use tollgate_core::window::Ring;
+
+fn minute() -> Window {
+    Window::new(60_000, 12).unwrap()
+}
+
+fn entry() -> CounterEntry {
+    CounterEntry {
+        id: CounterId::from_u128(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
+        rule: "per-key".into(),
+        label: "api_key=sk_a…12345678".into(),
+        generation: 3,
+        quota: 100,
+        window: minute(),
+    }
+}
+
+fn batch() -> Batch {
+    let at = Timestamp::from_ms(1_763_700_000_123);
+    let home = |decider| Some(Home { descriptors: 0, decider, source: Source::Store });
+    let row = |call, counter: Option<u32>, cost, outcome, home| Row {
+        call,
+        counter,
+        at,
+        sub_window: if counter.is_some() { minute().sub_window(at) - 1 } else { 0 },
+        cost,
+        outcome,
+        home,
+    };
+    Batch {
+        name: BatchName { agent: "a1".into(), epoch: 99, partition: 2, sequence: 7 },
+        region: "eu".into(),
+        complete_through: at.plus_ms(5),
+        counters: vec![entry()],
+        texts: ["endpoint", "/search", "ip", "10.0.0.1", "per-key"].map(String::from).to_vec(),
+        descriptor_sets: vec![[(0, 1), (2, 3)].into_iter().collect()],
+        rows: vec![
+            row(41, Some(0), 1, Outcome::Admitted, home(Some(4))),
+            row(40, Some(0), -3, Outcome::Spared, None),
+            row(1 << 40, None, 1, Outcome::Denied, home(None)),
+        ],
+    }
+}
+
+fn signals() -> SignalBatch {
+    let mut admitted = Ring::new(minute());
+    admitted.add(1_000, 4);
+    admitted.add(1_003, 9);
+    SignalBatch {
+        aggregator: "g1".into(),
+        partition: 2,
+        log: u64::MAX - 1,
+        as_of: 12,
+        as_of_appended: Timestamp::from_ms(77),
+        threshold_permille: 500,
+        signals: vec![Signal {
+            counter: entry().id,
+            rule: "per-key".into(),
+            label: "x".into(),
+            generation: 3,
+            quota: 100,
+            admitted,
+            denied: 8,
+            rate_milli: 1_500,
+            budget: Some(0),
+            newest_at: Timestamp::from_ms(78),
+        }],
+    }
+}
+
+fn presence() -> Presence {
+    Presence {
+        id: "a1".into(),
+        epoch: 4,
+        region: "eu".into(),
+        role: Role::Aggregator,
+        generation: 5,
+        clock: Timestamp::from_ms(6),
+        open_breakers: vec!["10.0.0.1:6379".into()],
+        dropped_rows: 7,
+        leaving: true,
+        http: "".into(),
+        partitions: Vec::new(),
+    }
+}
+
+fn published() -> Published {
+    Published { name: "rules.yaml".into(), text: "rules: []".into() }
+}
+
+#[test]
+fn every_record_survives_the_way_there_and_back() {
+    assert_eq!(Batch::decode(&batch().encode()).unwrap(), batch());
+    assert_eq!(SignalBatch::decode(&signals().encode()).unwrap(), signals());
+    assert_eq!(Presence::decode(&presence().encode()).unwrap(), presence());
+    assert_eq!(Published::decode(&published().encode()).unwrap(), published());
+}
+
+#[test]
+fn a_row_of_a_busy_batch_costs_few_bytes() {
+    let mut busy = batch();
+    let row = busy.rows.remove(0);
+    busy.rows = (0..1_000).map(|call| Row { call, ..row.clone() }).collect();
+    let len = busy.encode().len();
+    assert!(len < 12_000, "{len} bytes");
+}
+
+#[test]
+fn an_unknown_version_says_which_side_to_upgrade() {
+    let mut wire = calls::to_wire(batch());
+    wire.version = 9;
+    let error = Batch::decode(&wire.encode_to_vec()).unwrap_err();
+    assert_eq!(error.to_string(), "version 9 is not known here; this reader knows version 1: upgrade it first");
+}
+
+#[test]
+fn poison_is_refused_and_never_panics() {
+    let poisons: [fn(&mut v1::CallBatch); 12] = [
+        |wire| wire.set_len[0] = 3,
+        |wire| wire.set_len[0] = 1,
+        |wire| wire.set_names_and_values.push(1),
+        |wire| wire.set_names_and_values[0] = 5,
+        |wire| wire.counter[0] = 2,
+        |wire| wire.home_decider[0] = 9,
+        |wire| wire.home_descriptors[0] = 5,
+        |wire| wire.cost.truncate(1),
+        |wire| wire.home_source.clear(),
+        |wire| wire.outcome[0] = 0,
+        |wire| wire.counters[0].sub_windows = 7_000,
+        |wire| wire.counters = vec![v1::Counter::default(); BATCH_ROWS_LEN_MAX + 1],
+    ];
+    for poison in poisons {
+        let mut wire = calls::to_wire(batch());
+        poison(&mut wire);
+        assert!(Batch::decode(&wire.encode_to_vec()).is_err());
+    }
+    let good = batch().encode();
+    for len in 0..good.len() {
+        let _ = Batch::decode(&good[..len]);
+        let _ = SignalBatch::decode(&good[..len]);
+    }
+}
+
+/// The wire is public: these bytes were written by version 1 and are read for ever. What is added since changes what is
+/// written, never what is read.
+#[test]
+fn the_bytes_of_version_1_are_written_and_read() {
+    fn pinned<R: Record + Clone + PartialEq + std::fmt::Debug>(record: &R, golden: &str) {
+        let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap();
+        let golden: Vec<u8> = golden.as_bytes().chunks(2).map(byte).collect();
+        assert_eq!(record.clone().encode(), golden);
+        assert_eq!(&R::decode(&golden).unwrap(), record);
+    }
+    pinned(
+        &batch(),
+        "0801120261311863200228073202657538808bd9a5aa33423e09080706050403020111100f0e0d0c0b0a091a077065722d6b657922176170695f6b65793d736b5f61e280a631323334353637382803306438e0d403400c4a08656e64706f696e744a072f7365617263684a0269704a0831302e302e302e314a077065722d6b65795201025a085201b0ffffffff3f62030101006a08f695b2cbd466000072030101007a030205028201030103028a010301000192010205009a01020202a2010400010203",
+    );
+    pinned(
+        &signals(),
+        "080112026731180221feffffffffffffff280c304d38f40342450a2809080706050403020111100f0e0d0c0b0a091a077065722d6b65792201782803306438e0d403400c10eb071a0d09000004000000000000000000200828dc0b3000384e",
+    );
+    pinned(&presence(), "080112026131180422026575280230053806420d31302e302e302e313a3633373948075001");
+    pinned(&published(), "0801120a72756c65732e79616d6c1a0972756c65733a205b5d");
+}
