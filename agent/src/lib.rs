@@ -20,16 +20,11 @@
 //! there when an agent starts. Modules stand in the
 //! order of their layers: each imports only what stands before it.
 
-pub mod enforce;
 pub mod store;
-mod seen_map;
-mod outbox;
-mod inbox;
 pub mod request;
 pub mod answer;
 pub mod explain;
-pub mod metrics;
-pub mod limiter;
+mod metrics;
 mod state_dir;
 mod files;
 mod rules_source;

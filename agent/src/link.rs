@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tollgate_bus::{Bus, From, Full, Log, Reader, Topic, Unusable, keep_prepared};
+use prometheus_client::metrics::histogram::Histogram;
+use tollgate_bus::{Bus, From, Log, Reader, Topic, Unusable, keep_prepared};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::{INTERVAL_MS, Presence};
@@ -18,8 +19,9 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_wire::Record;
 
-use crate::limiter::{Limiter, Outgoing};
 use crate::rules_source::Follower;
+use tollgate_core::messages::calls::Batch;
+use tollgate_engine::Engine;
 
 /// How long the reader waits for records before it looks whether it should stop.
 const READ_WAIT: Duration = Duration::from_millis(50);
@@ -39,8 +41,9 @@ pub(crate) struct Link {
 }
 
 /// Who hears what the link brings, beside the limiter.
-#[derive(Default)]
 pub(crate) struct Listeners {
+    /// Lag of each signal.
+    pub(crate) signal_lag: Histogram,
     /// Hears of published rules, unless the agent's are pinned.
     pub(crate) follower: Option<Arc<Follower>>,
     /// Sees each record of signals, and when it was appended, once the limiter has learnt it.
@@ -53,22 +56,24 @@ impl Link {
     /// Starts the threads.
     pub(crate) fn start<B: Bus>(
         bus: &B,
-        limiter: &Arc<Limiter>,
+        engine: &Arc<Engine>,
         clock: &Arc<dyn Clock>,
         listeners: Listeners,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut link = Self { stop: stop.clone(), threads: Vec::new() };
-        let told = limiter.clone();
+        let told = engine.clone();
         link.threads.push(keep_prepared(bus.clone(), stop.clone(), move |prepared| tell_of_bus(&told, prepared))?);
 
         let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
         let mut incoming = Incoming {
-            limiter: limiter.clone(),
+            engine: engine.clone(),
             clock: clock.clone(),
             signals: bus.read(Topic::Signals, &partitions, From::Next),
             presence: bus.read(Topic::Presence, &[0], From::Next),
             observer: listeners.observer,
+            signal_lag: listeners.signal_lag,
+            lags: Vec::new(),
             rules: listeners.follower.map(|follower| (follower, bus.read(Topic::Rules, &[0], From::Oldest))),
         };
         let stopped = stop.clone();
@@ -76,7 +81,7 @@ impl Link {
         link.threads.push(std::thread::Builder::new().name("tollgate-read".into()).spawn(read)?);
 
         let mut outgoing = Writer {
-            limiter: limiter.clone(),
+            engine: engine.clone(),
             clock: clock.clone(),
             calls: bus.log(Topic::Calls),
             presence: bus.log(Topic::Presence),
@@ -107,51 +112,56 @@ impl Drop for Link {
     }
 }
 
-fn tell_of_bus(limiter: &Limiter, prepared: Result<(), &Unusable>) {
-    let node = &limiter.settings().node;
+fn tell_of_bus(engine: &Engine, prepared: Result<(), &Unusable>) {
+    let node = &engine.settings().node;
     match prepared {
         Ok(()) => tracing::info!(%node, "the bus is there: calls are published, signals are heard"),
         Err(why) if why.transient => tracing::warn!(%node, "limiting without the bus until it is there: {why}"),
         Err(why) => tracing::error!(%node, "limiting without the bus: {why}"),
     }
-    limiter.hear_of_bus(prepared.err().map(ToString::to_string));
+    engine.set_bus_error(prepared.err().map(ToString::to_string));
 }
 
 /// What the limiter is to hear.
 struct Incoming<R> {
-    limiter: Arc<Limiter>,
+    engine: Arc<Engine>,
     clock: Arc<dyn Clock>,
     signals: R,
     presence: R,
     observer: Option<Observer>,
+    signal_lag: Histogram,
+    lags: Vec<Duration>,
     rules: Option<(Arc<Follower>, R)>,
 }
 
 impl<R: Reader> Incoming<R> {
     fn until(&mut self, stop: &AtomicBool) {
-        let limiter = &self.limiter;
+        let engine = &self.engine;
         while !stop.load(Ordering::Relaxed) {
             for record in self.signals.poll(READ_WAIT, READ_RECORDS_MAX) {
                 let Ok(batch) = SignalBatch::decode(&record.payload) else {
-                    limiter.hear_noise();
+                    engine.undecodable();
                     continue;
                 };
-                limiter.hear_signals(self.clock.now(), record.appended, &batch);
+                engine.receive_signals(self.clock.now(), record.appended, &batch, &mut self.lags);
+                for lag in self.lags.drain(..) {
+                    self.signal_lag.observe(lag.as_secs_f64());
+                }
                 if let Some(observe) = &mut self.observer {
                     observe(&batch, record.appended);
                 }
             }
             for record in self.presence.poll(Duration::ZERO, READ_RECORDS_MAX) {
                 match Presence::decode(&record.payload) {
-                    Ok(presence) => limiter.hear_presence(self.clock.now(), &presence),
-                    Err(_) => limiter.hear_noise(),
+                    Ok(presence) => engine.receive_presence(self.clock.now(), &presence),
+                    Err(_) => engine.undecodable(),
                 }
             }
             let Some((follower, rules)) = &mut self.rules else { continue };
             for record in rules.poll(Duration::ZERO, READ_RECORDS_MAX) {
                 match Published::decode(&record.payload) {
                     Ok(published) => follower.hear(record.offset, Some(record.appended), published),
-                    Err(_) => limiter.hear_noise(),
+                    Err(_) => engine.undecodable(),
                 }
             }
         }
@@ -160,7 +170,7 @@ impl<R: Reader> Incoming<R> {
 
 /// What the limiter has to say.
 struct Writer<L> {
-    limiter: Arc<Limiter>,
+    engine: Arc<Engine>,
     clock: Arc<dyn Clock>,
     calls: L,
     presence: L,
@@ -173,13 +183,13 @@ struct Writer<L> {
 
 impl<L: Log> Writer<L> {
     fn until(&mut self, stop: &AtomicBool) {
-        let limiter = self.limiter.clone();
+        let engine = self.engine.clone();
         let (mut shown_at, mut ticked_at) = (Timestamp::default(), Timestamp::default());
         while !stop.load(Ordering::Relaxed) {
             let now = self.clock.now();
             self.hear_reports();
             if self.may_send(now) {
-                self.send(now, limiter.batches_due(now));
+                self.send(now, engine.batches_due(now));
             }
             if now.ms_since(shown_at) >= INTERVAL_MS {
                 shown_at = now;
@@ -187,13 +197,13 @@ impl<L: Log> Writer<L> {
             }
             if now.ms_since(ticked_at) >= TICK_MS {
                 ticked_at = now;
-                limiter.tick(now);
+                engine.tick(now);
             }
-            let sleep_ms = limiter.batches_due_at().ms_since(self.clock.now()).clamp(1, WRITE_SLEEP_MAX_MS);
+            let sleep_ms = engine.batches_due_at().ms_since(self.clock.now()).clamp(1, WRITE_SLEEP_MAX_MS);
             std::thread::park_timeout(Duration::from_millis(sleep_ms));
         }
         let now = self.clock.now();
-        self.send(now, limiter.batches_left(now));
+        self.send(now, engine.batches_left(now));
         self.show(now, true);
         self.calls.flush(FLUSH_WAIT);
         self.presence.flush(FLUSH_WAIT);
@@ -202,7 +212,7 @@ impl<L: Log> Writer<L> {
 
     fn show(&mut self, now: Timestamp, leaving: bool) {
         // A presence that finds no room is shown again in a second.
-        let _ = self.presence.append(0, self.limiter.presence(now, leaving).encode(), 0);
+        let _ = self.presence.append(0, self.engine.presence(now, leaving).encode(), 0);
         self.presence.reports();
     }
 
@@ -212,29 +222,22 @@ impl<L: Log> Writer<L> {
         self.unanswered == 0 || now.ms_since(self.sent_at) >= ANSWER_MS_MAX
     }
 
-    fn send(&mut self, now: Timestamp, batches: Vec<Outgoing>) {
+    fn send(&mut self, now: Timestamp, batches: Vec<Batch>) {
         if batches.is_empty() {
             return;
         }
         (self.sent_at, self.unanswered) = (now, 0);
         let mut full = Vec::new();
         for batch in batches {
-            let Outgoing { partition, sequence, rows, payload } = batch;
-            if full.contains(&partition) {
-                // None overtakes one that waits: signals count a partition's batches in their order.
-                self.limiter.batch_refused(Outgoing { partition, sequence, rows, payload });
+            let (partition, sequence) = (batch.name.partition, batch.name.sequence);
+            // A batch never overtakes one that waits: signals count a partition's batches in their order.
+            if full.contains(&partition) || self.calls.append(partition, batch.clone().encode(), sequence).is_err() {
+                full.push(partition);
+                self.engine.batch_refused(batch);
                 continue;
             }
-            match self.calls.append(partition, payload, sequence) {
-                Ok(()) => {
-                    self.on_the_way.insert((partition, sequence), rows);
-                    self.unanswered += 1;
-                }
-                Err(Full(payload)) => {
-                    full.push(partition);
-                    self.limiter.batch_refused(Outgoing { partition, sequence, rows, payload });
-                }
-            }
+            self.on_the_way.insert((partition, sequence), batch.rows.len());
+            self.unanswered += 1;
         }
     }
 
@@ -242,7 +245,7 @@ impl<L: Log> Writer<L> {
         for report in self.calls.reports() {
             self.unanswered = self.unanswered.saturating_sub(1);
             let rows = self.on_the_way.remove(&(report.partition, report.tag)).unwrap_or_default();
-            self.limiter.hear_report(&report, rows);
+            self.engine.delivered(report.partition, report.tag, report.offset, rows);
         }
     }
 }

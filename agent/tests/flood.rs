@@ -29,7 +29,7 @@ async fn a_sea_of_addresses_fills_no_memory_and_hurts_no_user() {
         let call = Call::new().with("ip", ip).with("endpoint", "/login");
         passed += u32::from(agent.try_check(&call).expect("memory answers at once").allowed);
         if address % 250_000 == 0 {
-            let held = agent.limiter().held();
+            let held = agent.engine().held();
             assert!(held.counters <= COUNTERS_MAX + 2, "{held:?}");
         }
     }

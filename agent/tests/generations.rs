@@ -39,7 +39,7 @@ impl Fleet {
 
     /// The change reaches the one.
     fn change(&self, rule: &Rule) {
-        self.new.limiter().set_rules(RuleSet::new(2, [rule.clone()])).unwrap();
+        self.new.engine().set_rules(RuleSet::new(2, [rule.clone()])).unwrap();
     }
 }
 

@@ -108,14 +108,14 @@ fn through_an_outage(proxy: &Proxy, gate: &Gate) -> (u64, u64) {
     assert!(shut.elapsed() + Duration::from_millis(1) >= DEADLINE, "they waited");
     wait_for("the store to be given up", || {
         unanswered.extend(check(&agent, 1));
-        agent.limiter().is_degraded().then_some(())
+        agent.engine().is_degraded().then_some(())
     });
     let vain = unanswered.len() as u64;
     unanswered.extend(check(&agent, 30));
     assert!(unanswered.iter().all(|decision| decision.source == Source::Fallback), "{unanswered:?}");
     wait_for("all questions to expire", || (shut.elapsed() > PAST_EXPIRY).then_some(()));
     gate.set(false);
-    wait_for("the store to be back and told", || (!agent.limiter().needs_store()).then_some(()));
+    wait_for("the store to be back and told", || (!agent.engine().needs_store()).then_some(()));
     passed.extend(unanswered);
     assert!(passed.iter().all(|decision| decision.allowed), "{passed:?}");
     (passed.len() as u64, vain)

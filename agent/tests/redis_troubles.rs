@@ -42,7 +42,7 @@ async fn a_key_that_holds_something_else_troubles_no_other_counter() {
         let key = format!("key-{call}");
         until("the others", || async { check(&agent, &key).await.source == Source::Store }).await;
     }
-    assert!(!agent.limiter().is_degraded());
+    assert!(!agent.engine().is_degraded());
 }
 
 /// Regression: an agent that nobody asked did not notice that its Redis was gone, nor that it was back.
@@ -51,8 +51,8 @@ async fn an_idle_agent_notices_that_its_store_is_gone_and_back() {
     let mut redis = Redis::start();
     let agent = agent(&redis).await;
     redis.kill();
-    until("the loss to be noticed", || async { agent.limiter().is_degraded() }).await;
+    until("the loss to be noticed", || async { agent.engine().is_degraded() }).await;
     redis.restart();
-    until("the return to be noticed", || async { !agent.limiter().is_degraded() }).await;
+    until("the return to be noticed", || async { !agent.engine().is_degraded() }).await;
     assert_eq!(check(&agent, "k1").await.source, Source::Store);
 }

@@ -55,7 +55,7 @@ pub(crate) struct Identity {
     #[arg(long, value_name = "N", env = "TOLLGATE_AGENTS_EXPECTED", hide_env_values = true, value_parser = number::positive)]
     agents_expected: Option<NonZeroU32>,
     /// How many counters it remembers at most; further callers of a rule share one
-    #[arg(long, value_name = "N", env = "TOLLGATE_COUNTERS_MAX", hide_env_values = true, default_value_t = tollgate::limiter::COUNTERS_MAX_DEFAULT)]
+    #[arg(long, value_name = "N", env = "TOLLGATE_COUNTERS_MAX", hide_env_values = true, default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT)]
     counters_max: usize,
     /// The key of all digests, 32 hexadecimal digits, the same for all agents; without, one that everyone knows
     #[arg(long, value_name = "FILE", env = "TOLLGATE_DIGEST_KEY_FILE", hide_env_values = true)]
@@ -89,7 +89,7 @@ async fn agent(args: Args) -> anyhow::Result<Exit> {
     builder = args.limits.apply(builder, &clock)?;
     let listener = serve::listen(args.http).await?;
     let agent = builder.start()?;
-    for warning in agent.limiter().with_rules(|rules| rules.warnings.clone()) {
+    for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
         tracing::warn!("{warning}");
     }
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;

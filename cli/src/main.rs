@@ -36,7 +36,7 @@ const START_HERE: &str = "\
 Start here, no server is needed:
   tollgate demo                                a fleet, an abuser, an outage
   tollgate replay LOG --limit \"60/min per ip\"  whom it would have limited
-  tollgate up                                  a limiter on 127.0.0.1:8080";
+  tollgate up                                  a engine on 127.0.0.1:8080";
 
 /// Rate limiting for fleets of API gateways
 #[derive(Parser)]

@@ -61,14 +61,14 @@ async fn up(args: Args) -> anyhow::Result<Exit> {
     };
     let listener = serve::listen(args.http).await?;
     let address = listener.local_addr()?;
-    for warning in agent.limiter().with_rules(|rules| rules.warnings.clone()) {
+    for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
         tracing::warn!("{warning}");
     }
     if args.redis.settings().is_none() {
         tracing::warn!("counters are in memory: limits are per process, and start anew with it");
     }
     output::say(format_args!("listening on http://{address}"))?;
-    output::say(format_args!("try: {}", agent.limiter().with_rules(|rules| sample::curl(rules, address))))?;
+    output::say(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))))?;
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.asked()).await?;
     agent.stop().await;
     let tally = Tally::of(&agent.metrics());
@@ -95,6 +95,6 @@ fn start<B: Bus>(args: &Args, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> 
     let mut registry = Registry::default();
     let pump = Pump::start(bus, &settings, clock.clone(), &mut registry)?;
     let agent = builder.registry(registry).start()?;
-    agent.limiter().with_rules(|rules| settings.reach.cover(rules));
+    agent.engine().with_rules(|rules| settings.reach.cover(rules));
     Ok((agent, pump))
 }

@@ -7,8 +7,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use fastrand::Rng;
 use invariants::{Invariants, START};
-use tollgate::limiter::Amend;
 use tollgate::{Call, RuleSet};
+use tollgate_engine::Amend;
 use tollgate_experiments::size::scaled;
 use tollgate_experiments::world::{Bug, Decided, Faults, Network, Settings, World};
 
@@ -153,7 +153,7 @@ fn reload(world: &World<'_>, agent: usize) {
     assert!(tollgate_rules::from_yaml("rules.yaml", &broken, 9).is_err());
     let older = RULES.replace("version: 5", "version: 4");
     let older = tollgate_rules::from_yaml("rules.yaml", &older, 9).expect("valid, but old");
-    assert_eq!(world.agents()[agent].limiter().set_rules(older), Err(5));
+    assert_eq!(world.agents()[agent].engine().set_rules(older), Err(5));
 }
 
 fn partitions(world: &World<'_>) -> u32 {

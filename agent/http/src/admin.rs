@@ -17,7 +17,7 @@ const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
 
 /// Names the node on every answer, so that whoever looks into one knows whom to ask.
 pub(crate) async fn sign<S: Store>(State(agent): State<Agent<S>>, mut response: Response) -> Response {
-    if let Ok(node) = HeaderValue::from_str(&agent.limiter().settings().node) {
+    if let Ok(node) = HeaderValue::from_str(&agent.engine().settings().node) {
         response.headers_mut().insert(NODE, node);
     }
     response
@@ -25,20 +25,20 @@ pub(crate) async fn sign<S: Store>(State(agent): State<Agent<S>>, mut response: 
 
 /// Alive, and by which rules.
 pub(crate) async fn healthz<S: Store>(State(agent): State<Agent<S>>) -> Response {
-    let limiter = agent.limiter();
-    let (generation, rules, origin) = limiter.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
+    let engine = agent.engine();
+    let (generation, rules, origin) = engine.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
     let health = json!({
         "status": "ok",
-        "node": *limiter.settings().node,
+        "node": *engine.settings().node,
         "version": env!("CARGO_PKG_VERSION"),
         "generation": generation,
         "rules": rules,
         "rules_from": *origin,
-        "rules_error": limiter.refusal(),
+        "rules_error": engine.rejection(),
         "keys_error": agent.keys_refusal(),
-        "bus_error": limiter.bus_error(),
-        "agents": limiter.fleet(),
-        "degraded": limiter.is_degraded(),
+        "bus_error": engine.bus_error(),
+        "agents": engine.fleet_size(),
+        "degraded": engine.is_degraded(),
     });
     respond(StatusCode::OK, &health)
 }

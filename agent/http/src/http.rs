@@ -52,8 +52,8 @@ pub(crate) async fn explain_call<S: Store>(
 ) -> Result<Response, Problem> {
     let body = body::read(request.into_body()).await?;
     let said = call::read(&body, &EXPLAIN).map_err(Problem::bad_request)?;
-    let limiter = agent.limiter();
-    let told = limiter.with_rules(|rules| explain(rules, &limiter.settings().digest_key, &said.call));
+    let engine = agent.engine();
+    let told = engine.with_rules(|rules| explain(rules, &engine.settings().digest_key, &said.call));
     Ok(([(CONTENT_TYPE, "application/json")], told.to_string()).into_response())
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn wrong_method(request: Request) -> Problem {
 
 async fn decide<S: Store>(agent: &Agent<S>, call: &Call<'_>) -> Response {
     let decision = agent.check(call).await;
-    respond(&decision, &agent.limiter().settings().node)
+    respond(&decision, &agent.engine().settings().node)
 }
 
 fn respond(decision: &Decision, node: &str) -> Response {

@@ -14,11 +14,11 @@ use futures_util::future::join_all;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::{Deserialize, Serialize};
-use tollgate::limiter::Limiter;
 use tollgate::store::Store;
 use tollgate::{Agent, Call, Decision, LimitStatus, answer};
 use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
 use tollgate_core::rules::Charging;
+use tollgate_engine::Engine;
 use tollgate_rules::import::envoy_names;
 
 use crate::body;
@@ -100,12 +100,12 @@ struct CurrentLimit {
 pub(crate) async fn check<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Result<Response, Problem> {
     let body = body::read(request.into_body()).await?;
     let refused = |why| Problem::bad_request(format!("the body is no rate limit request: {why}; send {EXAMPLE}"));
-    let calls = replaced(agent.limiter(), read(&body).map_err(refused)?);
+    let calls = replaced(agent.engine(), read(&body).map_err(refused)?);
     let mut decisions = join_all(calls.iter().map(|call| agent.check(call))).await;
     if decisions.iter().any(|decision| !decision.allowed) {
         refund(&agent, &calls, &mut decisions).await;
     }
-    Ok(respond(&decisions, &agent.limiter().settings().node))
+    Ok(respond(&decisions, &agent.engine().settings().node))
 }
 
 fn read(body: &[u8]) -> Result<Vec<Call<'static>>, String> {
@@ -143,10 +143,10 @@ impl Descriptor {
 }
 
 /// The same calls; what a rule of one of them replaces does not apply to any.
-fn replaced(limiter: &Limiter, calls: Vec<Call<'static>>) -> Vec<Call<'static>> {
+fn replaced(engine: &Engine, calls: Vec<Call<'static>>) -> Vec<Call<'static>> {
     let mut replaced = Vec::new();
     for call in &calls {
-        limiter.with_applicable(call, |applicable| {
+        engine.with_applicable(call, |applicable| {
             let names = applicable.iter().flat_map(|applicable| &applicable.rule.replaces);
             replaced.extend(names.map(ToString::to_string));
         });
@@ -158,7 +158,7 @@ fn replaced(limiter: &Limiter, calls: Vec<Call<'static>>) -> Vec<Call<'static>> 
 /// back.
 async fn refund<S: Store>(agent: &Agent<S>, calls: &[Call<'static>], decisions: &mut [Decision]) {
     for (call, decision) in calls.iter().zip(decisions).filter(|(_, decision)| decision.allowed) {
-        let all_or_none = agent.limiter().with_applicable(call, |applicable| {
+        let all_or_none = agent.engine().with_applicable(call, |applicable| {
             applicable.iter().any(|applicable| applicable.rule.charge == Charging::AllOrNone)
         });
         let units = i64::try_from(call.cost()).unwrap_or(i64::MAX);

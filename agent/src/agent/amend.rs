@@ -5,10 +5,10 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::LimitStatus;
 
 use super::{Agent, PING_DEADLINE, Shared};
-use crate::limiter::Amend;
 use crate::store::{Store, StoreError};
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::ChargeResults;
+use tollgate_engine::Amend;
 
 impl<S: Store> Agent<S> {
     /// Says what a call really cost: so many units more than it asked for, or fewer. Every rule that goes by the call's own
@@ -36,7 +36,7 @@ impl<S: Store> Agent<S> {
 
     async fn amend(&self, call: &Call<'_>, amend: Amend) -> Result<Option<LimitStatus>, StoreError> {
         let shared = &self.shared;
-        let amendment = shared.limiter.amend(shared.clock.now(), call, amend);
+        let amendment = shared.engine.amend(shared.clock.now(), call, amend);
         if amendment.takes().is_empty() {
             return Ok(None);
         }
@@ -45,7 +45,7 @@ impl<S: Store> Agent<S> {
             Ok(_) if amendment.gives_back() => shared.tell(&amendment.looks()).await.ok(),
             _ => None,
         };
-        shared.limiter.amended(shared.clock.now(), call, &amendment, answer, looked)
+        shared.engine.amended(shared.clock.now(), call, &amendment, answer, looked)
     }
 }
 

@@ -14,11 +14,11 @@ use tollgate_core::counter::DigestKey;
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::rules::{Rule, RuleSet};
 
-use crate::limiter::Limiter;
 use crate::link::{Link, Listeners, Observer};
 use crate::request::jwt::Expected;
 use crate::rules_source::RulesFrom;
 use crate::store::{AnyStore, RedisSettings, Store};
+use tollgate_engine::Engine;
 
 /// Says what an agent is made of.
 pub struct Builder<S: Store = AnyStore> {
@@ -46,7 +46,7 @@ pub struct Builder<S: Store = AnyStore> {
     pub(super) registry: Registry,
 }
 
-type StartLink = Box<dyn FnOnce(&Arc<Limiter>, &Arc<dyn Clock>, Listeners) -> std::io::Result<Link> + Send>;
+type StartLink = Box<dyn FnOnce(&Arc<Engine>, &Arc<dyn Clock>, Listeners) -> std::io::Result<Link> + Send>;
 
 impl<S: Store> Builder<S> {
     /// The clock to go by.
@@ -138,7 +138,7 @@ impl<S: Store> Builder<S> {
     #[must_use]
     pub fn bus<B: Bus>(mut self, bus: B) -> Self {
         self.partitions = bus.partitions(Topic::Calls);
-        self.link = Some(Box::new(move |limiter, clock, listeners| Link::start(&bus, limiter, clock, listeners)));
+        self.link = Some(Box::new(move |engine, clock, listeners| Link::start(&bus, engine, clock, listeners)));
         self
     }
 

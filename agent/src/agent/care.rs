@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use tollgate_engine::Notice;
 
 use super::{PING_DEADLINE, Shared};
 use crate::rules_source::Follower;
@@ -45,19 +46,27 @@ pub(super) async fn look_after<S: Store>(shared: Weak<Shared<S>>, duties: Duties
         if shared.stop.load(Ordering::Relaxed) {
             return;
         }
-        if (!reached || shared.limiter.needs_store()) && turn >= pace.seek_at {
+        if (!reached || shared.engine.needs_store()) && turn >= pace.seek_at {
             reached = match seek_store(&shared).await {
                 Ok(()) => true,
                 Err(error) => {
-                    shared.limiter.store_is_silent(error);
+                    shared.engine.store_is_silent(error);
                     false
                 }
             };
             pace.sought(turn, reached);
         }
-        let answers = reached && !shared.limiter.is_degraded();
+        for notice in shared.engine.take_notices() {
+            let node = &shared.engine.settings().node;
+            if notice == Notice::StoreRecovered {
+                tracing::info!(%node, "{notice}");
+            } else {
+                tracing::warn!(%node, "{notice}");
+            }
+        }
+        let answers = reached && !shared.engine.is_degraded();
         if !duties.has_bus && turn % TICK_TURNS == 0 {
-            shared.limiter.tick(shared.clock.now());
+            shared.engine.tick(shared.clock.now());
         }
         if answers && turn >= show_at {
             show_at = turn + SHOW_TURNS;
@@ -72,7 +81,7 @@ pub(super) async fn look_after<S: Store>(shared: Weak<Shared<S>>, duties: Duties
             look_for_rules(&shared, follower).await;
         }
         if turn % SAVE_TURNS == 0
-            && let (Some(state), Some(agents)) = (&duties.state, shared.limiter.known_fleet())
+            && let (Some(state), Some(agents)) = (&duties.state, shared.engine.known_fleet_size())
         {
             state.change(|saved| saved.agents = Some(agents));
         }
@@ -104,13 +113,13 @@ pub(super) async fn seek_store<S: Store>(shared: &Shared<S>) -> Result<(), Store
     let store_now = timeout(PING_DEADLINE, shared.store.ping()).await.unwrap_or(Err(StoreError::TimedOut))?;
     let received = shared.clock.now();
     for _ in 0..PAYMENTS_MAX {
-        if !shared.limiter.is_in_debt() {
+        if !shared.engine.has_unsynced() {
             break;
         }
-        let payment = shared.limiter.pay_debts();
+        let payment = shared.engine.pay_debts();
         let answer = timeout(PING_DEADLINE, shared.store.take(payment.takes())).await;
         let answer = answer.unwrap_or(Err(StoreError::TimedOut));
-        shared.limiter.paid(payment, &answer);
+        shared.engine.paid(payment, &answer);
         match answer {
             // One counter of it cannot be charged; the others can.
             Ok(_) | Err(StoreError::Unreadable) => {}
@@ -118,15 +127,15 @@ pub(super) async fn seek_store<S: Store>(shared: &Shared<S>) -> Result<(), Store
         }
     }
     shared.store_seen.store(true, Ordering::Relaxed);
-    shared.limiter.store_answers(sent, received, store_now);
+    shared.engine.store_answers(sent, received, store_now);
     Ok(())
 }
 
 /// Shows the agent in the store; whether the store took it.
 async fn show<S: Store>(shared: &Shared<S>) -> bool {
-    let node = &shared.limiter.settings().node;
+    let node = &shared.engine.settings().node;
     match timeout(PING_DEADLINE, shared.store.show(node, false)).await {
-        Ok(Ok(Some(agents))) => shared.limiter.hear_fleet_in_store(shared.clock.now(), agents),
+        Ok(Ok(Some(agents))) => shared.engine.receive_fleet_size(shared.clock.now(), agents),
         Ok(Ok(None)) => {}
         Ok(Err(_)) | Err(_) => return false,
     }

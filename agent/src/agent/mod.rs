@@ -19,10 +19,11 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_core::decision::Decision;
 
-use crate::limiter::{Begun, Limiter};
 use crate::link::Link;
+use crate::metrics::Durations;
 use crate::request::jwt::Verifier;
 use crate::store::{AnyStore, Store, StoreError};
+use tollgate_engine::{Engine, Progress};
 
 pub use builder::Builder;
 pub use start::StartError;
@@ -43,7 +44,8 @@ pub struct Readiness {
 }
 
 struct Shared<S> {
-    limiter: Arc<Limiter>,
+    engine: Arc<Engine>,
+    durations: Durations,
     tokens: Arc<Verifier>,
     store: Arc<S>,
     clock: Arc<dyn Clock>,
@@ -68,11 +70,11 @@ impl<S: Store> Agent<S> {
     pub fn try_check(&self, call: &Call<'_>) -> Option<Decision> {
         let shared = &self.shared;
         let now = shared.clock.now();
-        match shared.limiter.begin(now, call) {
-            Begun::Decided(decision) => Some(decision),
-            Begun::Ask(pending) => {
+        match shared.engine.begin(now, call) {
+            Progress::Done(decision) => Some(decision),
+            Progress::NeedsStore(pending) => {
                 let answer = shared.store.take_now(pending.takes())?;
-                Some(shared.limiter.finish(now, call, pending, answer))
+                Some(shared.engine.finish(now, call, pending, answer))
             }
         }
     }
@@ -81,26 +83,26 @@ impl<S: Store> Agent<S> {
     pub async fn check(&self, call: &Call<'_>) -> Decision {
         let shared = &self.shared;
         let took = Stopwatch::start();
-        let decision = match shared.limiter.begin(shared.clock.now(), call) {
-            Begun::Decided(decision) => decision,
-            Begun::Ask(pending) => {
+        let decision = match shared.engine.begin(shared.clock.now(), call) {
+            Progress::Done(decision) => decision,
+            Progress::NeedsStore(pending) => {
                 let answer = match shared.store.take_now(pending.takes()) {
                     Some(answer) => answer,
                     None => tokio::time::timeout(timer(pending.deadline()), shared.store.take(pending.takes()))
                         .await
                         .unwrap_or(Err(StoreError::TimedOut)),
                 };
-                shared.limiter.finish(shared.clock.now(), call, pending, answer)
+                shared.engine.finish(shared.clock.now(), call, pending, answer)
             }
         };
-        shared.limiter.observe_latency(took.elapsed());
+        shared.durations.check.observe(took.elapsed().as_secs_f64());
         decision
     }
 
-    /// The limiter inside, for those who measure.
+    /// Returns the engine of the agent.
     #[must_use]
-    pub fn limiter(&self) -> &Limiter {
-        &self.shared.limiter
+    pub fn engine(&self) -> &Engine {
+        &self.shared.engine
     }
 
     /// Whether the agent can be relied on: it has rules, and its store answered or signals have been read for a while.
@@ -110,9 +112,9 @@ impl<S: Store> Agent<S> {
             // Who asks right after the start need not wait for the next look.
             let _ = care::seek_store(shared).await;
         }
-        let informed = shared.store_seen.load(Ordering::Relaxed) || shared.limiter.has_read_signals();
+        let informed = shared.store_seen.load(Ordering::Relaxed) || shared.engine.has_read_signals();
         let mut missing = Vec::new();
-        if shared.limiter.with_rules(|rules| rules.generation) == 0 {
+        if shared.engine.with_rules(|rules| rules.generation) == 0 {
             missing.push("no rules have been published yet; publish some with `tollgate rules publish FILE`");
         }
         if !informed {
@@ -139,7 +141,7 @@ impl<S: Store> Agent<S> {
             // Threads are joined, which must not hold up the runtime.
             let _ = tokio::task::spawn_blocking(move || link.stop()).await;
         }
-        let goodbye = self.shared.store.show(&self.shared.limiter.settings().node, true);
+        let goodbye = self.shared.store.show(&self.shared.engine.settings().node, true);
         let _ = tokio::time::timeout(PING_DEADLINE, goodbye).await;
     }
 }

@@ -13,14 +13,15 @@ use tollgate_core::rules::{DescriptorSource, RuleSet};
 use super::builder::Builder;
 use super::{Agent, Shared, care};
 use crate::files;
-use crate::inbox::FLEET_EXPECTED_DEFAULT;
 use crate::keys_file::{self, KeysFileError};
-use crate::limiter::{Limiter, Settings};
 use crate::link::Listeners;
+use crate::metrics;
 use crate::request::jwt::Verifier;
 use crate::rules_source::{self, Follower, RulesFileError};
 use crate::state_dir::{Saved, StateDir};
 use crate::store::{AnyStore, MemoryStore, RedisAddressError, RedisStore, Store};
+use tollgate_engine::FLEET_EXPECTED_DEFAULT;
+use tollgate_engine::{Engine, EngineSettings};
 
 /// Why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +90,7 @@ impl<S: Store> Builder<S> {
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
         let (rules, pinned) = self.first_rules(now, &saved)?;
         let has_bus = self.link.is_some();
-        let mut settings = Settings::new(&self.node, now);
+        let mut settings = EngineSettings::new(&self.node, now);
         settings.region = self.region.as_str().into();
         settings.partitions = self.partitions;
         settings.agents_expected = self.agents_expected.or(saved.agents);
@@ -105,20 +106,23 @@ impl<S: Store> Builder<S> {
         if self.jwks_file.is_none() && asks_for_tokens(&rules) {
             tracing::warn!(node = %self.node, "rules ask for claims of tokens, and there are no keys to verify tokens with: such descriptors are absent; give the keys with --jwks FILE");
         }
-        let limiter = Arc::new(Limiter::new(settings, rules, &mut self.registry));
-        let follow_rules = |from| rules_source::follow(from, limiter.clone(), self.clock.clone());
+        let engine = Arc::new(Engine::new(settings, rules));
+        let durations = metrics::register(&mut self.registry, &engine);
+        let follow_rules = |from| rules_source::follow(from, engine.clone(), self.clock.clone());
         let mut watched: Vec<_> = self.rules_from.take().map(follow_rules).into_iter().collect();
         let tokens = Arc::new(Verifier::new(self.tokens, &mut self.registry));
         if let Some(path) = self.jwks_file.take() {
-            watched.push(keys_file::follow(path, tokens.clone(), limiter.settings().node.clone())?);
+            watched.push(keys_file::follow(path, tokens.clone(), engine.settings().node.clone())?);
         }
-        let follower = (!pinned).then(|| Arc::new(Follower::new(limiter.clone(), state.clone())));
+        let follower = (!pinned).then(|| Arc::new(Follower::new(engine.clone(), state.clone())));
         let stop = Arc::new(AtomicBool::new(false));
-        let listeners = Listeners { follower: follower.clone(), observer: self.observer.take() };
-        let link = self.link.take().map(|start| start(&limiter, &self.clock, listeners)).transpose()?;
+        let signal_lag = durations.signal_lag.clone();
+        let listeners = Listeners { follower: follower.clone(), observer: self.observer.take(), signal_lag };
+        let link = self.link.take().map(|start| start(&engine, &self.clock, listeners)).transpose()?;
         files::watch(watched, stop.clone())?;
         let shared = Arc::new(Shared {
-            limiter,
+            engine,
+            durations,
             tokens,
             store: self.store.expect("a store was given"),
             clock: self.clock,

@@ -39,7 +39,7 @@ impl<S: Store> Agent<S> {
     pub fn describe(&self, request: &Request<'_>) -> Call<'static> {
         let shared = &self.shared;
         let claims = || shared.tokens.claims(request.headers, shared.clock.now());
-        shared.limiter.with_rules(|rules| request::describe(rules, request, claims).into_owned())
+        shared.engine.with_rules(|rules| request::describe(rules, request, claims).into_owned())
     }
 
     /// Why the latest keys of tokens were refused, if they were; the ones before them stay.

@@ -6,24 +6,24 @@ use tollgate_core::clock::{Clock, Timestamp};
 
 use super::RulesFrom;
 use crate::files::Watched;
-use crate::limiter::Limiter;
+use tollgate_engine::Engine;
 
 /// Has the limiter follow these files.
-pub(crate) fn follow(from: RulesFrom, limiter: Arc<Limiter>, clock: Arc<dyn Clock>) -> Watched {
+pub(crate) fn follow(from: RulesFrom, engine: Arc<Engine>, clock: Arc<dyn Clock>) -> Watched {
     let again = from.clone();
-    Watched::new(from.content(), move || again.content(), move || reload(&from, &limiter, clock.now()))
+    Watched::new(from.content(), move || again.content(), move || reload(&from, &engine, clock.now()))
 }
 
-fn reload(from: &RulesFrom, limiter: &Limiter, now: Timestamp) {
-    let node = &limiter.settings().node;
-    let in_force = limiter.with_rules(|rules| rules.generation);
+fn reload(from: &RulesFrom, engine: &Engine, now: Timestamp) {
+    let node = &engine.settings().node;
+    let in_force = engine.with_rules(|rules| rules.generation);
     let refused = match from.read(now) {
         Ok(rules) => {
             let (generation, count) = (rules.generation, rules.rules.len());
             for warning in &rules.warnings {
                 tracing::warn!(%node, "{warning}");
             }
-            match limiter.set_rules(rules) {
+            match engine.set_rules(rules) {
                 Ok(()) => {
                     tracing::info!(%node, generation, rules = count, "rules reloaded");
                     return;
@@ -37,5 +37,5 @@ fn reload(from: &RulesFrom, limiter: &Limiter, now: Timestamp) {
         Err(error) => error.to_string(),
     };
     tracing::error!(%node, "rules refused, generation {in_force} stays in force; mend the file, it is read again by itself:\n{refused}");
-    limiter.refuse_rules(refused);
+    engine.reject_rules(refused);
 }

@@ -3,10 +3,9 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use prometheus_client::registry::Registry;
 use tollgate::RuleSet;
-use tollgate::limiter::{Limiter, Settings as AgentSettings};
 use tollgate_core::clock::Timestamp;
+use tollgate_engine::{Engine, EngineSettings as AgentSettings};
 
 use super::Settings;
 
@@ -15,7 +14,7 @@ const HOUSEKEEPING_MS: u64 = 100;
 
 /// An agent of the world.
 pub struct SimAgent {
-    limiter: Arc<Limiter>,
+    engine: Arc<Engine>,
     skew_ms: i64,
     probing: bool,
     /// Calls since the writer woke.
@@ -29,32 +28,32 @@ impl SimAgent {
         settings.partitions = world.partitions;
         settings.counters_max = world.counters_max;
         settings.agents_expected = u32::try_from(world.skews_ms.len()).ok().and_then(NonZeroU32::new);
-        let limiter = Arc::new(Limiter::new(settings, rules, &mut Registry::default()));
-        Self { limiter, skew_ms, probing: false, waiting: 0, kept_house_at: Timestamp::default() }
+        let engine = Arc::new(Engine::new(settings, rules));
+        Self { engine, skew_ms, probing: false, waiting: 0, kept_house_at: Timestamp::default() }
     }
 
     /// The limiter.
     #[must_use]
-    pub fn limiter(&self) -> &Arc<Limiter> {
-        &self.limiter
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// The limiter, and what its clock says at this instant of true time.
     #[must_use]
-    pub fn at(&self, now: Timestamp) -> (&Arc<Limiter>, Timestamp) {
-        (&self.limiter, Timestamp::from_ms(now.as_ms().saturating_add_signed(self.skew_ms)))
+    pub fn at(&self, now: Timestamp) -> (&Arc<Engine>, Timestamp) {
+        (&self.engine, Timestamp::from_ms(now.as_ms().saturating_add_signed(self.skew_ms)))
     }
 
     /// Whether it must begin to look for the store and does not look yet.
     pub(super) fn starts_probing(&mut self) -> bool {
-        let starts = !self.probing && self.limiter.needs_store();
+        let starts = !self.probing && self.engine.needs_store();
         self.probing |= starts;
         starts
     }
 
     /// Whether it must look again.
     pub(super) fn keeps_probing(&mut self) -> bool {
-        self.probing = self.limiter.needs_store();
+        self.probing = self.engine.needs_store();
         self.probing
     }
 

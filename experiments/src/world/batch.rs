@@ -1,6 +1,5 @@
 //! The way of a batch: agent, bus, aggregator, and back to the agents as signals. And heartbeats.
 
-use tollgate::limiter::Outgoing;
 use tollgate_aggregator::counting::Input;
 use tollgate_bus::Report;
 use tollgate_core::counter::Partition;
@@ -30,10 +29,10 @@ impl World<'_> {
         self.agents[agent].woke();
         let now = self.now();
         let housekeeping = self.agents[agent].is_due_for_housekeeping(now);
-        let (limiter, own_now) = self.agents[agent].at(now);
-        let due = limiter.batches_due(own_now);
+        let (engine, own_now) = self.agents[agent].at(now);
+        let due = engine.batches_due(own_now);
         if housekeeping {
-            limiter.tick(own_now);
+            engine.tick(own_now);
         }
         for batch in due {
             match self.settings.network.way_to_bus() {
@@ -43,8 +42,8 @@ impl World<'_> {
                     self.after(second, Event::Append { agent, batch });
                 }
                 Delay::Lost => {
-                    let report = Report { partition: batch.partition, tag: batch.sequence, offset: None };
-                    self.after(5, Event::Report { agent, report, rows: batch.rows });
+                    let report = Report { partition: batch.name.partition, tag: batch.name.sequence, offset: None };
+                    self.after(5, Event::Report { agent, report, rows: batch.rows.len() });
                 }
             }
         }
@@ -54,8 +53,8 @@ impl World<'_> {
     }
 
     pub(super) fn show(&mut self, agent: usize) {
-        let (limiter, own_now) = self.agents[agent].at(self.now());
-        let payload = limiter.presence(own_now, false).encode();
+        let (engine, own_now) = self.agents[agent].at(self.now());
+        let payload = engine.presence(own_now, false).encode();
         for other in 0..self.agents.len() {
             if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
                 self.after(ms, Event::Meet { agent: other, payload: payload.clone() });
@@ -64,8 +63,9 @@ impl World<'_> {
         self.after(presence::INTERVAL_MS, Event::Show { agent });
     }
 
-    pub(super) fn append(&mut self, agent: usize, batch: Outgoing) {
-        let Outgoing { partition, sequence, rows, payload } = batch;
+    pub(super) fn append(&mut self, agent: usize, batch: Batch) {
+        let (partition, sequence) = (batch.name.partition, batch.name.sequence);
+        let (rows, payload) = (batch.rows.len(), batch.encode());
         let offset = self.bus.append(partition, self.now(), payload);
         let report = Report { partition, tag: sequence, offset: Some(offset) };
         let back = self.settings.network.way_from_store();

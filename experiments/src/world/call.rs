@@ -1,11 +1,11 @@
 //! The way of a call: agent, store, agent.
 
-use tollgate::limiter::{Amend, Begun};
 use tollgate::store::{Store, StoreError};
 use tollgate::{Call, Decision};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::ChargeResults;
+use tollgate_engine::{Amend, Progress};
 
 use super::event::{Event, Ticket};
 use super::{Decided, InFlight, PROBE_MS, World};
@@ -13,17 +13,17 @@ use super::{Decided, InFlight, PROBE_MS, World};
 impl<'c> World<'c> {
     /// A call arrives at an agent, now.
     pub fn arrive(&mut self, agent: usize, call: Call<'c>) {
-        let (limiter, own_now) = self.agents[agent].at(self.now());
+        let (engine, own_now) = self.agents[agent].at(self.now());
         let arrived = self.now();
-        match limiter.begin(own_now, &call) {
-            Begun::Decided(decision) => self.decide(agent, call, arrived, decision),
-            Begun::Ask(pending) if self.settings.network.is_instant() && self.store_is_up => {
+        match engine.begin(own_now, &call) {
+            Progress::Done(decision) => self.decide(agent, call, arrived, decision),
+            Progress::NeedsStore(pending) if self.settings.network.is_instant() && self.store_is_up => {
                 let answer = self.ask_store(pending.takes());
-                let (limiter, own_now) = self.agents[agent].at(self.now());
-                let decision = limiter.finish(own_now, &call, pending, answer);
+                let (engine, own_now) = self.agents[agent].at(self.now());
+                let decision = engine.finish(own_now, &call, pending, answer);
                 self.decide(agent, call, arrived, decision);
             }
-            Begun::Ask(pending) => {
+            Progress::NeedsStore(pending) => {
                 self.tickets += 1;
                 let ticket = self.tickets;
                 let deadline_ms = u64::try_from(pending.deadline().as_millis()).unwrap_or(u64::MAX);
@@ -41,14 +41,14 @@ impl<'c> World<'c> {
 
     /// Something is said of a call after its decision, now; the store hears of it at once, if it is there.
     pub fn amend(&mut self, agent: usize, call: &Call<'_>, amend: Amend) {
-        let (limiter, own_now) = self.agents[agent].at(self.now());
-        let amendment = limiter.amend(own_now, call, amend);
+        let (engine, own_now) = self.agents[agent].at(self.now());
+        let amendment = engine.amend(own_now, call, amend);
         if amendment.takes().is_empty() {
             return;
         }
         let answer = if self.store_is_up { self.ask_store(amendment.takes()) } else { Err(StoreError::Unreachable) };
         // What cannot be given back is the caller's to know, and of no account here.
-        let _ = limiter.amended(own_now, call, &amendment, answer, None);
+        let _ = engine.amended(own_now, call, &amendment, answer, None);
         self.probe_when_needed(agent);
     }
 
@@ -72,8 +72,8 @@ impl<'c> World<'c> {
         let Some(InFlight { agent, call, pending, arrived }) = self.in_flight.remove(&ticket) else {
             return;
         };
-        let (limiter, own_now) = self.agents[agent].at(self.now());
-        let decision = limiter.finish(own_now, &call, pending, answer);
+        let (engine, own_now) = self.agents[agent].at(self.now());
+        let decision = engine.finish(own_now, &call, pending, answer);
         self.decide(agent, call, arrived, decision);
         self.probe_when_needed(agent);
     }
@@ -91,17 +91,17 @@ impl<'c> World<'c> {
 
     /// An agent looks whether the store is back, and pays what it owes.
     pub(super) fn probe(&mut self, agent: usize) {
-        let (limiter, own_now) = self.agents[agent].at(self.now());
+        let (engine, own_now) = self.agents[agent].at(self.now());
         if self.store_is_up {
-            while limiter.is_in_debt() {
-                let payment = limiter.pay_debts();
+            while engine.has_unsynced() {
+                let payment = engine.pay_debts();
                 let answer = self.ask_store(payment.takes());
-                limiter.paid(payment, &answer);
+                engine.paid(payment, &answer);
                 if answer.is_err() {
                     break;
                 }
             }
-            limiter.store_answers(own_now, own_now, self.now());
+            engine.store_answers(own_now, own_now, self.now());
         }
         if self.agents[agent].keeps_probing() {
             self.after(PROBE_MS, Event::Probe { agent });

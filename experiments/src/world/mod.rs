@@ -1,6 +1,6 @@
 //! The world in virtual time: agents, store, bus and aggregator, driven by one queue of events.
 //!
-//! The parts are the real ones ([`Limiter`](tollgate::limiter::Limiter), [`MemoryStore`], [`Counting`], and every record
+//! The parts are the real ones ([`Engine`](tollgate_engine::Engine), [`MemoryStore`], [`Counting`], and every record
 //! encoded and decoded); what is simulated is what lies between them: time, delays, loss. One seed decides everything, so a
 //! run can be repeated. Whoever drives a world lets calls [arrive](World::arrive), moves time
 //! [forward](World::run_until) and collects what was [decided](World::decided).
@@ -17,7 +17,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use tollgate::limiter::Pending;
 use tollgate::store::{MemoryStore, StoreError};
 use tollgate::{Call, Decision, RuleSet};
 use tollgate_aggregator::counting::{Counting, Input, Scope};
@@ -26,6 +25,7 @@ use tollgate_core::counter::Charge;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence;
 use tollgate_core::messages::signals::SignalBatch;
+use tollgate_engine::StoreRequest;
 use tollgate_wire::Record;
 
 pub use agents::SimAgent;
@@ -97,7 +97,7 @@ pub struct World<'c> {
 struct InFlight<'c> {
     agent: usize,
     call: Call<'c>,
-    pending: Pending,
+    pending: StoreRequest,
     arrived: Timestamp,
 }
 
@@ -262,7 +262,9 @@ impl<'c> World<'c> {
             Event::Show { agent } => self.show(agent),
             Event::Probe { agent } => self.probe(agent),
             Event::Append { agent, batch } => self.append(agent, batch),
-            Event::Report { agent, report, rows } => self.agents[agent].limiter().hear_report(&report, rows),
+            Event::Report { agent, report, rows } => {
+                self.agents[agent].engine().delivered(report.partition, report.tag, report.offset, rows);
+            }
             Event::Count { partition, again } => {
                 self.count(partition);
                 if again {
@@ -270,15 +272,15 @@ impl<'c> World<'c> {
                 }
             }
             Event::Hear { agent, appended, payload } => {
-                let (limiter, own_now) = self.agents[agent].at(self.now());
+                let (engine, own_now) = self.agents[agent].at(self.now());
                 if let Ok(batch) = SignalBatch::decode(&payload) {
-                    limiter.hear_signals(own_now, appended, &batch);
+                    engine.receive_signals(own_now, appended, &batch, &mut Vec::new());
                 }
             }
             Event::Meet { agent, payload } => {
-                let (limiter, own_now) = self.agents[agent].at(self.now());
+                let (engine, own_now) = self.agents[agent].at(self.now());
                 if let Ok(presence) = presence::Presence::decode(&payload) {
-                    limiter.hear_presence(own_now, &presence);
+                    engine.receive_presence(own_now, &presence);
                 }
             }
         }

@@ -146,7 +146,7 @@ async fn measure(
     progress: &ProgressBar,
 ) -> Result<(load::Sent, Option<Duration>), LagError> {
     let waited = Stopwatch::start();
-    while !fleet.agents.iter().all(|agent| agent.limiter().has_read_signals()) {
+    while !fleet.agents.iter().all(|agent| agent.engine().has_read_signals()) {
         if waited.elapsed() >= HEARING_WAIT {
             return Err(LagError::Silence);
         }

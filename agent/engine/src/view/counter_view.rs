@@ -6,46 +6,46 @@ use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
 
-use super::denial::CachedDenial;
-use super::own::Own;
+use super::cached_denial::CachedDenial;
+use super::local_usage::LocalUsage;
 
 /// What an agent has seen of one counter: a denial, its own admissions, a signal, and the pace it kept alone.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub(crate) struct CounterView {
     /// The last denial of the store.
-    pub denial: Option<CachedDenial>,
+    pub(crate) denial: Option<CachedDenial>,
     /// What the agent itself admitted.
-    pub own: Option<Box<Own>>,
+    pub(crate) own: Option<Box<LocalUsage>>,
     /// What the aggregator said.
-    pub signal: Option<Box<Told>>,
+    pub(crate) signal: Option<Box<RemoteCount>>,
     /// What the agent let pass of a bucket while the store was away.
-    pub alone: Option<Box<CounterState>>,
+    pub(crate) alone: Option<Box<CounterState>>,
 }
 
 /// The last signal of a counter.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub(crate) struct RemoteCount {
     /// Of which log it counts.
-    pub log: LogId,
+    pub(crate) log: LogId,
     /// Up to which offset of it.
-    pub as_of: Offset,
+    pub(crate) as_of: Offset,
     /// Admitted units per sub-window.
-    pub admitted: Ring,
+    pub(crate) admitted: Ring,
     /// The time of the newest charge that it counts.
-    pub newest_at: Timestamp,
+    pub(crate) newest_at: Timestamp,
 }
 
-impl Seen {
+impl CounterView {
     /// What the agent itself admitted, over the window in which these policy' `on_failure` looks back.
-    pub fn own(&mut self, policy: &LimitPolicy) -> &mut Own {
+    pub(crate) fn own(&mut self, policy: &LimitPolicy) -> &mut LocalUsage {
         let window = look_back(policy);
-        let own = self.own.get_or_insert_with(|| Box::new(Own::new(window)));
+        let own = self.own.get_or_insert_with(|| Box::new(LocalUsage::new(window)));
         own.fit(window);
         own
     }
 
     /// Takes back units that the agent let pass at `at`.
-    pub fn refund(&mut self, policy: &LimitPolicy, at: Timestamp, units: u64) {
+    pub(crate) fn refund(&mut self, policy: &LimitPolicy, at: Timestamp, units: u64) {
         self.own(policy).refund(at, units);
         if let Some(meter) = &mut self.alone {
             meter.refund(at, units);
@@ -54,13 +54,13 @@ impl Seen {
 
     /// Whether something passed that the store was not asked for.
     #[must_use]
-    pub fn is_in_debt(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.is_in_debt())
+    pub(crate) fn has_unsynced(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.has_unsynced())
     }
 
     /// Whether nothing here matters any more.
     #[must_use]
-    pub fn is_idle_at(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_idle_at(&self, now: Timestamp) -> bool {
         self.denial.is_none_or(|denial| denial.until <= now)
             && self.own.as_ref().is_none_or(|own| own.is_idle_at(now))
             && self.signal.as_ref().is_none_or(|told| told.admitted.is_empty_at(now))

@@ -4,14 +4,14 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::signals::{LogId, Offset, Signal};
 use tollgate_core::rules::{Generation, LimitPolicy};
 
-use super::denial::CachedDenial;
-use super::own::Sequence;
-use super::seen::{Seen, Told};
+use super::cached_denial::CachedDenial;
+use super::counter_view::{CounterView, RemoteCount};
+use super::local_usage::Sequence;
 use tollgate_core::counter::ChargeResult;
 
 /// Something that an agent hears of a counter.
 #[derive(Clone, Copy, Debug)]
-pub enum News<'a> {
+pub(crate) enum ViewEvent<'a> {
     /// The store answered a question about `cost` units.
     ChargeResult {
         /// The answer.
@@ -32,7 +32,7 @@ pub enum News<'a> {
         /// Which batch.
         sequence: Sequence,
         /// Whether the store must be told; not when it was asked and may have charged it.
-        owed: bool,
+        unsynced: bool,
     },
     /// The plan had admitted it without the store, but another counter denied the call.
     Spared {
@@ -53,29 +53,33 @@ pub enum News<'a> {
 }
 
 /// Takes news into account.
-pub fn learn(policy: &LimitPolicy, seen: &mut Seen, news: News<'_>) {
+pub(crate) fn update(policy: &LimitPolicy, seen: &mut CounterView, news: ViewEvent<'_>) {
     match news {
-        News::ChargeResult { taken, cost, sequence, .. } if taken.charged && !taken.repeated => {
+        ViewEvent::ChargeResult { taken, cost, sequence, .. } if taken.charged && !taken.repeated => {
             seen.own(policy).admit(taken.at, cost, sequence);
         }
-        News::ChargeResult { taken, cost, generation, .. } if !taken.verdict.admitted => {
+        ViewEvent::ChargeResult { taken, cost, generation, .. } if !taken.verdict.admitted => {
             seen.denial = Some(CachedDenial::of(taken, policy, generation, cost));
         }
         // Had room, but another counter of the call denied.
-        News::ChargeResult { .. } => {}
-        News::PassedAlone { at, cost, sequence, owed } => {
+        ViewEvent::ChargeResult { .. } => {}
+        ViewEvent::PassedAlone { at, cost, sequence, unsynced } => {
             let own = seen.own(policy);
             own.published(at, cost, sequence);
-            if owed {
+            if unsynced {
                 own.owe(at, cost);
             }
         }
-        News::Spared { at, cost } => seen.refund(policy, at, cost),
-        News::Signal { signal, log, as_of } => {
+        ViewEvent::Spared { at, cost } => seen.refund(policy, at, cost),
+        ViewEvent::Signal { signal, log, as_of } => {
             // What is older than what is known changes nothing; offsets of another log cannot be compared.
             if seen.signal.as_ref().is_none_or(|told| told.log != log || told.as_of <= as_of) {
-                seen.signal =
-                    Some(Box::new(Told { log, as_of, admitted: signal.admitted.clone(), newest_at: signal.newest_at }));
+                seen.signal = Some(Box::new(RemoteCount {
+                    log,
+                    as_of,
+                    admitted: signal.admitted.clone(),
+                    newest_at: signal.newest_at,
+                }));
             }
         }
     }

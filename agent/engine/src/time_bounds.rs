@@ -11,16 +11,16 @@ const DRIFT_PPM: u64 = 100;
 
 /// An instant of the store's time that is known to lie in `lo..=hi`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeBounds {
     /// Not before this.
-    pub lo: Timestamp,
+    pub earliest: Timestamp,
     /// Not after this.
-    pub hi: Timestamp,
+    pub latest: Timestamp,
 }
 
 /// The store's time as a function of the agent's own.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StoreTime {
+pub struct StoreClock {
     best: Option<Sample>,
 }
 
@@ -28,33 +28,33 @@ pub struct StoreTime {
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     received: Timestamp,
-    lo: Timestamp,
-    hi: Timestamp,
+    earliest: Timestamp,
+    latest: Timestamp,
 }
 
-impl Span {
+impl TimeBounds {
     /// Exactly one instant.
     #[must_use]
     pub const fn exactly(at: Timestamp) -> Self {
-        Self { lo: at, hi: at }
+        Self { earliest: at, latest: at }
     }
 
     fn width_ms(self) -> u64 {
-        self.hi.ms_since(self.lo)
+        self.latest.ms_since(self.earliest)
     }
 }
 
-impl StoreTime {
+impl StoreClock {
     /// The store's time when the agent's own is `now`; before the first answer, the agent's ± the greatest clock error.
     #[must_use]
-    pub fn at(&self, now: Timestamp) -> Span {
+    pub fn at(&self, now: Timestamp) -> TimeBounds {
         match &self.best {
-            None => Span { lo: now.minus_ms(CLOCK_ERROR_MAX_MS), hi: now.plus_ms(CLOCK_ERROR_MAX_MS) },
+            None => TimeBounds { earliest: now.minus_ms(CLOCK_ERROR_MAX_MS), latest: now.plus_ms(CLOCK_ERROR_MAX_MS) },
             Some(sample) => sample.at(now),
         }
     }
 
-    /// Whether [`StoreTime::learn`] would know more after this answer.
+    /// Whether [`StoreClock::learn`] would know more after this answer.
     #[must_use]
     pub fn would_learn(&self, sent: Timestamp, received: Timestamp) -> bool {
         // A store's clock reads whole milliseconds, so a sample is at least one wide.
@@ -62,12 +62,14 @@ impl StoreTime {
     }
 
     /// Takes an answer into account: asked at `sent`, here at `received`, given at `store_now`.
-    pub fn learn(&mut self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        let sample = Sample { received, lo: store_now, hi: store_now.plus_ms(received.ms_since(sent) + 1) };
+    pub fn update(&mut self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+        let sample = Sample { received, earliest: store_now, latest: store_now.plus_ms(received.ms_since(sent) + 1) };
         let narrower = self.best.is_none_or(|best| {
             let kept = best.at(received);
             // What contradicts the estimate replaces it: one of the clocks was set.
-            kept.width_ms() > received.ms_since(sent) + 1 || sample.hi < kept.lo || sample.lo > kept.hi
+            kept.width_ms() > received.ms_since(sent) + 1
+                || sample.latest < kept.earliest
+                || sample.earliest > kept.latest
         });
         if narrower {
             self.best = Some(sample);
@@ -76,12 +78,12 @@ impl StoreTime {
 }
 
 impl Sample {
-    fn at(&self, now: Timestamp) -> Span {
+    fn at(&self, now: Timestamp) -> TimeBounds {
         let since_ms = now.ms_since(self.received);
         let drift_ms = since_ms.saturating_mul(DRIFT_PPM) / 1_000_000;
-        Span {
-            lo: self.lo.plus_ms(since_ms - drift_ms.min(since_ms)).minus_ms(u64::from(since_ms > 0)),
-            hi: self.hi.plus_ms(since_ms + drift_ms).plus_ms(u64::from(since_ms > 0)),
+        TimeBounds {
+            earliest: self.earliest.plus_ms(since_ms - drift_ms.min(since_ms)).minus_ms(u64::from(since_ms > 0)),
+            latest: self.latest.plus_ms(since_ms + drift_ms).plus_ms(u64::from(since_ms > 0)),
         }
     }
 }
@@ -98,15 +100,15 @@ mod tests {
 
     #[test]
     fn before_the_first_answer_the_own_clock_is_trusted_so_far() {
-        assert_eq!(StoreTime::default().at(at(10_000)), Span { lo: at(9_000), hi: at(11_000) });
+        assert_eq!(StoreClock::default().at(at(10_000)), TimeBounds { earliest: at(9_000), latest: at(11_000) });
     }
 
     #[test]
     fn a_store_whose_clock_was_set_is_believed_again() {
-        let mut time = StoreTime::default();
-        time.learn(at(100), at(101), at(50_000));
-        time.learn(at(200), at(205), at(20_000));
-        assert!(time.at(at(205)).hi <= at(20_006));
+        let mut time = StoreClock::default();
+        time.update(at(100), at(101), at(50_000));
+        time.update(at(200), at(205), at(20_000));
+        assert!(time.at(at(205)).latest <= at(20_006));
     }
 
     proptest! {
@@ -122,18 +124,18 @@ mod tests {
                 let drifted = own_ms.cast_signed() * drift_ppm / 1_000;
                 (own_ms * 1_000 + offset_ms * 1_000).saturating_add_signed(drifted)
             };
-            let mut time = StoreTime::default();
+            let mut time = StoreClock::default();
             let mut now = 5_000_000;
             for (wait_ms, there_ms, back_ms) in exchanges {
                 now += wait_ms;
                 if time.best.is_some() {
                     let span = time.at(at(now));
                     let truth = at(store_us(now) / 1_000);
-                    prop_assert!(span.lo <= truth && truth <= span.hi, "{span:?} {truth:?}");
+                    prop_assert!(span.earliest <= truth && truth <= span.latest, "{span:?} {truth:?}");
                 }
                 let (sent, read) = (now, now + there_ms);
                 now = read + back_ms;
-                time.learn(at(sent), at(now), at(store_us(read) / 1_000));
+                time.update(at(sent), at(now), at(store_us(read) / 1_000));
             }
         }
     }

@@ -9,57 +9,58 @@ use tollgate_core::counter::{CounterId, DigestKey, RequestId, SlotId};
 use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, ListMatch, ResolvedCall, Rule, RuleSet};
 
-use super::{Limiter, Loaded};
-use crate::enforce::{Manner, Span};
+use crate::enforce::Enforcement;
+use crate::engine::{ActiveRules, Engine};
+use crate::time_bounds::TimeBounds;
 use tollgate_core::counter::{Charge, ChargeMode};
 
-pub(super) type MatchedRules = SmallVec<[MatchedRule; 2]>;
+pub(crate) type MatchedRules = SmallVec<[MatchedRule; 2]>;
 
 /// One rule that applies to a call.
 #[derive(Clone, Debug)]
-pub(super) struct MatchedRule {
-    pub(super) rule: Arc<Rule>,
+pub(crate) struct MatchedRule {
+    pub(crate) rule: Arc<Rule>,
     /// What it asks of this caller.
-    pub(super) policy: LimitPolicy,
+    pub(crate) policy: LimitPolicy,
     /// The rule's place in the set.
-    pub(super) index: usize,
+    pub(crate) index: usize,
     /// Its own place in the call.
-    pub(super) place: usize,
-    pub(super) counter: CounterId,
-    pub(super) slot: SlotId,
-    pub(super) overflow: bool,
-    pub(super) cost: u64,
-    pub(super) manner: Manner,
+    pub(crate) place: usize,
+    pub(crate) counter: CounterId,
+    pub(crate) slot: SlotId,
+    pub(crate) overflow: bool,
+    pub(crate) cost: u64,
+    pub(crate) enforcement: Enforcement,
 }
 
-impl Limiter {
+impl Engine {
     /// The charges of a call, in the order of the rules; or the place of the rule that denies it outright.
-    pub(super) fn charges(
+    pub(crate) fn charges(
         &self,
-        loaded: &Loaded,
-        now: Span,
+        active: &ActiveRules,
+        now: TimeBounds,
         asked: &Call<'_>,
         list_match: ListMatch,
     ) -> Result<MatchedRules, usize> {
-        let set = &loaded.set;
+        let set = &active.set;
         let call = &set.resolved(asked);
         let key = &self.settings.digest_key;
         let slot = set.slot_by.as_ref().and_then(|name| Some((name, key.slot(call.get(name)?))));
         let exempt = matches!(list_match, ListMatch::Allowed(_));
         let mut charges = MatchedRules::new();
-        for applicable in set.applicable_among(call, loaded.index.candidates(call)) {
+        for applicable in set.applicable_among(call, active.index.candidates(call)) {
             let rule = applicable.rule;
             if rule.deny && rule.shadow {
-                loaded.counters[applicable.index].shadowed.inc();
+                active.counts[applicable.index].shadow_denials.add(1);
             } else if rule.deny && !exempt {
                 return Err(applicable.index);
             }
             let Some(policy) = applicable.policy else { continue };
             let named = key.counter(&rule.name, rule.values(call));
-            let counter = self.seen.place(named, &rule.name, now.lo, || key.overflow(&rule.name));
+            let counter = self.table.place(named, &rule.name, now.earliest, || key.overflow(&rule.name));
             let overflow = counter != named;
             if overflow {
-                self.metrics.overflowed.inc();
+                self.metrics.overflow_charges.add(1);
             }
             let shared = slot.as_ref().filter(|(name, _)| !overflow && rule.per.contains(name));
             charges.push(MatchedRule {
@@ -71,60 +72,60 @@ impl Limiter {
                 slot: shared.map_or_else(|| SlotId::of(counter), |(_, slot)| *slot),
                 overflow,
                 cost: rule.cost_of(call, asked.cost()),
-                manner: manner(rule, exempt, asked.id().is_some()),
+                enforcement: enforcement(rule, exempt, asked.id().is_some()),
             });
         }
         // Alone, a counter that is full until its edge gains nothing from being counted on.
         if let [only] = &mut charges[..]
-            && only.manner == Manner::Anew
+            && only.enforcement == Enforcement::AskStore
             && asked.id().is_none()
         {
-            only.manner = Manner::Usual;
+            only.enforcement = Enforcement::Normal;
         }
         Ok(charges)
     }
 }
 
 /// Who may not be denied is counted all the same, and who asks a second time may have passed before.
-fn manner(rule: &Rule, exempt: bool, named: bool) -> Manner {
+fn enforcement(rule: &Rule, exempt: bool, named: bool) -> Enforcement {
     if exempt || rule.shadow {
-        Manner::Lenient
+        Enforcement::NeverDeny
     } else if named || rule.charge == Charging::Each {
-        Manner::Anew
+        Enforcement::AskStore
     } else {
-        Manner::Usual
+        Enforcement::Normal
     }
 }
 
 impl MatchedRule {
     /// Whether it is never denied.
-    pub(super) fn is_lenient(&self) -> bool {
-        self.manner == Manner::Lenient
+    pub(crate) fn is_lenient(&self) -> bool {
+        self.enforcement == Enforcement::NeverDeny
     }
 
     /// The question to the store.
-    pub(super) fn ask(&self, generation: Generation, id: Option<RequestId>, now: Span) -> Charge {
+    pub(crate) fn ask(&self, generation: Generation, id: Option<RequestId>, now: TimeBounds) -> Charge {
         // Past this instant, by the latest the store's clock may show, nobody waits any more.
         let deadline_ms = u64::try_from(self.policy.deadline.as_millis()).unwrap_or(u64::MAX);
-        let expires_at = now.hi.plus_ms(deadline_ms);
+        let expires_at = now.latest.plus_ms(deadline_ms);
         let counts = self.is_lenient() || self.rule.charge == Charging::Each;
         let kind = if counts { ChargeMode::CountOnly { expires_at } } else { ChargeMode::Enforce { expires_at } };
         Charge { request: id, ..self.take(generation, self.cost, kind) }
     }
 
     /// Something else that the store is told.
-    pub(super) fn take(&self, generation: Generation, cost: u64, mode: ChargeMode) -> Charge {
+    pub(crate) fn take(&self, generation: Generation, cost: u64, mode: ChargeMode) -> Charge {
         let (counter, slot, limit) = (self.counter, self.slot, self.policy.limit());
         Charge { counter, slot, request: None, limit, generation, cost, mode }
     }
 
     /// Where a batch counts something of this time.
-    pub(super) fn sub_window(&self, at: Timestamp) -> u64 {
+    pub(crate) fn sub_window(&self, at: Timestamp) -> u64 {
         self.policy.window.sub_window(at)
     }
 
     /// What a batch says of the counter.
-    pub(super) fn entry(&self, set: &RuleSet, call: &ResolvedCall<'_>, key: &DigestKey) -> CounterEntry {
+    pub(crate) fn entry(&self, set: &RuleSet, call: &ResolvedCall<'_>, key: &DigestKey) -> CounterEntry {
         let label = match (self.overflow, self.rule.per.is_empty()) {
             (true, _) => "(all callers past counters_max)".to_owned(),
             (false, true) => "(all calls)".to_owned(),

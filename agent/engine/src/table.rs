@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 
-use crate::enforce::Seen;
+use crate::view::CounterView;
 
 const SHARDS: usize = 64;
 /// How many times what is free one rule may hold: alone it fills four fifths.
@@ -21,7 +21,7 @@ const FREE_TIMES: usize = 4;
 /// A full shard is swept at most so often, in ms.
 const SWEEP_INTERVAL_MS: u64 = 500;
 
-pub(crate) struct SeenMap {
+pub(crate) struct CounterTable {
     shard_len_max: usize,
     names: RandomState,
     shards: Box<[Mutex<Shard>]>,
@@ -37,7 +37,7 @@ struct Shard {
 
 #[derive(Default)]
 struct Entry {
-    seen: Seen,
+    seen: CounterView,
     /// Overflow counters are no rule's.
     rule: Option<RuleTag>,
 }
@@ -45,7 +45,7 @@ struct Entry {
 /// Tells rules apart by their names.
 type RuleTag = u64;
 
-impl SeenMap {
+impl CounterTable {
     pub(crate) fn new(counters_max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { shard_len_max: counters_max.div_ceil(SHARDS), names: RandomState::default(), shards }
@@ -71,13 +71,13 @@ impl SeenMap {
         if !shard.has_place(rule, self.shard_len_max) {
             return overflow();
         }
-        shard.counters.insert(counter, Entry { seen: Seen::default(), rule: Some(rule) });
+        shard.counters.insert(counter, Entry { seen: CounterView::default(), rule: Some(rule) });
         *shard.held.entry(rule).or_default() += 1;
         counter
     }
 
     /// Looks at a counter, known or not.
-    pub(crate) fn with<R>(&self, counter: CounterId, look: impl FnOnce(&mut Seen) -> R) -> R {
+    pub(crate) fn with<R>(&self, counter: CounterId, look: impl FnOnce(&mut CounterView) -> R) -> R {
         look(&mut self.shards[shard_of(counter)].lock().counters.entry(counter).or_default().seen)
     }
 

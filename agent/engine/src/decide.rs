@@ -6,57 +6,65 @@ use tollgate_core::decision::{DENY_LIST, Decision, DecisionId, LimitStatus, Sour
 
 use smallvec::SmallVec;
 
-use super::charge::MatchedRule;
-use super::{Limiter, Loaded};
-use crate::enforce::{Facts, Footing, Judged, News, Plan, Sequence, Settled, Span, learn, plan, settle};
-use crate::store::StoreError;
+use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, combine, plan};
+use crate::engine::{ActiveRules, Engine};
+use crate::match_rules::MatchedRule;
+use crate::store_error::StoreError;
+use crate::time_bounds::TimeBounds;
+use crate::view::{Sequence, ViewEvent, update};
 use tollgate_core::counter::ChargeResult;
 
-pub(super) type Verdicts = SmallVec<[Option<Judged>; 2]>;
+pub(crate) type Verdicts = SmallVec<[Option<RuleVerdict>; 2]>;
 
 /// How long those are sent away who are denied by other right than a count, in ms: the rules may have changed then.
 const LISTED_RETRY_MS: u64 = 60_000;
 
 /// Everything by which a call is decided.
-pub(super) struct Asked<'a> {
-    pub(super) number: u64,
-    pub(super) loaded: &'a Loaded,
-    pub(super) charges: &'a [MatchedRule],
-    pub(super) verdicts: &'a [Option<Judged>],
-    pub(super) answers: &'a [ChargeResult],
+pub(crate) struct Asked<'a> {
+    pub(crate) number: u64,
+    pub(crate) active: &'a ActiveRules,
+    pub(crate) charges: &'a [MatchedRule],
+    pub(crate) verdicts: &'a [Option<RuleVerdict>],
+    pub(crate) answers: &'a [ChargeResult],
     /// Why the store did not answer, if it was asked.
-    pub(super) missed: Option<StoreError>,
-    pub(super) span: Span,
+    pub(crate) missed: Option<StoreError>,
+    pub(crate) span: TimeBounds,
 }
 
 /// Whom a plan may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(crate) enum Ask {
     Store,
     Nobody,
 }
 
-impl Limiter {
+impl Engine {
     /// Plans the charges of a call: their verdicts, up to the first denial; nothing when the store must be asked.
-    pub(super) fn plan(&self, loaded: &Loaded, charges: &[MatchedRule], span: Span, who: Ask) -> Option<Verdicts> {
+    pub(crate) fn plan(
+        &self,
+        active: &ActiveRules,
+        charges: &[MatchedRule],
+        span: TimeBounds,
+        who: Ask,
+    ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
         let mut ask = false;
         for charge in charges {
-            let footing = match who {
-                Ask::Store => Footing::Store,
+            let authority = match who {
+                Ask::Store => Authority::Store,
                 Ask::Nobody => {
-                    let heard = self.inbox.heard(charge.counter.partition(self.settings.partitions), span);
-                    heard.map_or(Footing::Alone, Footing::Signal)
+                    let heard = self.signals.fresh(charge.counter.partition(self.settings.partitions), span);
+                    heard.map_or(Authority::Fallback, Authority::Signals)
                 }
             };
-            let facts = Facts { now: span, footing, fleet: self.inbox.fleet() };
-            let generation = loaded.set.generation;
-            let plan = |seen: &mut _| plan(&charge.policy, generation, seen, &facts, charge.cost, charge.manner);
-            match self.seen.with(charge.counter, plan) {
-                Plan::Ask => ask = true,
-                Plan::Answer(verdict, source) => {
+            let facts = Facts { now: span, authority, fleet: self.fleet.size() };
+            let generation = active.set.generation;
+            let plan = |seen: &mut _| plan(&charge.policy, generation, seen, &facts, charge.cost, charge.enforcement);
+            match self.table.with(charge.counter, plan) {
+                Plan::NeedsStore => ask = true,
+                Plan::Decided(verdict, source) => {
                     verdicts.resize(charge.place, None);
-                    verdicts.push(Some(Judged { verdict, limit: charge.policy.quota.units(), source }));
+                    verdicts.push(Some(RuleVerdict { verdict, limit: charge.policy.quota.units(), source }));
                     if !verdict.admitted {
                         ask = false;
                         break;
@@ -69,44 +77,43 @@ impl Limiter {
     }
 
     /// Settles a call: publishes its charges, learns from them, and words the answer.
-    pub(super) fn decide(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>) -> Decision {
+    pub(crate) fn decide(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>) -> Decision {
         let settled = if asked.charges.iter().any(|charge| charge.rule.shadow) {
             count_shadows(asked);
             // What only counts is not shown.
             let shown = |charge: &MatchedRule| asked.verdicts[charge.place].filter(|_| !charge.rule.shadow);
-            settle(&asked.charges.iter().map(shown).collect::<Verdicts>())
+            combine(&asked.charges.iter().map(shown).collect::<Verdicts>())
         } else {
-            settle(asked.verdicts)
+            combine(asked.verdicts)
         };
         for charge in asked.charges {
             let sequence = self.publish(now, call, asked, &settled, Some(charge));
-            self.learn(asked, settled.allowed, charge, sequence);
+            self.update(asked, settled.allowed, charge, sequence);
         }
         if asked.charges.is_empty() {
             self.publish(now, call, asked, &settled, None);
         }
-        let counters =
-            settled.shown.map_or(&self.unlimited, |shown| &asked.loaded.counters[asked.charges[shown].index]);
+        let counters = settled.shown.map_or(&self.unlimited, |shown| &asked.active.counts[asked.charges[shown].index]);
         counters.count(settled.source, settled.allowed);
         self.word(asked, &settled)
     }
 
     /// Denies a call by a rule that denies what it matches, or by the deny list: no counter is charged.
-    pub(super) fn turn_away(
+    pub(crate) fn turn_away(
         &self,
         now: Timestamp,
-        loaded: &Loaded,
+        active: &ActiveRules,
         call: &Call<'_>,
         number: u64,
-        span: Span,
+        span: TimeBounds,
         rule: Option<usize>,
     ) -> Decision {
         let (name, counters) = match rule {
-            Some(rule) => (loaded.set.rules[rule].name.clone(), &loaded.counters[rule]),
+            Some(rule) => (active.set.rules[rule].name.clone(), &active.counts[rule]),
             None => (DENY_LIST.into(), &self.listed),
         };
-        let asked = Asked { number, loaded, charges: &[], verdicts: &[], answers: &[], missed: None, span };
-        let settled = Settled { allowed: false, shown: None, source: Source::Local };
+        let asked = Asked { number, active, charges: &[], verdicts: &[], answers: &[], missed: None, span };
+        let settled = Combined { allowed: false, shown: None, source: Source::Local };
         self.publish_denial(now, call, &asked, &name);
         counters.count(settled.source, settled.allowed);
         let status = LimitStatus {
@@ -122,35 +129,35 @@ impl Limiter {
         Decision { status: Some(status), ..self.word(&asked, &settled) }
     }
 
-    fn learn(&self, asked: &Asked<'_>, allowed: bool, charge: &MatchedRule, sequence: Sequence) {
+    fn update(&self, asked: &Asked<'_>, allowed: bool, charge: &MatchedRule, sequence: Sequence) {
         let judged = asked.verdicts[charge.place];
-        let generation = asked.loaded.set.generation;
-        let at = asked.span.hi;
+        let generation = asked.active.set.generation;
+        let at = asked.span.latest;
         let alone = judged.is_some_and(|judged| judged.verdict.admitted && judged.source != Source::Store);
         let news = match asked.answers.get(charge.place) {
-            Some(taken) => News::ChargeResult { taken, cost: charge.cost, generation, sequence },
-            None if alone && allowed => News::PassedAlone {
+            Some(taken) => ViewEvent::ChargeResult { taken, cost: charge.cost, generation, sequence },
+            None if alone && allowed => ViewEvent::PassedAlone {
                 at,
                 cost: charge.cost,
                 sequence,
-                owed: asked.missed.is_none_or(StoreError::leaves_debt),
+                unsynced: asked.missed.is_none_or(StoreError::leaves_debt),
             },
-            None if alone => News::Spared { at, cost: charge.cost },
+            None if alone => ViewEvent::Spared { at, cost: charge.cost },
             None => return,
         };
-        let newly_in_debt = self.seen.with(charge.counter, |seen| {
-            let before = seen.is_in_debt();
-            learn(&charge.policy, seen, news);
-            !before && seen.is_in_debt()
+        let newly_in_debt = self.table.with(charge.counter, |seen| {
+            let before = seen.has_unsynced();
+            update(&charge.policy, seen, news);
+            !before && seen.has_unsynced()
         });
         if newly_in_debt {
             self.falls_in_debt(charge, generation);
         }
     }
 
-    fn word(&self, asked: &Asked<'_>, settled: &Settled) -> Decision {
+    fn word(&self, asked: &Asked<'_>, settled: &Combined) -> Decision {
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
-        let from = asked.answers.first().map_or(asked.span.lo, |taken| taken.at);
+        let from = asked.answers.first().map_or(asked.span.earliest, |taken| taken.at);
         let status = settled.shown.and_then(|shown| Some((&asked.charges[shown], asked.verdicts[shown]?)));
         let delays = asked.verdicts.iter().flatten().map(|judged| judged.verdict.delay_ms);
         Decision {
@@ -181,14 +188,14 @@ impl Limiter {
 fn count_shadows(asked: &Asked<'_>) {
     for (charge, taken) in asked.charges.iter().zip(asked.answers) {
         if charge.rule.shadow && !taken.verdict.admitted {
-            asked.loaded.counters[charge.index].shadowed.inc();
+            asked.active.counts[charge.index].shadow_denials.add(1);
         }
     }
 }
 
 impl Asked<'_> {
     /// When the call was decided: the store's step, or the latest that the store's time may be.
-    pub(super) fn at(&self) -> Timestamp {
-        self.answers.first().map_or(self.span.hi, |taken| taken.at)
+    pub(crate) fn at(&self) -> Timestamp {
+        self.answers.first().map_or(self.span.latest, |taken| taken.at)
     }
 }

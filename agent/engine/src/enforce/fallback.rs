@@ -5,51 +5,62 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::Estimate;
 
-use super::seen::{Seen, Told};
-use super::time::Span;
-use super::{Facts, Footing, Heard};
+use super::{Authority, Facts, FreshSignals};
+use crate::time_bounds::TimeBounds;
+use crate::view::{CounterView, RemoteCount};
 
 /// How long a caller waits whom only the return of the store can help, in ms.
 const LOOK_AGAIN_MS: u64 = 1_000;
 
 /// By a fresh signal: what all agents may admit beyond it is what it leaves free, in equal parts.
-pub(super) fn by_signal(policy: &LimitPolicy, seen: &mut Seen, facts: &Facts, heard: &Heard, cost: u64) -> Verdict {
+pub(crate) fn by_signal(
+    policy: &LimitPolicy,
+    seen: &mut CounterView,
+    facts: &Facts,
+    heard: &FreshSignals,
+    cost: u64,
+) -> Verdict {
     let now = facts.now;
     let quota = policy.quota.units();
     // A counter that was not signalled again since may hold anything below the threshold.
     let unsignalled = quota.saturating_mul(u64::from(heard.threshold_permille)) / 1_000;
-    let told = seen.signal.as_ref().map_or(0, |told| used(told, policy, now.lo));
+    let told = seen.signal.as_ref().map_or(0, |told| used(told, policy, now.earliest));
     let free = quota.saturating_sub(told.max(unsignalled));
     let share = free / u64::from(facts.fleet.get());
-    let spent = seen.own(policy).uncovered(&heard.covered, now.lo, policy.window.width_ms());
+    let spent = seen.own(policy).uncovered(&heard.covered, now.earliest, policy.window.width_ms());
     let left = share.saturating_sub(spent);
-    let reset_at = seen.signal.as_ref().map_or(now.lo, |told| falls_to(told, policy, 0, now.lo));
+    let reset_at = seen.signal.as_ref().map_or(now.earliest, |told| falls_to(told, policy, 0, now.earliest));
     if let Some(remaining) = left.checked_sub(cost) {
-        Verdict { admitted: true, remaining, retry_at: now.lo, reset_at, delay_ms: 0 }
+        Verdict { admitted: true, remaining, retry_at: now.earliest, reset_at, delay_ms: 0 }
     } else {
-        let retry_at = next_sub_window(policy, now).max(now.lo.plus_ms(1));
+        let retry_at = next_sub_window(policy, now).max(now.earliest.plus_ms(1));
         Verdict { admitted: false, remaining: left, retry_at, reset_at: reset_at.max(retry_at), delay_ms: 0 }
     }
 }
 
 /// A signal of any age may deny while its ring alone still fills the window.
-pub(super) fn denied_by_old_signal(policy: &LimitPolicy, seen: &Seen, now: Span, cost: u64) -> Option<Verdict> {
+pub(crate) fn denied_by_old_signal(
+    policy: &LimitPolicy,
+    seen: &CounterView,
+    now: TimeBounds,
+    cost: u64,
+) -> Option<Verdict> {
     let told = seen.signal.as_ref()?;
     let room = policy.quota.units().checked_sub(cost)?;
     // The window as late as it may be: what is still inside then is inside.
-    let used = used(told, policy, now.hi);
+    let used = used(told, policy, now.latest);
     (used > room).then(|| Verdict {
         admitted: false,
         remaining: policy.quota.units().saturating_sub(used),
-        retry_at: falls_to(told, policy, room, now.lo),
-        reset_at: falls_to(told, policy, 0, now.lo),
+        retry_at: falls_to(told, policy, room, now.earliest),
+        reset_at: falls_to(told, policy, 0, now.earliest),
         delay_ms: 0,
     })
 }
 
 /// By the rule's `on_failure`, from the agent's own admissions alone.
-pub(super) fn on_failure(policy: &LimitPolicy, seen: &mut Seen, facts: &Facts, cost: u64) -> Verdict {
-    let now = facts.now.lo;
+pub(crate) fn on_failure(policy: &LimitPolicy, seen: &mut CounterView, facts: &Facts, cost: u64) -> Verdict {
+    let now = facts.now.earliest;
     let limit = match policy.on_failure {
         OnFailure::Open => {
             let own = seen.own(policy);
@@ -82,9 +93,15 @@ pub(super) fn on_failure(policy: &LimitPolicy, seen: &mut Seen, facts: &Facts, c
 
 /// A bucket passes no more at once, and a queue goes no faster, because the store is away: beside the window a meter of this
 /// agent's part of rate and burst is spent. Only who is to admit all admits all.
-pub(super) fn paced(policy: &LimitPolicy, seen: &mut Seen, facts: &Facts, cost: u64, verdict: Verdict) -> Verdict {
+pub(crate) fn paced(
+    policy: &LimitPolicy,
+    seen: &mut CounterView,
+    facts: &Facts,
+    cost: u64,
+    verdict: Verdict,
+) -> Verdict {
     let is_bucket = matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
-    let alone = matches!(facts.footing, Footing::Alone);
+    let alone = matches!(facts.authority, Authority::Fallback);
     let limit = match policy.on_failure {
         _ if !is_bucket || !verdict.admitted => return verdict,
         OnFailure::Open if alone => return verdict,
@@ -97,7 +114,7 @@ pub(super) fn paced(policy: &LimitPolicy, seen: &mut Seen, facts: &Facts, cost: 
     };
     let meter = seen.alone.get_or_insert_with(|| Box::new(CounterState::new(&limit)));
     meter.fit(&limit);
-    let now = meter.advance(facts.now.lo).now;
+    let now = meter.advance(facts.now.earliest).now;
     let by_meter = meter.evaluate(&limit, now, cost);
     if by_meter.admitted {
         meter.charge(now, cost);
@@ -107,11 +124,11 @@ pub(super) fn paced(policy: &LimitPolicy, seen: &mut Seen, facts: &Facts, cost: 
     Verdict { reset_at: verdict.reset_at.max(by_meter.reset_at), ..by_meter }
 }
 
-fn used(told: &Told, policy: &LimitPolicy, now: Timestamp) -> u64 {
+fn used(told: &RemoteCount, policy: &LimitPolicy, now: Timestamp) -> u64 {
     told.admitted.used(now, estimate(policy))
 }
 
-fn falls_to(told: &Told, policy: &LimitPolicy, units: u64, now: Timestamp) -> Timestamp {
+fn falls_to(told: &RemoteCount, policy: &LimitPolicy, units: u64, now: Timestamp) -> Timestamp {
     told.admitted.falls_to(units, now, estimate(policy))
 }
 
@@ -124,6 +141,6 @@ fn estimate(policy: &LimitPolicy) -> Estimate {
     }
 }
 
-fn next_sub_window(policy: &LimitPolicy, now: Span) -> Timestamp {
-    policy.window.start_of(policy.window.sub_window(now.lo) + 1)
+fn next_sub_window(policy: &LimitPolicy, now: TimeBounds) -> Timestamp {
+    policy.window.start_of(policy.window.sub_window(now.earliest) + 1)
 }

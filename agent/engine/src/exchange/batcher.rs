@@ -4,7 +4,7 @@
 //! that to the bus and says what came back. All queues have caps; past them rows are dropped and counted, and the agent
 //! takes what they told for never heard.
 //!
-//! [due]: Outbox::due
+//! [due]: Batcher::due
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -18,9 +18,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Row};
-use tollgate_wire::Record;
 
-use crate::enforce::Sequence;
+use crate::view::Sequence;
 
 /// How long rows wait for company, in ms.
 pub(crate) const LINGER_MS: u64 = 5;
@@ -33,26 +32,13 @@ const BATCH_TEXT_BYTES_MAX: usize = 256 << 10;
 /// The most batches of one partition that wait for the bus.
 const WAITING_LEN_MAX: usize = 64;
 
-pub(crate) struct Outbox {
+pub(crate) struct Batcher {
     agent: Arc<str>,
     region: Arc<str>,
     epoch: u64,
     hasher: RandomState,
-    partitions: Box<[Mutex<Partial>]>,
+    partitions: Box<[Mutex<OpenBatch>]>,
     dropped_rows: AtomicU64,
-}
-
-/// A batch on its way.
-#[derive(Clone, Debug)]
-pub struct Outgoing {
-    /// For which partition of `calls`.
-    pub partition: Partition,
-    /// Its number, by which the bus reports on it.
-    pub sequence: u64,
-    /// How many rows it holds.
-    pub rows: usize,
-    /// The record.
-    pub payload: Vec<u8>,
 }
 
 /// What the outbox is to say of one charge.
@@ -66,7 +52,7 @@ pub(crate) struct Publish<'a, 'c, T> {
 
 /// The open batch of one partition and those that wait.
 #[derive(Default)]
-struct Partial {
+struct OpenBatch {
     sequence: u64,
     opened_at: Option<Timestamp>,
     written_at: Timestamp,
@@ -79,12 +65,12 @@ struct Partial {
     sets: HashMap<u64, u32, RandomState>,
     descriptor_sets: Vec<DescriptorSet>,
     rows: Vec<Row>,
-    waiting: VecDeque<Outgoing>,
+    waiting: VecDeque<Batch>,
 }
 
-impl Outbox {
+impl Batcher {
     pub(crate) fn new(agent: Arc<str>, region: Arc<str>, epoch: u64, partitions: u32) -> Self {
-        let open = || Mutex::new(Partial { sequence: 1, ..Partial::default() });
+        let open = || Mutex::new(OpenBatch { sequence: 1, ..OpenBatch::default() });
         Self {
             agent,
             region,
@@ -136,7 +122,7 @@ impl Outbox {
 
     /// When there will be something due.
     pub(crate) fn due_at(&self) -> Timestamp {
-        let due = |partial: &Mutex<Partial>| {
+        let due = |partial: &Mutex<OpenBatch>| {
             let partial = partial.lock();
             let silence = partial.written_at.plus_ms(SILENCE_MS_MAX);
             partial.opened_at.map_or(silence, |opened_at| opened_at.plus_ms(LINGER_MS).min(silence))
@@ -145,7 +131,7 @@ impl Outbox {
     }
 
     /// What the bus should get now. `complete_through` is the time before which no later row will be.
-    pub(crate) fn due(&self, now: Timestamp, complete_through: Timestamp) -> Vec<Outgoing> {
+    pub(crate) fn due(&self, now: Timestamp, complete_through: Timestamp) -> Vec<Batch> {
         let mut due = Vec::new();
         for (partition, partial) in (0..).zip(&self.partitions) {
             let mut partial = partial.lock();
@@ -161,7 +147,7 @@ impl Outbox {
     }
 
     /// Everything, whether it is due or not.
-    pub(crate) fn left(&self, now: Timestamp, complete_through: Timestamp) -> Vec<Outgoing> {
+    pub(crate) fn left(&self, now: Timestamp, complete_through: Timestamp) -> Vec<Batch> {
         let mut left = Vec::new();
         for (partition, partial) in (0..).zip(&self.partitions) {
             let mut partial = partial.lock();
@@ -173,14 +159,14 @@ impl Outbox {
     }
 
     /// The bus would not take it now: it waits at the front of its queue. Returns its sequence when there is no room left.
-    pub(crate) fn refused(&self, outgoing: Outgoing) -> Option<(Partition, u64)> {
-        let mut partial = self.partitions[outgoing.partition as usize].lock();
+    pub(crate) fn refused(&self, outgoing: Batch) -> Option<(Partition, u64)> {
+        let mut partial = self.partitions[outgoing.name.partition as usize].lock();
         if partial.waiting.len() >= WAITING_LEN_MAX {
-            self.dropped_rows.fetch_add(outgoing.rows as u64, Ordering::Relaxed);
-            return Some((outgoing.partition, outgoing.sequence));
+            self.dropped_rows.fetch_add(outgoing.rows.len() as u64, Ordering::Relaxed);
+            return Some((outgoing.name.partition, outgoing.name.sequence));
         }
         // Those that came after it wait already, in their order.
-        let place = partial.waiting.partition_point(|waiting| waiting.sequence < outgoing.sequence);
+        let place = partial.waiting.partition_point(|waiting| waiting.name.sequence < outgoing.name.sequence);
         partial.waiting.insert(place, outgoing);
         None
     }
@@ -190,9 +176,8 @@ impl Outbox {
         self.partitions.iter().map(|partial| partial.lock().waiting.len()).sum()
     }
 
-    fn close(&self, partial: &mut Partial, partition: Partition, now: Timestamp) {
+    fn close(&self, partial: &mut OpenBatch, partition: Partition, now: Timestamp) {
         let rows = std::mem::take(&mut partial.rows);
-        let count = rows.len();
         let batch = Batch {
             name: BatchName { agent: self.agent.clone(), epoch: self.epoch, partition, sequence: partial.sequence },
             region: self.region.clone(),
@@ -202,12 +187,7 @@ impl Outbox {
             texts: std::mem::take(&mut partial.texts),
             rows,
         };
-        partial.waiting.push_back(Outgoing {
-            partition,
-            sequence: partial.sequence,
-            rows: count,
-            payload: batch.encode(),
-        });
+        partial.waiting.push_back(batch);
         partial.counters.clear();
         partial.sets.clear();
         partial.text_indexes.clear();
@@ -217,7 +197,7 @@ impl Outbox {
         partial.written_at = now;
     }
 
-    fn index_of_set(&self, open: &mut Partial, call: &Call<'_>, shown: impl Fn(&str, &str) -> String) -> u32 {
+    fn index_of_set(&self, open: &mut OpenBatch, call: &Call<'_>, shown: impl Fn(&str, &str) -> String) -> u32 {
         let mut digest = self.hasher.build_hasher();
         call.descriptors().for_each(|descriptor| descriptor.hash(&mut digest));
         let digest = digest.finish();
@@ -236,7 +216,7 @@ impl Outbox {
     }
 }
 
-impl Partial {
+impl OpenBatch {
     fn index_of_counter(&mut self, id: CounterId, entry: impl FnOnce() -> CounterEntry) -> u32 {
         let next = self.entries.len();
         let (entries, text_bytes) = (&mut self.entries, &mut self.text_bytes);

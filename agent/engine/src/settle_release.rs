@@ -12,10 +12,10 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::ListMatch;
 
-use super::charge::{MatchedRule, MatchedRules};
-use super::publish::signed;
-use super::{Limiter, Loaded};
-use crate::store::StoreError;
+use crate::engine::{ActiveRules, Engine};
+use crate::match_rules::{MatchedRule, MatchedRules};
+use crate::record::signed;
+use crate::store_error::StoreError;
 use tollgate_core::counter::ChargeResults;
 use tollgate_core::counter::{Charge, ChargeMode};
 
@@ -31,7 +31,7 @@ pub enum Amend {
 /// What the store is told.
 #[derive(Debug)]
 pub struct Amendment {
-    loaded: Arc<Loaded>,
+    active: Arc<ActiveRules>,
     charges: MatchedRules,
     takes: Vec<Charge>,
     /// When the units count as used or given back.
@@ -60,17 +60,17 @@ impl Amendment {
     }
 }
 
-impl Limiter {
+impl Engine {
     /// What the store must be told. What it was never told of is given back here and now.
     #[must_use]
     pub fn amend(&self, now: Timestamp, call: &Call<'_>, amend: Amend) -> Amendment {
-        let loaded = self.rules.load_full();
+        let active = self.rules.load_full();
         let span = self.store_time(now);
-        let mut charges = self.charges(&loaded, span, call, ListMatch::Allowed(0)).unwrap_or_default();
+        let mut charges = self.charges(&active, span, call, ListMatch::Allowed(0)).unwrap_or_default();
         charges.retain(|charge| amend.concerns(charge));
         let (units, at) = match amend {
-            Amend::Settle(units, decided) if units < 0 => (Some(units.unsigned_abs()), decided.unwrap_or(span.hi)),
-            Amend::Settle(units, _) => (Some(units.unsigned_abs()), span.hi),
+            Amend::Settle(units, decided) if units < 0 => (Some(units.unsigned_abs()), decided.unwrap_or(span.latest)),
+            Amend::Settle(units, _) => (Some(units.unsigned_abs()), span.latest),
             Amend::Release(decided) => (None, decided),
         };
         let gives_back = !matches!(amend, Amend::Settle(0.., _));
@@ -80,7 +80,7 @@ impl Limiter {
         charges.retain(|charge| {
             let units = units.unwrap_or(charge.cost);
             let forgiven = gives_back
-                && self.seen.with(charge.counter, |seen| {
+                && self.table.with(charge.counter, |seen| {
                     let forgiven = seen.own(&charge.policy).forgive(at, units);
                     if forgiven {
                         seen.refund(&charge.policy, at, units);
@@ -88,13 +88,13 @@ impl Limiter {
                     forgiven
                 });
             if forgiven {
-                self.publish_amendment(now, call, &loaded, charge, (number, at, -signed(units)));
+                self.publish_amendment(now, call, &active, charge, (number, at, -signed(units)));
             } else {
-                takes.push(charge.take(loaded.set.generation, units, kind));
+                takes.push(charge.take(active.set.generation, units, kind));
             }
             !forgiven
         });
-        Amendment { loaded, charges, takes, at, number }
+        Amendment { active, charges, takes, at, number }
     }
 
     /// What became of it: how the tightest of the rules stands now, by the answers to [`Amendment::looks`] if there are any.
@@ -110,16 +110,16 @@ impl Limiter {
         answer: Result<ChargeResults, StoreError>,
         looked: Option<ChargeResults>,
     ) -> Result<Option<LimitStatus>, StoreError> {
-        let Amendment { loaded, charges, at, .. } = amendment;
+        let Amendment { active, charges, at, .. } = amendment;
         let gives_back = amendment.gives_back();
         if let Err(error) = &answer {
             self.unanswered(*error);
         }
-        let owed = !gives_back && answer.as_ref().err().is_some_and(|error| error.leaves_debt());
+        let unsynced = !gives_back && answer.as_ref().err().is_some_and(|error| error.leaves_debt());
         for (charge, take) in charges.iter().zip(&amendment.takes) {
             let units = take.cost;
             if gives_back {
-                self.seen.with(charge.counter, |seen| {
+                self.table.with(charge.counter, |seen| {
                     seen.refund(&charge.policy, *at, units);
                     seen.denial = None;
                 });
@@ -129,19 +129,19 @@ impl Limiter {
             }
             let cost = if gives_back { -signed(units) } else { signed(units) };
             let row = (amendment.number, *at, cost);
-            let sequence = self.publish_amendment(now, call, loaded, charge, row);
+            let sequence = self.publish_amendment(now, call, active, charge, row);
             let falls_in_debt = !gives_back
-                && self.seen.with(charge.counter, |seen| {
-                    let was_in_debt = seen.is_in_debt();
+                && self.table.with(charge.counter, |seen| {
+                    let was_in_debt = seen.has_unsynced();
                     let own = seen.own(&charge.policy);
                     own.admit(*at, units, sequence);
-                    if owed {
+                    if unsynced {
                         own.owe(*at, units);
                     }
-                    !was_in_debt && owed
+                    !was_in_debt && unsynced
                 });
             if falls_in_debt {
-                self.falls_in_debt(charge, loaded.set.generation);
+                self.falls_in_debt(charge, active.set.generation);
             }
         }
         let answers = match answer {

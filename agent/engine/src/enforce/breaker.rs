@@ -6,14 +6,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use super::StoreError;
+use crate::store_error::StoreError;
 
 const MISS_WEIGHT: u32 = 2;
 const OPEN_AT: u32 = 10;
 
 /// Whether a store is worth asking.
 #[derive(Debug, Default)]
-pub struct Breaker {
+pub(crate) struct Breaker {
     score: AtomicU32,
     open: AtomicBool,
 }
@@ -21,12 +21,12 @@ pub struct Breaker {
 impl Breaker {
     /// Whether questions are held back.
     #[must_use]
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
 
     /// A question was answered in time.
-    pub fn answered(&self) {
+    pub(crate) fn answered(&self) {
         if self.score.load(Ordering::Relaxed) > 0 {
             let lower = |score: u32| score.checked_sub(1);
             let _ = self.score.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lower);
@@ -34,7 +34,7 @@ impl Breaker {
     }
 
     /// A question was not answered; whether that opened the breaker.
-    pub fn missed(&self, error: StoreError) -> bool {
+    pub(crate) fn missed(&self, error: StoreError) -> bool {
         let opens = match error {
             StoreError::TimedOut | StoreError::Expired | StoreError::Busy => {
                 self.score.fetch_add(MISS_WEIGHT, Ordering::Relaxed) + MISS_WEIGHT >= OPEN_AT
@@ -47,7 +47,7 @@ impl Breaker {
     }
 
     /// A ping was answered; whether that closed the breaker. While it is closed, questions alone are counted.
-    pub fn close(&self) -> bool {
+    pub(crate) fn close(&self) -> bool {
         let closed = self.open.swap(false, Ordering::Relaxed);
         if closed {
             self.score.store(0, Ordering::Relaxed);

@@ -11,35 +11,35 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::{Decision, Source};
 use tollgate_core::rules::ListMatch;
 
-use super::charge::{MatchedRule, MatchedRules};
-use super::decide::{Ask, Asked};
-use super::{Limiter, Loaded};
-use crate::enforce::Judged;
-use crate::store::StoreError;
+use crate::decide::{Ask, Asked};
+use crate::enforce::RuleVerdict;
+use crate::engine::{ActiveRules, Engine};
+use crate::match_rules::{MatchedRule, MatchedRules};
+use crate::store_error::StoreError;
 use tollgate_core::counter::ChargeResults;
 use tollgate_core::counter::{Charge, ChargeResult};
 
 /// What became of a call at once.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, which a box would cost an allocation")]
-pub enum Begun {
+pub enum Progress {
     /// It is decided.
-    Decided(Decision),
+    Done(Decision),
     /// The store must be asked.
-    Ask(Pending),
+    NeedsStore(StoreRequest),
 }
 
 /// A call for which the store is asked.
 #[derive(Debug)]
-pub struct Pending {
+pub struct StoreRequest {
     call: u64,
-    loaded: Arc<Loaded>,
+    active: Arc<ActiveRules>,
     charges: MatchedRules,
     takes: SmallVec<[Charge; 2]>,
     asked_at: Timestamp,
 }
 
-impl Pending {
+impl StoreRequest {
     /// What to ask the store.
     #[must_use]
     pub fn takes(&self) -> &[Charge] {
@@ -53,31 +53,31 @@ impl Pending {
     }
 }
 
-impl Limiter {
+impl Engine {
     /// Begins a call.
     #[must_use]
-    pub fn begin(&self, now: Timestamp, call: &Call<'_>) -> Begun {
-        let loaded = self.rules.load();
+    pub fn begin(&self, now: Timestamp, call: &Call<'_>) -> Progress {
+        let active = self.rules.load();
         let span = self.store_time(now);
-        let list_match = loaded.set.list_match(&loaded.set.resolved(call));
+        let list_match = active.set.list_match(&active.set.resolved(call));
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         if let ListMatch::Denied(_) = list_match {
-            return Begun::Decided(self.turn_away(now, &loaded, call, number, span, None));
+            return Progress::Done(self.turn_away(now, &active, call, number, span, None));
         }
-        let charges = match self.charges(&loaded, span, call, list_match) {
+        let charges = match self.charges(&active, span, call, list_match) {
             Ok(charges) => charges,
-            Err(rule) => return Begun::Decided(self.turn_away(now, &loaded, call, number, span, Some(rule))),
+            Err(rule) => return Progress::Done(self.turn_away(now, &active, call, number, span, Some(rule))),
         };
         // A count that lacks what passed without the store is wrong: it is not asked for until that is charged.
         let store = if self.is_degraded() || self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
-        if let Some(verdicts) = self.plan(&loaded, &charges, span, store) {
-            let (loaded, charges, verdicts) = (&loaded, &charges, &verdicts);
-            let asked = Asked { number, loaded, charges, verdicts, answers: &[], missed: None, span };
-            Begun::Decided(self.decide(now, call, &asked))
+        if let Some(verdicts) = self.plan(&active, &charges, span, store) {
+            let (active, charges, verdicts) = (&active, &charges, &verdicts);
+            let asked = Asked { number, active, charges, verdicts, answers: &[], missed: None, span };
+            Progress::Done(self.decide(now, call, &asked))
         } else {
             let id = call.id().map(|id| self.settings.digest_key.request(id));
-            let takes = charges.iter().map(|charge| charge.ask(loaded.set.generation, id, span)).collect();
-            Begun::Ask(Pending { call: number, loaded: loaded.clone(), charges, takes, asked_at: now })
+            let takes = charges.iter().map(|charge| charge.ask(active.set.generation, id, span)).collect();
+            Progress::NeedsStore(StoreRequest { call: number, active: active.clone(), charges, takes, asked_at: now })
         }
     }
 
@@ -87,10 +87,10 @@ impl Limiter {
         &self,
         now: Timestamp,
         call: &Call<'_>,
-        pending: Pending,
+        pending: StoreRequest,
         answer: Result<ChargeResults, StoreError>,
     ) -> Decision {
-        let Pending { call: number, loaded, charges, asked_at, .. } = pending;
+        let StoreRequest { call: number, active, charges, asked_at, .. } = pending;
         let span = self.store_time(now);
         let missed = answer.as_ref().err().copied();
         let (verdicts, answers) = match answer {
@@ -99,17 +99,17 @@ impl Limiter {
                 let judged = |(charge, taken): (&MatchedRule, &ChargeResult)| {
                     let admitted = taken.verdict.admitted || charge.is_lenient();
                     let verdict = Verdict { admitted, ..taken.verdict };
-                    Some(Judged { verdict, limit: taken.limit, source: Source::Store })
+                    Some(RuleVerdict { verdict, limit: taken.limit, source: Source::Store })
                 };
                 (charges.iter().zip(&answers).map(judged).collect(), answers)
             }
             Err(error) => {
                 self.unanswered(error);
-                (self.plan(&loaded, &charges, span, Ask::Nobody).unwrap_or_default(), ChargeResults::new())
+                (self.plan(&active, &charges, span, Ask::Nobody).unwrap_or_default(), ChargeResults::new())
             }
         };
-        let (loaded, charges, verdicts) = (&loaded, &charges, &verdicts);
-        let asked = Asked { number, loaded, charges, verdicts, answers: &answers, missed, span };
+        let (active, charges, verdicts) = (&active, &charges, &verdicts);
+        let asked = Asked { number, active, charges, verdicts, answers: &answers, missed, span };
         self.decide(now, call, &asked)
     }
 }

@@ -8,7 +8,7 @@ use tollgate_core::algorithm::{Algorithm, Limit, Verdict};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{Generation, LimitPolicy};
 
-use super::time::Span;
+use crate::time_bounds::TimeBounds;
 use tollgate_core::counter::ChargeResult;
 
 /// How long a denial is repeated that a give-back may end, in ms.
@@ -16,23 +16,23 @@ const FLEETING_MS: u64 = 10;
 
 /// A denial of the store and how long it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CachedDenial {
+pub(crate) struct CachedDenial {
     /// What the store said.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// For which cost: a smaller one may have room.
-    pub cost: u64,
+    pub(crate) cost: u64,
     /// By which rules: others may see it otherwise.
-    pub generation: Generation,
+    pub(crate) generation: Generation,
     /// By which limit: the same caller may have another one when he comes again.
-    pub limit: Limit,
+    pub(crate) limit: Limit,
     /// Until when.
-    pub until: Timestamp,
+    pub(crate) until: Timestamp,
 }
 
 impl CachedDenial {
     /// What the store said to a question.
     #[must_use]
-    pub fn of(taken: &ChargeResult, policy: &LimitPolicy, generation: Generation, cost: u64) -> Self {
+    pub(crate) fn of(taken: &ChargeResult, policy: &LimitPolicy, generation: Generation, cost: u64) -> Self {
         let retry_at = taken.verdict.retry_at;
         let fleeting = !taken.firm || policy.algorithm == Algorithm::Concurrency;
         let until = if fleeting { retry_at.min(taken.at.plus_ms(FLEETING_MS)) } else { retry_at };
@@ -41,7 +41,7 @@ impl CachedDenial {
 
     /// Whether the store would surely deny this, too.
     #[must_use]
-    pub fn holds(&self, policy: &LimitPolicy, generation: Generation, cost: u64, now: Span) -> bool {
-        generation == self.generation && cost >= self.cost && now.hi < self.until && policy.limit() == self.limit
+    pub(crate) fn holds(&self, policy: &LimitPolicy, generation: Generation, cost: u64, now: TimeBounds) -> bool {
+        generation == self.generation && cost >= self.cost && now.latest < self.until && policy.limit() == self.limit
     }
 }

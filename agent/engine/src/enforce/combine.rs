@@ -5,41 +5,41 @@ use tollgate_core::decision::Source;
 
 /// What one rule said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judged {
+pub(crate) struct RuleVerdict {
     /// Its verdict.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// The quota by which it was judged, in units.
-    pub limit: u64,
+    pub(crate) limit: u64,
     /// Who gave it.
-    pub source: Source,
+    pub(crate) source: Source,
 }
 
 /// What they say together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub(crate) struct Combined {
     /// Whether the call may pass: every rule admits it.
-    pub allowed: bool,
+    pub(crate) allowed: bool,
     /// Which rule to show: of those that deny the one that does so the longest, else the one with the least part left.
-    pub shown: Option<usize>,
+    pub(crate) shown: Option<usize>,
     /// Who decided.
-    pub source: Source,
+    pub(crate) source: Source,
 }
 
 /// All or none. A rule that need not be asked any more said nothing.
 #[must_use]
-pub fn settle(verdicts: &[Option<Judged>]) -> Settled {
+pub(crate) fn combine(verdicts: &[Option<RuleVerdict>]) -> Combined {
     let judged = || verdicts.iter().enumerate().filter_map(|(place, judged)| Some((place, judged.as_ref()?)));
     let denied = judged().filter(|(_, judged)| !judged.verdict.admitted);
     // `max_by_key` takes the last of equals; the first in the order of rules is meant.
     let denied = denied.rev().max_by_key(|(_, judged)| judged.verdict.retry_at);
     let tightest = || {
         judged().min_by(|(_, a), (_, b)| {
-            let left = |x: &Judged, y: &Judged| u128::from(x.verdict.remaining) * u128::from(y.limit);
+            let left = |x: &RuleVerdict, y: &RuleVerdict| u128::from(x.verdict.remaining) * u128::from(y.limit);
             left(a, b).cmp(&left(b, a))
         })
     };
     let shown = denied.or_else(tightest);
-    Settled {
+    Combined {
         allowed: denied.is_none(),
         shown: shown.map(|(index, _)| index),
         source: shown.map_or(Source::Local, |(_, judged)| judged.source),
@@ -52,9 +52,9 @@ mod tests {
 
     use super::*;
 
-    fn judged(admitted: bool, remaining: u64, limit: u64, retry_ms: u64) -> Judged {
+    fn judged(admitted: bool, remaining: u64, limit: u64, retry_ms: u64) -> RuleVerdict {
         let at = Timestamp::from_ms(retry_ms);
-        Judged {
+        RuleVerdict {
             verdict: Verdict { admitted, remaining, retry_at: at, reset_at: at, delay_ms: 0 },
             limit,
             source: Source::Store,
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn one_refusal_refuses_and_the_longest_is_shown() {
-        let settled = settle(&[
+        let settled = combine(&[
             None,
             Some(judged(true, 0, 9, 0)),
             Some(judged(false, 0, 9, 5)),
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn of_those_that_admit_the_tightest_is_shown() {
         let settled =
-            settle(&[Some(judged(true, 50, 100, 0)), Some(judged(true, 9, 10, 0)), Some(judged(true, 40, 100, 0))]);
+            combine(&[Some(judged(true, 50, 100, 0)), Some(judged(true, 9, 10, 0)), Some(judged(true, 40, 100, 0))]);
         assert_eq!((settled.allowed, settled.shown), (true, Some(2)));
-        assert_eq!(settle(&[]), Settled { allowed: true, shown: None, source: Source::Local });
+        assert_eq!(combine(&[]), Combined { allowed: true, shown: None, source: Source::Local });
     }
 }

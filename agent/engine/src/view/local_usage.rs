@@ -15,7 +15,7 @@ const OWED_LEN_MAX: usize = 128;
 
 /// The number of the batch that publishes something, within this life of the agent and the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sequence {
+pub(crate) enum Sequence {
     /// In this batch.
     Batch(u64),
     /// In none that is known: dropped, or not handed over yet.
@@ -24,30 +24,30 @@ pub enum Sequence {
 
 /// Which of the agent's own batches a signal counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Covered {
+pub(crate) struct CoveredBatches {
     /// None up to this one...
-    pub none_through: u64,
+    pub(crate) none_through: u64,
     /// ...then all up to this one...
-    pub through: u64,
+    pub(crate) through: u64,
     /// ...but these, which never reached the log.
-    pub lost: Vec<u64>,
+    pub(crate) lost: Vec<u64>,
 }
 
 /// Units that passed without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owed {
+pub(crate) struct Unsynced {
     /// When, in the store's time; never before it happened.
-    pub at: Timestamp,
+    pub(crate) at: Timestamp,
     /// How many.
-    pub units: u64,
+    pub(crate) units: u64,
 }
 
 /// What an agent itself has admitted on one counter.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub(crate) struct LocalUsage {
     ring: Ring,
     uncovered: VecDeque<Uncovered>,
-    owed: VecDeque<Owed>,
+    unsynced: VecDeque<Unsynced>,
     /// How many of the oldest debts are being paid: they are neither changed nor forgotten until that is known.
     paying: usize,
 }
@@ -61,7 +61,7 @@ struct Uncovered {
     units: u64,
 }
 
-impl Covered {
+impl CoveredBatches {
     /// Whether all batches of a range are counted.
     fn covers(&self, first: Sequence, last: Sequence) -> bool {
         let (Sequence::Batch(first), Sequence::Batch(last)) = (first, last) else {
@@ -72,22 +72,22 @@ impl Covered {
     }
 }
 
-impl Own {
+impl LocalUsage {
     /// Nothing yet; the last W is that of this window.
     #[must_use]
-    pub fn new(window: Window) -> Self {
-        Self { ring: Ring::new(window), uncovered: VecDeque::new(), owed: VecDeque::new(), paying: 0 }
+    pub(crate) fn new(window: Window) -> Self {
+        Self { ring: Ring::new(window), uncovered: VecDeque::new(), unsynced: VecDeque::new(), paying: 0 }
     }
 
     /// Keeps what was admitted when the window changed; units move to the end of their sub-window, never to be too early.
-    pub fn fit(&mut self, window: Window) {
+    pub(crate) fn fit(&mut self, window: Window) {
         if self.ring.window() != window {
             self.ring = self.ring.carried_to(window);
         }
     }
 
     /// Enters units that passed at `at`.
-    pub fn admit(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
+    pub(crate) fn admit(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
         self.ring.add(self.ring.window().sub_window(at), units);
         match self.uncovered.back_mut() {
             Some(last) if last.sequence == sequence && sequence != Sequence::Unknown => {
@@ -102,7 +102,7 @@ impl Own {
     }
 
     /// Says in which batch units are that were admitted before that was known.
-    pub fn published(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
+    pub(crate) fn published(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
         let unknown =
             |entry: &&mut Uncovered| entry.sequence == Sequence::Unknown && entry.at == at && entry.units == units;
         if let Some(entry) = self.uncovered.iter_mut().rev().find(unknown) {
@@ -111,93 +111,94 @@ impl Own {
     }
 
     /// Takes back units of a call that another counter denied.
-    pub fn refund(&mut self, at: Timestamp, units: u64) {
+    pub(crate) fn refund(&mut self, at: Timestamp, units: u64) {
         self.ring.subtract(self.ring.window().sub_window(at), units);
         let last = self.uncovered.iter().rposition(|entry| entry.at == at && entry.units == units);
         last.map(|index| self.uncovered.remove(index));
     }
 
     /// Remembers that the store must be told of units.
-    pub fn owe(&mut self, at: Timestamp, units: u64) {
+    pub(crate) fn owe(&mut self, at: Timestamp, units: u64) {
         // When there are many entries, units of neighbouring times become one; the later time is never too early.
-        let unpaid = self.owed.len() - self.paying;
+        let unpaid = self.unsynced.len() - self.paying;
         let near_ms = if unpaid < OWED_LEN_MAX { 0 } else { self.ring.window().part_ms() };
-        match self.owed.back_mut() {
+        match self.unsynced.back_mut() {
             Some(last) if unpaid > 0 && at.ms_since(last.at) <= near_ms => {
                 last.at = last.at.max(at);
                 last.units += units;
             }
-            _ => self.owed.push_back(Owed { at, units }),
+            _ => self.unsynced.push_back(Unsynced { at, units }),
         }
-        if self.owed.len() - self.paying > OWED_LEN_MAX {
-            self.owed.remove(self.paying);
+        if self.unsynced.len() - self.paying > OWED_LEN_MAX {
+            self.unsynced.remove(self.paying);
         }
     }
 
     /// Whether the store must be told something.
     #[must_use]
-    pub fn is_in_debt(&self) -> bool {
-        !self.owed.is_empty()
+    pub(crate) fn has_unsynced(&self) -> bool {
+        !self.unsynced.is_empty()
     }
 
-    /// What the store must be told. It stays owed until [`Own::paid`] or [`Own::unpaid`].
-    pub fn pay(&mut self) -> Vec<Owed> {
-        self.paying = self.owed.len();
-        self.owed.iter().copied().collect()
+    /// What the store must be told. It stays unsynced until [`LocalUsage::paid`] or [`LocalUsage::unpaid`].
+    pub(crate) fn pay(&mut self) -> Vec<Unsynced> {
+        self.paying = self.unsynced.len();
+        self.unsynced.iter().copied().collect()
     }
 
-    /// Forgets units of this very time that are owed and not being paid, if there are so many.
-    pub fn forgive(&mut self, at: Timestamp, units: u64) -> bool {
-        let owed = |owed: &Owed| owed.at == at && owed.units >= units;
-        let Some(place) = self.owed.iter().skip(self.paying).position(owed).map(|place| place + self.paying) else {
+    /// Forgets units of this very time that are unsynced and not being paid, if there are so many.
+    pub(crate) fn forgive(&mut self, at: Timestamp, units: u64) -> bool {
+        let unsynced = |unsynced: &Unsynced| unsynced.at == at && unsynced.units >= units;
+        let Some(place) = self.unsynced.iter().skip(self.paying).position(unsynced).map(|place| place + self.paying)
+        else {
             return false;
         };
-        self.owed[place].units -= units;
-        if self.owed[place].units == 0 {
-            self.owed.remove(place);
+        self.unsynced[place].units -= units;
+        if self.unsynced[place].units == 0 {
+            self.unsynced.remove(place);
         }
         true
     }
 
-    /// The store was told what [`Own::pay`] returned.
-    pub fn paid(&mut self) {
-        self.owed.drain(..self.paying);
+    /// The store was told what [`LocalUsage::pay`] returned.
+    pub(crate) fn paid(&mut self) {
+        self.unsynced.drain(..self.paying);
         self.paying = 0;
     }
 
     /// The store was not told.
-    pub fn unpaid(&mut self) {
+    pub(crate) fn unpaid(&mut self) {
         self.paying = 0;
     }
 
     /// The store will never be told.
-    pub fn forget_debts(&mut self) {
-        self.owed.clear();
+    pub(crate) fn forget_debts(&mut self) {
+        self.unsynced.clear();
         self.paying = 0;
     }
 
     /// Units admitted in the last W.
     #[must_use]
-    pub fn used(&self, now: Timestamp) -> u64 {
+    pub(crate) fn used(&self, now: Timestamp) -> u64 {
         self.ring.used(now, Estimate::Conservative)
     }
 
     /// When at most `units` of them are left.
     #[must_use]
-    pub fn falls_to(&self, units: u64, now: Timestamp) -> Timestamp {
+    pub(crate) fn falls_to(&self, units: u64, now: Timestamp) -> Timestamp {
         self.ring.falls_to(units, now, Estimate::Conservative)
     }
 
     /// Units admitted in the last `width_ms` that the signals do not count yet.
-    pub fn uncovered(&mut self, covered: &Covered, now: Timestamp, width_ms: u64) -> u64 {
+    pub(crate) fn uncovered(&mut self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) -> u64 {
         self.uncovered.retain(|entry| !covered.covers(entry.first, entry.sequence) && entry.at.plus_ms(width_ms) > now);
         self.uncovered.iter().map(|entry| entry.units).sum()
     }
 
     /// Whether nothing here matters any more.
     #[must_use]
-    pub fn is_idle_at(&self, now: Timestamp) -> bool {
-        self.owed.is_empty() && self.ring.is_empty_at(now)
+    pub(crate) fn is_idle_at(&self, now: Timestamp) -> bool {
+        self.unsynced.is_empty() && self.ring.is_empty_at(now)
     }
 
     /// Two entries become one that is covered when all batches from the one to the other are.
@@ -219,8 +220,8 @@ mod tests {
         Timestamp::from_ms(ms)
     }
 
-    fn own() -> Own {
-        Own::new(Window::new(1_000, 10).unwrap())
+    fn own() -> LocalUsage {
+        LocalUsage::new(Window::new(1_000, 10).unwrap())
     }
 
     /// E8: what the signal counts is not counted again.
@@ -231,7 +232,7 @@ mod tests {
         own.admit(at(20), 3, Sequence::Batch(2));
         own.admit(at(30), 5, Sequence::Unknown);
         own.published(at(30), 5, Sequence::Batch(3));
-        let covered = |through, lost: &[u64]| Covered { none_through: 0, through, lost: lost.to_vec() };
+        let covered = |through, lost: &[u64]| CoveredBatches { none_through: 0, through, lost: lost.to_vec() };
         assert_eq!(own.uncovered(&covered(0, &[]), at(40), 1_000), 10);
         assert_eq!(own.uncovered(&covered(1, &[]), at(40), 1_000), 8);
         assert_eq!(own.uncovered(&covered(3, &[2]), at(40), 1_000), 3, "a lost batch is never covered");
@@ -246,7 +247,7 @@ mod tests {
             own.admit(at(number), 1, Sequence::Batch(number));
         }
         assert!(own.uncovered.len() <= UNCOVERED_LEN_MAX);
-        let through = Covered { through: 990, ..Covered::default() };
+        let through = CoveredBatches { through: 990, ..CoveredBatches::default() };
         assert!(own.uncovered(&through, at(1_000), 5_000) >= 10);
     }
 
@@ -256,7 +257,7 @@ mod tests {
         for number in 1..=200 {
             own.admit(at(number), 1, Sequence::Batch(number));
         }
-        let covered = Covered { none_through: 0, through: 200, lost: vec![5] };
+        let covered = CoveredBatches { none_through: 0, through: 200, lost: vec![5] };
         assert!(own.uncovered(&covered, at(200), 5_000) >= 1);
     }
 
@@ -264,13 +265,13 @@ mod tests {
     fn a_debt_is_owed_until_it_is_paid() {
         let mut own = own();
         own.owe(at(10), 2);
-        assert_eq!(own.pay(), [Owed { at: at(10), units: 2 }]);
+        assert_eq!(own.pay(), [Unsynced { at: at(10), units: 2 }]);
         own.owe(at(10), 3);
-        assert!(own.is_in_debt());
+        assert!(own.has_unsynced());
         own.unpaid();
         assert_eq!(own.pay().len(), 2, "what comes while paying is another debt");
         own.paid();
-        assert!(!own.is_in_debt());
+        assert!(!own.has_unsynced());
     }
 
     #[test]
@@ -278,6 +279,6 @@ mod tests {
         let mut own = own();
         own.admit(at(10), 2, Sequence::Unknown);
         own.refund(at(10), 2);
-        assert_eq!((own.used(at(10)), own.uncovered(&Covered::default(), at(10), 1_000)), (0, 0));
+        assert_eq!((own.used(at(10)), own.uncovered(&CoveredBatches::default(), at(10), 1_000)), (0, 0));
     }
 }

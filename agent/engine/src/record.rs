@@ -7,20 +7,21 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Outcome, Row};
 
-use super::charge::MatchedRule;
-use super::decide::Asked;
-use super::{Limiter, Loaded};
-use crate::enforce::{Sequence, Settled};
-use crate::outbox::Publish;
+use crate::decide::Asked;
+use crate::enforce::Combined;
+use crate::engine::{ActiveRules, Engine};
+use crate::exchange::batcher::Publish;
+use crate::match_rules::MatchedRule;
+use crate::view::Sequence;
 
-impl Limiter {
+impl Engine {
     /// Publishes one charge, with the call itself if it is the first; a call without charge is a row, too.
-    pub(super) fn publish(
+    pub(crate) fn publish(
         &self,
         now: Timestamp,
         call: &Call<'_>,
         asked: &Asked<'_>,
-        settled: &Settled,
+        settled: &Combined,
         charge: Option<&MatchedRule>,
     ) -> Sequence {
         let taken = charge.and_then(|charge| asked.answers.get(charge.place));
@@ -41,33 +42,33 @@ impl Limiter {
         let decider = || settled.shown.map(|shown| asked.charges[shown].rule.name.clone());
         let is_home = charge.is_none_or(|charge| charge.place == 0);
         let home = is_home.then(|| (call, decider(), settled.source));
-        self.put(now, call, asked.loaded, charge, row, home)
+        self.put(now, call, asked.active, charge, row, home)
     }
 
     /// Publishes a call that was denied by other right than a count.
-    pub(super) fn publish_denial(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>, by: &Arc<str>) {
+    pub(crate) fn publish_denial(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>, by: &Arc<str>) {
         let row = row(asked.number, asked.at(), None, signed(call.cost()), Outcome::Denied);
-        self.put(now, call, asked.loaded, None, row, Some((call, Some(by.clone()), Source::Local)));
+        self.put(now, call, asked.active, None, row, Some((call, Some(by.clone()), Source::Local)));
     }
 
     /// Publishes what is said of a call afterwards. It is no call of its own, so it has no home row.
-    pub(super) fn publish_amendment(
+    pub(crate) fn publish_amendment(
         &self,
         now: Timestamp,
         call: &Call<'_>,
-        loaded: &Loaded,
+        active: &ActiveRules,
         charge: &MatchedRule,
         (number, at, cost): (u64, Timestamp, i64),
     ) -> Sequence {
         let row = row(number, at, Some(charge), cost, Outcome::Admitted);
-        self.put(now, call, loaded, Some(charge), row, None)
+        self.put(now, call, active, Some(charge), row, None)
     }
 
     fn put(
         &self,
         now: Timestamp,
         call: &Call<'_>,
-        loaded: &Loaded,
+        active: &ActiveRules,
         charge: Option<&MatchedRule>,
         row: Row,
         home: Option<(&Call<'_>, Option<Arc<str>>, Source)>,
@@ -78,14 +79,14 @@ impl Limiter {
         let key = &self.settings.digest_key;
         let placed_by = charge.map_or_else(|| key.call(call.descriptors()), |charge| charge.counter);
         let publish = Publish { counter: charge.map(|charge| (charge.counter, charge)), row, home };
-        let entry = |charge: &MatchedRule| charge.entry(&loaded.set, &loaded.set.resolved(call), key);
-        let shown = |name: &str, value: &str| key.shown(value, loaded.set.is_secret(name));
-        self.outbox.publish(placed_by.partition(self.settings.partitions), now, publish, entry, shown)
+        let entry = |charge: &MatchedRule| charge.entry(&active.set, &active.set.resolved(call), key);
+        let shown = |name: &str, value: &str| key.shown(value, active.set.is_secret(name));
+        self.batcher.publish(placed_by.partition(self.settings.partitions), now, publish, entry, shown)
     }
 }
 
 /// Units as a row holds them.
-pub(super) fn signed(units: u64) -> i64 {
+pub(crate) fn signed(units: u64) -> i64 {
     i64::try_from(units).unwrap_or(i64::MAX)
 }
 
