@@ -140,7 +140,7 @@ impl Engine {
                 at,
                 cost: charge.cost,
                 sequence,
-                unsynced: asked.missed.is_none_or(StoreError::leaves_debt),
+                unsynced: asked.missed.is_none_or(StoreError::needs_backfill),
             },
             None if alone => ViewEvent::Spared { at, cost: charge.cost },
             None => return,

@@ -115,7 +115,7 @@ impl Engine {
         if let Err(error) = &answer {
             self.unanswered(*error);
         }
-        let unsynced = !gives_back && answer.as_ref().err().is_some_and(|error| error.leaves_debt());
+        let unsynced = !gives_back && answer.as_ref().err().is_some_and(|error| error.needs_backfill());
         for (charge, take) in charges.iter().zip(&amendment.takes) {
             let units = take.cost;
             if gives_back {
