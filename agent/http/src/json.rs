@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -18,7 +19,7 @@ use tollgate::limiter::Limiter;
 use tollgate::store::Store;
 use tollgate::{Agent, Call, Decision, LimitStatus, answer};
 use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
-use tollgate_core::rules::Charging;
+use tollgate_core::rules::{Charging, MatchScope};
 use tollgate_rules::import::envoy_names;
 
 use crate::body;
@@ -100,10 +101,12 @@ struct CurrentLimit {
 pub(crate) async fn check<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Result<Response, Problem> {
     let body = body::read(request.into_body()).await?;
     let refused = |why| Problem::bad_request(format!("the body is no rate limit request: {why}; send {EXAMPLE}"));
-    let calls = replaced(agent.limiter(), read(&body).map_err(refused)?);
-    let mut decisions = join_all(calls.iter().map(|call| agent.check(call))).await;
+    let calls = read(&body).map_err(refused)?;
+    let replaced = replaced(agent.limiter(), &calls);
+    let scope = MatchScope { exact_entries: true, excluded: &replaced };
+    let mut decisions = join_all(calls.iter().map(|call| agent.check_within(call, scope))).await;
     if decisions.iter().any(|decision| !decision.allowed) {
-        refund(&agent, &calls, &mut decisions).await;
+        refund(&agent, &calls, scope, &mut decisions).await;
     }
     Ok(respond(&decisions, &agent.limiter().settings().node))
 }
@@ -128,8 +131,7 @@ impl Descriptor {
         }
         let names: Vec<String> =
             envoy_names(self.entries.iter().map(|entry| &*entry.key)).into_iter().map(Cow::into_owned).collect();
-        let mut call =
-            Call::new().with(DOMAIN, domain.to_owned()).costing(self.hits_addend.unwrap_or(hits)).as_entries();
+        let mut call = Call::new().with(DOMAIN, domain.to_owned()).costing(self.hits_addend.unwrap_or(hits));
         for (name, Entry { key, value }) in names.into_iter().zip(self.entries) {
             if key.is_empty() || key.len() > NAME_LEN_MAX || value.len() > VALUE_LEN_MAX {
                 return Err(format!(
@@ -142,29 +144,34 @@ impl Descriptor {
     }
 }
 
-/// The same calls; what a rule of one of them replaces does not apply to any.
-fn replaced(limiter: &Limiter, calls: Vec<Call<'static>>) -> Vec<Call<'static>> {
+/// Returns the rules that a rule of any of the calls replaces; they apply to none of the calls.
+fn replaced(limiter: &Limiter, calls: &[Call<'_>]) -> Vec<Arc<str>> {
     let mut replaced = Vec::new();
-    for call in &calls {
-        limiter.with_applicable(call, |applicable| {
-            let names = applicable.iter().flat_map(|applicable| &applicable.rule.replaces);
-            replaced.extend(names.map(ToString::to_string));
+    for call in calls {
+        let scope = MatchScope { exact_entries: true, ..MatchScope::default() };
+        limiter.with_applicable(call, scope, |applicable| {
+            replaced.extend(applicable.iter().flat_map(|applicable| &applicable.rule.replaces).cloned());
         });
     }
-    calls.into_iter().map(|call| call.without(replaced.clone())).collect()
+    replaced
 }
 
 /// One of the descriptors is over its limit: what the others were charged under rules that are charged all or none is given
 /// back.
-async fn refund<S: Store>(agent: &Agent<S>, calls: &[Call<'static>], decisions: &mut [Decision]) {
+async fn refund<S: Store>(
+    agent: &Agent<S>,
+    calls: &[Call<'static>],
+    scope: MatchScope<'_>,
+    decisions: &mut [Decision],
+) {
     for (call, decision) in calls.iter().zip(decisions).filter(|(_, decision)| decision.allowed) {
-        let all_or_none = agent.limiter().with_applicable(call, |applicable| {
+        let all_or_none = agent.limiter().with_applicable(call, scope, |applicable| {
             applicable.iter().any(|applicable| applicable.rule.charge == Charging::AllOrNone)
         });
         let units = i64::try_from(call.cost()).unwrap_or(i64::MAX);
         // A store that does not answer keeps the charge, as it would keep that of a call which broke off.
         if all_or_none
-            && let Ok(Some(now)) = agent.settle(call, -units, Some(decision.at)).await
+            && let Ok(Some(now)) = agent.settle_within(call, scope, -units, Some(decision.at)).await
             && let Some(status) = &mut decision.status
         {
             status.remaining = now.remaining;

@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_core::decision::Decision;
+use tollgate_core::rules::MatchScope;
 
 use crate::limiter::{Begun, Limiter};
 use crate::link::Link;
@@ -79,9 +80,14 @@ impl<S: Store> Agent<S> {
 
     /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
     pub async fn check(&self, call: &Call<'_>) -> Decision {
+        self.check_within(call, MatchScope::default()).await
+    }
+
+    /// Decides a call to which only the rules of a scope may apply.
+    pub async fn check_within(&self, call: &Call<'_>, scope: MatchScope<'_>) -> Decision {
         let shared = &self.shared;
         let took = Stopwatch::start();
-        let decision = match shared.limiter.begin(shared.clock.now(), call) {
+        let decision = match shared.limiter.begin_within(shared.clock.now(), call, scope) {
             Begun::Decided(decision) => decision,
             Begun::Ask(pending) => {
                 let answer = match shared.store.take_now(pending.takes()) {

@@ -25,7 +25,7 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::decision::DENY_LIST;
-use tollgate_core::rules::{ApplicableRule, Generation, Index, RuleSet};
+use tollgate_core::rules::{ApplicableRule, Generation, Index, MatchScope, RuleSet};
 
 use crate::inbox::{FLEET_EXPECTED_DEFAULT, Inbox};
 use crate::metrics::{AgentMetrics, RuleCounters};
@@ -162,11 +162,16 @@ impl Limiter {
         look(&self.rules.load().set)
     }
 
-    /// Looks at the rules that apply to a call.
-    pub fn with_applicable<R>(&self, call: &Call<'_>, look: impl FnOnce(&[ApplicableRule<'_>]) -> R) -> R {
+    /// Calls a function with the rules of a scope that apply to a call.
+    pub fn with_applicable<R>(
+        &self,
+        call: &Call<'_>,
+        scope: MatchScope<'_>,
+        look: impl FnOnce(&[ApplicableRule<'_>]) -> R,
+    ) -> R {
         let loaded = self.rules.load();
-        let described = loaded.set.resolved(call);
-        look(&loaded.set.applicable_among(&described, loaded.index.candidates(&described)))
+        let resolved = loaded.set.resolved_within(call, scope);
+        look(&loaded.set.applicable_among(&resolved, loaded.index.candidates(&resolved)))
     }
 
     /// Puts rules in force. Counters keep what they hold.

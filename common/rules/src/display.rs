@@ -1,5 +1,6 @@
 //! Matches, descriptors and origins as text, in the words of the rules file. Settings are shown by `settings`.
 
+use serde_json::{Map, Value};
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Matches, Origin, Pattern, Rule};
 
 use crate::hint::cut;
@@ -9,6 +10,12 @@ use crate::hint::cut;
 pub fn matches(matches: &Matches) -> String {
     let matches: Vec<String> = matches.iter().map(|(name, pattern)| format!("{name}={pattern}")).collect();
     if matches.is_empty() { "every call".to_owned() } else { matches.join(" ") }
+}
+
+/// Returns the conditions of `match` as JSON.
+#[must_use]
+pub fn matches_json(matches: &Matches) -> Value {
+    matches.iter().map(|(name, pattern)| (name.to_string(), pattern.to_string().into())).collect::<Map<_, _>>().into()
 }
 
 /// Returns the descriptors that select the counter.

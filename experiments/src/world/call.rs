@@ -6,6 +6,7 @@ use tollgate::{Call, Decision};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::ChargeResults;
+use tollgate_core::rules::MatchScope;
 
 use super::event::{Event, Ticket};
 use super::{Decided, InFlight, PROBE_MS, World};
@@ -42,7 +43,7 @@ impl<'c> World<'c> {
     /// Something is said of a call after its decision, now; the store hears of it at once, if it is there.
     pub fn amend(&mut self, agent: usize, call: &Call<'_>, amend: Amend) {
         let (limiter, own_now) = self.agents[agent].at(self.now());
-        let amendment = limiter.amend(own_now, call, amend);
+        let amendment = limiter.amend(own_now, call, MatchScope::default(), amend);
         if amendment.takes().is_empty() {
             return;
         }

@@ -1,7 +1,6 @@
 //! Parsers and displays of the settings that a rule itself holds; `cost` and `costs` have their own file.
 
-use serde_json::{Map, Value};
-use tollgate_core::rules::{Charging, DescriptorSpec, Matches};
+use tollgate_core::rules::{Charging, DescriptorSpec};
 
 use super::{RuleEdit, read_word, word_of};
 use crate::yaml::{Node, Reader, line_of};
@@ -48,8 +47,4 @@ pub(super) fn read_scope(reader: &mut Reader<'_>, node: &Node<'_>) {
 /// Writes a number with a noun.
 pub(super) fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-pub(super) fn matches_json(matches: &Matches) -> Value {
-    matches.iter().map(|(name, pattern)| (name.to_string(), pattern.to_string().into())).collect::<Map<_, _>>().into()
 }

@@ -13,9 +13,7 @@ use super::policy_values::{
     algorithm_name, algorithm_text, consistency_text, estimate_json, on_failure_text, read_algorithm, read_consistency,
     read_deadline, read_estimate, read_on_failure, read_sub_windows, sub_windows_json,
 };
-use super::rule_values::{
-    charge_text, count, matches_json, read_charge, read_group, read_replaces, read_scope, read_shadow,
-};
+use super::rule_values::{charge_text, count, read_charge, read_group, read_replaces, read_scope, read_shadow};
 use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, policy_json};
 use super::{AlgorithmList, Level, Setting, ValueDisplay, ValueParser};
 use crate::display;
@@ -68,7 +66,7 @@ pub static TABLE: [Setting; 24] = [
             label: "match",
             text: |rule| Some(display::matches(&rule.matches)),
             column: Some(("MATCH", |rule| Some(display::matches(&rule.matches)))),
-            json: &[("match", |rule| matches_json(&rule.matches))],
+            json: &[("match", |rule| display::matches_json(&rule.matches))],
         },
         ..FIELD
     },
