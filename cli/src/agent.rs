@@ -64,7 +64,7 @@ pub(crate) struct Identity {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     servers::check_together(&args.redis, &args.kafka)?;
-    if args.limits == Limits::Unsaid && args.redis.settings().is_none() {
+    if args.limits == Limits::Unset && args.redis.settings().is_none() {
         bail!(Usage(
             "which limits? give --rules FILE or --limit \"100/min per api_key\", or follow the rules that are published with --redis URL"
                 .to_owned()

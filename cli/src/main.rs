@@ -58,7 +58,7 @@ enum Command {
     Aggregator(aggregator::Args),
     Check(check::Args),
     #[command(subcommand)]
-    Rules(rules::Command),
+    Rules(rules::RulesCommand),
     #[command(subcommand)]
     Experiment(experiment::Command),
     Config(config::Args),

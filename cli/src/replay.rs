@@ -78,7 +78,7 @@ fn rules(limits: &Limits) -> anyhow::Result<RuleSet> {
     match limits {
         Limits::From(from) => Ok(from.read(Timestamp::from_ms(1))?),
         Limits::Limit(text) => Ok(tollgate_rules::from_shorthand(text, 1)?),
-        Limits::Unsaid => {
+        Limits::Unset => {
             Err(Usage("which limit? give --limit \"60/min per ip\" or --rules rules.yaml".to_owned()).into())
         }
     }

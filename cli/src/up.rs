@@ -81,7 +81,7 @@ fn start<B: Bus>(args: &Args, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> 
     let builder = Agent::builder().clock(clock.clone()).bus(bus.clone());
     let builder = if shares { builder } else { builder.agents_expected(NonZeroU32::MIN) };
     let limits = match &args.limits {
-        Limits::Unsaid => {
+        Limits::Unset => {
             tracing::info!("no --rules and no --limit: {LIMIT_DEFAULT} is enforced");
             &Limits::Limit(LIMIT_DEFAULT.to_owned())
         }

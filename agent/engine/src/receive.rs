@@ -31,9 +31,9 @@ impl Engine {
             if counter != signal.counter {
                 continue;
             }
-            let is_news = self.table.with(counter, |seen| {
-                let known = seen.signal.as_ref().map(|told| told.newest_at);
-                update(policy, seen, ViewEvent::Signal { signal, log: batch.log, as_of: batch.as_of });
+            let is_news = self.table.with(counter, |view| {
+                let known = view.remote.as_ref().map(|remote| remote.newest_at);
+                update(policy, view, ViewEvent::Signal { signal, log: batch.log, as_of: batch.as_of });
                 known.is_none_or(|known| known < signal.newest_at)
             });
             if is_news {

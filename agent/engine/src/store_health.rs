@@ -21,7 +21,7 @@ impl Engine {
     /// The store's time, as well as this agent knows it.
     #[must_use]
     pub fn store_time(&self, now: Timestamp) -> TimeBounds {
-        self.health.time.read().at(now)
+        if self.counts_in_own_table() { TimeBounds::exactly(now) } else { self.health.time.read().at(now) }
     }
 
     /// Whether the store is not asked, since it did not answer.
@@ -50,14 +50,19 @@ impl Engine {
     }
 
     pub(crate) fn answered(&self, sent: Timestamp, received: Timestamp, answers: &ChargeResults) {
-        if let Some(taken) = answers.iter().find(|taken| taken.rebased) {
-            self.metrics.store_clock_steps.add(1);
-            self.table.forget_denials();
-            self.notices.push(Notice::StoreClockSteppedBack { store_now: taken.at });
-        }
+        self.note_clock_step(answers);
         if let Some(taken) = answers.first() {
             self.health.breaker.answered();
             self.learn_time(sent, received, taken.at);
+        }
+    }
+
+    /// Drops what was cached in store time if the store's clock stepped back.
+    pub(crate) fn note_clock_step(&self, results: &ChargeResults) {
+        if let Some(result) = results.iter().find(|result| result.rebased) {
+            self.metrics.store_clock_steps.add(1);
+            self.table.forget_denials();
+            self.notices.push(Notice::StoreClockSteppedBack { store_now: result.at });
         }
     }
 

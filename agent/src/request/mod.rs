@@ -66,8 +66,8 @@ pub fn describe<'a>(
         };
         let Some(said) = said.filter(|said| !said.value.is_empty()) else { continue };
         let (name, value) = (Cow::Borrowed(&*spec.name), cut(said.value));
-        if spec.is_claim() || said.contradicted {
-            call.claim(name, value);
+        if spec.is_unverified() || said.contradicted {
+            call.set_unverified(name, value);
         } else {
             call.set(name, value);
         }

@@ -1,12 +1,11 @@
-//! `descriptors:`: from a request to descriptors.
+//! `descriptors:`: names of descriptors and the sources of their values.
 
 use crate::hint;
-use crate::yaml::{Fields, Known, Node, Reader, line_of, scalar};
-use tollgate_core::rules::Pattern;
-use tollgate_core::rules::{DescriptorSource, DescriptorSpec};
+use crate::yaml::{Fields, KnownFields, Node, Reader, line_of, scalar};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Pattern};
 
 const SOURCES: [&str; 8] = ["header", "query", "cookie", "jwt", "client_ip", "path", "constant", "of"];
-const DESCRIPTOR: Known = Known {
+const DESCRIPTOR: KnownFields = KnownFields {
     what: "a descriptor",
     fields: &[
         "header",
@@ -23,12 +22,13 @@ const DESCRIPTOR: Known = Known {
         "public",
         "verified",
     ],
-    not_yet: &[],
+    planned: &[],
 };
-const CLIENT_IP: Known = Known { what: "`client_ip`", fields: &["trusted_hops", "ipv6_prefix"], not_yet: &[] };
+const CLIENT_IP: KnownFields =
+    KnownFields { what: "`client_ip`", fields: &["trusted_hops", "ipv6_prefix"], planned: &[] };
 const PLAIN_IP: DescriptorSource = DescriptorSource::ClientIp { trusted_hops: 0, ipv6_prefix: 64 };
 
-/// The declared descriptors, and the defaults of those names that are not declared.
+/// Reads the declared descriptors, and adds the default descriptors that are not declared.
 pub(super) fn read_descriptors(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<DescriptorSpec> {
     let mut specs = Vec::new();
     let fields = reader.mapping(node, "`descriptors`");
@@ -70,8 +70,7 @@ fn read_descriptor(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
     if let (Some((_, line)), DescriptorSource::Map { .. }) = (public, &source) {
         reader.refuse(line, "what a `map` makes is no secret and is shown anyway; remove `public`");
     }
-    let sent = matches!(source, DescriptorSource::Header(_) | DescriptorSource::Query(_) | DescriptorSource::Cookie(_));
-    if let Some((_, line)) = verified.filter(|_| !sent) {
+    if let Some((_, line)) = verified.filter(|_| !source.is_client_text()) {
         let text = "only of a header, query or cookie is it in question whether someone has `verified` it; remove it";
         reader.refuse(line, text);
     }
@@ -162,7 +161,7 @@ fn read_map(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<(Pattern, Box<str>)
     table
 }
 
-/// A map is of what a call says, so that one look finds the value.
+/// Checks that a map is of a descriptor which is extracted from the request, so that one lookup finds the value.
 fn check_map(reader: &mut Reader<'_>, name: &str, line: usize, specs: &[DescriptorSpec]) {
     let Some(DescriptorSource::Map { of, .. }) = specs.iter().find(|spec| *spec.name == *name).map(|spec| &spec.source)
     else {

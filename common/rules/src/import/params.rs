@@ -26,19 +26,20 @@ use std::fmt::Write as _;
 use super::write::{comment, quoted};
 use super::{Findings, Foreign, Imported};
 use crate::hint;
-use crate::yaml::{Fields, Known, Node, Reader, line_of};
+use crate::yaml::{Fields, KnownFields, Node, Reader, line_of};
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::problem::Problems;
 
 use numbers::{Numbers, read_numbers};
 
-const FILE: Known = Known { what: "the file", fields: &["rules", "whitelist", "blacklist"], not_yet: &[] };
-const RULE: Known = Known {
+const FILE: KnownFields = KnownFields { what: "the file", fields: &["rules", "whitelist", "blacklist"], planned: &[] };
+const RULE: KnownFields = KnownFields {
     what: "a rule",
     fields: &["id", "version", "tier", "match", "algorithm", "params", "override"],
-    not_yet: &[],
+    planned: &[],
 };
-const MATCH: Known = Known { what: "`match`", fields: &["api_key_pattern", "endpoint_regex"], not_yet: &[] };
+const MATCH: KnownFields =
+    KnownFields { what: "`match`", fields: &["api_key_pattern", "endpoint_regex"], planned: &[] };
 
 /// Algorithms as they are called there, and as they are called here.
 const ALGORITHMS: [(&str, &str); 5] = [

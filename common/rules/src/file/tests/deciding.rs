@@ -78,7 +78,7 @@ rules: [{ name: a, per: [api_key], quota: tier }]
     );
     assert_eq!(["x", "sk_pro_1", "sk_ent_1"].map(|name| quota(&set, &key(name))), ["100/min", "1000/min", "10000/min"]);
     let mut claimed = Call::new();
-    claimed.claim("api_key".into(), "sk_pro_1".into());
+    claimed.set_unverified("api_key".into(), "sk_pro_1".into());
     assert_eq!(quota(&set, &claimed), "100/min", "a client's word selects no tier");
 }
 
@@ -100,7 +100,7 @@ lists:
     assert_eq!(list_match(&key("sk_monitoring_1").with("ip", "10.1.1.1")), ListMatch::Allowed(1));
     let claimed = |name: &'static str| {
         let mut call = Call::new();
-        call.claim("api_key".into(), name.into());
+        call.set_unverified("api_key".into(), name.into());
         list_match(&call)
     };
     assert_eq!([claimed("sk_internal_1"), claimed("sk_revoked_1")], [ListMatch::Unlisted, ListMatch::Denied(0)]);
@@ -161,7 +161,7 @@ rules: [{ name: a, per: [api_key], quota: { from: limit, default: 100/min }, alg
     assert_eq!(quota(&set, &key("k")), "100/min");
     assert_eq!(quota(&set, &key("vip").with("limit", "500/min")), "7/s");
     let mut claimed = key("k");
-    claimed.claim("limit".into(), "500/min".into());
+    claimed.set_unverified("limit".into(), "500/min".into());
     assert_eq!(quota(&set, &claimed), "100/min");
 }
 
@@ -200,8 +200,8 @@ rules:
     );
     let said = |key: &'static str| {
         let mut call = Call::new().with("ip", "10.0.0.1");
-        call.claim("api_key".into(), key.into());
-        call.claim("tier".into(), "pro".into());
+        call.set_unverified("api_key".into(), key.into());
+        call.set_unverified("tier".into(), "pro".into());
         applicable(&set, &call)
     };
     assert_eq!(said("partner_1"), ["everyone 1/min", "partners 100/min", "guests 5/min", "keyed 2/min"]);

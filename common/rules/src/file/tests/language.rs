@@ -32,7 +32,7 @@ rules: [{ name: a, per: [ip], quota: 1/s }]
     );
     let spec = |name: &str| set.descriptors.iter().find(|spec| *spec.name == *name).unwrap();
     assert!(matches!(&spec("api_key").source, DescriptorSource::Header(name) if **name == *"x-api-key"));
-    assert!(spec("api_key").verified && !spec("api_key").is_claim() && spec("session").is_claim());
+    assert!(spec("api_key").verified && !spec("api_key").is_unverified() && spec("session").is_unverified());
     assert!(matches!(&spec("session").source, DescriptorSource::Cookie(name) if **name == *"sid"));
     assert!(spec("session").public && !set.is_secret("session") && set.is_secret("api_key"));
     assert_eq!(spec("key2").source, DescriptorSource::Query("key".into()));

@@ -4,14 +4,14 @@ use saphyr::{ScalarStyle, YamlData};
 
 use super::pattern::Value;
 use super::tree::{Domain, Entry, RateLimit};
-use crate::yaml::{Fields, Known, Node, Reader, line_of, scalar};
+use crate::yaml::{Fields, KnownFields, Node, Reader, line_of, scalar};
 use tollgate_core::call::DESCRIPTORS_LEN_MAX;
 
 /// The deepest tree; a call has no place for more, since `domain` takes one.
 const DEPTH_MAX: usize = DESCRIPTORS_LEN_MAX - 1;
 
-const FILE: Known = Known { what: "the file", fields: &["domain", "descriptors"], not_yet: &[] };
-const DESCRIPTOR: Known = Known {
+const FILE: KnownFields = KnownFields { what: "the file", fields: &["domain", "descriptors"], planned: &[] };
+const DESCRIPTOR: KnownFields = KnownFields {
     what: "a descriptor",
     fields: &[
         "key",
@@ -25,14 +25,14 @@ const DESCRIPTOR: Known = Known {
         "value_to_metric",
         "metadata",
     ],
-    not_yet: &[],
+    planned: &[],
 };
-const RATE_LIMIT: Known = Known {
+const RATE_LIMIT: KnownFields = KnownFields {
     what: "`rate_limit`",
     fields: &["unit", "requests_per_unit", "unlimited", "name", "replaces"],
-    not_yet: &[],
+    planned: &[],
 };
-const REPLACES: Known = Known { what: "an item of `replaces`", fields: &["name"], not_yet: &[] };
+const REPLACES: KnownFields = KnownFields { what: "an item of `replaces`", fields: &["name"], planned: &[] };
 
 /// The units of that project and how long it takes them to be.
 const UNITS: [(&str, &str); 7] = [

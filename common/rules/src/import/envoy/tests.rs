@@ -4,7 +4,7 @@ use super::super::Foreign;
 use super::{EnvoySettings, from_envoy};
 use tollgate_core::call::Call;
 use tollgate_core::rules::problem::Problem;
-use tollgate_core::rules::{Index, RULES_LEN_MAX};
+use tollgate_core::rules::{Index, MatchScope, RULES_LEN_MAX};
 
 fn envoy(text: &str) -> String {
     imported(&[text], &EnvoySettings::default()).unwrap_or_else(|problems| panic!("{problems}")).0
@@ -241,8 +241,9 @@ fn as_many_limits_as_a_set_may_hold_are_read_and_decided_at_once() {
     let index = Index::new(&set.rules);
     let last = RULES_LEN_MAX - 1;
     for (value, place) in [("v1", 0), ("v9999", last - 1), ("v10000", last), ("", last)] {
-        let call = Call::new().with("domain", "d").with("k", value).as_entries();
-        let described = set.resolved(&call);
+        let call = Call::new().with("domain", "d").with("k", value);
+        let scope = MatchScope { exact_entries: true, ..MatchScope::default() };
+        let described = set.resolved_within(&call, scope);
         let candidates = index.candidates(&described);
         assert!(candidates.len() <= 2, "{candidates:?}");
         let applicable = set.applicable_among(&described, candidates);

@@ -5,7 +5,7 @@
 //! seconds of the window. Otherwise the quota is exact, over as many windows as make it whole: 1.67 with a window of one
 //! second is 167 in 100 s. All of it is integer arithmetic.
 
-use crate::yaml::{Fields, Known, Node, Reader, line_of};
+use crate::yaml::{Fields, KnownFields, Node, Reader, line_of};
 use tollgate_core::window::WIDTH_MS_MAX;
 
 /// The window of a bucket that names none, in seconds; it is for headers only.
@@ -15,9 +15,9 @@ const WINDOW_S_MAX: u64 = WIDTH_MS_MAX / 1_000;
 /// The most digits of a rate; more would not fit.
 const DIGITS_MAX: usize = 15;
 
-const BUCKET: Known =
-    Known { what: "the params of a bucket", fields: &["capacity", "refill_rate", "window"], not_yet: &[] };
-const WINDOW: Known = Known { what: "the params of a window", fields: &["limit", "window"], not_yet: &[] };
+const BUCKET: KnownFields =
+    KnownFields { what: "the params of a bucket", fields: &["capacity", "refill_rate", "window"], planned: &[] };
+const WINDOW: KnownFields = KnownFields { what: "the params of a window", fields: &["limit", "window"], planned: &[] };
 
 /// What `params` say.
 #[derive(Clone, Debug, PartialEq, Eq)]
