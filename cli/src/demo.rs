@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, stdout};
 
-use tollgate_experiments::demo::{self, Servers};
+use tollgate_experiments::demo::{self, DemoServers};
 
 use crate::exit::Exit;
 use crate::servers::{KafkaArgs, RedisArgs};
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let terminal = stdout().is_terminal();
-    let servers = Servers { redis: args.redis.settings(), kafka: args.kafka.settings() };
+    let servers = DemoServers { redis: args.redis.settings(), kafka: args.kafka.settings() };
     runtime.block_on(demo::run(&mut stdout(), terminal, &servers))?;
     Ok(Exit::Done)
 }

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tollgate_experiments::live::lag::{self, LagError, Plan};
+use tollgate_experiments::live::lag::{self, LagError, LagPlan};
 
 use crate::exit::{Exit, Usage};
 use crate::number;
@@ -75,13 +75,13 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
     let (Some(redis), Some(kafka)) = (args.redis.settings(), args.kafka.settings()) else {
         bail!(Usage("this is measured on real servers: name them with --redis URL and --kafka BROKERS".to_owned()));
     };
-    let plan = |agents: &NonZeroU32| Plan {
+    let plan = |agents: &NonZeroU32| LagPlan {
         agents: *agents,
         rate: args.rate,
         seconds: args.seconds,
         warm_up_seconds: args.warm_up,
     };
-    let plans: Vec<Plan> = args.agents.iter().map(plan).collect();
+    let plans: Vec<LagPlan> = args.agents.iter().map(plan).collect();
     for plan in &plans {
         plan.check().map_err(|error| Usage(error.to_string()))?;
     }
@@ -92,7 +92,7 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
         bar.finish_and_clear();
         runs.push(run.map_err(|error: LagError| anyhow::Error::new(error))?);
     }
-    let report = lag::Report::new(runs);
+    let report = lag::LagReport::new(runs);
     match args.format {
         Format::Text => say(&report)?,
         Format::Json => say(serde_json::to_string(&report)?)?,
