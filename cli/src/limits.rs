@@ -14,7 +14,7 @@ use tollgate_rules::import::EnvoySettings;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
     /// None of them.
-    Unsaid,
+    Unset,
     /// Rules from files.
     From(RulesFrom),
     /// One rule in short form.
@@ -30,7 +30,7 @@ impl Limits {
         Ok(match self {
             Self::From(from) => builder.rules_from(from.clone()),
             Self::Limit(limit) => builder.rules(tollgate_rules::from_shorthand(limit, clock.now().as_ms())?),
-            Self::Unsaid => builder,
+            Self::Unset => builder,
         })
     }
 }
@@ -104,7 +104,7 @@ impl FromArgMatches for Limits {
             given.retain(|(flag, _)| typed(flag));
         }
         match given.len() {
-            0 => Ok(Self::Unsaid),
+            0 => Ok(Self::Unset),
             1 => Ok(given.remove(0).1),
             _ => {
                 let name = |(flag, _): &(&str, Self)| {

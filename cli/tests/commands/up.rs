@@ -154,8 +154,9 @@ fn a_taken_port_is_told_with_a_remedy() {
     let address = taken.local_addr().unwrap().to_string();
     let said = finish(&mut tollgate(&["up", "--http", &address]));
     assert_eq!((said.exit, &*said.out), (1, ""));
-    let told =
-        format!("error: {address} is taken; stop who listens there, or take any free port with --http 127.0.0.1:0");
+    let told = format!(
+        "error: {address} is in use; stop the process that listens there, or take any free port with --http 127.0.0.1:0"
+    );
     assert!(said.err.contains(&told), "{}", said.err);
 }
 

@@ -45,7 +45,7 @@ const STORE_FAILS_AT: Duration = Duration::from_secs(4);
 const STORE_RECOVERS_AT: Duration = Duration::from_secs(7);
 const REDRAW: Duration = Duration::from_millis(250);
 
-/// DemoServers of the demo. A part without a server is embedded. Keys and topics carry a name that only this run uses.
+/// Servers of the demo. A part without a server is embedded. Keys and topics carry a name that only this run uses.
 #[derive(Clone, Debug, Default)]
 pub struct DemoServers {
     /// The store of the counters.

@@ -53,7 +53,7 @@ pub struct Recording {
     calls: Vec<RecordedCall>,
     /// Number of lines that are not calls.
     pub bad_lines: u64,
-    /// The first of them, at most [`BAD_LINES_SHOWN_MAX`].
+    /// The first of them, at most five.
     pub bad_lines_shown: Vec<BadLine>,
 }
 

@@ -1,4 +1,4 @@
-//! ReplayReport of a replay, as text and as JSON.
+//! Report of a replay, as text and as JSON.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::input::BadLine;
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// ReplayReport of a replay.
+/// Report of a replay.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplayReport {
     /// Calls read.
