@@ -17,7 +17,7 @@ use crate::exit::Usage;
 /// Longest answer that is read, in bytes.
 const ANSWER_LEN_MAX: usize = 8 << 20;
 
-/// AgentAnswer of an agent.
+/// Answer of an agent.
 pub(crate) struct AgentAnswer {
     pub(crate) status: StatusCode,
     pub(crate) body: Value,

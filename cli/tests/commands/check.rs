@@ -1,4 +1,4 @@
-//! `tollgate check`: scripts read its exit code, people its words.
+//! `tollgate check`: exit codes and output.
 
 use std::net::TcpListener;
 

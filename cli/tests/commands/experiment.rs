@@ -1,4 +1,4 @@
-//! `tollgate experiment`: what it says, not how fast the machine of a test is.
+//! `tollgate experiment`: the form of its report. Its figures depend on the machine.
 
 use serde_json::Value;
 use tollgate_servers::{Kafka, Redis};

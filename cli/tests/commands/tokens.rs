@@ -18,7 +18,7 @@ fn limit(up: &Up, token: &str) -> String {
     up.client().get("/check", &[("authorization", &bearer)]).header("x-ratelimit-limit").to_owned()
 }
 
-/// P2, F16: a claim of a token that a key of the file signed chooses counter and tier; keys are followed while it runs.
+/// P2, F16: a claim of a token selects counter and tier if a key of the file signed it. Changes of the file take effect.
 #[test]
 fn a_token_selects_counter_and_tier_as_long_as_its_key_is_trusted() {
     let (rules, keys) = (file("tokens.yaml", RULES), file("tokens.jwks", JWKS));

@@ -1,4 +1,4 @@
-//! What lies in the log, read from its beginning by the tests' own means.
+//! Content of the log, read from its beginning independently of the aggregator.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tollgate_wire::Record;
 
 use crate::support::wait_for;
 
-/// Units of a counter, by its id.
+/// Units by counter id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Units {
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
 }
 
-/// What `calls` holds.
+/// Content of `calls`.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) counters: HashMap<String, Units>,
@@ -27,20 +27,20 @@ pub(crate) struct Counted {
     pub(crate) duplicates: usize,
 }
 
-/// A bus of the test's own.
+/// Connects a bus for the test.
 pub(crate) fn bus(brokers: &str) -> Kafka {
     let bus = Kafka::new(KafkaSettings::new(brokers)).expect("settings");
     wait_for("Kafka", || bus.prepare(Duration::from_secs(5)).ok());
     bus
 }
 
-/// The offset of the next record in each partition of `calls`.
+/// Returns the offset of the next record in each partition of `calls`.
 pub(crate) fn ends(bus: &Kafka) -> Vec<u64> {
     let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Calls, partition));
     (0..bus.partitions(Topic::Calls)).map(end).collect()
 }
 
-/// Everything in `calls` from offset 0 to its end now, each batch once.
+/// Counts `calls` from offset 0 to its present end, each batch once.
 pub(crate) fn count(bus: &Kafka) -> Counted {
     let (mut counted, mut seen) = (Counted::default(), HashSet::new());
     for record in all(bus, Topic::Calls, &ends(bus)) {
@@ -66,12 +66,12 @@ pub(crate) fn count(bus: &Kafka) -> Counted {
     counted
 }
 
-/// How many calls of an agent lie in `calls`, each batch once.
+/// Returns the number of calls of an agent in `calls`, each batch once.
 pub(crate) fn calls_of(bus: &Kafka, agent: &str) -> u64 {
     count(bus).by_agent.get(agent).copied().unwrap_or_default()
 }
 
-/// Everything in `signals` that is still kept, up to its end now, with the time at which it was appended.
+/// Returns all retained records of `signals`, up to its present end, with their append times.
 pub(crate) fn signals(bus: &Kafka) -> Vec<(Delivered, SignalBatch)> {
     let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Signals, partition));
     let ends: Vec<_> = (0..bus.partitions(Topic::Signals)).map(end).collect();

@@ -1,4 +1,4 @@
-//! Records that nobody should have written.
+//! Undecodable records on the bus.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::fleet::{Fleet, check};
 use crate::support::wait_for;
 
 const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 50ms }]";
-/// Field 8 of a batch of calls, empty: a counter of which nothing is said.
+/// Field 8 of a batch of calls, empty: a counter without content.
 const COUNTER: [u8; 2] = [8 << 3 | 2, 0];
 
-/// exactly-counted: random bytes, an unknown version, a batch of a million counters: each is counted, set aside with its
-/// offset, and stops nothing.
+/// exactly-counted: random bytes, an unknown version, a batch of a million counters: each becomes a dead letter with its
+/// offset, and counting continues.
 #[test]
 fn a_record_that_cannot_be_read_is_set_aside_and_stops_nothing() {
     let fleet = Fleet::start("poison", RULES);
