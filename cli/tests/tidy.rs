@@ -184,7 +184,7 @@ fn no_two_types_have_the_same_name() {
     }
     let twice = definitions.iter().filter(|(_, places)| places.len() > 1);
     let offenders: Vec<String> = twice
-        .map(|(name, places)| format!("{name}: {}", Vec::from_iter(places.values().cloned()).join(", ")))
+        .map(|(name, places)| format!("{name}: {}", places.values().cloned().collect::<Vec<_>>().join(", ")))
         .collect();
     assert_none(&offenders, "rename all but one, for instance with a prefix");
 }
