@@ -243,3 +243,25 @@ fn the_documents_name_files_that_exist() {
     }
     assert_none(&offenders, "correct the path");
 }
+
+/// Each row of the glossary names types and the file that defines them.
+#[test]
+fn the_glossary_names_types_where_they_are() {
+    let root = root();
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (_, glossary) = text.split_once("## Glossary").expect("a glossary");
+    let (glossary, _) = glossary.split_once("\n## ").expect("a section after the glossary");
+    let mut offenders = Vec::new();
+    for row in glossary.lines().filter(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, _, types, file, ..] = cells[..] else { panic!("{row}") };
+        let Some(file) = file.strip_prefix('`').and_then(|file| file.strip_suffix('`')) else { continue };
+        let source = fs::read_to_string(root.join(file)).unwrap_or_default();
+        for name in types.split('`').skip(1).step_by(2).filter_map(|path| path.rsplit("::").next()) {
+            if !source.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name) {
+                offenders.push(format!("ARCHITECTURE.md: `{name}` is not in {file}"));
+            }
+        }
+    }
+    assert_none(&offenders, "correct the glossary");
+}
