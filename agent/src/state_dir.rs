@@ -47,7 +47,7 @@ impl StateDir {
     /// for none: it only helps.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// Returns an error if the folder cannot be made.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join(FILE);

@@ -18,7 +18,7 @@ pub const DRAIN_WAIT: Duration = Duration::from_secs(5);
 /// under way are answered, at most [`DRAIN_WAIT`] long.
 ///
 /// # Errors
-/// When the socket fails.
+/// Returns an error if the socket fails.
 pub async fn serve(
     listener: TcpListener,
     router: Router,

@@ -13,7 +13,7 @@ use super::RulesFileError;
 /// Reads the rules of a configuration; their generation is `now` in ms.
 ///
 /// # Errors
-/// When the folder cannot be read, or holds something that cannot be enforced; each problem with file and line.
+/// Returns an error if the folder cannot be read, or holds something that cannot be enforced; each problem with file and line.
 pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp) -> Result<RuleSet, RulesFileError> {
     let imported = import_envoy(folder, settings)?;
     let origin = folder.display().to_string();
@@ -26,7 +26,7 @@ pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp
 /// Reads a configuration and writes it as text of our own language.
 ///
 /// # Errors
-/// When the folder cannot be read, or holds something that cannot be enforced; each problem with file and line.
+/// Returns an error if the folder cannot be read, or holds something that cannot be enforced; each problem with file and line.
 pub fn import_envoy(folder: &Path, settings: &EnvoySettings) -> Result<Imported, RulesFileError> {
     let unreadable = |error| RulesFileError::Unreadable { path: folder.to_owned(), error };
     let files = files(folder).map_err(unreadable)?;

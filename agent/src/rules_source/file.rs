@@ -10,7 +10,7 @@ use super::RulesFileError;
 /// Reads a rules file; without a `version:` of its own its generation is `now` in ms.
 ///
 /// # Errors
-/// When it cannot be read or is not valid; each problem with its line, reason and remedy.
+/// Returns an error if it cannot be read or is not valid; each problem with its line, reason and remedy.
 pub fn read_rules(path: &Path, now: Timestamp) -> Result<RuleSet, RulesFileError> {
     let text =
         std::fs::read_to_string(path).map_err(|error| RulesFileError::Unreadable { path: path.to_owned(), error })?;

@@ -54,7 +54,7 @@ impl RulesFrom {
     /// Reads the rules; without a version of their own their generation is `now` in ms.
     ///
     /// # Errors
-    /// When they cannot be read or are not valid; each problem with its place, reason and remedy.
+    /// Returns an error if they cannot be read or are not valid; each problem with its place, reason and remedy.
     pub fn read(&self, now: Timestamp) -> Result<RuleSet, RulesFileError> {
         match self {
             Self::File(path) => read_rules(path, now),

@@ -9,7 +9,7 @@ const WAIT: Duration = Duration::from_secs(10);
 /// Runs the suite; `make` gives a fresh bus with so many partitions.
 ///
 /// # Panics
-/// When the backend does not conform.
+/// Panics if the backend does not conform.
 pub fn run<B: Bus>(make: impl Fn(u32) -> B) {
     records_come_in_order_with_offsets(&make(2));
     reports_tell_where_records_lie(&make(2));

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(3);
 /// change of what is wrong, and when nothing is any more.
 ///
 /// # Errors
-/// When the system gives it no thread.
+/// Returns an error if the system gives it no thread.
 pub fn keep_prepared<B: Bus>(
     bus: B,
     stop: Arc<AtomicBool>,

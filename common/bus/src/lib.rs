@@ -111,7 +111,7 @@ pub trait Bus: Clone + Send + Sync + 'static {
     /// once, nothing is written and nothing read; whoever uses the bus asks again and again.
     ///
     /// # Errors
-    /// When the bus does not answer, or a topic is not what it should be.
+    /// Returns an error if the bus does not answer, or a topic is not what it should be.
     fn prepare(&self, wait: Duration) -> Result<(), Unusable> {
         let _ = wait;
         Ok(())
@@ -138,7 +138,7 @@ pub trait Log: Send + 'static {
     /// Hands a record over; returns at once. `tag` comes back in its report.
     ///
     /// # Errors
-    /// When the queue is full.
+    /// Returns an error if the queue is full.
     fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), Full>;
 
     /// What became of records since the last time this was asked, in the order of each partition.

@@ -24,7 +24,7 @@ impl Kafka {
     /// Starts one.
     ///
     /// # Panics
-    /// When Java or Kafka is not installed.
+    /// Panics if Java or Kafka is not installed.
     #[must_use]
     pub fn start() -> Self {
         Self::start_with("PLAINTEXT", "")
@@ -33,7 +33,7 @@ impl Kafka {
     /// Starts one whose listener speaks this security protocol, with more lines for its properties file.
     ///
     /// # Panics
-    /// When Java or Kafka is not installed.
+    /// Panics if Java or Kafka is not installed.
     #[must_use]
     pub fn start_with(protocol: &str, properties: &str) -> Self {
         let installed = Command::new("java").arg("-version").output().is_ok() && jars().is_dir();

@@ -93,7 +93,7 @@ impl Drop for Folder {
 /// A port that nobody listens on.
 ///
 /// # Panics
-/// When there is none.
+/// Panics if there is none.
 #[must_use]
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free").port()
@@ -102,7 +102,7 @@ pub fn free_port() -> u16 {
 /// Looks again and again until there is something.
 ///
 /// # Panics
-/// When there is nothing for a minute.
+/// Panics if there is nothing for a minute.
 pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     look_until_found(look).unwrap_or_else(|| panic!("still waiting for {what}"))
 }

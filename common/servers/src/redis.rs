@@ -21,7 +21,7 @@ impl Redis {
     /// Starts one.
     ///
     /// # Panics
-    /// When redis-server is not installed.
+    /// Panics if redis-server is not installed.
     #[must_use]
     pub fn start() -> Self {
         Self::start_with(&[])
@@ -30,7 +30,7 @@ impl Redis {
     /// Starts one with more settings, as its command line has them: `["--maxmemory", "1mb"]`.
     ///
     /// # Panics
-    /// When redis-server is not installed.
+    /// Panics if redis-server is not installed.
     #[must_use]
     pub fn start_with(settings: &[&str]) -> Self {
         let known = Command::new(PROGRAM).arg("--version").output().is_ok();
@@ -76,7 +76,7 @@ impl Redis {
     /// Sends a command as one types it, and returns what comes back within a moment, in Redis's own form.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// Panics if it does not answer.
     #[must_use]
     pub fn command(&self, line: &str) -> String {
         ask(self.port, line).expect("Redis answers")

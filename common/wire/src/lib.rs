@@ -58,7 +58,7 @@ pub trait Record: Sized {
     /// The record of these bytes.
     ///
     /// # Errors
-    /// When the bytes are of another form, of an unknown version, or break a promise of the record.
+    /// Returns an error if the bytes are of another form, of an unknown version, or break a promise of the record.
     fn decode(bytes: &[u8]) -> Result<Self, WireError>;
 }
 

@@ -66,7 +66,7 @@ impl Keys {
     /// Reads what is in a JWKS file.
     ///
     /// # Errors
-    /// When it is none, or holds no key that can be used; which key, why, and what to do.
+    /// Returns an error if it is none, or holds no key that can be used; which key, why, and what to do.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let file: File = serde_json::from_slice(text).map_err(|error| {
             format!(r#"{error}; write {{"keys": [...]}}, as your identity provider publishes it (RFC 7517)"#)

@@ -104,7 +104,7 @@ impl Verifier {
     /// What a token says.
     ///
     /// # Errors
-    /// When it does not hold at this time, and why.
+    /// Returns an error if it does not hold at this time, and why.
     pub fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Claims>, Rejected> {
         let trusted = self.trusted.load();
         let trusted = trusted.as_ref().ok_or(Rejected::NoKeys)?;

@@ -61,7 +61,7 @@ impl Kafka {
     /// A bus with these settings. Does not wait for a broker, which may be away.
     ///
     /// # Errors
-    /// When a setting cannot be used.
+    /// Returns an error if a setting cannot be used.
     pub fn new(settings: KafkaSettings) -> Result<Self, KafkaError> {
         settings.check()?;
         let contact = Contact::of_writer(&settings.brokers);
@@ -78,7 +78,7 @@ impl Kafka {
     /// once and again and again; from its first success on, the bus works.
     ///
     /// # Errors
-    /// When the brokers do not answer, which is [transient](KafkaError::is_transient), or the topics are not as they must
+    /// Returns an error if the brokers do not answer, which is [transient](KafkaError::is_transient), or the topics are not as they must
     /// be, which is not.
     pub fn prepare(&self, wait: Duration) -> Result<(), KafkaError> {
         let waited = Stopwatch::start();
@@ -101,7 +101,7 @@ impl Kafka {
     /// Deletes the topics with all that is in them: for those who made topics of their own and are done with them.
     ///
     /// # Errors
-    /// When the brokers do not answer, or refuse.
+    /// Returns an error if the brokers do not answer, or refuse.
     pub fn delete_topics(&self, wait: Duration) -> Result<(), KafkaError> {
         topics::delete(&self.0.settings, &self.0.writer, wait)
     }
@@ -138,7 +138,7 @@ impl Bus for Kafka {
     }
 
     /// # Panics
-    /// When the system has no thread left for the reader; [`Kafka::new`] has seen that the settings make one.
+    /// Panics if the system has no thread left for the reader; [`Kafka::new`] has seen that the settings make one.
     fn read(&self, topic: Topic, partitions: &[Partition], from: From) -> KafkaReader {
         let mut reader = KafkaReader::new(&self.0, topic).expect("settings that made a reader make another");
         reader.start(partitions, from);
