@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use tollgate_bus::Report;
+use tollgate_bus::DeliveryReport;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, Role};
@@ -109,7 +109,7 @@ impl Inbox {
     }
 
     /// Says where own batches lie, or that they are lost. A report's tag is the batch's sequence.
-    pub(crate) fn report(&self, report: &Report) {
+    pub(crate) fn report(&self, report: &DeliveryReport) {
         let Some(view) = self.views.get(report.partition as usize) else {
             return;
         };
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn own_batches_are_covered_once_signals_count_them() {
         let inbox = inbox();
-        let report = |tag, offset| inbox.report(&Report { partition: 0, tag, offset });
+        let report = |tag, offset| inbox.report(&DeliveryReport { partition: 0, tag, offset });
         report(1, Some(3));
         report(2, None);
         report(3, Some(8));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tollgate_bus::{Bus, From, Full, Log, Reader, Topic, Unusable, keep_prepared};
+use tollgate_bus::{Bus, BusError, LogReader, LogWriter, QueueFull, ReadFrom, Topic, supervise};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::{INTERVAL_MS, Presence};
@@ -60,16 +60,16 @@ impl Link {
         let stop = Arc::new(AtomicBool::new(false));
         let mut link = Self { stop: stop.clone(), threads: Vec::new() };
         let told = limiter.clone();
-        link.threads.push(keep_prepared(bus.clone(), stop.clone(), move |prepared| tell_of_bus(&told, prepared))?);
+        link.threads.push(supervise(bus.clone(), stop.clone(), move |prepared| tell_of_bus(&told, prepared))?);
 
         let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
         let mut incoming = Incoming {
             limiter: limiter.clone(),
             clock: clock.clone(),
-            signals: bus.read(Topic::Signals, &partitions, From::Next),
-            presence: bus.read(Topic::Presence, &[0], From::Next),
+            signals: bus.reader(Topic::Signals, &partitions, ReadFrom::Next),
+            presence: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
             observer: listeners.observer,
-            rules: listeners.follower.map(|follower| (follower, bus.read(Topic::Rules, &[0], From::Oldest))),
+            rules: listeners.follower.map(|follower| (follower, bus.reader(Topic::Rules, &[0], ReadFrom::Oldest))),
         };
         let stopped = stop.clone();
         let read = move || incoming.until(&stopped);
@@ -78,8 +78,8 @@ impl Link {
         let mut outgoing = Writer {
             limiter: limiter.clone(),
             clock: clock.clone(),
-            calls: bus.log(Topic::Calls),
-            presence: bus.log(Topic::Presence),
+            calls: bus.writer(Topic::Calls),
+            presence: bus.writer(Topic::Presence),
             on_the_way: HashMap::new(),
             unanswered: 0,
             sent_at: Timestamp::default(),
@@ -107,7 +107,7 @@ impl Drop for Link {
     }
 }
 
-fn tell_of_bus(limiter: &Limiter, prepared: Result<(), &Unusable>) {
+fn tell_of_bus(limiter: &Limiter, prepared: Result<(), &BusError>) {
     let node = &limiter.settings().node;
     match prepared {
         Ok(()) => tracing::info!(%node, "the bus is there: calls are published, signals are heard"),
@@ -127,7 +127,7 @@ struct Incoming<R> {
     rules: Option<(Arc<Follower>, R)>,
 }
 
-impl<R: Reader> Incoming<R> {
+impl<R: LogReader> Incoming<R> {
     fn until(&mut self, stop: &AtomicBool) {
         let limiter = &self.limiter;
         while !stop.load(Ordering::Relaxed) {
@@ -171,7 +171,7 @@ struct Writer<L> {
     sent_at: Timestamp,
 }
 
-impl<L: Log> Writer<L> {
+impl<L: LogWriter> Writer<L> {
     fn until(&mut self, stop: &AtomicBool) {
         let limiter = self.limiter.clone();
         let (mut shown_at, mut ticked_at) = (Timestamp::default(), Timestamp::default());
@@ -230,7 +230,7 @@ impl<L: Log> Writer<L> {
                     self.on_the_way.insert((partition, sequence), rows);
                     self.unanswered += 1;
                 }
-                Err(Full(payload)) => {
+                Err(QueueFull(payload)) => {
                     full.push(partition);
                     self.limiter.batch_refused(Outgoing { partition, sequence, rows, payload });
                 }

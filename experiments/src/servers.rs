@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::store::{RedisAddressError, RedisSettings, RedisStore, Store};
-use tollgate_bus::kafka::{Kafka, KafkaError, KafkaSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaError, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch};
 
 /// How long a server may take to answer before an experiment gives up.
@@ -71,8 +71,8 @@ pub async fn reach_redis(redis: &RedisSettings, clock: Arc<dyn Clock>) -> Result
 ///
 /// # Errors
 /// When it does not, or the topics cannot be made.
-pub fn reach_kafka(kafka: &KafkaSettings) -> Result<Kafka, ServerError> {
-    let kafka = Kafka::new(kafka.clone())?;
+pub fn reach_kafka(kafka: &KafkaSettings) -> Result<KafkaBus, ServerError> {
+    let kafka = KafkaBus::new(kafka.clone())?;
     let waited = Stopwatch::start();
     loop {
         match kafka.prepare(PATIENCE.saturating_sub(waited.elapsed())) {
@@ -84,7 +84,7 @@ pub fn reach_kafka(kafka: &KafkaSettings) -> Result<Kafka, ServerError> {
 }
 
 /// Deletes the topics of a run; those that stay, and why, are told in the log.
-pub fn clear_kafka(kafka: &Kafka, settings: &KafkaSettings) {
+pub fn clear_kafka(kafka: &KafkaBus, settings: &KafkaSettings) {
     if let Err(error) = kafka.delete_topics(PATIENCE) {
         let prefix = &settings.topic_prefix;
         tracing::error!(%error, "the topics `{prefix}*` stay in Kafka and can be deleted");

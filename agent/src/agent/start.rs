@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 #[cfg(feature = "kafka")]
-use tollgate_bus::kafka::{Kafka, KafkaError};
+use tollgate_bus::kafka::{KafkaBus, KafkaError};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
 
@@ -82,7 +82,7 @@ impl<S: Store> Builder<S> {
     pub fn start_with_store(mut self) -> Result<Agent<S>, StartError> {
         #[cfg(feature = "kafka")]
         if let Some(kafka) = self.kafka.take() {
-            self = self.bus(Kafka::new(kafka)?);
+            self = self.bus(KafkaBus::new(kafka)?);
         }
         let now = self.clock.now();
         let state = self.state_dir.as_ref().map(|folder| open(folder)).transpose()?.map(Arc::new);

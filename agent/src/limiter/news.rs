@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_bus::Report;
+use tollgate_bus::DeliveryReport;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::{Presence, Role};
 use tollgate_core::messages::signals::SignalBatch;
@@ -64,7 +64,7 @@ impl Limiter {
     }
 
     /// Hears what became of a batch of so many rows.
-    pub fn hear_report(&self, report: &Report, rows: usize) {
+    pub fn hear_report(&self, report: &DeliveryReport, rows: usize) {
         if report.offset.is_none() {
             self.outbox.lost(rows);
         }
@@ -130,7 +130,7 @@ impl Limiter {
     /// Takes back a batch that the bus has no room for now.
     pub fn batch_refused(&self, batch: Outgoing) {
         if let Some((partition, sequence)) = self.outbox.refused(batch) {
-            self.inbox.report(&Report { partition, tag: sequence, offset: None });
+            self.inbox.report(&DeliveryReport { partition, tag: sequence, offset: None });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use tollgate::limiter::Outgoing;
 use tollgate_aggregator::counting::Input;
-use tollgate_bus::Report;
+use tollgate_bus::DeliveryReport;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence;
@@ -43,7 +43,7 @@ impl World<'_> {
                     self.after(second, Event::Append { agent, batch });
                 }
                 Delay::Lost => {
-                    let report = Report { partition: batch.partition, tag: batch.sequence, offset: None };
+                    let report = DeliveryReport { partition: batch.partition, tag: batch.sequence, offset: None };
                     self.after(5, Event::Report { agent, report, rows: batch.rows });
                 }
             }
@@ -67,7 +67,7 @@ impl World<'_> {
     pub(super) fn append(&mut self, agent: usize, batch: Outgoing) {
         let Outgoing { partition, sequence, rows, payload } = batch;
         let offset = self.bus.append(partition, self.now(), payload);
-        let report = Report { partition, tag: sequence, offset: Some(offset) };
+        let report = DeliveryReport { partition, tag: sequence, offset: Some(offset) };
         let back = self.settings.network.way_from_store();
         self.after(back, Event::Report { agent, report, rows });
         let soon = self.settings.network.way_to_aggregator();
