@@ -25,7 +25,7 @@ async fn check(agent: &Agent, key: &str) -> Decision {
 async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
     let waited = Stopwatch::start();
     while !look().await {
-        assert!(waited.elapsed() < PATIENCE, "still waiting for {what}");
+        assert!(waited.elapsed() < PATIENCE, "timed out waiting for {what}");
         tokio::task::yield_now().await;
     }
 }

@@ -111,7 +111,7 @@ async fn a_new_file_of_keys_is_followed_and_a_broken_one_is_not() {
     let until = async |what: &str, refused: bool| {
         let waited = Stopwatch::start();
         while agent.keys_refusal().is_some() != refused {
-            assert!(waited.elapsed() < PATIENCE, "still waiting for {what}");
+            assert!(waited.elapsed() < PATIENCE, "timed out waiting for {what}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
