@@ -19,7 +19,7 @@ use tollgate_core::messages::signals::SignalBatch;
 use tollgate_wire::Record;
 
 use crate::limiter::{Limiter, Outgoing};
-use crate::rules_source::Follower;
+use crate::rules_source::RulesReceiver;
 
 /// How long the reader waits for records before it looks whether it should stop.
 const READ_WAIT: Duration = Duration::from_millis(50);
@@ -42,7 +42,7 @@ pub(crate) struct Link {
 #[derive(Default)]
 pub(crate) struct Listeners {
     /// Hears of published rules, unless the agent's are pinned.
-    pub(crate) follower: Option<Arc<Follower>>,
+    pub(crate) follower: Option<Arc<RulesReceiver>>,
     /// Sees each record of signals, and when it was appended, once the limiter has learnt it.
     pub(crate) observer: Option<Observer>,
 }
@@ -124,7 +124,7 @@ struct Incoming<R> {
     signals: R,
     presence: R,
     observer: Option<Observer>,
-    rules: Option<(Arc<Follower>, R)>,
+    rules: Option<(Arc<RulesReceiver>, R)>,
 }
 
 impl<R: LogReader> Incoming<R> {
@@ -150,7 +150,7 @@ impl<R: LogReader> Incoming<R> {
             let Some((follower, rules)) = &mut self.rules else { continue };
             for record in rules.poll(Duration::ZERO, READ_RECORDS_MAX) {
                 match Published::decode(&record.payload) {
-                    Ok(published) => follower.hear(record.offset, Some(record.appended), published),
+                    Ok(published) => follower.receive(record.offset, Some(record.appended), published),
                     Err(_) => limiter.hear_noise(),
                 }
             }

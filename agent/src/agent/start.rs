@@ -12,14 +12,14 @@ use tollgate_core::rules::{DescriptorSource, RuleSet};
 
 use super::builder::Builder;
 use super::{Agent, Shared, care};
-use crate::files;
+use crate::file_watch;
 use crate::inbox::FLEET_EXPECTED_DEFAULT;
 use crate::keys_file::{self, KeysFileError};
 use crate::limiter::{Limiter, Settings};
 use crate::link::Listeners;
 use crate::request::jwt::Verifier;
-use crate::rules_source::{self, Follower, RulesFileError};
-use crate::state_dir::{Saved, StateDir};
+use crate::rules_source::{self, RulesFileError, RulesReceiver};
+use crate::state_dir::{SavedState, StateDir};
 use crate::store::{AnyStore, MemoryStore, RedisAddressError, RedisStore, Store};
 
 /// Why an agent cannot start.
@@ -106,17 +106,17 @@ impl<S: Store> Builder<S> {
             tracing::warn!(node = %self.node, "rules ask for claims of tokens, and there are no keys to verify tokens with: such descriptors are absent; give the keys with --jwks FILE");
         }
         let limiter = Arc::new(Limiter::new(settings, rules, &mut self.registry));
-        let follow_rules = |from| rules_source::follow(from, limiter.clone(), self.clock.clone());
+        let follow_rules = |from| rules_source::reload_on_change(from, limiter.clone(), self.clock.clone());
         let mut watched: Vec<_> = self.rules_from.take().map(follow_rules).into_iter().collect();
         let tokens = Arc::new(Verifier::new(self.tokens, &mut self.registry));
         if let Some(path) = self.jwks_file.take() {
-            watched.push(keys_file::follow(path, tokens.clone(), limiter.settings().node.clone())?);
+            watched.push(keys_file::reload_on_change(path, tokens.clone(), limiter.settings().node.clone())?);
         }
-        let follower = (!pinned).then(|| Arc::new(Follower::new(limiter.clone(), state.clone())));
+        let follower = (!pinned).then(|| Arc::new(RulesReceiver::new(limiter.clone(), state.clone())));
         let stop = Arc::new(AtomicBool::new(false));
         let listeners = Listeners { follower: follower.clone(), observer: self.observer.take() };
         let link = self.link.take().map(|start| start(&limiter, &self.clock, listeners)).transpose()?;
-        files::watch(watched, stop.clone())?;
+        file_watch::start(watched, stop.clone())?;
         let shared = Arc::new(Shared {
             limiter,
             tokens,
@@ -132,7 +132,7 @@ impl<S: Store> Builder<S> {
     }
 
     /// The rules to start with, and whether they are pinned: given ones are, published ones are followed.
-    fn first_rules(&mut self, now: Timestamp, saved: &Saved) -> Result<(RuleSet, bool), StartError> {
+    fn first_rules(&mut self, now: Timestamp, saved: &SavedState) -> Result<(RuleSet, bool), StartError> {
         if let Some(from) = &self.rules_from {
             return Ok((from.read(now)?, true));
         }
