@@ -121,14 +121,14 @@ impl LogWriter for EmbeddedWriter {
     fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), QueueFull> {
         let now = self.clock.now();
         let mut partitions = self.topic.partitions.lock();
-        let kept = &mut partitions[partition as usize];
-        let offset = kept.next();
-        kept.bytes += payload.len();
-        kept.records.push_back((now, payload));
-        while kept.bytes > PARTITION_BYTES_MAX && kept.records.len() > 1 {
-            let dropped = kept.records.pop_front().map_or(0, |(_, payload)| payload.len());
-            kept.bytes -= dropped;
-            kept.first += 1;
+        let log = &mut partitions[partition as usize];
+        let offset = log.next();
+        log.bytes += payload.len();
+        log.records.push_back((now, payload));
+        while log.bytes > PARTITION_BYTES_MAX && log.records.len() > 1 {
+            let dropped = log.records.pop_front().map_or(0, |(_, payload)| payload.len());
+            log.bytes -= dropped;
+            log.first += 1;
         }
         drop(partitions);
         self.topic.appended.notify_all();
@@ -154,19 +154,19 @@ impl EmbeddedReader {
         max: usize,
     ) -> Vec<BusRecord> {
         let mut taken = Vec::new();
-        for (partition, place) in positions {
-            let kept = &partitions[*partition as usize];
-            *missed += kept.first.saturating_sub(*place);
-            *place = kept.first.max(*place);
-            let skip = usize::try_from(*place - kept.first).unwrap_or(usize::MAX);
-            for (appended, payload) in kept.records.iter().skip(skip).take(max - taken.len()) {
+        for (partition, offset) in positions {
+            let log = &partitions[*partition as usize];
+            *missed += log.first.saturating_sub(*offset);
+            *offset = log.first.max(*offset);
+            let skip = usize::try_from(*offset - log.first).unwrap_or(usize::MAX);
+            for (appended, payload) in log.records.iter().skip(skip).take(max - taken.len()) {
                 taken.push(BusRecord {
                     partition: *partition,
-                    offset: *place,
+                    offset: *offset,
                     appended: *appended,
                     payload: payload.clone(),
                 });
-                *place += 1;
+                *offset += 1;
             }
         }
         taken
@@ -186,8 +186,8 @@ impl LogReader for EmbeddedReader {
 
     fn add(&mut self, partition: Partition, from: ReadFrom) {
         self.remove(partition);
-        let place = self.topic.partitions.lock()[partition as usize].place(from);
-        self.positions.push((partition, place));
+        let offset = self.topic.partitions.lock()[partition as usize].start_offset(from);
+        self.positions.push((partition, offset));
     }
 
     fn remove(&mut self, partition: Partition) {
@@ -195,7 +195,7 @@ impl LogReader for EmbeddedReader {
     }
 
     fn next(&self, partition: Partition) -> Option<Offset> {
-        self.positions.iter().find(|(read, _)| *read == partition).map(|(_, place)| *place)
+        self.positions.iter().find(|(read, _)| *read == partition).map(|(_, offset)| *offset)
     }
 
     fn missed(&self) -> u64 {
@@ -208,7 +208,7 @@ impl PartitionRecords {
         self.first + self.records.len() as u64
     }
 
-    fn place(&self, from: ReadFrom) -> Offset {
+    fn start_offset(&self, from: ReadFrom) -> Offset {
         match from {
             ReadFrom::Oldest => self.first,
             ReadFrom::Next => self.next(),

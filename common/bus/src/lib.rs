@@ -1,7 +1,7 @@
 //! Bus: the partitioned logs that carry calls, signals, presence and rules between agents and aggregators.
 //!
 //! No call waits for the bus. Writers enqueue records and receive their offsets later ([`LogWriter::reports`]); readers
-//! run on their own threads. Records are bytes on every backend, the [embedded](embedded) one included, so that code
+//! run on their own threads. Records are bytes on every backend, the [`embedded`] one included, so that code
 //! that works in one process also works in many. Every backend passes the same [conformance] suite. `tollgate-wire`
 //! encodes the records.
 
@@ -109,7 +109,7 @@ pub trait Bus: Clone + Send + Sync + 'static {
     type Reader: LogReader;
 
     /// Creates missing topics and verifies the existing ones, within about `wait`. Nothing is written or read before
-    /// the first success, so callers retry; see [`supervise`].
+    /// the first success, so callers retry; see [`supervise()`].
     ///
     /// # Errors
     /// Returns an error if the bus does not answer, or if a topic is not as required.

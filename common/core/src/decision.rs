@@ -13,7 +13,7 @@ pub const DENY_LIST: &str = "lists.deny";
 /// Authority that made a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
-    /// The agent, from a denial or a lease that the store had already confirmed, or because no rule applies.
+    /// The agent, from a cached denial of the store, or because no rule applies.
     Local,
     /// The store.
     Store,

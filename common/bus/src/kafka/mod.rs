@@ -4,7 +4,7 @@
 //! [`KafkaBus::prepare`] has verified the topics: a broker would create a missing topic with its own settings, and
 //! counts from a topic with another number of partitions are silently wrong. Until then `append` returns
 //! [`QueueFull`](super::QueueFull) and readers return nothing, so an agent may start while Kafka is unavailable;
-//! [`supervise`](super::supervise) retries.
+//! [`supervise`](super::supervise()) retries.
 //!
 //! Not used: consumer groups (ownership follows presence records) and transactions (duplicates are recognised by their
 //! batch names).

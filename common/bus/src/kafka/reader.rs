@@ -11,7 +11,7 @@ use std::time::Duration;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Message};
-use rdkafka::topic_partition_list::{Offset as Place, TopicPartitionList};
+use rdkafka::topic_partition_list::{Offset as KafkaOffset, TopicPartitionList};
 
 use super::client_context::KafkaContext;
 use super::{KafkaError, KafkaShared, LAYOUT_KEY, settings};
@@ -77,18 +77,18 @@ impl KafkaReader {
         for (partition, from) in self.pending.drain(..) {
             let edge = edges.get(&partition).copied();
             let (known, otherwise) = match (from, &since) {
-                (ReadFrom::Oldest, _) => (edge, Place::Beginning),
-                (ReadFrom::Next, _) => (edge, Place::End),
-                (ReadFrom::Offset(offset), _) => (None, Place::Offset(raw(offset))),
+                (ReadFrom::Oldest, _) => (edge, KafkaOffset::Beginning),
+                (ReadFrom::Next, _) => (edge, KafkaOffset::End),
+                (ReadFrom::Offset(offset), _) => (None, KafkaOffset::Offset(raw(offset))),
                 // If no record is that new, reading starts at the end as of the first request.
-                (ReadFrom::Time(_), Ok(since)) => (since.get(&partition).copied().or(edge), Place::End),
+                (ReadFrom::Time(_), Ok(since)) => (since.get(&partition).copied().or(edge), KafkaOffset::End),
                 (ReadFrom::Time(_), Err(())) => {
                     waiting.push((partition, from));
                     continue;
                 }
             };
-            let place = known.map_or(otherwise, |offset| Place::Offset(raw(offset)));
-            if list.add_partition_offset(&self.name, raw_partition(partition), place).is_ok() {
+            let start = known.map_or(otherwise, |offset| KafkaOffset::Offset(raw(offset)));
+            if list.add_partition_offset(&self.name, raw_partition(partition), start).is_ok() {
                 let named = if let ReadFrom::Offset(offset) = from { Some(offset) } else { None };
                 self.positions.next.insert(partition, known.or(named));
             }
@@ -102,16 +102,16 @@ impl KafkaReader {
     }
 
     /// Requests offsets for pending partitions. A position is the oldest, the end, or a timestamp, which librdkafka
-    /// expects in the offset's place.
+    /// expects in place of an offset.
     fn resolve_offsets(
         &self,
-        needed: impl Fn(ReadFrom) -> Option<Place>,
+        needed: impl Fn(ReadFrom) -> Option<KafkaOffset>,
         wait: Duration,
     ) -> Result<HashMap<Partition, Offset>, Native> {
         let mut list = TopicPartitionList::new();
         for (partition, from) in &self.pending {
-            if let Some(place) = needed(*from) {
-                list.add_partition_offset(&self.name, raw_partition(*partition), place)?;
+            if let Some(start) = needed(*from) {
+                list.add_partition_offset(&self.name, raw_partition(*partition), start)?;
             }
         }
         if list.count() == 0 {
@@ -120,7 +120,8 @@ impl KafkaReader {
         let mut found = HashMap::new();
         for element in self.consumer.offsets_for_times(list, wait)?.elements() {
             element.error()?;
-            if let (Place::Offset(offset), Ok(partition)) = (element.offset(), Partition::try_from(element.partition()))
+            if let (KafkaOffset::Offset(offset), Ok(partition)) =
+                (element.offset(), Partition::try_from(element.partition()))
             {
                 found.insert(partition, offset.unsigned_abs());
             }
@@ -221,17 +222,17 @@ fn whole_ms(wait: Duration) -> Duration {
 }
 
 /// Returns the edge of the partition that must be resolved for a start position.
-fn edge(from: ReadFrom) -> Option<Place> {
+fn edge(from: ReadFrom) -> Option<KafkaOffset> {
     match from {
-        ReadFrom::Oldest => Some(Place::Beginning),
-        ReadFrom::Next | ReadFrom::Time(_) => Some(Place::End),
+        ReadFrom::Oldest => Some(KafkaOffset::Beginning),
+        ReadFrom::Next | ReadFrom::Time(_) => Some(KafkaOffset::End),
         ReadFrom::Offset(_) => None,
     }
 }
 
 /// Returns the timestamp that must be resolved for a start position.
-fn first_since(from: ReadFrom) -> Option<Place> {
-    if let ReadFrom::Time(time) = from { Some(Place::Offset(raw(time.as_ms()))) } else { None }
+fn first_since(from: ReadFrom) -> Option<KafkaOffset> {
+    if let ReadFrom::Time(time) = from { Some(KafkaOffset::Offset(raw(time.as_ms()))) } else { None }
 }
 
 /// Returns true for errors that `KafkaContext` already logs.

@@ -186,9 +186,9 @@ impl TopicAdmin<'_> {
         const SETTING: &str = "message.timestamp.type";
         let name = self.settings.name(Topic::Calls);
         let topics = [ResourceSpecifier::Topic(&name)];
-        let told = block_on(self.client()?.describe_configs(&topics, &self.options()))
+        let described = block_on(self.client()?.describe_configs(&topics, &self.options()))
             .map_err(|error| self.failed("read the settings of topics", code(&error)))?;
-        for topic in told {
+        for topic in described {
             let topic = topic.map_err(|code| self.failed("read the settings of topics", code))?;
             let value = topic.get(SETTING).and_then(|entry| entry.value.as_deref()).unwrap_or("unknown");
             if value != "LogAppendTime" {

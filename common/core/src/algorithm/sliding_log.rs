@@ -32,8 +32,8 @@ impl SlidingLog {
     }
 
     pub(super) fn evaluate(&self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
-        let gone = self.entries.partition_point(|entry| self.has_left(*entry, now));
-        let used = (self.entries.len() - gone) as u64;
+        let expired = self.entries.partition_point(|entry| self.has_left(*entry, now));
+        let used = (self.entries.len() - expired) as u64;
         let left = limit.units.saturating_sub(used);
         if let Some(remaining) = left.checked_sub(cost) {
             let newest = if cost > 0 { Some(now) } else { self.newest() };
@@ -50,7 +50,7 @@ impl SlidingLog {
         } else {
             // The last of the oldest units that must leave determines the time.
             let leaving = usize::try_from(used + cost - limit.units).unwrap_or(usize::MAX);
-            self.leaves_at(self.entries.get(gone + leaving - 1).map(|entry| self.time_of(*entry)), now)
+            self.leaves_at(self.entries.get(expired + leaving - 1).map(|entry| self.time_of(*entry)), now)
         };
         Verdict {
             admitted: false,
@@ -66,13 +66,13 @@ impl SlidingLog {
             return;
         }
         self.move_to(self.last.max(at));
-        let place = self.entries.partition_point(|entry| self.time_of(*entry) <= at);
+        let index = self.entries.partition_point(|entry| self.time_of(*entry) <= at);
         let units = usize::try_from(units.min(QUOTA_MAX)).unwrap_or(usize::MAX);
-        if place == self.entries.len() {
+        if index == self.entries.len() {
             self.entries.extend(std::iter::repeat_n(low_bits(at), units));
         } else {
             for _ in 0..units {
-                self.entries.insert(place, low_bits(at));
+                self.entries.insert(index, low_bits(at));
             }
         }
         // Only the last L units affect decisions.
@@ -95,8 +95,8 @@ impl SlidingLog {
 
     /// Drops the entries that have left the window by `now`, while their low bits are still unambiguous.
     pub(super) fn move_to(&mut self, now: Timestamp) {
-        let gone = self.entries.partition_point(|entry| self.has_left(*entry, now));
-        self.entries.drain(..gone);
+        let expired = self.entries.partition_point(|entry| self.has_left(*entry, now));
+        self.entries.drain(..expired);
         self.last = now;
     }
 

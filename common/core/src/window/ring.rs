@@ -105,7 +105,7 @@ impl Ring {
     /// treated as its start.
     #[must_use]
     pub fn used(&self, now: Timestamp, estimate: Estimate) -> u64 {
-        let (current, offset_ms) = self.place(now);
+        let (current, offset_ms) = self.locate(now);
         let (whole, oldest) = self.whole_and_oldest(current);
         let part_ms = self.window.part_ms();
         match estimate {
@@ -118,7 +118,7 @@ impl Ring {
     /// Returns the earliest instant, not before `now`, at which the window holds at most `units` if nothing is added.
     #[must_use]
     pub fn falls_to(&self, units: u64, now: Timestamp, estimate: Estimate) -> Timestamp {
-        let (mut current, _) = self.place(now);
+        let (mut current, _) = self.locate(now);
         let (mut whole, mut oldest) = self.whole_and_oldest(current);
         loop {
             let from = self.window.start_of(current).max(now);
@@ -186,7 +186,7 @@ impl Ring {
     }
 
     /// Returns the effective sub-window of `now` and the offset in ms within it.
-    fn place(&self, now: Timestamp) -> (SubWindow, u64) {
+    fn locate(&self, now: Timestamp) -> (SubWindow, u64) {
         let current = self.window.sub_window(now);
         if current < self.newest { (self.newest, 0) } else { (current, now.ms_since(self.window.start_of(current))) }
     }
