@@ -2,7 +2,7 @@
 //!
 //! `GET /check` decides about the request itself, or about the client's request that a gateway forwards in headers
 //! ([`crate::forwarded_request`]). `POST /check` decides about a call whose descriptors are in the body. Several Envoy
-//! descriptors at once are the task of [`crate::json`].
+//! descriptors at once are the task of `json`.
 
 use std::net::SocketAddr;
 
