@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use tollgate::store::{RedisSettings, Slots};
-use tollgate_bus::kafka::{Kafka, KafkaSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 
 use crate::exit::Usage;
 use crate::secret;
@@ -103,7 +103,7 @@ impl KafkaArgs {
     }
 
     /// Connects to the named Kafka and prepares its topics, unless it does not answer now.
-    pub(crate) fn connect(&self) -> anyhow::Result<Option<Kafka>> {
+    pub(crate) fn connect(&self) -> anyhow::Result<Option<KafkaBus>> {
         let Some(kafka) = self.open()? else { return Ok(None) };
         match kafka.prepare(KAFKA_WAIT) {
             Err(error) if !error.is_transient() => bail!(error),
@@ -112,7 +112,7 @@ impl KafkaArgs {
     }
 
     /// Connects to the named Kafka, which must answer.
-    pub(crate) fn require(&self) -> anyhow::Result<Kafka> {
+    pub(crate) fn require(&self) -> anyhow::Result<KafkaBus> {
         let Some(kafka) = self.open()? else {
             bail!(Usage("this needs Kafka: --kafka BROKERS".to_owned()));
         };
@@ -120,8 +120,8 @@ impl KafkaArgs {
         Ok(kafka)
     }
 
-    fn open(&self) -> anyhow::Result<Option<Kafka>> {
-        Ok(self.settings().map(Kafka::new).transpose()?)
+    fn open(&self) -> anyhow::Result<Option<KafkaBus>> {
+        Ok(self.settings().map(KafkaBus::new).transpose()?)
     }
 }
 

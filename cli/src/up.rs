@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use tollgate::Agent;
 use tollgate_aggregator::pump::{Pump, Settings};
 use tollgate_bus::Bus;
-use tollgate_bus::embedded::Embedded;
+use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_core::clock::{Clock, SystemClock};
 
 use crate::agent::Identity;
@@ -56,7 +56,7 @@ async fn up(args: UpArgs) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let (agent, mut pump) = match args.kafka.connect()? {
         Some(kafka) => start(&args, &clock, &kafka, true)?,
-        None => start(&args, &clock, &Embedded::new(clock.clone(), PARTITIONS), false)?,
+        None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS), false)?,
     };
     let listener = serve::listen(args.http).await?;
     let address = listener.local_addr()?;

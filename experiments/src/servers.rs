@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::store::{RedisAddressError, RedisSettings, RedisStore, Store};
-use tollgate_bus::kafka::{Kafka, KafkaError, KafkaSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaError, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch};
 
 /// Time after which an experiment gives up on a server.
@@ -71,8 +71,8 @@ pub async fn connect_redis(redis: &RedisSettings, clock: Arc<dyn Clock>) -> Resu
 ///
 /// # Errors
 /// If Kafka does not answer within 10 s, or the topics cannot be created.
-pub fn connect_kafka(kafka: &KafkaSettings) -> Result<Kafka, ServerError> {
-    let kafka = Kafka::new(kafka.clone())?;
+pub fn connect_kafka(kafka: &KafkaSettings) -> Result<KafkaBus, ServerError> {
+    let kafka = KafkaBus::new(kafka.clone())?;
     let waited = Stopwatch::start();
     loop {
         match kafka.prepare(PATIENCE.saturating_sub(waited.elapsed())) {
@@ -84,7 +84,7 @@ pub fn connect_kafka(kafka: &KafkaSettings) -> Result<Kafka, ServerError> {
 }
 
 /// Deletes the topics of a run. Topics that cannot be deleted are logged with the reason.
-pub fn clear_kafka(kafka: &Kafka, settings: &KafkaSettings) {
+pub fn clear_kafka(kafka: &KafkaBus, settings: &KafkaSettings) {
     if let Err(error) = kafka.delete_topics(PATIENCE) {
         let prefix = &settings.topic_prefix;
         tracing::error!(%error, "the topics `{prefix}*` could not be deleted and stay in Kafka; delete them by hand");

@@ -120,5 +120,5 @@ fn a_folder_of_envoy_is_enforced_and_followed() {
     assert!(!imported.err.contains("warning:"), "nothing is wrong with what was imported: {}", imported.err);
     let empty = finish(&mut tollgate(&["agent", "--envoy-config", env!("CARGO_MANIFEST_DIR")]));
     assert_eq!(empty.exit, 2);
-    assert!(empty.err.contains("no file here ends in .yaml"), "{}", empty.err);
+    assert!(empty.err.contains("no file ends in .yaml"), "{}", empty.err);
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
-use tollgate_bus::kafka::Kafka;
+use tollgate_bus::kafka::KafkaBus;
 use tollgate_experiments::size::scaled;
 
 use crate::fleet::{Fleet, Member, have_read_all};
@@ -31,7 +31,7 @@ struct Victims {
     fleet: Fleet,
     agents: [Member; 2],
     aggregators: [Member; 2],
-    bus: Kafka,
+    bus: KafkaBus,
     /// Answered calls of each agent that died with it before they reached the log.
     lost: [u64; 2],
 }

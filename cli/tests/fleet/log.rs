@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use tollgate_bus::kafka::{Kafka, KafkaSettings};
-use tollgate_bus::{Bus, Delivered, From, Reader, Topic};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_bus::{Bus, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::messages::calls::{Batch, Outcome};
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_wire::Record;
@@ -28,20 +28,20 @@ pub(crate) struct Counted {
 }
 
 /// Connects a bus for the test.
-pub(crate) fn bus(brokers: &str) -> Kafka {
-    let bus = Kafka::new(KafkaSettings::new(brokers)).expect("settings");
+pub(crate) fn bus(brokers: &str) -> KafkaBus {
+    let bus = KafkaBus::new(KafkaSettings::new(brokers)).expect("settings");
     wait_for("Kafka", || bus.prepare(Duration::from_secs(5)).ok());
     bus
 }
 
 /// Returns the offset of the next record in each partition of `calls`.
-pub(crate) fn ends(bus: &Kafka) -> Vec<u64> {
+pub(crate) fn ends(bus: &KafkaBus) -> Vec<u64> {
     let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Calls, partition));
     (0..bus.partitions(Topic::Calls)).map(end).collect()
 }
 
 /// Counts `calls` from offset 0 to its present end, each batch once.
-pub(crate) fn count(bus: &Kafka) -> Counted {
+pub(crate) fn count(bus: &KafkaBus) -> Counted {
     let (mut counted, mut seen) = (Counted::default(), HashSet::new());
     for record in all(bus, Topic::Calls, &ends(bus)) {
         let Ok(batch) = Batch::decode(&record.payload) else { continue };
@@ -67,28 +67,28 @@ pub(crate) fn count(bus: &Kafka) -> Counted {
 }
 
 /// Returns the number of calls of an agent in `calls`, each batch once.
-pub(crate) fn calls_of(bus: &Kafka, agent: &str) -> u64 {
+pub(crate) fn calls_of(bus: &KafkaBus, agent: &str) -> u64 {
     count(bus).by_agent.get(agent).copied().unwrap_or_default()
 }
 
 /// Returns all retained records of `signals`, up to its present end, with their append times.
-pub(crate) fn signals(bus: &Kafka) -> Vec<(Delivered, SignalBatch)> {
+pub(crate) fn signals(bus: &KafkaBus) -> Vec<(BusRecord, SignalBatch)> {
     let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Signals, partition));
     let ends: Vec<_> = (0..bus.partitions(Topic::Signals)).map(end).collect();
-    let decoded = |record: Delivered| {
+    let decoded = |record: BusRecord| {
         let batch = SignalBatch::decode(&record.payload).expect("a signal");
         (record, batch)
     };
     all(bus, Topic::Signals, &ends).into_iter().map(decoded).collect()
 }
 
-fn all(bus: &Kafka, topic: Topic, ends: &[u64]) -> Vec<Delivered> {
+fn all(bus: &KafkaBus, topic: Topic, ends: &[u64]) -> Vec<BusRecord> {
     let mut records = Vec::new();
     for (partition, end) in (0..).zip(ends).filter(|(_, end)| **end > 0) {
-        let mut reader = bus.read(topic, &[partition], From::Oldest);
+        let mut reader = bus.reader(topic, &[partition], ReadFrom::Oldest);
         wait_for("the whole log", || {
             records.extend(reader.poll(Duration::from_millis(100), 10_000));
-            let last = records.last().filter(|last: &&Delivered| last.partition == partition);
+            let last = records.last().filter(|last: &&BusRecord| last.partition == partition);
             last.filter(|last| last.offset + 1 >= *end).map(|_| ())
         });
     }

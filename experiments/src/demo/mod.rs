@@ -22,7 +22,7 @@ use tollgate::store::{AnyStore, MemoryStore, RedisSettings};
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
 use tollgate_aggregator::{Pump, Settings};
 use tollgate_bus::Bus;
-use tollgate_bus::embedded::Embedded;
+use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::kafka::KafkaSettings;
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
@@ -85,7 +85,7 @@ pub async fn run(out: &mut (dyn Write + Send), terminal: bool, servers: &DemoSer
         None => AnyStore::Memory(MemoryStore::new(clock.clone())),
     };
     let Some(kafka) = &servers.kafka else {
-        let bus = Embedded::new(clock.clone(), PARTITIONS);
+        let bus = EmbeddedBus::new(clock.clone(), PARTITIONS);
         return run_over(bus, store, clock, Board::new(out, terminal, addresses)).await;
     };
     addresses.push(format!("Kafka at {}", kafka.brokers));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use tollgate::{Decision, Quota, Source};
-use tollgate_bus::{Bus, From, Reader, Topic};
+use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::signals::SignalBatch;
@@ -143,7 +143,7 @@ pub(super) fn read_signals<B: Bus>(
     recorder: Arc<Mutex<Recorder>>,
 ) -> std::io::Result<SignalReader> {
     let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
-    let mut signals = bus.read(Topic::Signals, &partitions, From::Next);
+    let mut signals = bus.reader(Topic::Signals, &partitions, ReadFrom::Next);
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let mut newest: HashMap<CounterId, Timestamp> = HashMap::new();

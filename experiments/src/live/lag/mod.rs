@@ -22,7 +22,7 @@ use prometheus_client::registry::Registry;
 use tollgate::store::RedisSettings;
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
 use tollgate_aggregator::{Pump, Settings};
-use tollgate_bus::kafka::{Kafka, KafkaSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
 use super::cpu;
@@ -83,7 +83,7 @@ pub enum LagError {
 
 /// Running agents and their aggregator.
 struct LagFleet {
-    kafka: (Kafka, KafkaSettings),
+    kafka: (KafkaBus, KafkaSettings),
     pump: Pump,
     agents: Vec<Agent>,
 }
