@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tollgate::store::{RedisStore, Store};
-use tollgate_aggregator::pump::Reach;
+use tollgate_aggregator::ReplayWindow;
 use tollgate_bus::{Bus, Delivered, From, Reader, Topic};
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::messages::rules::Published;
@@ -34,7 +34,7 @@ pub(crate) struct Relay {
 struct Work<R> {
     reader: R,
     read_through: Option<Offset>,
-    reach: Reach,
+    reach: ReplayWindow,
     newest: Option<(Offset, Published)>,
     redis: Option<RedisStore>,
 }
@@ -45,7 +45,7 @@ impl Relay {
         bus: &B,
         pinned: Option<&RuleSet>,
         redis: Option<RedisStore>,
-        reach: &Reach,
+        reach: &ReplayWindow,
     ) -> anyhow::Result<Self> {
         if let Some(rules) = pinned {
             reach.cover(rules);
@@ -169,7 +169,7 @@ mod tests {
     /// Follows this script up to a last record; the generation that it knows then.
     fn caught_up(script: Vec<Vec<Delivered>>, last: Offset) -> Option<Offset> {
         let reader = Script(script);
-        let mut work = Work { reader, read_through: None, reach: Reach::default(), newest: None, redis: None };
+        let mut work = Work { reader, read_through: None, reach: ReplayWindow::default(), newest: None, redis: None };
         work.catch_up(last);
         assert!(work.reader.0.is_empty(), "all of it is read");
         work.newest.map(|(generation, _)| generation)

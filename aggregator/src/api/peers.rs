@@ -1,4 +1,4 @@
-//! Asking the other aggregators what they count, so that whoever is asked shows the whole.
+//! Requests to the HTTP of the other aggregators, for the counters of their partitions.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long another one may take.
+/// Maximum time for an answer.
 const WAIT: Duration = Duration::from_secs(2);
-/// The longest answer that is read, in bytes.
+/// Maximum length of an answer, in bytes.
 const ANSWER_LEN_MAX: usize = 256 << 20;
 
-/// Asks another one; nothing when it does not answer.
+/// Returns the JSON at a path of another aggregator; nothing if it does not answer.
 pub(super) async fn ask(http: &str, path: &str) -> Option<Value> {
     timeout(WAIT, get(http, path)).await.ok().flatten()
 }

@@ -1,4 +1,4 @@
-//! Records that nobody should have written.
+//! Undecodable records in the log of calls.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, con
 /// Field 8 of a batch of calls, empty: a counter of which nothing is said.
 const COUNTER: [u8; 2] = [8 << 3 | 2, 0];
 
-/// exactly-counted: random bytes, an unknown version, a batch of a million counters: each is counted, set aside with its
+/// exactly-counted: random bytes, an unknown version, a batch of a million counters: each is a dead letter with its
 /// offset, and stops nothing.
 #[test]
-fn a_record_that_cannot_be_read_is_set_aside_and_stops_nothing() {
+fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
     let fleet = Fleet::start("poison", RULES);
     let aggregator = fleet.aggregator("counting");
     let agent = fleet.agent("gw-1");
@@ -46,11 +46,11 @@ fn a_record_that_cannot_be_read_is_set_aside_and_stops_nothing() {
     wait_for("all of them to be counted", || {
         (aggregator.metric("tollgate_aggregator_poisoned_total") == 24).then_some(())
     });
-    let poisoned = aggregator.get("/poisoned");
-    let asides = poisoned["poisoned"].as_array().expect("a list");
+    let listed = aggregator.get("/dead-letters");
+    let letters = listed["dead_letters"].as_array().expect("a list");
     for (partition, offset) in offsets {
-        let aside = asides.iter().find(|aside| aside["partition"] == partition && aside["offset"] == offset);
-        assert!(aside.is_some_and(|aside| !aside["reason"].as_str().unwrap_or_default().is_empty()), "{asides:?}");
+        let letter = letters.iter().find(|letter| letter["partition"] == partition && letter["offset"] == offset);
+        assert!(letter.is_some_and(|letter| !letter["reason"].as_str().unwrap_or_default().is_empty()), "{letters:?}");
     }
     assert!((0..20).all(|_| check(&mut client, "before").allowed));
     wait_for("what came after them", || {
