@@ -4,13 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate's folder, its root file, and the crates of this workspace that it may use; `tollgate-servers` in tests only.
-const CRATES: [(&str, &str, &[&str]); 10] = [
+const CRATES: [(&str, &str, &[&str]); 11] = [
     ("common/core", "lib.rs", &[]),
     ("common/rules", "lib.rs", &["tollgate-core"]),
     ("common/wire", "lib.rs", &["tollgate-core"]),
     ("common/bus", "lib.rs", &["tollgate-core", "tollgate-servers"]),
+    ("common/redis", "lib.rs", &["tollgate-core", "tollgate-servers"]),
     ("common/servers", "lib.rs", &["tollgate-core"]),
-    ("agent", "lib.rs", &["tollgate-bus", "tollgate-core", "tollgate-rules", "tollgate-servers", "tollgate-wire"]),
+    (
+        "agent",
+        "lib.rs",
+        &["tollgate-bus", "tollgate-core", "tollgate-redis", "tollgate-rules", "tollgate-servers", "tollgate-wire"],
+    ),
     ("agent/http", "lib.rs", &["tollgate", "tollgate-core", "tollgate-rules"]),
     ("aggregator", "lib.rs", &["tollgate-bus", "tollgate-core", "tollgate-wire"]),
     (
@@ -28,6 +33,7 @@ const CRATES: [(&str, &str, &[&str]); 10] = [
             "tollgate-core",
             "tollgate-experiments",
             "tollgate-http",
+            "tollgate-redis",
             "tollgate-rules",
             "tollgate-servers",
             "tollgate-wire",
