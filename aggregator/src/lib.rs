@@ -9,6 +9,7 @@ mod queries;
 mod metrics;
 mod event_loop;
 mod runtime;
+pub mod rule_mirror;
 pub mod api;
 
 pub use dead_letters::KeptDeadLetter;

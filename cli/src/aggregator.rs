@@ -10,13 +10,13 @@ use anyhow::{Context, bail};
 use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
 use tollgate::read_rules;
-use tollgate::store::RedisStore;
+use tollgate_aggregator::rule_mirror::RuleCopier;
 use tollgate_aggregator::{Aggregator, AggregatorSettings, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api};
 use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_redis::RuleMirror;
 
 use crate::exit::{Exit, Usage};
 use crate::output;
-use crate::relay::Relay;
 use crate::serve::{self, Stopping};
 use crate::servers::{KafkaArgs, RedisArgs};
 
@@ -83,15 +83,15 @@ async fn aggregator(args: Args) -> anyhow::Result<Exit> {
     let listener = serve::listen(args.http).await?;
     let settings = args.settings(&*clock, listener.local_addr()?);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
-    let redis = args.redis.settings().map(|redis| RedisStore::new(&redis, clock.clone())).transpose()?;
-    let relay = Relay::start(&kafka, pinned.as_ref(), redis, &settings.worker.replay_window)?;
+    let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
+    let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.worker.replay_window)?;
     let mut registry = Registry::default();
     let mut aggregator = Aggregator::start(&kafka, &settings, clock, &mut registry)?;
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
     tollgate_http::serve(listener, api::router(settings.worker.id, aggregator.queries(), registry), stopping.asked())
         .await?;
     spawn_blocking(move || aggregator.stop()).await?;
-    relay.stop();
+    copier.stop();
     tracing::info!("stopped");
     Ok(Exit::Done)
 }

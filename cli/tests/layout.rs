@@ -4,19 +4,44 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate's folder, its root file, and the crates of this workspace that it may use; `tollgate-servers` in tests only.
-const CRATES: [(&str, &str, &[&str]); 10] = [
+const CRATES: [(&str, &str, &[&str]); 12] = [
     ("common/core", "lib.rs", &[]),
     ("common/rules", "lib.rs", &["tollgate-core"]),
     ("common/wire", "lib.rs", &["tollgate-core"]),
     ("common/bus", "lib.rs", &["tollgate-core", "tollgate-servers"]),
+    ("common/redis", "lib.rs", &["tollgate-core", "tollgate-servers"]),
     ("common/servers", "lib.rs", &["tollgate-core"]),
-    ("agent", "lib.rs", &["tollgate-bus", "tollgate-core", "tollgate-rules", "tollgate-servers", "tollgate-wire"]),
+    (
+        "agent",
+        "lib.rs",
+        &["tollgate-bus", "tollgate-core", "tollgate-redis", "tollgate-rules", "tollgate-servers", "tollgate-wire"],
+    ),
     ("agent/http", "lib.rs", &["tollgate", "tollgate-core", "tollgate-rules"]),
-    ("aggregator", "lib.rs", &["tollgate-bus", "tollgate-core", "tollgate-wire"]),
+    ("aggregator/engine", "lib.rs", &["tollgate-core"]),
+    (
+        "aggregator",
+        "lib.rs",
+        &[
+            "tollgate-aggregator-engine",
+            "tollgate-bus",
+            "tollgate-core",
+            "tollgate-redis",
+            "tollgate-rules",
+            "tollgate-wire",
+        ],
+    ),
     (
         "experiments",
         "lib.rs",
-        &["tollgate", "tollgate-aggregator", "tollgate-bus", "tollgate-core", "tollgate-rules", "tollgate-wire"],
+        &[
+            "tollgate",
+            "tollgate-aggregator",
+            "tollgate-aggregator-engine",
+            "tollgate-bus",
+            "tollgate-core",
+            "tollgate-rules",
+            "tollgate-wire",
+        ],
     ),
     (
         "cli",
@@ -28,6 +53,7 @@ const CRATES: [(&str, &str, &[&str]); 10] = [
             "tollgate-core",
             "tollgate-experiments",
             "tollgate-http",
+            "tollgate-redis",
             "tollgate-rules",
             "tollgate-servers",
             "tollgate-wire",

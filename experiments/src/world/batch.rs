@@ -34,7 +34,7 @@ impl World<'_> {
         if housekeeping {
             limiter.tick(own_now);
         }
-        if let Some(batch) = due {
+        for batch in due {
             match self.settings.network.way_to_bus() {
                 Delay::After(ms) => self.after(ms, Event::Append { agent, batch }),
                 Delay::Twice(first, second) => {
