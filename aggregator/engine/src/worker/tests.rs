@@ -134,7 +134,7 @@ impl Node {
             }
             self.reading.insert(partition, bus.calls[partition as usize].len());
         }
-        for (appended, presence) in bus.presence[self.presence_read..].to_vec() {
+        while let Some((appended, presence)) = bus.presence.get(self.presence_read).cloned() {
             self.input(now, WorkerInput::Presence { presence: &presence, appended }, bus);
             self.presence_read += 1;
         }
@@ -156,7 +156,9 @@ impl Node {
 /// Runs rounds of all nodes from one instant to another, both in ms.
 fn run(nodes: &mut [&mut Node], bus: &mut TestBus, from_ms: u64, to_ms: u64) {
     for ms in (from_ms..to_ms).step_by(usize::try_from(ROUND_MS).unwrap()) {
-        nodes.iter_mut().for_each(|node| node.round(at(ms), bus));
+        for node in nodes.iter_mut() {
+            node.round(at(ms), bus);
+        }
     }
 }
 
@@ -328,7 +330,9 @@ fn a_recreated_log_is_counted_from_its_beginning() {
         node.round(at(20), &mut bus);
         assert_eq!(used(bus.newest_signal(0)), 60);
         (bus.log, bus.calls) = (log, vec![Vec::new()]);
-        records.iter().for_each(|units| bus.append(0, *units));
+        for units in &records {
+            bus.append(0, *units);
+        }
         node.round(at(6_000), &mut bus);
         assert_eq!(node.notices(), [Notice::Recreated { partition: 0 }]);
         run(&mut [&mut node], &mut bus, 6_020, 6_080);
