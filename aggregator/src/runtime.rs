@@ -47,7 +47,7 @@ impl Aggregator {
     /// Starts the threads. Counting begins when the bus is available.
     ///
     /// # Errors
-    /// When the system provides no thread.
+    /// Fails if the system provides no thread.
     pub fn start<B: Bus>(
         bus: &B,
         settings: &AggregatorSettings,

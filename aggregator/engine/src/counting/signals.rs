@@ -2,7 +2,7 @@
 //! 200 ms.
 //!
 //! A heartbeat promises: up to its offset, every counter that changed and was not signalled is below the threshold in force.
-//! When more counters changed than one record may hold, the threshold in force rises above those that are left out.
+//! If more counters changed than one record may hold, the threshold in force rises above those that are left out.
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::signals::Signal;

@@ -1,7 +1,7 @@
 //! The worker: the one state machine of an aggregator, from records of `calls` to signals.
 //!
 //! It owns all distributed behaviour, so that a simulation exercises exactly what runs in production: which partitions to
-//! count ([`rebalance`]), the restore and hand-over of each ([`partition`]), and the pace of signals ([`publisher`]). It does
+//! count (`rebalance`), the restore and hand-over of each (`partition`), and the pace of signals (`publisher`). It does
 //! no I/O and reads no clock; [`crate::counting`] and [`crate::membership`] are its parts.
 //!
 //! A shell drives it in rounds. In each round it reads records for at most [`Worker::wait_ms`], passes them on, then the
