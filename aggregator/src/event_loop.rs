@@ -32,6 +32,7 @@ const UNKNOWN_LOG: LogId = 0;
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 pub(crate) struct EventLoop<B: Bus> {
+    pub(crate) id: Arc<str>,
     pub(crate) bus: B,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) worker: Worker,
@@ -155,8 +156,10 @@ impl<B: Bus> EventLoop<B> {
                 }
             }
             WorkerEffect::DeadLetter { letter, unlogged } => self.dead_letters.keep(letter, unlogged, record),
-            WorkerEffect::Notice(notice @ Notice::Recreated { .. }) => tracing::warn!("{notice}"),
-            WorkerEffect::Notice(notice) => tracing::info!("{notice}"),
+            WorkerEffect::Notice(notice @ Notice::Recreated { .. }) => {
+                tracing::warn!(aggregator = %self.id, "{notice}");
+            }
+            WorkerEffect::Notice(notice) => tracing::info!(aggregator = %self.id, "{notice}"),
         }
     }
 

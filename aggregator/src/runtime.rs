@@ -59,6 +59,7 @@ impl Aggregator {
         let (queries, queue) = Queries::open();
         let presence = || (bus.log(Topic::Presence), bus.read(Topic::Presence, &[0], From::Next));
         let mut event_loop = EventLoop {
+            id: worker.id.clone(),
             calls: bus.read(Topic::Calls, &[], From::Oldest),
             signals: bus.log(Topic::Signals),
             presence: worker.shares.then(presence),
