@@ -55,6 +55,8 @@ struct TestBus {
     room: usize,
     /// Partitions whose log ends are not known.
     silent: Vec<Partition>,
+    /// The number of records before the end of each log that readers do not get yet.
+    undelivered: u64,
 }
 
 struct Node {
@@ -69,7 +71,15 @@ struct Node {
 impl TestBus {
     fn new(partitions: usize) -> Self {
         let calls = vec![Vec::new(); partitions];
-        Self { log: 7, calls, presence: Vec::new(), signals: Vec::new(), room: usize::MAX, silent: Vec::new() }
+        Self {
+            log: 7,
+            calls,
+            presence: Vec::new(),
+            signals: Vec::new(),
+            room: usize::MAX,
+            silent: Vec::new(),
+            undelivered: 0,
+        }
     }
 
     fn append(&mut self, partition: Partition, units: i64) {
@@ -101,7 +111,7 @@ impl Node {
                 WorkerEffect::Read { partition, .. } => drop(self.reading.insert(*partition, 0)),
                 WorkerEffect::StopReading { partition } => drop(self.reading.remove(partition)),
                 WorkerEffect::FindLogEnd { partition } => {
-                    let next = bus.calls[*partition as usize].len() as u64;
+                    let next = bus.calls[*partition as usize].len() as u64 + bus.undelivered;
                     let end = (!bus.silent.contains(partition)).then_some(LogEnd { log: bus.log, next });
                     let answer = WorkerInput::LogEnd { partition: *partition, end };
                     self.worker.poll(now, answer, &mut answers);
@@ -181,16 +191,14 @@ fn a_record_over_the_threshold_is_signalled_with_the_tick_after_it() {
 #[test]
 fn nothing_is_signalled_before_the_log_is_read_to_the_end_that_it_had() {
     let mut bus = TestBus::new(1);
-    (0..3).for_each(|_| bus.append(0, 20));
+    bus.append(0, 60);
+    bus.undelivered = 1;
     let mut node = Node::new("a", false, &bus);
-    node.round(at(0), &mut bus);
-    let (first, rest) = (bus.calls[0][..2].to_vec(), bus.calls[0][2].clone());
-    bus.calls[0] = first;
-    node.round(at(20), &mut bus);
+    run(&mut [&mut node], &mut bus, 0, 60);
     assert!(bus.signals.is_empty() && node.worker.restoring().eq([0]));
-    bus.calls[0].push(rest);
-    node.round(at(40), &mut bus);
-    assert_eq!((used(bus.newest_signal(0)), node.worker.restoring().count()), (60, 0));
+    bus.append(0, 20);
+    node.round(at(60), &mut bus);
+    assert_eq!((used(bus.newest_signal(0)), node.worker.restoring().count()), (80, 0));
 }
 
 #[test]
@@ -202,6 +210,19 @@ fn a_position_past_the_end_restores_a_partition_whose_records_are_gone() {
     node.input(at(20), WorkerInput::Position { partition: 0, next: 1 }, &mut bus);
     node.input(at(20), WorkerInput::Tick, &mut bus);
     assert_eq!(node.worker.restoring().count(), 0);
+}
+
+#[test]
+fn a_partition_is_announced_once_it_is_restored() {
+    let mut bus = TestBus::new(1);
+    bus.undelivered = 1;
+    let mut node = Node::new("a", true, &bus);
+    let announced = |bus: &TestBus| bus.presence.last().unwrap().1.partitions.clone();
+    run(&mut [&mut node], &mut bus, 0, 2_000);
+    assert_eq!((node.owned(), announced(&bus)), (vec![0], vec![]));
+    bus.append(0, 20);
+    run(&mut [&mut node], &mut bus, 2_000, 2_400);
+    assert_eq!(announced(&bus), [0]);
 }
 
 /// E3, E6: partitions are handed over without a gap in their signals, and with the same counts.
