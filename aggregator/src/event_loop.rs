@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate_aggregator_engine::worker::{LogEnd, Notice, Worker, WorkerEffect, WorkerInput};
+use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerNotice};
 use tollgate_bus::{Bus, Delivered, From, Full, Log, Reader, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
@@ -156,7 +156,7 @@ impl<B: Bus> EventLoop<B> {
                 }
             }
             WorkerEffect::DeadLetter { letter, unlogged } => self.dead_letters.keep(letter, unlogged, record),
-            WorkerEffect::Notice(notice @ Notice::Recreated { .. }) => {
+            WorkerEffect::Notice(notice @ WorkerNotice::Recreated { .. }) => {
                 tracing::warn!(aggregator = %self.id, "{notice}");
             }
             WorkerEffect::Notice(notice) => tracing::info!(aggregator = %self.id, "{notice}"),

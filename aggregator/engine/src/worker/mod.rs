@@ -29,9 +29,9 @@ use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
 use crate::membership::{HEARTBEAT_MS, Membership};
 use crate::replay_window::ReplayWindow;
 
-use publisher::Publisher;
+use publisher::SignalPublisher;
 
-pub use effects::{DeadLetter, Notice, WorkerEffect};
+pub use effects::{DeadLetter, WorkerEffect, WorkerNotice};
 pub use partition::AssignedPartition;
 
 /// Default maximum number of counters.
@@ -134,7 +134,7 @@ pub struct Worker {
     measured_at: Timestamp,
     /// The partition with which the next rebalance begins.
     turn: Partition,
-    publisher: Publisher,
+    publisher: SignalPublisher,
     announced_at: Timestamp,
     members_noticed: usize,
 }
@@ -169,7 +169,7 @@ impl Worker {
             to_measure: Vec::new(),
             measured_at: Timestamp::default(),
             turn: 0,
-            publisher: Publisher::default(),
+            publisher: SignalPublisher::default(),
             announced_at: Timestamp::default(),
             members_noticed: 1,
             settings,
@@ -246,7 +246,7 @@ impl Worker {
         let members = self.membership.as_ref().map_or(1, Membership::members);
         if members != self.members_noticed {
             self.members_noticed = members;
-            effects.push(WorkerEffect::Notice(Notice::MembersChanged { members }));
+            effects.push(WorkerEffect::Notice(WorkerNotice::MembersChanged { members }));
         }
         self.rebalance(now, effects);
         self.measure(now, effects);
@@ -292,7 +292,7 @@ impl Worker {
         for (partition, assigned) in &mut self.assigned {
             if assigned.restore() && self.membership.is_some() {
                 let counters = assigned.counting.tally().counters;
-                effects.push(WorkerEffect::Notice(Notice::Restored { partition: *partition, counters }));
+                effects.push(WorkerEffect::Notice(WorkerNotice::Restored { partition: *partition, counters }));
             }
             due.extend(assigned.counting.signals_due(now));
         }

@@ -156,7 +156,7 @@ impl Node {
         owned.map(|(partition, _)| partition).collect()
     }
 
-    fn notices(&self) -> Vec<Notice> {
+    fn notices(&self) -> Vec<WorkerNotice> {
         let notice =
             |effect: &WorkerEffect| if let WorkerEffect::Notice(notice) = effect { Some(*notice) } else { None };
         self.effects.iter().filter_map(notice).collect()
@@ -355,7 +355,7 @@ fn a_recreated_log_is_counted_from_its_beginning() {
             bus.append(0, *units);
         }
         node.round(at(6_000), &mut bus);
-        assert_eq!(node.notices(), [Notice::Recreated { partition: 0 }]);
+        assert_eq!(node.notices(), [WorkerNotice::Recreated { partition: 0 }]);
         run(&mut [&mut node], &mut bus, 6_020, 6_080);
         let counted = node.worker.assigned().map(|(_, assigned)| assigned.counting().log()).collect::<Vec<_>>();
         assert_eq!(counted, [log]);
