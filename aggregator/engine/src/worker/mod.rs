@@ -10,6 +10,7 @@
 //! exactly once, and a refused batch is handed back before the next tick. A worker starts empty: after a crash, a new one
 //! restores the counts from the log.
 
+mod inputs;
 mod effects;
 mod partition;
 mod publisher;
@@ -22,9 +23,7 @@ use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
-use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::{Presence, Role};
-use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
 
 use crate::membership::{HEARTBEAT_MS, Membership};
 use crate::replay_window::ReplayWindow;
@@ -32,6 +31,7 @@ use crate::replay_window::ReplayWindow;
 use publisher::SignalPublisher;
 
 pub use effects::{DeadLetter, WorkerEffect, WorkerNotice};
+pub use inputs::{LogEnd, WorkerInput};
 pub use partition::AssignedPartition;
 
 /// Default maximum number of counters.
@@ -58,64 +58,6 @@ pub struct WorkerSettings {
     pub replay_window: ReplayWindow,
     /// The address at which other aggregators reach this one's HTTP, as host:port; empty if they do not.
     pub http: Arc<str>,
-}
-
-/// A fact that the shell passes to the worker.
-#[derive(Debug)]
-pub enum WorkerInput<'a> {
-    /// A record of `calls`, in the order of its partition.
-    Record {
-        /// The partition.
-        partition: Partition,
-        /// The offset in the partition.
-        offset: Offset,
-        /// The append time.
-        appended: Timestamp,
-        /// The decoded record, or the reason for which it is undecodable.
-        batch: Result<&'a Batch, String>,
-    },
-    /// A record of `presence`, this aggregator's own records included.
-    Presence {
-        /// The decoded record.
-        presence: &'a Presence,
-        /// The append time.
-        appended: Timestamp,
-    },
-    /// The answer to [`WorkerEffect::FindLogEnd`].
-    LogEnd {
-        /// The partition of `calls`.
-        partition: Partition,
-        /// The end of its log; nothing if the bus did not answer.
-        end: Option<LogEnd>,
-    },
-    /// The reading position in a partition after [`WorkerEffect::Read`]. It is needed until the partition is restored, because
-    /// the last records before the end of the log may have been deleted or may be none of `calls`.
-    Position {
-        /// The partition of `calls`.
-        partition: Partition,
-        /// The offset of the next record.
-        next: Offset,
-    },
-    /// Signals reached the log or were lost for good.
-    Acknowledged {
-        /// The number of batches.
-        batches: usize,
-    },
-    /// A batch of [`WorkerEffect::Publish`] was not taken because the queue of the bus is full.
-    Refused(SignalBatch),
-    /// The end of a round.
-    Tick,
-    /// The end of this worker: it publishes what is due and leaves. No input follows, except acknowledgements.
-    Stop,
-}
-
-/// The end of a partition's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogEnd {
-    /// The identity of the log.
-    pub log: LogId,
-    /// The offset of the record that will be appended next.
-    pub next: Offset,
 }
 
 /// An aggregator's state.
