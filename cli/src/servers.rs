@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use tollgate::store::{RedisSettings, Slots};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_redis::{RedisSettings, Slots};
 
 use crate::exit::Usage;
 use crate::secret;
@@ -40,7 +40,7 @@ enum SlotsArg {
     /// One step; for one server
     Together,
     /// One step per slot; if one refuses, the others are refunded
-    Apart,
+    Multi,
 }
 
 /// Kafka of a command.
@@ -79,7 +79,7 @@ impl RedisArgs {
         let url = self.redis.clone()?;
         let slots = match self.redis_slots {
             SlotsArg::Together => Slots::Together,
-            SlotsArg::Apart => Slots::Apart,
+            SlotsArg::Multi => Slots::Multi,
         };
         Some(RedisSettings { prefix: self.redis_prefix.clone(), slots, ..RedisSettings::new(&url) })
     }
