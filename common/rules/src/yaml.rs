@@ -1,4 +1,4 @@
-//! Reader of YAML that keeps the line of every value and collects all problems.
+//! YamlReader of YAML that keeps the line of every value and collects all problems.
 //!
 //! Values stay text until a number is needed, so that `version: 010` and `name: off` keep their text. Problems are collected
 //! and not returned as errors, so that one run shows all problems of a file. The reader knows no rules: `settings` and `file`
@@ -31,8 +31,8 @@ pub struct Fields<'y> {
     line: usize,
 }
 
-/// Reader of one file, which collects its problems.
-pub struct Reader<'f> {
+/// YamlReader of one file, which collects its problems.
+pub struct YamlReader<'f> {
     file: &'f str,
     /// Errors.
     pub problems: Vec<Problem>,
@@ -59,7 +59,7 @@ impl<'y> Fields<'y> {
     }
 }
 
-impl<'f> Reader<'f> {
+impl<'f> YamlReader<'f> {
     /// Creates a reader of a file with this name.
     #[must_use]
     pub fn new(file: &'f str) -> Self {

@@ -12,7 +12,7 @@ use super::rule::FileContext;
 use super::tiers::{self, Exceptions, Tiers, read_exceptions};
 use crate::hint;
 use crate::settings::{Layer, Located, PolicyFault, QuotaValue, resolve};
-use crate::yaml::{Fields, Reader, line_of};
+use crate::yaml::{Fields, YamlReader, line_of};
 use tollgate_core::rules::LimitPolicy;
 
 /// Policies of a rule; none stands for a caller that is not limited.
@@ -32,7 +32,7 @@ pub(super) struct PolicySources<'a> {
 
 /// Builder of a rule's policies, which reports each problem once.
 struct PolicyBuilder<'a, 'r, 'f> {
-    reader: &'a mut Reader<'f>,
+    reader: &'a mut YamlReader<'f>,
     sources: &'a PolicySources<'r>,
     line: usize,
     /// The rule's own exceptions by tier.
@@ -43,7 +43,7 @@ struct PolicyBuilder<'a, 'r, 'f> {
 /// Reads the exceptions and builds all policies; none when there is a problem. `readable` is false when the rule's own
 /// settings have problems, which are then not followed by further ones.
 pub(super) fn read_policies(
-    reader: &mut Reader<'_>,
+    reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
     sources: &PolicySources<'_>,
     per: Option<&[Arc<str>]>,
@@ -74,7 +74,7 @@ pub(super) fn read_policies(
     (builder.reader.problems.len() == before).then_some(RulePolicies { policy: policy?, by_tier, by_key })
 }
 
-fn check_tiers(reader: &mut Reader<'_>, exceptions: &Exceptions, tiers: &Tiers) {
+fn check_tiers(reader: &mut YamlReader<'_>, exceptions: &Exceptions, tiers: &Tiers) {
     for (name, _, line) in exceptions {
         if !tiers.layers.is_empty() && tiers.get(name).is_none() {
             let hint = hint(name, tiers.names());
@@ -84,7 +84,7 @@ fn check_tiers(reader: &mut Reader<'_>, exceptions: &Exceptions, tiers: &Tiers) 
 }
 
 /// Refuses settings of counting beside `quota: unlimited`. A rule may have them for its tiers or keys that are limited.
-fn check_unlimited(reader: &mut Reader<'_>, own: &Layer, tiers: &Exceptions, keys: &Exceptions) {
+fn check_unlimited(reader: &mut YamlReader<'_>, own: &Layer, tiers: &Exceptions, keys: &Exceptions) {
     let quota = |layer: &Layer| layer.quota.map(|quota| quota.value);
     let exceptions = || tiers.iter().chain(keys).map(|(_, layer, _)| layer);
     let limits_some = exceptions().any(|layer| matches!(quota(layer), Some(QuotaValue::UpTo(_))));
@@ -100,7 +100,7 @@ fn check_unlimited(reader: &mut Reader<'_>, own: &Layer, tiers: &Exceptions, key
     }
 }
 
-fn check_keys(reader: &mut Reader<'_>, line: usize, keys: &Exceptions, per: Option<&[Arc<str>]>) {
+fn check_keys(reader: &mut YamlReader<'_>, line: usize, keys: &Exceptions, per: Option<&[Arc<str>]>) {
     if per.is_some_and(<[_]>::is_empty) {
         reader.refuse(line, "`keys` are values of the first descriptor of `per`, and there is none; write `per`");
     }

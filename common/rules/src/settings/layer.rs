@@ -11,7 +11,7 @@ use tollgate_core::rules::{LimitPolicy, Quota};
 use tollgate_core::window::Estimate;
 
 use super::{Level, TABLE, ValueParser, present};
-use crate::yaml::{Fields, Node, Reader, line_of};
+use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 /// Policy settings of one level. A setting that is absent is taken from the layer below.
 #[derive(Clone, Default)]
@@ -78,7 +78,7 @@ impl PolicyEdit {
 
 impl Layer {
     /// Reads all policy settings of a mapping, except the quota.
-    pub(crate) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Self {
+    pub(crate) fn read(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Self {
         let mut layer = Self::default();
         for (setting, node) in present(fields) {
             let (slot, read) = match setting.parser {
@@ -152,7 +152,7 @@ pub(crate) fn resolve(own: &Layer, inherited: &Layer) -> Result<Option<LimitPoli
 }
 
 /// Reads `100/min` or `unlimited`.
-pub(crate) fn read_quota_value(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Located<QuotaValue>> {
+pub(crate) fn read_quota_value(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<Located<QuotaValue>> {
     let line = line_of(node);
     let value = match reader.text(node, "`quota`")? {
         "unlimited" => QuotaValue::Unlimited,

@@ -1,6 +1,6 @@
 //! Settings of a rule: one table with the name, levels, algorithms, parser and display of each.
 //!
-//! [`TABLE`] drives everything that knows settings by name: the fields that each level accepts, the hints for unknown
+//! `TABLE` drives everything that knows settings by name: the fields that each level accepts, the hints for unknown
 //! fields, the refusals of settings that have no effect, the columns and JSON of `rules validate`, the lines of
 //! `rules diff`, and the policies in `/explain`. A new setting is one entry there, and a field of
 //! [`LimitPolicy`](tollgate_core::rules::LimitPolicy) or [`Rule`]. `layer` merges the settings of several levels into a
@@ -22,7 +22,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Rule};
 
 use crate::hint;
-use crate::yaml::{Fields, KnownFields, Node, Reader, line_of};
+use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of};
 
 pub(crate) use costs::{check_costs, warn_undeclared};
 pub(crate) use layer::{Layer, Located, PolicyEdit, PolicyFault, QuotaValue, read_quota_value, resolve};
@@ -30,12 +30,12 @@ pub use show::{
     ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, allowed, columns, policy_cell, policy_json, policy_texts, rule_cell,
     rule_json, rule_texts,
 };
-pub use table::TABLE;
+use table::TABLE;
 
 /// One setting of the rules file.
-pub struct Setting {
+struct Setting {
     /// Name of the field.
-    pub name: &'static str,
+    name: &'static str,
     /// Levels at which the setting may stand.
     levels: &'static [Level],
     /// Algorithms that the setting applies to; none for all.
@@ -77,13 +77,13 @@ enum ValueParser {
     /// A planned setting: it is refused, never ignored.
     Planned,
     /// A value that is only checked.
-    Check(fn(&mut Reader<'_>, &Node<'_>)),
+    Check(fn(&mut YamlReader<'_>, &Node<'_>)),
     /// A value of the limit policy.
-    Policy(fn(&mut Reader<'_>, &Node<'_>) -> Option<PolicyEdit>),
+    Policy(fn(&mut YamlReader<'_>, &Node<'_>) -> Option<PolicyEdit>),
     /// Another form of the policy setting with this name.
-    PolicyAlias(&'static str, fn(&mut Reader<'_>, &Node<'_>) -> Option<PolicyEdit>),
+    PolicyAlias(&'static str, fn(&mut YamlReader<'_>, &Node<'_>) -> Option<PolicyEdit>),
     /// A value of the rule itself.
-    Rule(fn(&mut Reader<'_>, &Node<'_>, &[DescriptorSpec]) -> Option<RuleEdit>),
+    Rule(fn(&mut YamlReader<'_>, &Node<'_>, &[DescriptorSpec]) -> Option<RuleEdit>),
 }
 
 /// Display of a value of `T`.
@@ -143,7 +143,7 @@ impl Setting {
 
 /// Reads the settings of a rule itself; those of its policy are read by [`Layer::read`].
 pub(crate) fn read_rule_edits(
-    reader: &mut Reader<'_>,
+    reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
     level: Level,
     known: &[DescriptorSpec],
@@ -158,7 +158,7 @@ pub(crate) fn read_rule_edits(
 }
 
 /// Checks the settings that have no slot.
-pub(crate) fn check_values(reader: &mut Reader<'_>, fields: &Fields<'_>) {
+pub(crate) fn check_values(reader: &mut YamlReader<'_>, fields: &Fields<'_>) {
     for (setting, node) in present(fields) {
         if let ValueParser::Check(check) = setting.parser {
             check(reader, node);
@@ -167,7 +167,7 @@ pub(crate) fn check_values(reader: &mut Reader<'_>, fields: &Fields<'_>) {
 }
 
 /// Refuses the settings of a rule with `deny: true` that have no effect there.
-pub(crate) fn refuse_beside_deny(reader: &mut Reader<'_>, fields: &Fields<'_>) {
+pub(crate) fn refuse_beside_deny(reader: &mut YamlReader<'_>, fields: &Fields<'_>) {
     let without_effect =
         |setting: &Setting| setting.levels.contains(&Level::Rule) && !setting.levels.contains(&Level::DenyingRule);
     for (setting, node) in present(fields).filter(|(setting, _)| without_effect(setting)) {
@@ -179,7 +179,7 @@ pub(crate) fn refuse_beside_deny(reader: &mut Reader<'_>, fields: &Fields<'_>) {
 
 /// Refuses an unknown word, with a hint.
 pub(crate) fn refuse_word<T>(
-    reader: &mut Reader<'_>,
+    reader: &mut YamlReader<'_>,
     node: &Node<'_>,
     field: &str,
     word: &str,
@@ -192,7 +192,7 @@ pub(crate) fn refuse_word<T>(
 
 /// Reads one of several words. `more` are words that are hinted at, but read elsewhere.
 fn read_word<T: Copy>(
-    reader: &mut Reader<'_>,
+    reader: &mut YamlReader<'_>,
     node: &Node<'_>,
     field: &str,
     words: &[(&'static str, T)],

@@ -2,19 +2,19 @@
 //!
 //! The order matters in one place: `algorithm` and `consistency` stand before the settings whose defaults depend on them.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-use tollgate_core::rules::{Charging, LimitPolicy, Rule};
+use tollgate_core::rules::Charging;
 
 use super::burst::{burst_text, read_burst, read_multiplier};
 use super::costs::{cost_text, costs_json, read_cost, read_costs};
 use super::policy_values::{
-    algorithm_name, algorithm_text, consistency_text, estimate_json, on_failure_text, read_algorithm, read_consistency,
-    read_deadline, read_estimate, read_on_failure, read_sub_windows, sub_windows_json,
+    algorithm_name, algorithm_text, consistency_text, deadline_json, estimate_json, on_failure_text, read_algorithm,
+    read_consistency, read_deadline, read_estimate, read_on_failure, read_sub_windows, sub_windows_json,
 };
-use super::rule_values::{charge_text, count, read_charge, read_group, read_replaces, read_scope, read_shadow};
-use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, policy_json};
+use super::rule_values::{
+    charge_text, keys_text, names_json, read_charge, read_group, read_replaces, read_scope, read_shadow, replaces_text,
+    tiers_json,
+};
+use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN};
 use super::{AlgorithmList, Level, Setting, ValueDisplay, ValueParser};
 use crate::display;
 
@@ -50,7 +50,7 @@ const FIELD: Setting = Setting {
 };
 
 /// All settings.
-pub static TABLE: [Setting; 24] = [
+pub(crate) static TABLE: [Setting; 24] = [
     Setting {
         name: "name",
         of_rule: ValueDisplay {
@@ -77,7 +77,7 @@ pub static TABLE: [Setting; 24] = [
             label: "per",
             text: |rule| Some(display::per(rule)),
             column: Some(("PER", |rule| Some(display::per(rule)))),
-            json: &[("per", |rule| names(&rule.per))],
+            json: &[("per", |rule| names_json(&rule.per))],
         },
         ..FIELD
     },
@@ -112,7 +112,7 @@ pub static TABLE: [Setting; 24] = [
         name: "keys",
         levels: LIMITING_RULE,
         of_rule: ValueDisplay {
-            column: Some((MORE_COLUMN, |rule| (!rule.by_key.is_empty()).then(|| count(rule.by_key.len(), "key")))),
+            column: Some((MORE_COLUMN, keys_text)),
             json: &[("keys", |rule| rule.by_key.len().into())],
             ..ValueDisplay::HIDDEN
         },
@@ -216,7 +216,7 @@ pub static TABLE: [Setting; 24] = [
         of_policy: ValueDisplay {
             label: "deadline",
             text: |policy| Some(format!("{} ms", policy.deadline.as_millis())),
-            json: &[("deadline_ms", deadline_ms)],
+            json: &[("deadline_ms", deadline_json)],
             ..ValueDisplay::HIDDEN
         },
         ..FIELD
@@ -275,9 +275,9 @@ pub static TABLE: [Setting; 24] = [
         parser: ValueParser::Rule(read_replaces),
         of_rule: ValueDisplay {
             label: "replaces",
-            text: replaced,
-            column: Some((MORE_COLUMN, |rule| replaced(rule).map(|rules| format!("replaces {rules}")))),
-            json: &[("replaces", |rule| names(&rule.replaces))],
+            text: replaces_text,
+            column: Some((MORE_COLUMN, |rule| replaces_text(rule).map(|rules| format!("replaces {rules}")))),
+            json: &[("replaces", |rule| names_json(&rule.replaces))],
         },
         ..FIELD
     },
@@ -290,21 +290,3 @@ pub static TABLE: [Setting; 24] = [
     Setting { name: "max_excess", levels: EVERYWHERE, parser: ValueParser::Planned, ..FIELD },
     Setting { name: "leases", levels: EVERYWHERE, parser: ValueParser::Planned, ..FIELD },
 ];
-
-fn names(names: &[Arc<str>]) -> Value {
-    names.iter().map(|name| &**name).collect()
-}
-
-fn replaced(rule: &Rule) -> Option<String> {
-    (!rule.replaces.is_empty()).then(|| rule.replaces.join(", "))
-}
-
-fn tiers_json(rule: &Rule) -> Value {
-    let tier =
-        |(tier, policy): &(Arc<str>, Option<LimitPolicy>)| (tier.to_string(), policy_json(policy.as_ref()).into());
-    Value::Object(rule.by_tier.iter().map(tier).collect())
-}
-
-fn deadline_ms(policy: &LimitPolicy) -> Value {
-    u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX).into()
-}
