@@ -118,14 +118,21 @@ impl PolicyBuilder<'_, '_, '_> {
     /// Returns the layers of a caller in this tier, or in none.
     fn layers_of(&self, tier: Option<&str>) -> OwnAndInherited {
         let PolicySources { own, context, .. } = self.sources;
-        let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
-        let below = tier.and_then(|tier| context.tiers.get(tier)).cloned().unwrap_or_default();
-        (exception.map_or_else(|| own.clone(), |(_, layer, _)| layer.over(own)), below.over(&context.defaults))
+        let (exception, of_file) = self.layers_by_tier(tier);
+        let own = exception.map_or_else(|| own.clone(), |layer| layer.over(own));
+        (own, of_file.map_or_else(|| context.defaults.clone(), |layer| layer.over(&context.defaults)))
     }
 
     fn quota_of(&self, tier: Option<&str>) -> Option<Located<QuotaValue>> {
-        let (own, inherited) = self.layers_of(tier);
-        own.quota.or(inherited.quota)
+        let PolicySources { own, context, .. } = self.sources;
+        let (exception, of_file) = self.layers_by_tier(tier);
+        [exception, Some(own), of_file, Some(&context.defaults)].into_iter().flatten().find_map(|layer| layer.quota)
+    }
+
+    /// Returns the settings of a tier under this rule, and under the file.
+    fn layers_by_tier(&self, tier: Option<&str>) -> (Option<&Layer>, Option<&Layer>) {
+        let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
+        (exception.map(|(_, layer, _)| layer), tier.and_then(|tier| self.sources.context.tiers.get(tier)))
     }
 
     fn known_tiers(&self) -> Vec<Arc<str>> {

@@ -14,6 +14,8 @@ mod policy_values;
 mod rule_values;
 mod show;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::sync::LazyLock;
 

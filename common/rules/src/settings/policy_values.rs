@@ -14,7 +14,7 @@ use crate::yaml::{Node, YamlReader, line_of};
 /// Maximum value of `deadline`, in ms.
 const DEADLINE_MS_MAX: u64 = 10_000;
 
-const ALGORITHMS: [(&str, Algorithm); 6] = [
+pub(super) const ALGORITHMS: [(&str, Algorithm); 6] = [
     ("sliding_window", Algorithm::SlidingWindow(Estimate::Interpolated)),
     ("sliding_log", Algorithm::SlidingLog),
     ("fixed_window", Algorithm::FixedWindow),
