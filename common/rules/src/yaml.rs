@@ -1,4 +1,4 @@
-//! YamlReader of YAML that keeps the line of every value and collects all problems.
+//! Reader of YAML that keeps the line of every value and collects all problems.
 //!
 //! Values stay text until a number is needed, so that `version: 010` and `name: off` keep their text. Problems are collected
 //! and not returned as errors, so that one run shows all problems of a file. The reader knows no rules: `settings` and `file`
@@ -31,7 +31,7 @@ pub struct Fields<'y> {
     line: usize,
 }
 
-/// YamlReader of one file, which collects its problems.
+/// Reader of one file, which collects its problems.
 pub struct YamlReader<'f> {
     file: &'f str,
     /// Errors.

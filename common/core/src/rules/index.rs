@@ -127,8 +127,8 @@ impl NameIndex {
     fn insert(&mut self, test: ValueTest<'_>, position: usize) {
         match test {
             ValueTest::Present => self.present.push(position),
-            ValueTest::Prefix(text) => self.prefix.entry(text.into()).or_default().push(position),
-            ValueTest::Exact(text) => self.exact.entry(text.into()).or_default().push(position),
+            ValueTest::Prefix(expected) => self.prefix.entry(expected.into()).or_default().push(position),
+            ValueTest::Exact(expected) => self.exact.entry(expected.into()).or_default().push(position),
         }
     }
 

@@ -69,9 +69,9 @@ pub(super) fn read_policies(
     let base = builder.base()?;
     let policy = builder.resolve(&base, builder.line, "");
     let mut by_tier = builder.by_tier();
-    by_tier.retain(|(_, by_tier)| Some(*by_tier) != policy);
+    by_tier.retain(|(_, by_tier)| Ok(*by_tier) != policy);
     let by_key = builder.by_key(&base, &keys);
-    (builder.reader.problems.len() == before).then_some(RulePolicies { policy: policy?, by_tier, by_key })
+    (builder.reader.problems.len() == before).then_some(RulePolicies { policy: policy.ok()?, by_tier, by_key })
 }
 
 fn check_tiers(reader: &mut YamlReader<'_>, exceptions: &Exceptions, tiers: &Tiers) {
@@ -110,6 +110,10 @@ fn check_keys(reader: &mut YamlReader<'_>, line: usize, keys: &Exceptions, per: 
         reader.refuse(*line, text);
     }
 }
+
+/// Error of layers that make no policy; the problem is already reported.
+#[derive(PartialEq, Eq)]
+struct Reported;
 
 /// A rule's own settings, and those that it inherits.
 type OwnAndInherited = (Layer, Layer);
@@ -183,7 +187,7 @@ impl PolicyBuilder<'_, '_, '_> {
                 );
                 continue;
             }
-            if let Some(policy) = self.resolve(&self.layers_of(Some(&name)), line, &format!("tier `{name}`: ")) {
+            if let Ok(policy) = self.resolve(&self.layers_of(Some(&name)), line, &format!("tier `{name}`: ")) {
                 by_tier.push((name, policy));
             }
         }
@@ -200,7 +204,7 @@ impl PolicyBuilder<'_, '_, '_> {
                 let text = "the quota depends on the caller's tier, and an exception for a key does not; write its `quota` here";
                 self.reader.refuse(*line, text);
             }
-            if let Some(policy) = self.resolve(&(layer.over(&base.0), base.1.clone()), *line, "") {
+            if let Ok(policy) = self.resolve(&(layer.over(&base.0), base.1.clone()), *line, "") {
                 by_key.insert(Box::from(&**key), policy);
             }
         }
@@ -213,9 +217,9 @@ impl PolicyBuilder<'_, '_, '_> {
         (own, inherited): &OwnAndInherited,
         line: usize,
         prefix: &str,
-    ) -> Option<Option<LimitPolicy>> {
+    ) -> Result<Option<LimitPolicy>, Reported> {
         let fault = match resolve(own, inherited) {
-            Ok(policy) => return Some(policy),
+            Ok(policy) => return Ok(policy),
             Err(fault) => fault,
         };
         let PolicyFault { line: of_setting, text } = fault;
@@ -224,6 +228,6 @@ impl PolicyBuilder<'_, '_, '_> {
             self.reported.push((line, text.clone()));
             self.reader.refuse(line, format!("{prefix}{text}"));
         }
-        None
+        Err(Reported)
     }
 }

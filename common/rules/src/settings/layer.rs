@@ -35,15 +35,18 @@ pub(crate) enum QuotaValue {
     Unlimited,
 }
 
-/// Change that a setting makes to a policy.
+/// Change of a policy, or the reason why it is impossible.
+type PolicyChange = dyn Fn(&mut LimitPolicy) -> Result<(), String>;
+
+/// Effect of a setting on a policy.
 #[derive(Clone)]
 pub(crate) enum PolicyEdit {
     /// Keeps the default of the algorithm; every algorithm accepts it.
     Default,
     /// Selects the algorithm.
     Algorithm(Algorithm),
-    /// Changes any other field, or returns the reason why it cannot.
-    Change(Rc<dyn Fn(&mut LimitPolicy) -> Result<(), String>>),
+    /// Changes any other field.
+    Change(Rc<PolicyChange>),
 }
 
 /// Reason why layers make no policy, and the line of the setting, if one setting is the cause.
@@ -131,7 +134,7 @@ pub(crate) fn resolve(own: &Layer, inherited: &Layer) -> Result<Option<LimitPoli
     let all = own.over(inherited);
     let algorithm = all.algorithm();
     let applies = |setting: &&super::Setting| setting.refusal(algorithm).is_none();
-    for setting in TABLE.iter().filter(|setting| !applies(setting)) {
+    for setting in TABLE.iter().rev().filter(|setting| !applies(setting)) {
         let edit = own.edits.get(setting.name).filter(|edit| !matches!(edit.value, PolicyEdit::Default));
         if let Some((edit, text)) = edit.zip(setting.refusal(algorithm)) {
             return Err(PolicyFault { line: Some(edit.line), text });

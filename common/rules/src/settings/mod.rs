@@ -93,12 +93,15 @@ struct ValueDisplay<T: 'static> {
     /// Name in `rules diff`.
     label: &'static str,
     /// Text in `rules diff`; none when the value is absent.
-    text: fn(&T) -> Option<String>,
+    text: TextOf<T>,
     /// Column of `rules validate`, and the text there.
-    column: Option<(&'static str, fn(&T) -> Option<String>)>,
+    column: Option<(&'static str, TextOf<T>)>,
     /// JSON fields.
     json: &'static [JsonField<T>],
 }
+
+/// Text of a value; none when it is absent.
+type TextOf<T> = fn(&T) -> Option<String>;
 
 /// Name and value of a JSON field.
 type JsonField<T> = (&'static str, fn(&T) -> Value);

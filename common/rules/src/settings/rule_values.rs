@@ -33,8 +33,8 @@ pub(super) fn read_shadow(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[Des
 pub(super) fn read_replaces(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec]) -> Option<RuleEdit> {
     let items = reader.items(node, "`replaces`");
     let names = items.into_iter().filter_map(|item| reader.text(item, "an item of `replaces`"));
-    let names = names.map(Into::into).collect();
-    Some(Box::new(|rule| rule.replaces = names))
+    let names: Vec<Arc<str>> = names.map(Into::into).collect();
+    (!names.is_empty()).then(|| Box::new(|rule: &mut Rule| rule.replaces = names) as RuleEdit)
 }
 
 /// Checks the scope. Quotas over several regions are planned; a quota for each region is supported.

@@ -32,7 +32,7 @@ enum ParamUnits {
     Bucket { capacity: u64, rate: RefillRate },
 }
 
-/// RefillRate of `digits` / 10^`decimals` units per second.
+/// Rate of `digits` / 10^`decimals` units per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RefillRate {
     digits: u64,
