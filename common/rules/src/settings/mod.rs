@@ -109,11 +109,6 @@ type JsonField<T> = (&'static str, fn(&T) -> Value);
 /// Change that a setting makes to a rule.
 type RuleEdit = Box<dyn FnOnce(&mut Rule)>;
 
-impl<T> ValueDisplay<T> {
-    /// Display of a value that is shown nowhere, or as a part of another one.
-    const HIDDEN: Self = Self { label: "", text: |_| None, column: None, json: &[] };
-}
-
 impl Level {
     const ALL: [Self; 5] = [Self::Defaults, Self::Exception, Self::Rule, Self::DenyingRule, Self::Unlimited];
 
@@ -138,6 +133,45 @@ impl Level {
 }
 
 impl Setting {
+    /// Creates a setting that is read as structure and shown nowhere.
+    const fn new(name: &'static str, levels: &'static [Level]) -> Self {
+        let of_rule = ValueDisplay { label: "", text: |_| None, column: None, json: &[] };
+        let of_policy = ValueDisplay { label: "", text: |_| None, column: None, json: &[] };
+        Self { name, levels, algorithms: None, parser: ValueParser::Structure, of_rule, of_policy }
+    }
+
+    const fn parser(self, parser: ValueParser) -> Self {
+        Self { parser, ..self }
+    }
+
+    const fn algorithms(self, list: AlgorithmList) -> Self {
+        Self { algorithms: Some(list), ..self }
+    }
+
+    const fn rule_text(self, label: &'static str, text: TextOf<Rule>) -> Self {
+        Self { of_rule: ValueDisplay { label, text, ..self.of_rule }, ..self }
+    }
+
+    const fn rule_cell(self, column: &'static str, text: TextOf<Rule>) -> Self {
+        Self { of_rule: ValueDisplay { column: Some((column, text)), ..self.of_rule }, ..self }
+    }
+
+    const fn rule_json(self, json: &'static [JsonField<Rule>]) -> Self {
+        Self { of_rule: ValueDisplay { json, ..self.of_rule }, ..self }
+    }
+
+    const fn policy_text(self, label: &'static str, text: TextOf<LimitPolicy>) -> Self {
+        Self { of_policy: ValueDisplay { label, text, ..self.of_policy }, ..self }
+    }
+
+    const fn policy_cell(self, column: &'static str, text: TextOf<LimitPolicy>) -> Self {
+        Self { of_policy: ValueDisplay { column: Some((column, text)), ..self.of_policy }, ..self }
+    }
+
+    const fn policy_json(self, json: &'static [JsonField<LimitPolicy>]) -> Self {
+        Self { of_policy: ValueDisplay { json, ..self.of_policy }, ..self }
+    }
+
     /// Returns the reason why an algorithm does not have this setting.
     fn refusal(&self, algorithm: Algorithm) -> Option<String> {
         let name = policy_values::algorithm_name(algorithm);
