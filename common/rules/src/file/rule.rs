@@ -8,6 +8,7 @@ use super::patterns::read_matches;
 use super::policies::{PolicySources, RulePolicies, read_policies};
 use super::quota::{RuleQuota, read_quota};
 use super::tiers::Tiers;
+use crate::is_name_char;
 use crate::settings::{Layer, Level, check_costs, check_values, read_rule_edits, refuse_beside_deny, warn_undeclared};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;
@@ -101,8 +102,7 @@ fn read_name(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Option<Arc<str
         return None;
     };
     let name = reader.text(node, "`name`")?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/ ".contains(c);
-    if name.len() > NAME_LEN_MAX || !name.chars().all(plain) {
+    if name.len() > NAME_LEN_MAX || !name.chars().all(is_name_char) {
         let text =
             format!("rule name `{name}`: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
         reader.refuse(line_of(node), text);

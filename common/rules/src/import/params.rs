@@ -25,8 +25,8 @@ use std::fmt::Write as _;
 
 use super::write::{comment, quoted};
 use super::{Findings, Foreign, Imported};
-use crate::hint;
 use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of};
+use crate::{hint, is_name_char};
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::problem::Problems;
 
@@ -117,9 +117,7 @@ fn read_rule<'y>(reader: &mut YamlReader<'_>, node: &'y Node<'y>) -> Option<Para
     let id = fields.get("id").and_then(|node| reader.text(node, "`id`"));
     match id {
         None => reader.refuse(line, "the rule has no `id`; write one, it becomes the rule's name"),
-        Some(id)
-            if id.len() > NAME_LEN_MAX || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/ ".contains(c)) =>
-        {
+        Some(id) if id.len() > NAME_LEN_MAX || !id.chars().all(is_name_char) => {
             let text = format!("`id: {id}`: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
             reader.refuse(line, text);
         }

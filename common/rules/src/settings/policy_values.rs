@@ -42,9 +42,9 @@ pub(super) fn algorithm_name(algorithm: Algorithm) -> &'static str {
 }
 
 /// Returns the algorithm with the settings that only it has.
-pub(super) fn algorithm_text(policy: &LimitPolicy) -> Option<String> {
+pub(super) fn algorithm_text(policy: &LimitPolicy) -> String {
     let name = algorithm_name(policy.algorithm);
-    Some(match policy.algorithm {
+    match policy.algorithm {
         Algorithm::SlidingLog => format!("{name}, exact"),
         Algorithm::SlidingWindow(estimate) => {
             let (parts, part_ms) = (policy.window.parts(), policy.window.part_ms());
@@ -52,7 +52,7 @@ pub(super) fn algorithm_text(policy: &LimitPolicy) -> Option<String> {
             format!("{name}, {parts} x {part}, {}", estimate_name(estimate))
         }
         _ => name.to_owned(),
-    })
+    }
 }
 
 /// Reads the consistency, which also chooses the default of `estimate`.
@@ -73,8 +73,8 @@ pub(super) fn read_consistency(reader: &mut YamlReader<'_>, node: &Node<'_>) -> 
     }))
 }
 
-pub(super) fn consistency_text(policy: &LimitPolicy) -> Option<String> {
-    Some(word_of(&CONSISTENCIES, &policy.consistency).to_owned())
+pub(super) fn consistency_text(policy: &LimitPolicy) -> String {
+    word_of(&CONSISTENCIES, &policy.consistency).to_owned()
 }
 
 pub(super) fn read_sub_windows(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
@@ -124,11 +124,11 @@ pub(super) fn read_on_failure(reader: &mut YamlReader<'_>, node: &Node<'_>) -> O
     Some(PolicyEdit::set(move |policy| policy.on_failure = on_failure))
 }
 
-pub(super) fn on_failure_text(policy: &LimitPolicy) -> Option<String> {
-    Some(match policy.on_failure {
+pub(super) fn on_failure_text(policy: &LimitPolicy) -> String {
+    match policy.on_failure {
         OnFailure::Limit(quota) => format!("limit {quota}"),
         other => word_of(&ON_FAILURES, &other).to_owned(),
-    })
+    }
 }
 
 pub(super) fn read_deadline(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {

@@ -21,8 +21,8 @@ pub(super) fn read_charge(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[Des
     Some(Box::new(move |rule| rule.charge = charge))
 }
 
-pub(super) fn charge_text(rule: &Rule) -> Option<String> {
-    Some(word_of(&CHARGES, &rule.charge).to_owned())
+pub(super) fn charge_text(rule: &Rule) -> &'static str {
+    word_of(&CHARGES, &rule.charge)
 }
 
 pub(super) fn read_shadow(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec]) -> Option<RuleEdit> {

@@ -90,8 +90,8 @@ pub(super) static TABLE: [Setting; 24] = [
         .rule_json(&[("group", |rule| rule.group.as_deref().into())]),
     Setting::new("algorithm", COUNTING)
         .parser(Policy(read_algorithm))
-        .policy_text("algorithm", algorithm_text)
-        .policy_cell(ALGORITHM_COLUMN, algorithm_text)
+        .policy_text("algorithm", |policy| Some(algorithm_text(policy)))
+        .policy_cell(ALGORITHM_COLUMN, |policy| Some(algorithm_text(policy)))
         .policy_json(&[("algorithm", |policy| algorithm_name(policy.algorithm).into())]),
     Setting::new("burst", COUNTING)
         .algorithms(WITH_BURST)
@@ -102,8 +102,8 @@ pub(super) static TABLE: [Setting; 24] = [
     Setting::new("burst_multiplier", COUNTING).parser(PolicyAlias("burst", read_multiplier)),
     Setting::new("consistency", LIMITING)
         .parser(Policy(read_consistency))
-        .policy_text("consistency", consistency_text)
-        .policy_cell("CONSISTENCY", consistency_text)
+        .policy_text("consistency", |policy| Some(consistency_text(policy)))
+        .policy_cell("CONSISTENCY", |policy| Some(consistency_text(policy)))
         .policy_json(&[("consistency", |policy| consistency_text(policy).into())]),
     Setting::new("sub_windows", EVERYWHERE)
         .algorithms(WITH_SUB_WINDOWS)
@@ -115,8 +115,8 @@ pub(super) static TABLE: [Setting; 24] = [
         .policy_json(&[("estimate", estimate_json)]),
     Setting::new("on_failure", EVERYWHERE)
         .parser(Policy(read_on_failure))
-        .policy_text("on_failure", on_failure_text)
-        .policy_cell("ON FAILURE", on_failure_text)
+        .policy_text("on_failure", |policy| Some(on_failure_text(policy)))
+        .policy_cell("ON FAILURE", |policy| Some(on_failure_text(policy)))
         .policy_json(&[("on_failure", |policy| on_failure_text(policy).into())]),
     Setting::new("deadline", EVERYWHERE)
         .parser(Policy(read_deadline))
@@ -130,9 +130,9 @@ pub(super) static TABLE: [Setting; 24] = [
     Setting::new("costs", LIMITING_RULE).parser(Rule(read_costs)).rule_json(&[("costs", costs_json)]),
     Setting::new("charge", LIMITING_RULE)
         .parser(Rule(read_charge))
-        .rule_text("charge", charge_text)
+        .rule_text("charge", |rule| Some(charge_text(rule).to_owned()))
         .rule_cell(MORE_COLUMN, |rule| {
-            charge_text(rule).filter(|_| rule.charge != Charging::default()).map(|charge| format!("charge {charge}"))
+            (rule.charge != Charging::default()).then(|| format!("charge {}", charge_text(rule)))
         })
         .rule_json(&[("charge", |rule| charge_text(rule).into())]),
     Setting::new("deny", ANY_RULE).rule_json(&[("deny", |rule| rule.deny.into())]),

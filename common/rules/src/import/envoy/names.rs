@@ -7,6 +7,7 @@ use std::hash::Hasher as _;
 use siphasher::sip::SipHasher13;
 
 use super::tree::PathStep;
+use crate::is_name_char;
 use tollgate_core::call::NAME_LEN_MAX;
 
 /// Name of the descriptor that holds the domain.
@@ -73,7 +74,7 @@ fn is_secret(key: &str) -> bool {
 
 /// Replaces the characters that a rule's name must not have; the result is ASCII.
 fn sanitized(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.:/ ".contains(c) { c } else { '-' }).collect()
+    name.chars().map(|c| if is_name_char(c) { c } else { '-' }).collect()
 }
 
 fn digest(domain: &str, path: &[PathStep<'_>]) -> u32 {
