@@ -9,7 +9,7 @@ use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::{Decision, Source};
-use tollgate_core::rules::ListMatch;
+use tollgate_core::rules::{ListMatch, MatchScope};
 
 use crate::decide::{Ask, Asked};
 use crate::enforce::RuleVerdict;
@@ -57,14 +57,20 @@ impl Engine {
     /// Begins a call.
     #[must_use]
     pub fn begin(&self, now: Timestamp, call: &Call<'_>) -> Progress {
+        self.begin_within(now, call, MatchScope::default())
+    }
+
+    /// Begins a call to which only the rules of a scope may apply.
+    #[must_use]
+    pub fn begin_within(&self, now: Timestamp, call: &Call<'_>, scope: MatchScope<'_>) -> Progress {
         let active = self.rules.load();
         let span = self.store_time(now);
-        let list_match = active.set.list_match(&active.set.resolved(call));
+        let list_match = active.set.list_match(&active.set.resolved_within(call, scope));
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         if let ListMatch::Denied(_) = list_match {
             return Progress::Done(self.turn_away(now, &active, call, number, span, None));
         }
-        let charges = match self.charges(&active, span, call, list_match) {
+        let charges = match self.charges(&active, span, (call, scope), list_match) {
             Ok(charges) => charges,
             Err(rule) => return Progress::Done(self.turn_away(now, &active, call, number, span, Some(rule))),
         };

@@ -13,7 +13,7 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::decision::DENY_LIST;
-use tollgate_core::rules::{ApplicableRule, Generation, Index, RuleSet};
+use tollgate_core::rules::{ApplicableRule, Generation, Index, MatchScope, RuleSet};
 
 use crate::backfill::UnsyncedQueue;
 use crate::exchange::FLEET_EXPECTED_DEFAULT;
@@ -149,10 +149,15 @@ impl Engine {
         look(&self.rules.load().set)
     }
 
-    /// Applies a function to the rules that apply to a call.
-    pub fn with_applicable<R>(&self, call: &Call<'_>, look: impl FnOnce(&[ApplicableRule<'_>]) -> R) -> R {
+    /// Applies a function to the rules of a scope that apply to a call.
+    pub fn with_applicable<R>(
+        &self,
+        call: &Call<'_>,
+        scope: MatchScope<'_>,
+        look: impl FnOnce(&[ApplicableRule<'_>]) -> R,
+    ) -> R {
         let active = self.rules.load();
-        let resolved = active.set.resolved(call);
+        let resolved = active.set.resolved_within(call, scope);
         look(&active.set.applicable_among(&resolved, active.index.candidates(&resolved)))
     }
 

@@ -7,7 +7,7 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, DigestKey, RequestId, SlotId};
 use tollgate_core::messages::calls::CounterEntry;
-use tollgate_core::rules::{Charging, Generation, LimitPolicy, ListMatch, ResolvedCall, Rule, RuleSet};
+use tollgate_core::rules::{Charging, Generation, LimitPolicy, ListMatch, MatchScope, ResolvedCall, Rule, RuleSet};
 
 use crate::enforce::Enforcement;
 use crate::engine::{ActiveRules, Engine};
@@ -39,11 +39,11 @@ impl Engine {
         &self,
         active: &ActiveRules,
         now: TimeBounds,
-        asked: &Call<'_>,
+        (asked, scope): (&Call<'_>, MatchScope<'_>),
         list_match: ListMatch,
     ) -> Result<MatchedRules, usize> {
         let set = &active.set;
-        let call = &set.resolved(asked);
+        let call = &set.resolved_within(asked, scope);
         let key = &self.settings.digest_key;
         let slot = set.slot_by.as_ref().and_then(|name| Some((name, key.slot(call.get(name)?))));
         let exempt = matches!(list_match, ListMatch::Allowed(_));

@@ -10,7 +10,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::LimitStatus;
-use tollgate_core::rules::ListMatch;
+use tollgate_core::rules::{ListMatch, MatchScope};
 
 use crate::engine::{ActiveRules, Engine};
 use crate::match_rules::{MatchedRule, MatchedRules};
@@ -63,10 +63,10 @@ impl Amendment {
 impl Engine {
     /// What the store must be told. What it was never told of is given back here and now.
     #[must_use]
-    pub fn amend(&self, now: Timestamp, call: &Call<'_>, amend: Amend) -> Amendment {
+    pub fn amend(&self, now: Timestamp, call: &Call<'_>, scope: MatchScope<'_>, amend: Amend) -> Amendment {
         let active = self.rules.load_full();
         let span = self.store_time(now);
-        let mut charges = self.charges(&active, span, call, ListMatch::Allowed(0)).unwrap_or_default();
+        let mut charges = self.charges(&active, span, (call, scope), ListMatch::Allowed(0)).unwrap_or_default();
         charges.retain(|charge| amend.concerns(charge));
         let (units, at) = match amend {
             Amend::Settle(units, decided) if units < 0 => (Some(units.unsigned_abs()), decided.unwrap_or(span.latest)),

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tollgate::store::Store;
 use tollgate::{Agent, Call, Decision, LimitStatus, http_response};
 use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
-use tollgate_core::rules::Charging;
+use tollgate_core::rules::{Charging, MatchScope};
 use tollgate_engine::Engine;
 use tollgate_rules::import::envoy_names;
 
@@ -104,10 +105,12 @@ pub(crate) async fn check<S: Store>(
     let body = body::read(request.into_body()).await?;
     let refused =
         |why| ProblemDetails::bad_request(format!("the body is not a valid rate limit request: {why}; send {EXAMPLE}"));
-    let calls = without_replaced(agent.engine(), read(&body).map_err(refused)?);
-    let mut decisions = join_all(calls.iter().map(|call| agent.check(call))).await;
+    let calls = read(&body).map_err(refused)?;
+    let replaced = replaced(agent.engine(), &calls);
+    let scope = MatchScope { exact_entries: true, excluded: &replaced };
+    let mut decisions = join_all(calls.iter().map(|call| agent.check_within(call, scope))).await;
     if decisions.iter().any(|decision| !decision.allowed) {
-        refund(&agent, &calls, &mut decisions).await;
+        refund(&agent, &calls, scope, &mut decisions).await;
     }
     Ok(respond(&decisions, &agent.engine().settings().node))
 }
@@ -132,8 +135,7 @@ impl EnvoyDescriptor {
         }
         let names: Vec<String> =
             envoy_names(self.entries.iter().map(|entry| &*entry.key)).into_iter().map(Cow::into_owned).collect();
-        let mut call =
-            Call::new().with(DOMAIN, domain.to_owned()).costing(self.hits_addend.unwrap_or(hits)).as_entries();
+        let mut call = Call::new().with(DOMAIN, domain.to_owned()).costing(self.hits_addend.unwrap_or(hits));
         for (name, EnvoyEntry { key, value }) in names.into_iter().zip(self.entries) {
             if key.is_empty() || key.len() > NAME_LEN_MAX || value.len() > VALUE_LEN_MAX {
                 return Err(format!(
@@ -146,28 +148,34 @@ impl EnvoyDescriptor {
     }
 }
 
-/// Excludes, in every call, the rules that a rule of one of the calls replaces.
-fn without_replaced(engine: &Engine, calls: Vec<Call<'static>>) -> Vec<Call<'static>> {
+/// Returns the rules that a rule of any of the calls replaces; they apply to none of the calls.
+fn replaced(engine: &Engine, calls: &[Call<'_>]) -> Vec<Arc<str>> {
     let mut replaced = Vec::new();
-    for call in &calls {
-        engine.with_applicable(call, |applicable| {
-            let names = applicable.iter().flat_map(|applicable| &applicable.rule.replaces);
-            replaced.extend(names.map(ToString::to_string));
+    for call in calls {
+        let scope = MatchScope { exact_entries: true, ..MatchScope::default() };
+        engine.with_applicable(call, scope, |applicable| {
+            replaced.extend(applicable.iter().flat_map(|applicable| &applicable.rule.replaces).cloned());
         });
     }
-    calls.into_iter().map(|call| call.without(replaced.clone())).collect()
+    replaced
 }
 
-/// Refunds the admitted calls of a request with a denied descriptor, under rules that charge all or none.
-async fn refund<S: Store>(agent: &Agent<S>, calls: &[Call<'static>], decisions: &mut [Decision]) {
+/// One of the descriptors is over its limit: what the others were charged under rules that are charged all or none is given
+/// back.
+async fn refund<S: Store>(
+    agent: &Agent<S>,
+    calls: &[Call<'static>],
+    scope: MatchScope<'_>,
+    decisions: &mut [Decision],
+) {
     for (call, decision) in calls.iter().zip(decisions).filter(|(_, decision)| decision.allowed) {
-        let all_or_none = agent.engine().with_applicable(call, |applicable| {
+        let all_or_none = agent.engine().with_applicable(call, scope, |applicable| {
             applicable.iter().any(|applicable| applicable.rule.charge == Charging::AllOrNone)
         });
         let units = i64::try_from(call.cost()).unwrap_or(i64::MAX);
         // If the store does not answer, the charge remains, as for a call that was aborted.
         if all_or_none
-            && let Ok(Some(now)) = agent.settle(call, -units, Some(decision.at)).await
+            && let Ok(Some(now)) = agent.settle_within(call, scope, -units, Some(decision.at)).await
             && let Some(status) = &mut decision.status
         {
             status.remaining = now.remaining;
