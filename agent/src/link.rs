@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use prometheus_client::metrics::histogram::Histogram;
-use tollgate_bus::{Bus, From, Log, Reader, Topic, Unusable, keep_prepared};
+use tollgate_bus::{Bus, BusError, LogReader, LogWriter, ReadFrom, Topic, supervise};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::{INTERVAL_MS, Presence};
@@ -19,7 +19,7 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_wire::Record;
 
-use crate::rules_source::Follower;
+use crate::rules_source::RulesReceiver;
 use tollgate_core::messages::calls::Batch;
 use tollgate_engine::Engine;
 
@@ -45,7 +45,7 @@ pub(crate) struct Listeners {
     /// Lag of each signal.
     pub(crate) signal_lag: Histogram,
     /// Hears of published rules, unless the agent's are pinned.
-    pub(crate) follower: Option<Arc<Follower>>,
+    pub(crate) follower: Option<Arc<RulesReceiver>>,
     /// Sees each record of signals, and when it was appended, once the limiter has learnt it.
     pub(crate) observer: Option<Observer>,
 }
@@ -63,18 +63,18 @@ impl Link {
         let stop = Arc::new(AtomicBool::new(false));
         let mut link = Self { stop: stop.clone(), threads: Vec::new() };
         let told = engine.clone();
-        link.threads.push(keep_prepared(bus.clone(), stop.clone(), move |prepared| tell_of_bus(&told, prepared))?);
+        link.threads.push(supervise(bus.clone(), stop.clone(), move |prepared| tell_of_bus(&told, prepared))?);
 
         let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
         let mut incoming = Incoming {
             engine: engine.clone(),
             clock: clock.clone(),
-            signals: bus.read(Topic::Signals, &partitions, From::Next),
-            presence: bus.read(Topic::Presence, &[0], From::Next),
+            signals: bus.reader(Topic::Signals, &partitions, ReadFrom::Next),
+            presence: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
             observer: listeners.observer,
             signal_lag: listeners.signal_lag,
             lags: Vec::new(),
-            rules: listeners.follower.map(|follower| (follower, bus.read(Topic::Rules, &[0], From::Oldest))),
+            rules: listeners.follower.map(|follower| (follower, bus.reader(Topic::Rules, &[0], ReadFrom::Oldest))),
         };
         let stopped = stop.clone();
         let read = move || incoming.until(&stopped);
@@ -83,8 +83,8 @@ impl Link {
         let mut outgoing = Writer {
             engine: engine.clone(),
             clock: clock.clone(),
-            calls: bus.log(Topic::Calls),
-            presence: bus.log(Topic::Presence),
+            calls: bus.writer(Topic::Calls),
+            presence: bus.writer(Topic::Presence),
             on_the_way: HashMap::new(),
             unanswered: 0,
             sent_at: Timestamp::default(),
@@ -112,7 +112,7 @@ impl Drop for Link {
     }
 }
 
-fn tell_of_bus(engine: &Engine, prepared: Result<(), &Unusable>) {
+fn tell_of_bus(engine: &Engine, prepared: Result<(), &BusError>) {
     let node = &engine.settings().node;
     match prepared {
         Ok(()) => tracing::info!(%node, "the bus is there: calls are published, signals are heard"),
@@ -131,10 +131,10 @@ struct Incoming<R> {
     observer: Option<Observer>,
     signal_lag: Histogram,
     lags: Vec<Duration>,
-    rules: Option<(Arc<Follower>, R)>,
+    rules: Option<(Arc<RulesReceiver>, R)>,
 }
 
-impl<R: Reader> Incoming<R> {
+impl<R: LogReader> Incoming<R> {
     fn until(&mut self, stop: &AtomicBool) {
         let engine = &self.engine;
         while !stop.load(Ordering::Relaxed) {
@@ -160,7 +160,7 @@ impl<R: Reader> Incoming<R> {
             let Some((follower, rules)) = &mut self.rules else { continue };
             for record in rules.poll(Duration::ZERO, READ_RECORDS_MAX) {
                 match Published::decode(&record.payload) {
-                    Ok(published) => follower.hear(record.offset, Some(record.appended), published),
+                    Ok(published) => follower.receive(record.offset, Some(record.appended), published),
                     Err(_) => engine.undecodable(),
                 }
             }
@@ -181,7 +181,7 @@ struct Writer<L> {
     sent_at: Timestamp,
 }
 
-impl<L: Log> Writer<L> {
+impl<L: LogWriter> Writer<L> {
     fn until(&mut self, stop: &AtomicBool) {
         let engine = self.engine.clone();
         let (mut shown_at, mut ticked_at) = (Timestamp::default(), Timestamp::default());

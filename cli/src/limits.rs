@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use tollgate::{Builder, RulesFrom};
+use tollgate::{Builder, RulesSource};
 use tollgate_core::clock::Clock;
 use tollgate_rules::ShorthandError;
 use tollgate_rules::import::EnvoySettings;
@@ -13,10 +13,10 @@ use tollgate_rules::import::EnvoySettings;
 /// The chosen source. A flag wins over an environment variable, as for every flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
-    /// No source is given.
+    /// None of them.
     Unset,
     /// Rules from files.
-    From(RulesFrom),
+    From(RulesSource),
     /// One rule in short form.
     Limit(String),
 }
@@ -78,9 +78,9 @@ impl LimitFlags {
     fn chosen(self) -> [(&'static str, Option<Limits>); 3] {
         let settings = self.envoy.settings();
         [
-            ("rules", self.rules.map(|file| Limits::From(RulesFrom::File(file)))),
+            ("rules", self.rules.map(|file| Limits::From(RulesSource::File(file)))),
             ("limit", self.limit.map(Limits::Limit)),
-            ("envoy_config", self.envoy_config.map(|folder| Limits::From(RulesFrom::Envoy(folder, settings)))),
+            ("envoy_config", self.envoy_config.map(|folder| Limits::From(RulesSource::Envoy(folder, settings)))),
         ]
     }
 }

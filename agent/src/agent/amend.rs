@@ -3,6 +3,7 @@
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::LimitStatus;
+use tollgate_core::rules::MatchScope;
 
 use super::{Agent, PING_DEADLINE, Shared};
 use crate::store::{Store, StoreError};
@@ -23,7 +24,21 @@ impl<S: Store> Agent<S> {
         units: i64,
         decided: Option<Timestamp>,
     ) -> Result<Option<LimitStatus>, StoreError> {
-        self.amend(call, Amend::Settle(units, decided)).await
+        self.settle_within(call, MatchScope::default(), units, decided).await
+    }
+
+    /// Settles a call to which only the rules of a scope may apply.
+    ///
+    /// # Errors
+    /// As [`Agent::settle`].
+    pub async fn settle_within(
+        &self,
+        call: &Call<'_>,
+        scope: MatchScope<'_>,
+        units: i64,
+        decided: Option<Timestamp>,
+    ) -> Result<Option<LimitStatus>, StoreError> {
+        self.amend(call, scope, Amend::Settle(units, decided)).await
     }
 
     /// Says that a call which was decided then has ended: its slots under rules of `concurrency` are free again.
@@ -31,12 +46,17 @@ impl<S: Store> Agent<S> {
     /// # Errors
     /// When the store does not answer; then the slots are free after the quota's duration.
     pub async fn release(&self, call: &Call<'_>, decided: Timestamp) -> Result<Option<LimitStatus>, StoreError> {
-        self.amend(call, Amend::Release(decided)).await
+        self.amend(call, MatchScope::default(), Amend::Release(decided)).await
     }
 
-    async fn amend(&self, call: &Call<'_>, amend: Amend) -> Result<Option<LimitStatus>, StoreError> {
+    async fn amend(
+        &self,
+        call: &Call<'_>,
+        scope: MatchScope<'_>,
+        amend: Amend,
+    ) -> Result<Option<LimitStatus>, StoreError> {
         let shared = &self.shared;
-        let amendment = shared.engine.amend(shared.clock.now(), call, amend);
+        let amendment = shared.engine.amend(shared.clock.now(), call, scope, amend);
         if amendment.takes().is_empty() {
             return Ok(None);
         }

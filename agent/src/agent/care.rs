@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tollgate_engine::Notice;
 
 use super::{PING_DEADLINE, Shared};
-use crate::rules_source::Follower;
+use crate::rules_source::RulesReceiver;
 use crate::state_dir::StateDir;
 use crate::store::{Store, StoreError};
 
@@ -30,7 +30,7 @@ const PAYMENTS_MAX: u32 = 10_000;
 /// What there is to do.
 pub(super) struct Duties {
     pub(super) has_bus: bool,
-    pub(super) follower: Option<Arc<Follower>>,
+    pub(super) follower: Option<Arc<RulesReceiver>>,
     pub(super) state: Option<Arc<StateDir>>,
 }
 
@@ -142,8 +142,8 @@ async fn show<S: Store>(shared: &Shared<S>) -> bool {
     true
 }
 
-async fn look_for_rules<S: Store>(shared: &Shared<S>, follower: &Follower) {
+async fn look_for_rules<S: Store>(shared: &Shared<S>, follower: &RulesReceiver) {
     if let Ok(Ok(Some((generation, published)))) = timeout(PING_DEADLINE, shared.store.rules()).await {
-        follower.hear(generation, None, published);
+        follower.receive(generation, None, published);
     }
 }

@@ -1,4 +1,4 @@
-//! The agent: a limiter in wall time, with its store and its bus.
+//! The agent: a engine in wall time, with its store and its bus.
 //!
 //! [`Agent::check`] never fails and never takes longer than the rule's deadline. Clones are the same agent; it must be
 //! started inside a tokio runtime.
@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_core::decision::Decision;
+use tollgate_core::rules::MatchScope;
 
 use crate::link::Link;
 use crate::metrics::Durations;
@@ -31,7 +32,7 @@ pub use start::StartError;
 /// How long the store may take to answer a ping, or what else no call waits for.
 const PING_DEADLINE: Duration = Duration::from_millis(50);
 
-/// A limiter in wall time.
+/// A engine in wall time.
 pub struct Agent<S: Store = AnyStore> {
     shared: Arc<Shared<S>>,
 }
@@ -81,9 +82,14 @@ impl<S: Store> Agent<S> {
 
     /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
     pub async fn check(&self, call: &Call<'_>) -> Decision {
+        self.check_within(call, MatchScope::default()).await
+    }
+
+    /// Decides a call to which only the rules of a scope may apply.
+    pub async fn check_within(&self, call: &Call<'_>, scope: MatchScope<'_>) -> Decision {
         let shared = &self.shared;
         let took = Stopwatch::start();
-        let decision = match shared.engine.begin(shared.clock.now(), call) {
+        let decision = match shared.engine.begin_within(shared.clock.now(), call, scope) {
             Progress::Done(decision) => decision,
             Progress::NeedsStore(pending) => {
                 let answer = match shared.store.take_now(pending.takes()) {

@@ -32,7 +32,7 @@ pub struct Fields<'y> {
 }
 
 /// Reader of one file, which collects its problems.
-pub struct Reader<'f> {
+pub struct YamlReader<'f> {
     file: &'f str,
     /// Errors.
     pub problems: Vec<Problem>,
@@ -59,7 +59,7 @@ impl<'y> Fields<'y> {
     }
 }
 
-impl<'f> Reader<'f> {
+impl<'f> YamlReader<'f> {
     /// Creates a reader of a file with this name.
     #[must_use]
     pub fn new(file: &'f str) -> Self {

@@ -1,7 +1,6 @@
 //! The way of a batch: agent, bus, aggregator, and back to the agents as signals. And heartbeats.
 
-use tollgate_aggregator::counting::Input;
-use tollgate_bus::Report;
+use tollgate_bus::DeliveryReport;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence;
@@ -42,7 +41,8 @@ impl World<'_> {
                     self.after(second, Event::Append { agent, batch });
                 }
                 Delay::Lost => {
-                    let report = Report { partition: batch.name.partition, tag: batch.name.sequence, offset: None };
+                    let report =
+                        DeliveryReport { partition: batch.name.partition, tag: batch.name.sequence, offset: None };
                     self.after(5, Event::Report { agent, report, rows: batch.rows.len() });
                 }
             }
@@ -67,7 +67,7 @@ impl World<'_> {
         let (partition, sequence) = (batch.name.partition, batch.name.sequence);
         let (rows, payload) = (batch.rows.len(), batch.encode());
         let offset = self.bus.append(partition, self.now(), payload);
-        let report = Report { partition, tag: sequence, offset: Some(offset) };
+        let report = DeliveryReport { partition, tag: sequence, offset: Some(offset) };
         let back = self.settings.network.way_from_store();
         self.after(back, Event::Report { agent, report, rows });
         let soon = self.settings.network.way_to_aggregator();
@@ -78,23 +78,22 @@ impl World<'_> {
     pub(super) fn count(&mut self, partition: Partition) {
         let now = self.now();
         let counting = &mut self.counts[partition as usize];
-        let mut out = Vec::new();
         for (offset, record) in self.bus.from(partition, counting.read().map_or(0, |(offset, _)| offset + 1)) {
             let appended = record.appended;
             match Batch::decode(&record.payload) {
                 Ok(mut batch) => {
                     self.planted.corrupt(offset, &mut batch);
-                    counting.step(now, Input::Batch { offset, appended, batch: &batch }, &mut out);
+                    counting.count(offset, appended, &batch);
                 }
-                Err(_) => counting.step(now, Input::Poison { offset, appended }, &mut out),
+                Err(_) => drop(counting.skip(offset, appended)),
             }
         }
-        counting.step(now, Input::Tick, &mut out);
+        let due = counting.signals_due(now);
         if !self.settings.heartbeats {
             // Years may pass; nobody comes back to read them.
             self.bus.forget(partition);
         }
-        for batch in out {
+        if let Some(batch) = due {
             let (appended, payload) = (now, batch.encode());
             for agent in 0..self.agents.len() {
                 if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {

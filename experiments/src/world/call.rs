@@ -5,6 +5,7 @@ use tollgate::{Call, Decision};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::ChargeResults;
+use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Amend, Progress};
 
 use super::event::{Event, Ticket};
@@ -42,7 +43,7 @@ impl<'c> World<'c> {
     /// Something is said of a call after its decision, now; the store hears of it at once, if it is there.
     pub fn amend(&mut self, agent: usize, call: &Call<'_>, amend: Amend) {
         let (engine, own_now) = self.agents[agent].at(self.now());
-        let amendment = engine.amend(own_now, call, amend);
+        let amendment = engine.amend(own_now, call, MatchScope::default(), amend);
         if amendment.takes().is_empty() {
             return;
         }

@@ -2,12 +2,12 @@
 
 use super::patterns::read_matches;
 use super::tiers::{UNVERIFIED, unverified_source};
-use crate::yaml::{KnownFields, Node, Reader, is_list, line_of};
+use crate::yaml::{KnownFields, Node, YamlReader, is_list, line_of};
 use tollgate_core::rules::{DescriptorSpec, Lists, Matches};
 
 const LISTS: KnownFields = KnownFields { what: "`lists`", fields: &["allow", "deny"], planned: &[] };
 
-pub(super) fn read_lists(reader: &mut Reader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Lists {
+pub(super) fn read_lists(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Lists {
     let fields = reader.fields(node, &LISTS);
     let mut lists = Lists::default();
     for (line, entry) in read_entries(reader, fields.get("allow"), "allow", known) {
@@ -39,7 +39,7 @@ pub(super) fn read_lists(reader: &mut Reader<'_>, node: &Node<'_>, known: &[Desc
 }
 
 fn read_entries(
-    reader: &mut Reader<'_>,
+    reader: &mut YamlReader<'_>,
     node: Option<&Node<'_>>,
     what: &str,
     known: &[DescriptorSpec],

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::FILE_LEN_MAX;
 use crate::settings::{Layer, Level, check_values, read_quota_value, warn_undeclared};
-use crate::yaml::{KnownFields, Node, Reader, line_of};
+use crate::yaml::{KnownFields, Node, YamlReader, line_of};
 use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{DescriptorSpec, Generation, RULES_LEN_MAX, Rule, RuleSet};
 
@@ -40,7 +40,7 @@ const TOP: KnownFields = KnownFields {
 /// # Errors
 /// All parts of the file that are unknown, not yet supported or without effect, each with reason and remedy.
 pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, Problems> {
-    let mut reader = Reader::new(file);
+    let mut reader = YamlReader::new(file);
     if text.len() > FILE_LEN_MAX {
         reader.refuse(1, format!("the file has {} bytes; at most {FILE_LEN_MAX} are read", text.len()));
         return Err(Problems { problems: reader.problems });
@@ -60,7 +60,7 @@ pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, 
     }
 }
 
-fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) -> RuleSet {
+fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation) -> RuleSet {
     let top = reader.fields(document, &TOP);
     let generation = top.get("version").and_then(|node| reader.parse(node, "`version`", "a whole number"));
     let descriptors =
@@ -93,7 +93,7 @@ fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) ->
     RuleSet { descriptors, slot_by, lists, rules, ..RuleSet::new(generation, []) }
 }
 
-fn read_rules(reader: &mut Reader<'_>, node: &Node<'_>, context: &FileContext<'_>) -> Vec<Arc<Rule>> {
+fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext<'_>) -> Vec<Arc<Rule>> {
     let items = reader.items(node, "`rules`");
     if items.len() > RULES_LEN_MAX {
         reader.refuse(line_of(node), format!("{} rules; at most {RULES_LEN_MAX} are enforced", items.len()));

@@ -4,14 +4,19 @@ use ipnet::IpNet;
 
 use crate::cut;
 use crate::settings::warn_undeclared;
-use crate::yaml::{KnownFields, Node, Reader, is_list, line_of, scalar};
+use crate::yaml::{KnownFields, Node, YamlReader, is_list, line_of, scalar};
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Matches, Pattern};
 
 const PATTERN: KnownFields =
     KnownFields { what: "a pattern", fields: &["exact", "prefix", "glob", "regex", "cidr", "not"], planned: &[] };
 
 /// Reads names of descriptors and their patterns.
-pub(super) fn read_matches(reader: &mut Reader<'_>, node: &Node<'_>, what: &str, known: &[DescriptorSpec]) -> Matches {
+pub(super) fn read_matches(
+    reader: &mut YamlReader<'_>,
+    node: &Node<'_>,
+    what: &str,
+    known: &[DescriptorSpec],
+) -> Matches {
     let mut matches = Vec::new();
     for (name, node) in reader.mapping(node, what).iter() {
         warn_undeclared(reader, line_of(node), name, known);
@@ -24,7 +29,7 @@ pub(super) fn read_matches(reader: &mut Reader<'_>, node: &Node<'_>, what: &str,
 }
 
 /// Reads a text, a list of patterns of which any may match, or a named form.
-pub(super) fn read_pattern(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Option<Pattern> {
+pub(super) fn read_pattern(reader: &mut YamlReader<'_>, node: &Node<'_>, name: &str) -> Option<Pattern> {
     if scalar(node).is_some() {
         return Some(Pattern::parse(reader.text(node, &format!("the pattern of `{name}`"))?));
     }
@@ -50,7 +55,7 @@ pub(super) fn read_pattern(reader: &mut Reader<'_>, node: &Node<'_>, name: &str)
     }
 }
 
-fn read_any(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Option<Vec<Pattern>> {
+fn read_any(reader: &mut YamlReader<'_>, node: &Node<'_>, name: &str) -> Option<Vec<Pattern>> {
     let items = reader.items(node, &format!("the pattern of `{name}`"));
     let patterns: Vec<_> = items.iter().filter_map(|item| read_pattern(reader, item, name)).collect();
     if items.is_empty() {
@@ -59,7 +64,7 @@ fn read_any(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Option<Vec<
     (!patterns.is_empty()).then_some(patterns)
 }
 
-fn read_form(reader: &mut Reader<'_>, form: &str, node: &Node<'_>, name: &str) -> Option<Pattern> {
+fn read_form(reader: &mut YamlReader<'_>, form: &str, node: &Node<'_>, name: &str) -> Option<Pattern> {
     if form == "not" {
         let patterns =
             if is_list(node) { read_any(reader, node, name)? } else { vec![read_pattern(reader, node, name)?] };
@@ -100,7 +105,7 @@ fn read_form(reader: &mut Reader<'_>, form: &str, node: &Node<'_>, name: &str) -
 }
 
 /// Warns of texts that no value of the descriptor can equal.
-fn warn_never(reader: &mut Reader<'_>, line: usize, name: &str, pattern: &Pattern, known: &[DescriptorSpec]) {
+fn warn_never(reader: &mut YamlReader<'_>, line: usize, name: &str, pattern: &Pattern, known: &[DescriptorSpec]) {
     let Some(spec) = known.iter().find(|spec| *spec.name == *name) else {
         return;
     };

@@ -12,7 +12,7 @@ use super::rule::FileContext;
 use super::tiers::{self, Exceptions, Tiers, read_exceptions};
 use crate::hint;
 use crate::settings::{Layer, Located, PolicyFault, QuotaValue, resolve};
-use crate::yaml::{Fields, Reader, line_of};
+use crate::yaml::{Fields, YamlReader, line_of};
 use tollgate_core::rules::LimitPolicy;
 
 /// Policies of a rule; none stands for a caller that is not limited.
@@ -32,7 +32,7 @@ pub(super) struct PolicySources<'a> {
 
 /// Builder of a rule's policies, which reports each problem once.
 struct PolicyBuilder<'a, 'r, 'f> {
-    reader: &'a mut Reader<'f>,
+    reader: &'a mut YamlReader<'f>,
     sources: &'a PolicySources<'r>,
     line: usize,
     /// The rule's own exceptions by tier.
@@ -43,7 +43,7 @@ struct PolicyBuilder<'a, 'r, 'f> {
 /// Reads the exceptions and builds all policies; none when there is a problem. `readable` is false when the rule's own
 /// settings have problems, which are then not followed by further ones.
 pub(super) fn read_policies(
-    reader: &mut Reader<'_>,
+    reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
     sources: &PolicySources<'_>,
     per: Option<&[Arc<str>]>,
@@ -69,12 +69,12 @@ pub(super) fn read_policies(
     let base = builder.base()?;
     let policy = builder.resolve(&base, builder.line, "");
     let mut by_tier = builder.by_tier();
-    by_tier.retain(|(_, by_tier)| Some(*by_tier) != policy);
+    by_tier.retain(|(_, by_tier)| Ok(*by_tier) != policy);
     let by_key = builder.by_key(&base, &keys);
-    (builder.reader.problems.len() == before).then_some(RulePolicies { policy: policy?, by_tier, by_key })
+    (builder.reader.problems.len() == before).then_some(RulePolicies { policy: policy.ok()?, by_tier, by_key })
 }
 
-fn check_tiers(reader: &mut Reader<'_>, exceptions: &Exceptions, tiers: &Tiers) {
+fn check_tiers(reader: &mut YamlReader<'_>, exceptions: &Exceptions, tiers: &Tiers) {
     for (name, _, line) in exceptions {
         if !tiers.layers.is_empty() && tiers.get(name).is_none() {
             let hint = hint(name, tiers.names());
@@ -84,7 +84,7 @@ fn check_tiers(reader: &mut Reader<'_>, exceptions: &Exceptions, tiers: &Tiers) 
 }
 
 /// Refuses settings of counting beside `quota: unlimited`. A rule may have them for its tiers or keys that are limited.
-fn check_unlimited(reader: &mut Reader<'_>, own: &Layer, tiers: &Exceptions, keys: &Exceptions) {
+fn check_unlimited(reader: &mut YamlReader<'_>, own: &Layer, tiers: &Exceptions, keys: &Exceptions) {
     let quota = |layer: &Layer| layer.quota.map(|quota| quota.value);
     let exceptions = || tiers.iter().chain(keys).map(|(_, layer, _)| layer);
     let limits_some = exceptions().any(|layer| matches!(quota(layer), Some(QuotaValue::UpTo(_))));
@@ -100,7 +100,7 @@ fn check_unlimited(reader: &mut Reader<'_>, own: &Layer, tiers: &Exceptions, key
     }
 }
 
-fn check_keys(reader: &mut Reader<'_>, line: usize, keys: &Exceptions, per: Option<&[Arc<str>]>) {
+fn check_keys(reader: &mut YamlReader<'_>, line: usize, keys: &Exceptions, per: Option<&[Arc<str>]>) {
     if per.is_some_and(<[_]>::is_empty) {
         reader.refuse(line, "`keys` are values of the first descriptor of `per`, and there is none; write `per`");
     }
@@ -111,6 +111,10 @@ fn check_keys(reader: &mut Reader<'_>, line: usize, keys: &Exceptions, per: Opti
     }
 }
 
+/// Error of layers that make no policy; the problem is already reported.
+#[derive(PartialEq, Eq)]
+struct Reported;
+
 /// A rule's own settings, and those that it inherits.
 type OwnAndInherited = (Layer, Layer);
 
@@ -118,14 +122,21 @@ impl PolicyBuilder<'_, '_, '_> {
     /// Returns the layers of a caller in this tier, or in none.
     fn layers_of(&self, tier: Option<&str>) -> OwnAndInherited {
         let PolicySources { own, context, .. } = self.sources;
-        let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
-        let below = tier.and_then(|tier| context.tiers.get(tier)).cloned().unwrap_or_default();
-        (exception.map_or_else(|| own.clone(), |(_, layer, _)| layer.over(own)), below.over(&context.defaults))
+        let (exception, of_file) = self.layers_by_tier(tier);
+        let own = exception.map_or_else(|| own.clone(), |layer| layer.over(own));
+        (own, of_file.map_or_else(|| context.defaults.clone(), |layer| layer.over(&context.defaults)))
     }
 
     fn quota_of(&self, tier: Option<&str>) -> Option<Located<QuotaValue>> {
-        let (own, inherited) = self.layers_of(tier);
-        own.quota.or(inherited.quota)
+        let PolicySources { own, context, .. } = self.sources;
+        let (exception, of_file) = self.layers_by_tier(tier);
+        [exception, Some(own), of_file, Some(&context.defaults)].into_iter().flatten().find_map(|layer| layer.quota)
+    }
+
+    /// Returns the settings of a tier under this rule, and under the file.
+    fn layers_by_tier(&self, tier: Option<&str>) -> (Option<&Layer>, Option<&Layer>) {
+        let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
+        (exception.map(|(_, layer, _)| layer), tier.and_then(|tier| self.sources.context.tiers.get(tier)))
     }
 
     fn known_tiers(&self) -> Vec<Arc<str>> {
@@ -176,7 +187,7 @@ impl PolicyBuilder<'_, '_, '_> {
                 );
                 continue;
             }
-            if let Some(policy) = self.resolve(&self.layers_of(Some(&name)), line, &format!("tier `{name}`: ")) {
+            if let Ok(policy) = self.resolve(&self.layers_of(Some(&name)), line, &format!("tier `{name}`: ")) {
                 by_tier.push((name, policy));
             }
         }
@@ -193,7 +204,7 @@ impl PolicyBuilder<'_, '_, '_> {
                 let text = "the quota depends on the caller's tier, and an exception for a key does not; write its `quota` here";
                 self.reader.refuse(*line, text);
             }
-            if let Some(policy) = self.resolve(&(layer.over(&base.0), base.1.clone()), *line, "") {
+            if let Ok(policy) = self.resolve(&(layer.over(&base.0), base.1.clone()), *line, "") {
                 by_key.insert(Box::from(&**key), policy);
             }
         }
@@ -206,9 +217,9 @@ impl PolicyBuilder<'_, '_, '_> {
         (own, inherited): &OwnAndInherited,
         line: usize,
         prefix: &str,
-    ) -> Option<Option<LimitPolicy>> {
+    ) -> Result<Option<LimitPolicy>, Reported> {
         let fault = match resolve(own, inherited) {
-            Ok(policy) => return Some(policy),
+            Ok(policy) => return Ok(policy),
             Err(fault) => fault,
         };
         let PolicyFault { line: of_setting, text } = fault;
@@ -217,6 +228,6 @@ impl PolicyBuilder<'_, '_, '_> {
             self.reported.push((line, text.clone()));
             self.reader.refuse(line, format!("{prefix}{text}"));
         }
-        None
+        Err(Reported)
     }
 }

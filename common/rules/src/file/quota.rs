@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::tiers::{UNVERIFIED, unverified_source};
 use crate::settings::{Located, QuotaValue, read_quota_value, warn_undeclared};
-use crate::yaml::{Fields, KnownFields, Reader, line_of, scalar};
+use crate::yaml::{Fields, KnownFields, YamlReader, line_of, scalar};
 use tollgate_core::rules::{DescriptorSpec, Quota};
 
 const QUOTA_FROM: KnownFields = KnownFields { what: "`quota`", fields: &["from", "default"], planned: &[] };
@@ -34,7 +34,7 @@ impl RuleQuota {
     }
 }
 
-pub(super) fn read_quota(reader: &mut Reader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> RuleQuota {
+pub(super) fn read_quota(reader: &mut YamlReader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> RuleQuota {
     let Some(node) = fields.get("quota") else {
         return RuleQuota::Inherited { by_tier: None };
     };

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::hint;
-use crate::yaml::Reader;
+use crate::yaml::YamlReader;
 use tollgate_core::rules::Rule;
 
 /// Rules, each with its line.
@@ -12,7 +12,7 @@ type RulesWithLines = [(Arc<Rule>, usize)];
 /// Rules by their names.
 type RulesByName<'a> = HashMap<&'a str, &'a Rule>;
 
-pub(super) fn check_replaces(reader: &mut Reader<'_>, rules: &RulesWithLines) {
+pub(super) fn check_replaces(reader: &mut YamlReader<'_>, rules: &RulesWithLines) {
     let named: RulesByName<'_> = rules.iter().map(|(rule, _)| (&*rule.name, &**rule)).collect();
     for (rule, line) in rules {
         for other in &rule.replaces {

@@ -8,8 +8,9 @@ use super::patterns::read_matches;
 use super::policies::{PolicySources, RulePolicies, read_policies};
 use super::quota::{RuleQuota, read_quota};
 use super::tiers::Tiers;
+use crate::is_name_char;
 use crate::settings::{Layer, Level, check_costs, check_values, read_rule_edits, refuse_beside_deny, warn_undeclared};
-use crate::yaml::{Fields, Node, Reader, line_of};
+use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::{Charging, Consistency, DescriptorSpec, Matches, Rule};
@@ -24,7 +25,7 @@ pub(super) struct FileContext<'a> {
     pub(super) tiers: &'a Tiers,
 }
 
-pub(super) fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, context: &FileContext<'_>) -> Option<Rule> {
+pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext<'_>) -> Option<Rule> {
     let fields = reader.fields(node, &Level::Rule.known_fields());
     let known = context.descriptors;
     let name = read_name(reader, &fields);
@@ -69,7 +70,7 @@ pub(super) fn read_rule(reader: &mut Reader<'_>, node: &Node<'_>, context: &File
 }
 
 /// Refuses a rule with `deny: true` that would deny every call, or that has settings without effect.
-fn check_denying(reader: &mut Reader<'_>, fields: &Fields<'_>, matches: &Matches) {
+fn check_denying(reader: &mut YamlReader<'_>, fields: &Fields<'_>, matches: &Matches) {
     if matches.iter().all(|(_, pattern)| pattern.is_everything()) {
         reader.refuse(fields.line(), "the rule would deny every call; say in `match` which ones are meant");
     }
@@ -77,7 +78,7 @@ fn check_denying(reader: &mut Reader<'_>, fields: &Fields<'_>, matches: &Matches
 }
 
 /// Refuses `charge: each` where denied calls would postpone the next admission. Only the edge of a fixed window stays fixed.
-fn check_each(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &Rule) {
+fn check_each(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
     let shifts = rule.all_policies().any(|policy| policy.algorithm != Algorithm::FixedWindow);
     if let Some(node) = fields.get("charge").filter(|_| rule.charge == Charging::Each && shifts) {
         let text = "`charge: each` counts denied calls, too, so under this algorithm who comes back in time is denied for good; use `algorithm: fixed_window`, or leave it out";
@@ -85,7 +86,7 @@ fn check_each(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &Rule) {
     }
 }
 
-fn warn_bounded(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &Rule) {
+fn warn_bounded(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
     if rule.all_policies().any(|policy| policy.consistency == Consistency::Bounded) {
         let text = format!(
             "rule `{}`: `consistency: bounded` decides as `strict` for now; nothing above the quota is handed out",
@@ -95,14 +96,13 @@ fn warn_bounded(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &Rule) {
     }
 }
 
-fn read_name(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Arc<str>> {
+fn read_name(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Option<Arc<str>> {
     let Some(node) = fields.get("name") else {
         reader.refuse(fields.line(), "the rule has no `name`; metrics, headers and logs need one");
         return None;
     };
     let name = reader.text(node, "`name`")?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/ ".contains(c);
-    if name.len() > NAME_LEN_MAX || !name.chars().all(plain) {
+    if name.len() > NAME_LEN_MAX || !name.chars().all(is_name_char) {
         let text =
             format!("rule name `{name}`: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
         reader.refuse(line_of(node), text);
@@ -113,7 +113,7 @@ fn read_name(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Arc<str>> {
     Some(name.into())
 }
 
-fn read_per(reader: &mut Reader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> Option<Vec<Arc<str>>> {
+fn read_per(reader: &mut YamlReader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> Option<Vec<Arc<str>>> {
     let Some(node) = fields.get("per") else {
         let text =
             "the rule has no `per`; write the descriptors to count by, or `per: []` for one counter for all calls";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::hint;
 use crate::settings::{Layer, Level, read_quota_value};
-use crate::yaml::{Node, Reader, line_of};
+use crate::yaml::{Node, YamlReader, line_of};
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, TIER};
 
 /// Settings by tier or key, each with its line.
@@ -30,7 +30,7 @@ impl Tiers {
 }
 
 /// Reads `name: settings` lines.
-pub(super) fn read_exceptions(reader: &mut Reader<'_>, node: &Node<'_>, what: &str) -> Exceptions {
+pub(super) fn read_exceptions(reader: &mut YamlReader<'_>, node: &Node<'_>, what: &str) -> Exceptions {
     let mut exceptions = Exceptions::new();
     for (name, node) in reader.mapping(node, what).iter() {
         let fields = reader.fields(node, &Level::Exception.known_fields());
@@ -42,7 +42,7 @@ pub(super) fn read_exceptions(reader: &mut Reader<'_>, node: &Node<'_>, what: &s
 }
 
 /// Reads the top-level tiers, and the tier of callers that have none.
-pub(super) fn read_tiers(reader: &mut Reader<'_>, node: Option<&Node<'_>>, known: &[DescriptorSpec]) -> Tiers {
+pub(super) fn read_tiers(reader: &mut YamlReader<'_>, node: Option<&Node<'_>>, known: &[DescriptorSpec]) -> Tiers {
     let spec = known.iter().find(|spec| *spec.name == *TIER);
     let default = spec.and_then(|spec| match &spec.source {
         DescriptorSource::Constant(value) => Some(Arc::from(&**value)),
@@ -53,7 +53,7 @@ pub(super) fn read_tiers(reader: &mut Reader<'_>, node: Option<&Node<'_>>, known
 }
 
 /// Warns when no caller can be in a tier: the descriptor `tier` must exist, be verified, and have known values.
-pub(super) fn check_tiers(reader: &mut Reader<'_>, line: usize, tiers: &Tiers, known: &[DescriptorSpec]) {
+pub(super) fn check_tiers(reader: &mut YamlReader<'_>, line: usize, tiers: &Tiers, known: &[DescriptorSpec]) {
     let Some(spec) = known.iter().find(|spec| *spec.name == *TIER) else {
         let text = "there is no descriptor `tier`, so only a call that names its tier itself is in one; declare it, such as `tier: { jwt: tier, default: free }`";
         reader.warn(line, text);

@@ -3,13 +3,13 @@
 use tollgate_core::rules::{LimitPolicy, Unit, parse_units, show_units};
 
 use super::layer::PolicyEdit;
-use crate::yaml::{Node, Reader, line_of};
+use crate::yaml::{Node, YamlReader, line_of};
 
 /// Maximum number of decimal places of a multiplier.
 const DECIMALS_LEN_MAX: usize = 6;
 
 /// Reads a number of units, `true` (1.2 times the quota) or `false` (the default of the algorithm).
-pub(super) fn read_burst(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
+pub(super) fn read_burst(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
     match reader.text(node, "`burst`")? {
         "true" => Some(times(12, 10)),
         "false" => Some(PolicyEdit::Default),
@@ -31,7 +31,7 @@ pub(super) fn read_burst(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Pol
 }
 
 /// Reads a decimal multiple of the quota, which is kept exactly.
-pub(super) fn read_multiplier(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
+pub(super) fn read_multiplier(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
     let text = reader.text(node, "`burst_multiplier`")?;
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let is_decimal =

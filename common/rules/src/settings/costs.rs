@@ -6,16 +6,16 @@ use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Pattern, Rule, parse_uni
 use super::RuleEdit;
 use crate::display::quoted_pattern;
 use crate::hint;
-use crate::yaml::{Fields, Node, Reader, line_of};
+use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 const CHEAPER: &str = "lower the cost, or raise the quota or the burst";
 
-pub(super) fn read_cost(reader: &mut Reader<'_>, node: &Node<'_>, _: &[DescriptorSpec]) -> Option<RuleEdit> {
+pub(super) fn read_cost(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec]) -> Option<RuleEdit> {
     let cost = read_units(reader, node, "`cost`")?;
     Some(Box::new(move |rule| rule.cost = Some(cost)))
 }
 
-pub(super) fn read_costs(reader: &mut Reader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Option<RuleEdit> {
+pub(super) fn read_costs(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Option<RuleEdit> {
     let fields = reader.mapping(node, "`costs`");
     let mut by = fields.iter();
     let (Some((name, table)), None) = (by.next(), by.next()) else {
@@ -57,7 +57,7 @@ pub(super) fn costs_json(rule: &Rule) -> Value {
 }
 
 /// Warns of a descriptor that is not declared: only a call that carries it itself has a value.
-pub(crate) fn warn_undeclared(reader: &mut Reader<'_>, line: usize, name: &str, known: &[DescriptorSpec]) {
+pub(crate) fn warn_undeclared(reader: &mut YamlReader<'_>, line: usize, name: &str, known: &[DescriptorSpec]) {
     if known.iter().all(|spec| *spec.name != *name) {
         let hint = hint(name, known.iter().map(|spec| &*spec.name));
         let text =
@@ -67,7 +67,7 @@ pub(crate) fn warn_undeclared(reader: &mut Reader<'_>, line: usize, name: &str, 
 }
 
 /// Checks that some call can pass: a call that costs more than passes at once is always denied.
-pub(crate) fn check_costs(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &Rule, known: &[DescriptorSpec]) {
+pub(crate) fn check_costs(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule, known: &[DescriptorSpec]) {
     let (Some(least), Some(most)) =
         (rule.all_policies().map(LimitPolicy::at_once).min(), rule.all_policies().map(LimitPolicy::at_once).max())
     else {
@@ -102,7 +102,7 @@ pub(crate) fn check_costs(reader: &mut Reader<'_>, fields: &Fields<'_>, rule: &R
     }
 }
 
-fn read_units(reader: &mut Reader<'_>, node: &Node<'_>, what: &str) -> Option<u64> {
+fn read_units(reader: &mut YamlReader<'_>, node: &Node<'_>, what: &str) -> Option<u64> {
     let text = reader.text(node, what)?;
     let cost = parse_units(text).ok().map(|(units, _)| units);
     if cost.is_none() {

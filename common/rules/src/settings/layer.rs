@@ -11,7 +11,7 @@ use tollgate_core::rules::{LimitPolicy, Quota};
 use tollgate_core::window::Estimate;
 
 use super::{Level, TABLE, ValueParser, present};
-use crate::yaml::{Fields, Node, Reader, line_of};
+use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 /// Policy settings of one level. A setting that is absent is taken from the layer below.
 #[derive(Clone, Default)]
@@ -35,15 +35,18 @@ pub(crate) enum QuotaValue {
     Unlimited,
 }
 
-/// Change that a setting makes to a policy.
+/// Change of a policy, or the reason why it is impossible.
+type PolicyChange = dyn Fn(&mut LimitPolicy) -> Result<(), String>;
+
+/// Effect of a setting on a policy.
 #[derive(Clone)]
 pub(crate) enum PolicyEdit {
     /// Keeps the default of the algorithm; every algorithm accepts it.
     Default,
     /// Selects the algorithm.
     Algorithm(Algorithm),
-    /// Changes any other field, or returns the reason why it cannot.
-    Change(Rc<dyn Fn(&mut LimitPolicy) -> Result<(), String>>),
+    /// Changes any other field.
+    Change(Rc<PolicyChange>),
 }
 
 /// Reason why layers make no policy, and the line of the setting, if one setting is the cause.
@@ -78,7 +81,7 @@ impl PolicyEdit {
 
 impl Layer {
     /// Reads all policy settings of a mapping, except the quota.
-    pub(crate) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Self {
+    pub(crate) fn read(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Self {
         let mut layer = Self::default();
         for (setting, node) in present(fields) {
             let (slot, read) = match setting.parser {
@@ -131,7 +134,7 @@ pub(crate) fn resolve(own: &Layer, inherited: &Layer) -> Result<Option<LimitPoli
     let all = own.over(inherited);
     let algorithm = all.algorithm();
     let applies = |setting: &&super::Setting| setting.refusal(algorithm).is_none();
-    for setting in TABLE.iter().filter(|setting| !applies(setting)) {
+    for setting in TABLE.iter().rev().filter(|setting| !applies(setting)) {
         let edit = own.edits.get(setting.name).filter(|edit| !matches!(edit.value, PolicyEdit::Default));
         if let Some((edit, text)) = edit.zip(setting.refusal(algorithm)) {
             return Err(PolicyFault { line: Some(edit.line), text });
@@ -152,7 +155,7 @@ pub(crate) fn resolve(own: &Layer, inherited: &Layer) -> Result<Option<LimitPoli
 }
 
 /// Reads `100/min` or `unlimited`.
-pub(crate) fn read_quota_value(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Located<QuotaValue>> {
+pub(crate) fn read_quota_value(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<Located<QuotaValue>> {
     let line = line_of(node);
     let value = match reader.text(node, "`quota`")? {
         "unlimited" => QuotaValue::Unlimited,

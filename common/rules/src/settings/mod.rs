@@ -1,6 +1,6 @@
 //! Settings of a rule: one table with the name, levels, algorithms, parser and display of each.
 //!
-//! [`TABLE`] drives everything that knows settings by name: the fields that each level accepts, the hints for unknown
+//! `TABLE` drives everything that knows settings by name: the fields that each level accepts, the hints for unknown
 //! fields, the refusals of settings that have no effect, the columns and JSON of `rules validate`, the lines of
 //! `rules diff`, and the policies in `/explain`. A new setting is one entry there, and a field of
 //! [`LimitPolicy`](tollgate_core::rules::LimitPolicy) or [`Rule`]. `layer` merges the settings of several levels into a
@@ -14,6 +14,8 @@ mod policy_values;
 mod rule_values;
 mod show;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::sync::LazyLock;
 
@@ -22,7 +24,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Rule};
 
 use crate::hint;
-use crate::yaml::{Fields, KnownFields, Node, Reader, line_of};
+use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of};
 
 pub(crate) use costs::{check_costs, warn_undeclared};
 pub(crate) use layer::{Layer, Located, PolicyEdit, PolicyFault, QuotaValue, read_quota_value, resolve};
@@ -30,12 +32,12 @@ pub use show::{
     ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, allowed, columns, policy_cell, policy_json, policy_texts, rule_cell,
     rule_json, rule_texts,
 };
-pub use table::TABLE;
+use table::TABLE;
 
 /// One setting of the rules file.
-pub struct Setting {
+struct Setting {
     /// Name of the field.
-    pub name: &'static str,
+    name: &'static str,
     /// Levels at which the setting may stand.
     levels: &'static [Level],
     /// Algorithms that the setting applies to; none for all.
@@ -77,13 +79,13 @@ enum ValueParser {
     /// A planned setting: it is refused, never ignored.
     Planned,
     /// A value that is only checked.
-    Check(fn(&mut Reader<'_>, &Node<'_>)),
+    Check(fn(&mut YamlReader<'_>, &Node<'_>)),
     /// A value of the limit policy.
-    Policy(fn(&mut Reader<'_>, &Node<'_>) -> Option<PolicyEdit>),
+    Policy(fn(&mut YamlReader<'_>, &Node<'_>) -> Option<PolicyEdit>),
     /// Another form of the policy setting with this name.
-    PolicyAlias(&'static str, fn(&mut Reader<'_>, &Node<'_>) -> Option<PolicyEdit>),
+    PolicyAlias(&'static str, fn(&mut YamlReader<'_>, &Node<'_>) -> Option<PolicyEdit>),
     /// A value of the rule itself.
-    Rule(fn(&mut Reader<'_>, &Node<'_>, &[DescriptorSpec]) -> Option<RuleEdit>),
+    Rule(fn(&mut YamlReader<'_>, &Node<'_>, &[DescriptorSpec]) -> Option<RuleEdit>),
 }
 
 /// Display of a value of `T`.
@@ -91,23 +93,21 @@ struct ValueDisplay<T: 'static> {
     /// Name in `rules diff`.
     label: &'static str,
     /// Text in `rules diff`; none when the value is absent.
-    text: fn(&T) -> Option<String>,
+    text: TextOf<T>,
     /// Column of `rules validate`, and the text there.
-    column: Option<(&'static str, fn(&T) -> Option<String>)>,
+    column: Option<(&'static str, TextOf<T>)>,
     /// JSON fields.
     json: &'static [JsonField<T>],
 }
+
+/// Text of a value; none when it is absent.
+type TextOf<T> = fn(&T) -> Option<String>;
 
 /// Name and value of a JSON field.
 type JsonField<T> = (&'static str, fn(&T) -> Value);
 
 /// Change that a setting makes to a rule.
 type RuleEdit = Box<dyn FnOnce(&mut Rule)>;
-
-impl<T> ValueDisplay<T> {
-    /// Display of a value that is shown nowhere, or as a part of another one.
-    const HIDDEN: Self = Self { label: "", text: |_| None, column: None, json: &[] };
-}
 
 impl Level {
     const ALL: [Self; 5] = [Self::Defaults, Self::Exception, Self::Rule, Self::DenyingRule, Self::Unlimited];
@@ -133,6 +133,45 @@ impl Level {
 }
 
 impl Setting {
+    /// Creates a setting that is read as structure and shown nowhere.
+    const fn new(name: &'static str, levels: &'static [Level]) -> Self {
+        let of_rule = ValueDisplay { label: "", text: |_| None, column: None, json: &[] };
+        let of_policy = ValueDisplay { label: "", text: |_| None, column: None, json: &[] };
+        Self { name, levels, algorithms: None, parser: ValueParser::Structure, of_rule, of_policy }
+    }
+
+    const fn parser(self, parser: ValueParser) -> Self {
+        Self { parser, ..self }
+    }
+
+    const fn algorithms(self, list: AlgorithmList) -> Self {
+        Self { algorithms: Some(list), ..self }
+    }
+
+    const fn rule_text(self, label: &'static str, text: TextOf<Rule>) -> Self {
+        Self { of_rule: ValueDisplay { label, text, ..self.of_rule }, ..self }
+    }
+
+    const fn rule_cell(self, column: &'static str, text: TextOf<Rule>) -> Self {
+        Self { of_rule: ValueDisplay { column: Some((column, text)), ..self.of_rule }, ..self }
+    }
+
+    const fn rule_json(self, json: &'static [JsonField<Rule>]) -> Self {
+        Self { of_rule: ValueDisplay { json, ..self.of_rule }, ..self }
+    }
+
+    const fn policy_text(self, label: &'static str, text: TextOf<LimitPolicy>) -> Self {
+        Self { of_policy: ValueDisplay { label, text, ..self.of_policy }, ..self }
+    }
+
+    const fn policy_cell(self, column: &'static str, text: TextOf<LimitPolicy>) -> Self {
+        Self { of_policy: ValueDisplay { column: Some((column, text)), ..self.of_policy }, ..self }
+    }
+
+    const fn policy_json(self, json: &'static [JsonField<LimitPolicy>]) -> Self {
+        Self { of_policy: ValueDisplay { json, ..self.of_policy }, ..self }
+    }
+
     /// Returns the reason why an algorithm does not have this setting.
     fn refusal(&self, algorithm: Algorithm) -> Option<String> {
         let name = policy_values::algorithm_name(algorithm);
@@ -143,7 +182,7 @@ impl Setting {
 
 /// Reads the settings of a rule itself; those of its policy are read by [`Layer::read`].
 pub(crate) fn read_rule_edits(
-    reader: &mut Reader<'_>,
+    reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
     level: Level,
     known: &[DescriptorSpec],
@@ -158,7 +197,7 @@ pub(crate) fn read_rule_edits(
 }
 
 /// Checks the settings that have no slot.
-pub(crate) fn check_values(reader: &mut Reader<'_>, fields: &Fields<'_>) {
+pub(crate) fn check_values(reader: &mut YamlReader<'_>, fields: &Fields<'_>) {
     for (setting, node) in present(fields) {
         if let ValueParser::Check(check) = setting.parser {
             check(reader, node);
@@ -167,7 +206,7 @@ pub(crate) fn check_values(reader: &mut Reader<'_>, fields: &Fields<'_>) {
 }
 
 /// Refuses the settings of a rule with `deny: true` that have no effect there.
-pub(crate) fn refuse_beside_deny(reader: &mut Reader<'_>, fields: &Fields<'_>) {
+pub(crate) fn refuse_beside_deny(reader: &mut YamlReader<'_>, fields: &Fields<'_>) {
     let without_effect =
         |setting: &Setting| setting.levels.contains(&Level::Rule) && !setting.levels.contains(&Level::DenyingRule);
     for (setting, node) in present(fields).filter(|(setting, _)| without_effect(setting)) {
@@ -179,7 +218,7 @@ pub(crate) fn refuse_beside_deny(reader: &mut Reader<'_>, fields: &Fields<'_>) {
 
 /// Refuses an unknown word, with a hint.
 pub(crate) fn refuse_word<T>(
-    reader: &mut Reader<'_>,
+    reader: &mut YamlReader<'_>,
     node: &Node<'_>,
     field: &str,
     word: &str,
@@ -192,7 +231,7 @@ pub(crate) fn refuse_word<T>(
 
 /// Reads one of several words. `more` are words that are hinted at, but read elsewhere.
 fn read_word<T: Copy>(
-    reader: &mut Reader<'_>,
+    reader: &mut YamlReader<'_>,
     node: &Node<'_>,
     field: &str,
     words: &[(&'static str, T)],

@@ -9,12 +9,12 @@ use tollgate_core::window::{Estimate, Window};
 
 use super::layer::PolicyEdit;
 use super::{read_word, word_of};
-use crate::yaml::{Node, Reader, line_of};
+use crate::yaml::{Node, YamlReader, line_of};
 
 /// Maximum value of `deadline`, in ms.
 const DEADLINE_MS_MAX: u64 = 10_000;
 
-const ALGORITHMS: [(&str, Algorithm); 6] = [
+pub(super) const ALGORITHMS: [(&str, Algorithm); 6] = [
     ("sliding_window", Algorithm::SlidingWindow(Estimate::Interpolated)),
     ("sliding_log", Algorithm::SlidingLog),
     ("fixed_window", Algorithm::FixedWindow),
@@ -28,7 +28,7 @@ const CONSISTENCIES: [(&str, Consistency); 2] = [("strict", Consistency::Strict)
 const ON_FAILURES: [(&str, OnFailure); 3] =
     [("share", OnFailure::Share), ("open", OnFailure::Open), ("closed", OnFailure::Closed)];
 
-pub(super) fn read_algorithm(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
+pub(super) fn read_algorithm(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
     read_word(reader, node, "algorithm", &ALGORITHMS, &[]).map(PolicyEdit::Algorithm)
 }
 
@@ -56,7 +56,7 @@ pub(super) fn algorithm_text(policy: &LimitPolicy) -> String {
 }
 
 /// Reads the consistency, which also chooses the default of `estimate`.
-pub(super) fn read_consistency(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
+pub(super) fn read_consistency(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
     if reader.text(node, "`consistency`")? == "eventual" {
         reader.refuse(line_of(node), "`consistency: eventual` is not yet supported; use strict or bounded");
         return None;
@@ -77,7 +77,7 @@ pub(super) fn consistency_text(policy: &LimitPolicy) -> String {
     word_of(&CONSISTENCIES, &policy.consistency).to_owned()
 }
 
-pub(super) fn read_sub_windows(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
+pub(super) fn read_sub_windows(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
     let parts = reader.parse(node, "`sub_windows`", "a whole number")?;
     Some(PolicyEdit::change(move |policy| {
         let window = Window::new(policy.quota.width_ms(), parts);
@@ -91,7 +91,7 @@ pub(super) fn sub_windows_json(policy: &LimitPolicy) -> Value {
     has_them.then(|| policy.window.parts()).into()
 }
 
-pub(super) fn read_estimate(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
+pub(super) fn read_estimate(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
     let estimate = read_word(reader, node, "estimate", &ESTIMATES, &[])?;
     Some(PolicyEdit::set(move |policy| policy.algorithm = Algorithm::SlidingWindow(estimate)))
 }
@@ -110,7 +110,7 @@ fn estimate_name(estimate: Estimate) -> &'static str {
     }
 }
 
-pub(super) fn read_on_failure(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
+pub(super) fn read_on_failure(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
     let on_failure = match reader.text(node, "`on_failure`")?.strip_prefix("limit ") {
         None => read_word(reader, node, "on_failure", &ON_FAILURES, &["limit 5/min"])?,
         Some(quota) => match quota.parse() {
@@ -124,14 +124,14 @@ pub(super) fn read_on_failure(reader: &mut Reader<'_>, node: &Node<'_>) -> Optio
     Some(PolicyEdit::set(move |policy| policy.on_failure = on_failure))
 }
 
-pub(super) fn on_failure_text(on_failure: OnFailure) -> String {
-    match on_failure {
+pub(super) fn on_failure_text(policy: &LimitPolicy) -> String {
+    match policy.on_failure {
         OnFailure::Limit(quota) => format!("limit {quota}"),
         other => word_of(&ON_FAILURES, &other).to_owned(),
     }
 }
 
-pub(super) fn read_deadline(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
+pub(super) fn read_deadline(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
     let text = reader.text(node, "`deadline`")?;
     let deadline_ms = parse_duration_ms(text).filter(|ms| (1..=DEADLINE_MS_MAX).contains(ms));
     if deadline_ms.is_none() {
@@ -139,4 +139,8 @@ pub(super) fn read_deadline(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<
     }
     let deadline = Duration::from_millis(deadline_ms?);
     Some(PolicyEdit::set(move |policy| policy.deadline = deadline))
+}
+
+pub(super) fn deadline_json(policy: &LimitPolicy) -> Value {
+    u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX).into()
 }

@@ -2,20 +2,21 @@
 //!
 //! The order matters in one place: `algorithm` and `consistency` stand before the settings whose defaults depend on them.
 
-use std::sync::Arc;
+use tollgate_core::rules::Charging;
 
-use serde_json::Value;
-use tollgate_core::rules::{Charging, LimitPolicy, Rule};
-
+use super::ValueParser::{Check, Planned, Policy, PolicyAlias, Rule};
 use super::burst::{burst_text, read_burst, read_multiplier};
 use super::costs::{cost_text, costs_json, read_cost, read_costs};
 use super::policy_values::{
-    algorithm_name, algorithm_text, consistency_text, estimate_json, on_failure_text, read_algorithm, read_consistency,
-    read_deadline, read_estimate, read_on_failure, read_sub_windows, sub_windows_json,
+    algorithm_name, algorithm_text, consistency_text, deadline_json, estimate_json, on_failure_text, read_algorithm,
+    read_consistency, read_deadline, read_estimate, read_on_failure, read_sub_windows, sub_windows_json,
 };
-use super::rule_values::{charge_text, count, read_charge, read_group, read_replaces, read_scope, read_shadow};
-use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, policy_json};
-use super::{AlgorithmList, Level, Setting, ValueDisplay, ValueParser};
+use super::rule_values::{
+    charge_text, keys_text, names_json, read_charge, read_group, read_replaces, read_scope, read_shadow, replaces_text,
+    tiers_json,
+};
+use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN};
+use super::{AlgorithmList, Level, Setting};
 use crate::display;
 
 /// Levels of a setting that every rule may have.
@@ -39,272 +40,113 @@ const WITH_BURST: AlgorithmList = AlgorithmList {
     },
 };
 
-/// Entry of a field that has neither a value of its own nor a display.
-const FIELD: Setting = Setting {
-    name: "",
-    levels: ANY_RULE,
-    algorithms: None,
-    parser: ValueParser::Structure,
-    of_rule: ValueDisplay::HIDDEN,
-    of_policy: ValueDisplay::HIDDEN,
+/// Algorithms with sub-windows.
+const WITH_SUB_WINDOWS: AlgorithmList = AlgorithmList {
+    names: &["sliding_window"],
+    refusal: |name| format!("a `{name}` has no `sub_windows`; remove them"),
+};
+
+/// Algorithms that estimate.
+const WITH_ESTIMATE: AlgorithmList = AlgorithmList {
+    names: &["sliding_window"],
+    refusal: |name| {
+        let reason = if name == "sliding_log" { "is exact" } else { "estimates nothing" };
+        format!("a `{name}` {reason} and takes no `estimate`; remove it")
+    },
 };
 
 /// All settings.
-pub static TABLE: [Setting; 24] = [
-    Setting {
-        name: "name",
-        of_rule: ValueDisplay {
-            column: Some(("RULE", |rule| Some(rule.name.to_string()))),
-            json: &[("name", |rule| (*rule.name).into())],
-            ..ValueDisplay::HIDDEN
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "match",
-        of_rule: ValueDisplay {
-            label: "match",
-            text: |rule| Some(display::matches(&rule.matches)),
-            column: Some(("MATCH", |rule| Some(display::matches(&rule.matches)))),
-            json: &[("match", |rule| display::matches_json(&rule.matches))],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "per",
-        levels: LIMITING_RULE,
-        of_rule: ValueDisplay {
-            label: "per",
-            text: |rule| Some(display::per(rule)),
-            column: Some(("PER", |rule| Some(display::per(rule)))),
-            json: &[("per", |rule| names(&rule.per))],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "quota",
-        levels: COUNTING,
-        of_rule: ValueDisplay {
-            label: "quota.from",
-            text: |rule| rule.quota_from.as_deref().map(str::to_owned),
-            column: Some((MORE_COLUMN, |rule| rule.quota_from.as_ref().map(|name| format!("quota from {name}")))),
-            json: &[("quota_from", |rule| rule.quota_from.as_deref().into())],
-        },
-        of_policy: ValueDisplay {
-            label: "quota",
-            text: |policy| Some(policy.quota.to_string()),
-            column: Some((QUOTA_COLUMN, |policy| Some(policy.quota.to_string()))),
-            json: &[
-                ("quota", |policy| policy.quota.to_string().into()),
-                ("units", |policy| policy.quota.units().into()),
-                ("window_ms", |policy| policy.quota.width_ms().into()),
-            ],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "tiers",
-        levels: LIMITING_RULE,
-        of_rule: ValueDisplay { json: &[("tiers", tiers_json)], ..ValueDisplay::HIDDEN },
-        ..FIELD
-    },
-    Setting {
-        name: "keys",
-        levels: LIMITING_RULE,
-        of_rule: ValueDisplay {
-            column: Some((MORE_COLUMN, |rule| (!rule.by_key.is_empty()).then(|| count(rule.by_key.len(), "key")))),
-            json: &[("keys", |rule| rule.by_key.len().into())],
-            ..ValueDisplay::HIDDEN
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "group",
-        parser: ValueParser::Rule(read_group),
-        of_rule: ValueDisplay {
-            label: "group",
-            text: |rule| rule.group.as_deref().map(str::to_owned),
-            column: Some((MORE_COLUMN, |rule| rule.group.as_ref().map(|group| format!("group {group}")))),
-            json: &[("group", |rule| rule.group.as_deref().into())],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "algorithm",
-        levels: COUNTING,
-        parser: ValueParser::Policy(read_algorithm),
-        of_policy: ValueDisplay {
-            label: "algorithm",
-            text: |policy| Some(algorithm_text(policy)),
-            column: Some((ALGORITHM_COLUMN, |policy| Some(algorithm_text(policy)))),
-            json: &[("algorithm", |policy| algorithm_name(policy.algorithm).into())],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "burst",
-        levels: COUNTING,
-        algorithms: Some(WITH_BURST),
-        parser: ValueParser::Policy(read_burst),
-        of_policy: ValueDisplay {
-            label: "burst",
-            text: burst_text,
-            column: Some((ALGORITHM_COLUMN, |policy| burst_text(policy).map(|burst| format!("burst {burst}")))),
-            json: &[("burst", |policy| Some(policy.burst).filter(|burst| *burst > 0).into())],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "burst_multiplier",
-        levels: COUNTING,
-        parser: ValueParser::PolicyAlias("burst", read_multiplier),
-        ..FIELD
-    },
-    Setting {
-        name: "consistency",
-        levels: LIMITING,
-        parser: ValueParser::Policy(read_consistency),
-        of_policy: ValueDisplay {
-            label: "consistency",
-            text: |policy| Some(consistency_text(policy)),
-            column: Some(("CONSISTENCY", |policy| Some(consistency_text(policy)))),
-            json: &[("consistency", |policy| consistency_text(policy).into())],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "sub_windows",
-        levels: EVERYWHERE,
-        algorithms: Some(AlgorithmList {
-            names: &["sliding_window"],
-            refusal: |name| format!("a `{name}` has no `sub_windows`; remove them"),
-        }),
-        parser: ValueParser::Policy(read_sub_windows),
-        of_policy: ValueDisplay { json: &[("sub_windows", sub_windows_json)], ..ValueDisplay::HIDDEN },
-        ..FIELD
-    },
-    Setting {
-        name: "estimate",
-        levels: EVERYWHERE,
-        algorithms: Some(AlgorithmList {
-            names: &["sliding_window"],
-            refusal: |name| {
-                let reason = if name == "sliding_log" { "is exact" } else { "estimates nothing" };
-                format!("a `{name}` {reason} and takes no `estimate`; remove it")
-            },
-        }),
-        parser: ValueParser::Policy(read_estimate),
-        of_policy: ValueDisplay { json: &[("estimate", estimate_json)], ..ValueDisplay::HIDDEN },
-        ..FIELD
-    },
-    Setting {
-        name: "on_failure",
-        levels: EVERYWHERE,
-        parser: ValueParser::Policy(read_on_failure),
-        of_policy: ValueDisplay {
-            label: "on_failure",
-            text: |policy| Some(on_failure_text(policy.on_failure)),
-            column: Some(("ON FAILURE", |policy| Some(on_failure_text(policy.on_failure)))),
-            json: &[("on_failure", |policy| on_failure_text(policy.on_failure).into())],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "deadline",
-        levels: EVERYWHERE,
-        parser: ValueParser::Policy(read_deadline),
-        of_policy: ValueDisplay {
-            label: "deadline",
-            text: |policy| Some(format!("{} ms", policy.deadline.as_millis())),
-            json: &[("deadline_ms", deadline_ms)],
-            ..ValueDisplay::HIDDEN
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "cost",
-        levels: LIMITING_RULE,
-        parser: ValueParser::Rule(read_cost),
-        of_rule: ValueDisplay {
-            label: "cost",
-            text: cost_text,
-            column: Some((MORE_COLUMN, |rule| cost_text(rule).map(|cost| format!("cost {cost}")))),
-            json: &[("cost", |rule| rule.cost.into())],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "costs",
-        levels: LIMITING_RULE,
-        parser: ValueParser::Rule(read_costs),
-        of_rule: ValueDisplay { json: &[("costs", costs_json)], ..ValueDisplay::HIDDEN },
-        ..FIELD
-    },
-    Setting {
-        name: "charge",
-        levels: LIMITING_RULE,
-        parser: ValueParser::Rule(read_charge),
-        of_rule: ValueDisplay {
-            label: "charge",
-            text: |rule| Some(charge_text(rule.charge).to_owned()),
-            column: Some((MORE_COLUMN, |rule| {
-                (rule.charge != Charging::default()).then(|| format!("charge {}", charge_text(rule.charge)))
-            })),
-            json: &[("charge", |rule| charge_text(rule.charge).into())],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "deny",
-        of_rule: ValueDisplay { json: &[("deny", |rule| rule.deny.into())], ..ValueDisplay::HIDDEN },
-        ..FIELD
-    },
-    Setting {
-        name: "shadow",
-        parser: ValueParser::Rule(read_shadow),
-        of_rule: ValueDisplay {
-            label: "shadow",
-            text: |rule| Some(rule.shadow.to_string()),
-            column: Some((MORE_COLUMN, |rule| rule.shadow.then(|| "shadow".to_owned()))),
-            json: &[("shadow", |rule| rule.shadow.into())],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "replaces",
-        parser: ValueParser::Rule(read_replaces),
-        of_rule: ValueDisplay {
-            label: "replaces",
-            text: replaced,
-            column: Some((MORE_COLUMN, |rule| replaced(rule).map(|rules| format!("replaces {rules}")))),
-            json: &[("replaces", |rule| names(&rule.replaces))],
-        },
-        ..FIELD
-    },
-    Setting {
-        name: "scope",
-        levels: &[Level::Defaults, Level::Rule, Level::DenyingRule],
-        parser: ValueParser::Check(read_scope),
-        ..FIELD
-    },
-    Setting { name: "max_excess", levels: EVERYWHERE, parser: ValueParser::Planned, ..FIELD },
-    Setting { name: "leases", levels: EVERYWHERE, parser: ValueParser::Planned, ..FIELD },
+pub(super) static TABLE: [Setting; 24] = [
+    Setting::new("name", ANY_RULE)
+        .rule_cell("RULE", |rule| Some(rule.name.to_string()))
+        .rule_json(&[("name", |rule| (*rule.name).into())]),
+    Setting::new("match", ANY_RULE)
+        .rule_text("match", |rule| Some(display::matches(&rule.matches)))
+        .rule_cell("MATCH", |rule| Some(display::matches(&rule.matches)))
+        .rule_json(&[("match", |rule| display::matches_json(&rule.matches))]),
+    Setting::new("per", LIMITING_RULE)
+        .rule_text("per", |rule| Some(display::per(rule)))
+        .rule_cell("PER", |rule| Some(display::per(rule)))
+        .rule_json(&[("per", |rule| names_json(&rule.per))]),
+    Setting::new("quota", COUNTING)
+        .rule_text("quota.from", |rule| rule.quota_from.as_deref().map(str::to_owned))
+        .rule_cell(MORE_COLUMN, |rule| rule.quota_from.as_ref().map(|name| format!("quota from {name}")))
+        .rule_json(&[("quota_from", |rule| rule.quota_from.as_deref().into())])
+        .policy_text("quota", |policy| Some(policy.quota.to_string()))
+        .policy_cell(QUOTA_COLUMN, |policy| Some(policy.quota.to_string()))
+        .policy_json(&[
+            ("quota", |policy| policy.quota.to_string().into()),
+            ("units", |policy| policy.quota.units().into()),
+            ("window_ms", |policy| policy.quota.width_ms().into()),
+        ]),
+    Setting::new("tiers", LIMITING_RULE).rule_json(&[("tiers", tiers_json)]),
+    Setting::new("keys", LIMITING_RULE)
+        .rule_cell(MORE_COLUMN, keys_text)
+        .rule_json(&[("keys", |rule| rule.by_key.len().into())]),
+    Setting::new("group", ANY_RULE)
+        .parser(Rule(read_group))
+        .rule_text("group", |rule| rule.group.as_deref().map(str::to_owned))
+        .rule_cell(MORE_COLUMN, |rule| rule.group.as_ref().map(|group| format!("group {group}")))
+        .rule_json(&[("group", |rule| rule.group.as_deref().into())]),
+    Setting::new("algorithm", COUNTING)
+        .parser(Policy(read_algorithm))
+        .policy_text("algorithm", |policy| Some(algorithm_text(policy)))
+        .policy_cell(ALGORITHM_COLUMN, |policy| Some(algorithm_text(policy)))
+        .policy_json(&[("algorithm", |policy| algorithm_name(policy.algorithm).into())]),
+    Setting::new("burst", COUNTING)
+        .algorithms(WITH_BURST)
+        .parser(Policy(read_burst))
+        .policy_text("burst", burst_text)
+        .policy_cell(ALGORITHM_COLUMN, |policy| burst_text(policy).map(|burst| format!("burst {burst}")))
+        .policy_json(&[("burst", |policy| Some(policy.burst).filter(|burst| *burst > 0).into())]),
+    Setting::new("burst_multiplier", COUNTING).parser(PolicyAlias("burst", read_multiplier)),
+    Setting::new("consistency", LIMITING)
+        .parser(Policy(read_consistency))
+        .policy_text("consistency", |policy| Some(consistency_text(policy)))
+        .policy_cell("CONSISTENCY", |policy| Some(consistency_text(policy)))
+        .policy_json(&[("consistency", |policy| consistency_text(policy).into())]),
+    Setting::new("sub_windows", EVERYWHERE)
+        .algorithms(WITH_SUB_WINDOWS)
+        .parser(Policy(read_sub_windows))
+        .policy_json(&[("sub_windows", sub_windows_json)]),
+    Setting::new("estimate", EVERYWHERE)
+        .algorithms(WITH_ESTIMATE)
+        .parser(Policy(read_estimate))
+        .policy_json(&[("estimate", estimate_json)]),
+    Setting::new("on_failure", EVERYWHERE)
+        .parser(Policy(read_on_failure))
+        .policy_text("on_failure", |policy| Some(on_failure_text(policy)))
+        .policy_cell("ON FAILURE", |policy| Some(on_failure_text(policy)))
+        .policy_json(&[("on_failure", |policy| on_failure_text(policy).into())]),
+    Setting::new("deadline", EVERYWHERE)
+        .parser(Policy(read_deadline))
+        .policy_text("deadline", |policy| Some(format!("{} ms", policy.deadline.as_millis())))
+        .policy_json(&[("deadline_ms", deadline_json)]),
+    Setting::new("cost", LIMITING_RULE)
+        .parser(Rule(read_cost))
+        .rule_text("cost", cost_text)
+        .rule_cell(MORE_COLUMN, |rule| cost_text(rule).map(|cost| format!("cost {cost}")))
+        .rule_json(&[("cost", |rule| rule.cost.into())]),
+    Setting::new("costs", LIMITING_RULE).parser(Rule(read_costs)).rule_json(&[("costs", costs_json)]),
+    Setting::new("charge", LIMITING_RULE)
+        .parser(Rule(read_charge))
+        .rule_text("charge", |rule| Some(charge_text(rule).to_owned()))
+        .rule_cell(MORE_COLUMN, |rule| {
+            (rule.charge != Charging::default()).then(|| format!("charge {}", charge_text(rule)))
+        })
+        .rule_json(&[("charge", |rule| charge_text(rule).into())]),
+    Setting::new("deny", ANY_RULE).rule_json(&[("deny", |rule| rule.deny.into())]),
+    Setting::new("shadow", ANY_RULE)
+        .parser(Rule(read_shadow))
+        .rule_text("shadow", |rule| Some(rule.shadow.to_string()))
+        .rule_cell(MORE_COLUMN, |rule| rule.shadow.then(|| "shadow".to_owned()))
+        .rule_json(&[("shadow", |rule| rule.shadow.into())]),
+    Setting::new("replaces", ANY_RULE)
+        .parser(Rule(read_replaces))
+        .rule_text("replaces", replaces_text)
+        .rule_cell(MORE_COLUMN, |rule| replaces_text(rule).map(|rules| format!("replaces {rules}")))
+        .rule_json(&[("replaces", |rule| names_json(&rule.replaces))]),
+    Setting::new("scope", &[Level::Defaults, Level::Rule, Level::DenyingRule]).parser(Check(read_scope)),
+    Setting::new("max_excess", EVERYWHERE).parser(Planned),
+    Setting::new("leases", EVERYWHERE).parser(Planned),
 ];
-
-fn names(names: &[Arc<str>]) -> Value {
-    names.iter().map(|name| &**name).collect()
-}
-
-fn replaced(rule: &Rule) -> Option<String> {
-    (!rule.replaces.is_empty()).then(|| rule.replaces.join(", "))
-}
-
-fn tiers_json(rule: &Rule) -> Value {
-    let tier =
-        |(tier, policy): &(Arc<str>, Option<LimitPolicy>)| (tier.to_string(), policy_json(policy.as_ref()).into());
-    Value::Object(rule.by_tier.iter().map(tier).collect())
-}
-
-fn deadline_ms(policy: &LimitPolicy) -> Value {
-    u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX).into()
-}

@@ -9,18 +9,18 @@ use tollgate_rules::import::envoy_names;
 
 use super::oracle::Entry;
 
-/// What a rule that denies says: a limit of 0.
+/// Text of a rule that denies, which is a limit of 0.
 pub(crate) const DENIED: &str = "denied";
 
 pub(crate) struct Ours {
     set: RuleSet,
 }
 
-/// A rule that applies, and the counter that it charges.
+/// Rule that applies, and its counter.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub(crate) says: String,
-    /// The rule's name, and the values of `per`.
+    /// Name of the rule, and the values of `per`.
     pub(crate) counter: (String, Vec<String>),
 }
 
@@ -30,7 +30,7 @@ impl Ours {
         Self { set: set.unwrap_or_else(|problems| panic!("{problems}\n{text}")) }
     }
 
-    /// The limit of each descriptor of one request. What a rule of one of them replaces applies to none.
+    /// Returns the limit of each descriptor of one request. A rule that is replaced for one descriptor applies to none.
     pub(crate) fn request(&self, domain: &str, descriptors: &[Vec<Entry>]) -> Vec<Option<Applied>> {
         let calls: Vec<_> = descriptors.iter().map(|descriptor| call(domain, descriptor)).collect();
         let mut replaced = Vec::new();
