@@ -10,10 +10,10 @@ use anyhow::{Context, bail};
 use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
 use tollgate::read_rules;
-use tollgate::store::RedisStore;
 use tollgate_aggregator::pump::THRESHOLD_PERMILLE_DEFAULT;
 use tollgate_aggregator::{Pump, Settings, api};
 use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_redis::RuleMirror;
 
 use crate::exit::{Exit, Usage};
 use crate::output;
@@ -84,8 +84,8 @@ async fn aggregator(args: Args) -> anyhow::Result<Exit> {
     let listener = serve::listen(args.http).await?;
     let settings = args.settings(&*clock, listener.local_addr()?);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
-    let redis = args.redis.settings().map(|redis| RedisStore::new(&redis, clock.clone())).transpose()?;
-    let relay = Relay::start(&kafka, pinned.as_ref(), redis, &settings.reach)?;
+    let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
+    let relay = Relay::start(&kafka, pinned.as_ref(), mirror, &settings.reach)?;
     let mut registry = Registry::default();
     let mut pump = Pump::start(&kafka, &settings, clock, &mut registry)?;
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;

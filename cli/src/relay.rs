@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::timeout;
-use tollgate::store::{RedisStore, Store};
 use tollgate_aggregator::pump::Reach;
 use tollgate_bus::{Bus, Delivered, From, Reader, Topic};
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::Offset;
 use tollgate_core::rules::RuleSet;
+use tollgate_redis::RuleMirror;
 use tollgate_wire::Record;
 
 /// How long a start waits for the rules that are published already.
@@ -36,7 +36,7 @@ struct Work<R> {
     read_through: Option<Offset>,
     reach: Reach,
     newest: Option<(Offset, Published)>,
-    redis: Option<RedisStore>,
+    mirror: Option<RuleMirror>,
 }
 
 impl Relay {
@@ -44,14 +44,14 @@ impl Relay {
     pub(crate) fn start<B: Bus>(
         bus: &B,
         pinned: Option<&RuleSet>,
-        redis: Option<RedisStore>,
+        mirror: Option<RuleMirror>,
         reach: &Reach,
     ) -> anyhow::Result<Self> {
         if let Some(rules) = pinned {
             reach.cover(rules);
         }
         let reader = bus.read(Topic::Rules, &[0], From::Oldest);
-        let mut work = Work { reader, read_through: None, reach: reach.clone(), newest: None, redis };
+        let mut work = Work { reader, read_through: None, reach: reach.clone(), newest: None, mirror };
         if let Some(last) = bus.next_offset(Topic::Rules, 0).and_then(|next| next.checked_sub(1)) {
             work.catch_up(last);
         }
@@ -77,9 +77,9 @@ impl<R: Reader> Work<R> {
         let mut laid_down: Option<(Offset, Stopwatch)> = None;
         while !stop.load(Ordering::Relaxed) {
             self.read(POLL_WAIT);
-            let (Some((generation, published)), Some(redis)) = (&self.newest, &self.redis) else { continue };
+            let (Some((generation, published)), Some(mirror)) = (&self.newest, &self.mirror) else { continue };
             let done = |(offset, since): &(Offset, Stopwatch)| offset == generation && since.elapsed() < LAY_DOWN_EVERY;
-            if !laid_down.as_ref().is_some_and(done) && runtime.block_on(lay_down(redis, *generation, published)) {
+            if !laid_down.as_ref().is_some_and(done) && runtime.block_on(lay_down(mirror, *generation, published)) {
                 laid_down = Some((*generation, Stopwatch::start()));
             }
         }
@@ -123,12 +123,8 @@ impl<R: Reader> Work<R> {
 }
 
 /// Whether the rules are in Redis now.
-async fn lay_down(redis: &RedisStore, generation: Offset, published: &Published) -> bool {
-    let work = async {
-        redis.ping().await.ok()?;
-        redis.publish_rules(Some(generation), published).await.ok()
-    };
-    timeout(REDIS_WAIT, work).await.ok().flatten().is_some()
+async fn lay_down(mirror: &RuleMirror, generation: Offset, published: &Published) -> bool {
+    timeout(REDIS_WAIT, mirror.publish(Some(generation), published)).await.is_ok_and(|stored| stored.is_ok())
 }
 
 #[cfg(test)]
@@ -169,7 +165,7 @@ mod tests {
     /// Follows this script up to a last record; the generation that it knows then.
     fn caught_up(script: Vec<Vec<Delivered>>, last: Offset) -> Option<Offset> {
         let reader = Script(script);
-        let mut work = Work { reader, read_through: None, reach: Reach::default(), newest: None, redis: None };
+        let mut work = Work { reader, read_through: None, reach: Reach::default(), newest: None, mirror: None };
         work.catch_up(last);
         assert!(work.reader.0.is_empty(), "all of it is read");
         work.newest.map(|(generation, _)| generation)

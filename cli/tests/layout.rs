@@ -4,17 +4,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate's folder, its root file, and the crates of this workspace that it may use; `tollgate-servers` in tests only.
-const CRATES: [(&str, &str, &[&str]); 11] = [
+const CRATES: [(&str, &str, &[&str]); 12] = [
     ("common/core", "lib.rs", &[]),
     ("common/rules", "lib.rs", &["tollgate-core"]),
     ("common/wire", "lib.rs", &["tollgate-core"]),
     ("common/bus", "lib.rs", &["tollgate-core", "tollgate-servers"]),
+    ("common/redis", "lib.rs", &["tollgate-core", "tollgate-servers"]),
     ("common/servers", "lib.rs", &["tollgate-core"]),
     ("agent/engine", "lib.rs", &["tollgate-core"]),
     (
         "agent",
         "lib.rs",
-        &["tollgate-bus", "tollgate-core", "tollgate-engine", "tollgate-rules", "tollgate-servers", "tollgate-wire"],
+        &[
+            "tollgate-bus",
+            "tollgate-core",
+            "tollgate-engine",
+            "tollgate-redis",
+            "tollgate-rules",
+            "tollgate-servers",
+            "tollgate-wire",
+        ],
     ),
     ("agent/http", "lib.rs", &["tollgate", "tollgate-core", "tollgate-engine", "tollgate-rules"]),
     ("aggregator", "lib.rs", &["tollgate-bus", "tollgate-core", "tollgate-wire"]),
@@ -34,6 +43,7 @@ const CRATES: [(&str, &str, &[&str]); 11] = [
             "tollgate-engine",
             "tollgate-experiments",
             "tollgate-http",
+            "tollgate-redis",
             "tollgate-rules",
             "tollgate-servers",
             "tollgate-wire",

@@ -1,5 +1,5 @@
--- Shows an agent, or takes it off when it leaves, and counts those that are there. KEYS: the set; ARGV: the agent, whether
--- it leaves, after how many ms without a sign it is gone.
+-- Announces an agent, or removes it when it leaves, and counts the live ones. KEYS: the sorted set; ARGV: the agent, '1' if
+-- it leaves, the ms after which a silent agent is removed.
 local agent, leaving, gone_after_ms = ARGV[1], ARGV[2], ARGV[3]
 if leaving == '1' then
   redis.call('ZREM', KEYS[1], agent)

@@ -1,5 +1,5 @@
--- Publishes rules unless newer ones are there. KEYS: the hash, which has no TTL; ARGV: the generation, empty for the next
--- one, a name, the text. It answers with the generation that is there then.
+-- Stores rules unless newer ones are stored. KEYS: the hash, which has no TTL; ARGV: the generation, or '' for the next one,
+-- the file's name, its text. Returns the generation that is stored then.
 local stored = tonumber(redis.call('HGET', KEYS[1], 'generation') or 0)
 local generation = ARGV[1] == '' and stored + 1 or tonumber(ARGV[1])
 if generation > stored then

@@ -1,7 +1,7 @@
-//! Whether a Redis may throw counters away when its memory is full: a counter that is gone is a quota that begins anew.
+//! The warning about a Redis that may evict counters when its memory is full: an evicted counter starts its quota anew.
 
-/// What to tell the operator, by the section `memory` of INFO, which managed servers show too where CONFIG is forbidden.
-pub(super) fn warning(info_memory: &str) -> Option<String> {
+/// Warning for the operator, from the section `memory` of INFO, which managed servers show even where CONFIG is forbidden.
+pub(crate) fn warning(info_memory: &str) -> Option<String> {
     let field = |name: &str| info_memory.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
     let (policy, maxmemory) = (field("maxmemory_policy")?, field("maxmemory")?);
     (policy != "noeviction" && maxmemory != "0").then(|| {
@@ -18,7 +18,7 @@ mod tests {
 
     /// D8: start-up warns of a maxmemory-policy that evicts.
     #[test]
-    fn only_a_server_that_may_evict_is_warned_of() {
+    fn only_a_server_that_may_evict_causes_a_warning() {
         let info = |maxmemory, policy: &str| {
             format!(
                 "# Memory\r\nused_memory:1\r\nmaxmemory:{maxmemory}\r\nmaxmemory_human:0B\r\nmaxmemory_policy:{policy}\r\n"

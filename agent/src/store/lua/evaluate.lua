@@ -5,6 +5,8 @@
 -- counter's tentative units. ARGV: a take for each: kind | what and how | n | W | quota | generation | cost | time, then of
 -- kinds with a meter the burst, then of tentative takes whose they are and until when anything of their call is charged.
 -- It answers with what the agent needs to word the verdict by the same arithmetic (redis/codec.rs).
+if #KEYS == 0 then return now end
+
 local TAKE, ANSWER, RUN = '<I1I1I1I6I7I7I7I7', '<I1I1I1I6I7I6I2', '<I6I7'
 local OWED, GIVE_BACK, TAKE_BACK, NAMED = 2, 3, 4, 8
 local LATE, REFUSED, CHARGED = 0, 1, 2

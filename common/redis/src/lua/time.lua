@@ -1,3 +1,3 @@
--- The store's time in ms: the one place a step takes it from.
+-- Binds `now` to the server's time in ms.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -3,15 +3,15 @@
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Waker};
 
-use super::super::apart::new_token;
 use super::super::codec::Manner;
+use super::super::multi_slot::new_token;
 use super::*;
 use conformance::HandClock;
 
 const NOW: u64 = 1_000_000_000_000;
 
 fn agent(redis: &Redis, prefix: &str) -> RedisStore {
-    let settings = RedisSettings { prefix: prefix.to_owned(), slots: Slots::Apart, ..RedisSettings::new(&redis.url()) };
+    let settings = RedisSettings { prefix: prefix.to_owned(), slots: Slots::Multi, ..RedisSettings::new(&redis.url()) };
     let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
     wait_for_answer(&store);
     store
@@ -141,7 +141,7 @@ fn where_a_slot_fails_the_others_give_back() {
 fn giving_back_after_the_hold_is_void() {
     for (waits_ms, remaining) in [(0, 10), (999, 10), (1_000, 8), (5_000, 8)] {
         let clock = Arc::new(HandClock::at(NOW));
-        let store = by_hand(Slots::Apart, clock.clone());
+        let store = by_hand(Slots::Multi, clock.clone());
         let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 500));
         let two = Charge { cost: 2, ..until(&ask(1, 10), NOW + 500) };
         assert!(part(&store, &two, Manner::Part { token, expires_at })[0].charged);
@@ -156,7 +156,7 @@ fn giving_back_after_the_hold_is_void() {
 /// Giving back what was never charged makes no counter.
 #[test]
 fn giving_back_to_nothing_leaves_nothing() {
-    let store = by_hand(Slots::Apart, Arc::new(HandClock::at(NOW)));
+    let store = by_hand(Slots::Multi, Arc::new(HandClock::at(NOW)));
     part(&store, &ask(1, 10), Manner::TakeBack { token: new_token() });
     take(&store, &Charge { mode: ChargeMode::Refund { at: Timestamp::from_ms(NOW) }, ..ask(1, 10) })
         .expect("Redis answers");
@@ -168,7 +168,7 @@ fn giving_back_to_nothing_leaves_nothing() {
 fn a_denial_on_units_that_may_be_given_back_is_not_firm() {
     for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
         let clock = Arc::new(HandClock::at(NOW));
-        let store = by_hand(Slots::Apart, clock.clone());
+        let store = by_hand(Slots::Multi, clock.clone());
         let mut one = until(&ask(counter, 10), NOW + 50);
         let window = Window::new(60_000, if algorithm == Algorithm::FixedWindow { 1 } else { 12 }).expect("a window");
         let burst = if percent > 0 { 10 } else { 0 };

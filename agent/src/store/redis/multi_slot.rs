@@ -18,8 +18,9 @@ use tokio::sync::oneshot;
 use tollgate_core::clock::Timestamp;
 
 use super::codec::{Manner, Token};
-use super::line::Connection;
-use super::steps::Steps;
+use tollgate_redis::Socket;
+
+use super::steps::{Steps, store_error};
 use crate::store::StoreError;
 use tollgate_core::counter::ChargeResults;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
@@ -29,7 +30,7 @@ type Answered = Result<ChargeResults, StoreError>;
 /// A call in parts.
 struct Call {
     steps: Steps,
-    connection: Arc<Connection>,
+    socket: Arc<Socket>,
     token: Token,
     parts: Vec<Part>,
 }
@@ -46,10 +47,10 @@ pub(super) async fn take(steps: &Steps, takes: &[Charge]) -> Answered {
     if takes.iter().all(|take| take.slot == takes[0].slot) {
         return steps.run(takes, Manner::WholeAmongOthers).await;
     }
-    let connection = steps.line.current()?;
-    let call = Call { steps: steps.clone(), connection: connection.clone(), token: new_token(), parts: parts(takes) };
+    let socket = steps.connection.socket().map_err(store_error)?;
+    let call = Call { steps: steps.clone(), socket: socket.clone(), token: new_token(), parts: parts(takes) };
     let (answer, answered) = oneshot::channel();
-    connection.spawn(call.run(answer));
+    socket.spawn(call.run(answer));
     answered.await.unwrap_or(Err(StoreError::TimedOut))
 }
 
@@ -57,11 +58,11 @@ impl Call {
     async fn run(self, answer: oneshot::Sender<Answered>) {
         let expires_at = self.parts.iter().flat_map(|part| &part.takes).filter_map(expiry).min();
         let manner = Manner::Part { token: self.token, expires_at: expires_at.unwrap_or(Timestamp::from_ms(u64::MAX)) };
-        let asked = self.parts.iter().map(|part| self.steps.run_on(&self.connection, &part.takes, manner));
+        let asked = self.parts.iter().map(|part| self.steps.run_on(&self.socket, &part.takes, manner));
         let answers = join_all(asked).await;
         let (together, to_give_back) = self.settle(&answers);
         let manner = Manner::TakeBack { token: self.token };
-        let undone = to_give_back.iter().map(|takes| self.steps.run_on(&self.connection, takes, manner));
+        let undone = to_give_back.iter().map(|takes| self.steps.run_on(&self.socket, takes, manner));
         let mut undoing = pin!(join_all(undone));
         // Their place in the line is taken before the caller can ask anything else.
         let early = std::future::poll_fn(|context| Poll::Ready(undoing.as_mut().poll(context).is_ready())).await;
