@@ -1,6 +1,6 @@
 //! The way of a call: agent, store, agent.
 
-use tollgate::store::{Store, StoreError};
+use tollgate::store::{ChargeStore, StoreError};
 use tollgate::{Call, Decision};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
@@ -64,7 +64,7 @@ impl<'c> World<'c> {
     }
 
     pub(super) fn ask_store(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
-        self.store.take_now(takes).unwrap_or(Err(StoreError::Unreachable))
+        self.store.try_charge(takes).unwrap_or(Err(StoreError::Unreachable))
     }
 
     /// The answer of the store or the deadline, whichever comes first.
