@@ -78,7 +78,7 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn append(&mut self, agent: usize, batch: Batch) {
+    pub(super) fn append(&mut self, agent: usize, batch: &Batch) {
         let (partition, sequence) = (batch.name.partition, batch.name.sequence);
         let payload = batch.encode();
         let offset = self.bus.append(partition, self.now(), payload);

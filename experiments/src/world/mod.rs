@@ -260,7 +260,7 @@ impl<'c> World<'c> {
             Event::Deadline { ticket } => self.finish(ticket, Err(StoreError::TimedOut)),
             Event::Wake { agent } => self.wake(agent),
             Event::Probe { agent } => self.probe(agent),
-            Event::Append { agent, batch } => self.append(agent, batch),
+            Event::Append { agent, batch } => self.append(agent, &batch),
             Event::Report { agent, report: Report { partition, tag, offset } } => {
                 self.exchange(agent, ExchangeInput::Delivered { partition, sequence: tag, offset });
             }
