@@ -18,14 +18,14 @@ use tollgate_redis::RuleMirror;
 use crate::exit::{Exit, Usage};
 use crate::output;
 use crate::relay::Relay;
-use crate::serve::{self, Stopping};
+use crate::serve::{self, StopSignals};
 use crate::servers::{KafkaArgs, RedisArgs};
 
 /// Starts an aggregator: counts the calls of all agents in Kafka and signals them
 ///
 /// Start as many as you like: they share the partitions, and take over from one that dies within seconds.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct AggregatorArgs {
     #[command(flatten)]
     kafka: KafkaArgs,
     #[command(flatten)]
@@ -72,13 +72,13 @@ impl FromStr for Percent {
     }
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     runtime.block_on(aggregator(args))
 }
 
-async fn aggregator(args: Args) -> anyhow::Result<Exit> {
-    let stopping = Stopping::listen()?;
+async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
+    let stopping = StopSignals::listen()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
     let listener = serve::listen(args.http).await?;
@@ -89,14 +89,14 @@ async fn aggregator(args: Args) -> anyhow::Result<Exit> {
     let mut registry = Registry::default();
     let mut pump = Pump::start(&kafka, &settings, clock, &mut registry)?;
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
-    tollgate_http::serve(listener, api::router(settings.id, pump.window(), registry), stopping.asked()).await?;
+    tollgate_http::serve(listener, api::router(settings.id, pump.window(), registry), stopping.requested()).await?;
     spawn_blocking(move || pump.stop()).await?;
     relay.stop();
     tracing::info!("stopped");
     Ok(Exit::Done)
 }
 
-impl Args {
+impl AggregatorArgs {
     fn settings(&self, clock: &dyn Clock, listens_on: SocketAddr) -> Settings {
         let id = self.node.clone().unwrap_or_else(serve::random_aggregator);
         // A wildcard is nobody's address; in a container its name is.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use tollgate::{Builder, RulesFrom};
+use tollgate::{Builder, RulesSource};
 use tollgate_core::clock::Clock;
 use tollgate_rules::ShorthandError;
 use tollgate_rules::import::EnvoySettings;
@@ -14,9 +14,9 @@ use tollgate_rules::import::EnvoySettings;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
     /// None of them.
-    Unsaid,
+    Unset,
     /// Rules from files.
-    From(RulesFrom),
+    From(RulesSource),
     /// One rule in short form.
     Limit(String),
 }
@@ -30,7 +30,7 @@ impl Limits {
         Ok(match self {
             Self::From(from) => builder.rules_from(from.clone()),
             Self::Limit(limit) => builder.rules(tollgate_rules::from_shorthand(limit, clock.now().as_ms())?),
-            Self::Unsaid => builder,
+            Self::Unset => builder,
         })
     }
 }
@@ -78,9 +78,9 @@ impl Flags {
     fn chosen(self) -> [(&'static str, Option<Limits>); 3] {
         let settings = self.envoy.settings();
         [
-            ("rules", self.rules.map(|file| Limits::From(RulesFrom::File(file)))),
+            ("rules", self.rules.map(|file| Limits::From(RulesSource::File(file)))),
             ("limit", self.limit.map(Limits::Limit)),
-            ("envoy_config", self.envoy_config.map(|folder| Limits::From(RulesFrom::Envoy(folder, settings)))),
+            ("envoy_config", self.envoy_config.map(|folder| Limits::From(RulesSource::Envoy(folder, settings)))),
         ]
     }
 }
@@ -104,7 +104,7 @@ impl FromArgMatches for Limits {
             given.retain(|(flag, _)| typed(flag));
         }
         match given.len() {
-            0 => Ok(Self::Unsaid),
+            0 => Ok(Self::Unset),
             1 => Ok(given.remove(0).1),
             _ => {
                 let name = |(flag, _): &(&str, Self)| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tollgate_aggregator::pump::Reach;
-use tollgate_bus::{Bus, Delivered, From, Reader, Topic};
+use tollgate_bus::{Bus, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::Offset;
@@ -50,7 +50,7 @@ impl Relay {
         if let Some(rules) = pinned {
             reach.cover(rules);
         }
-        let reader = bus.read(Topic::Rules, &[0], From::Oldest);
+        let reader = bus.reader(Topic::Rules, &[0], ReadFrom::Oldest);
         let mut work = Work { reader, read_through: None, reach: reach.clone(), newest: None, mirror };
         if let Some(last) = bus.next_offset(Topic::Rules, 0).and_then(|next| next.checked_sub(1)) {
             work.catch_up(last);
@@ -72,7 +72,7 @@ impl Relay {
     }
 }
 
-impl<R: Reader> Work<R> {
+impl<R: LogReader> Work<R> {
     fn until(&mut self, stop: &AtomicBool, runtime: &Handle) {
         let mut laid_down: Option<(Offset, Stopwatch)> = None;
         while !stop.load(Ordering::Relaxed) {
@@ -100,7 +100,7 @@ impl<R: Reader> Work<R> {
     fn read(&mut self, wait: Duration) -> usize {
         let records = self.reader.poll(wait, RECORDS_MAX);
         let count = records.len();
-        for Delivered { offset, payload, .. } in records {
+        for BusRecord { offset, payload, .. } in records {
             self.read_through = Some(offset);
             let rules = Published::decode(&payload).map_err(|error| error.to_string());
             match rules.and_then(|published| {
@@ -129,22 +129,22 @@ async fn lay_down(mirror: &RuleMirror, generation: Offset, published: &Published
 
 #[cfg(test)]
 mod tests {
-    use tollgate_bus::{From, Reader};
+    use tollgate_bus::{LogReader, ReadFrom};
     use tollgate_core::clock::Timestamp;
     use tollgate_core::counter::Partition;
 
     use super::*;
 
     /// What each poll brings, and whether it was asked once too often.
-    struct Script(Vec<Vec<Delivered>>);
+    struct Script(Vec<Vec<BusRecord>>);
 
-    impl Reader for Script {
-        fn poll(&mut self, _: Duration, _: usize) -> Vec<Delivered> {
+    impl LogReader for Script {
+        fn poll(&mut self, _: Duration, _: usize) -> Vec<BusRecord> {
             assert!(!self.0.is_empty(), "nobody waits any longer");
             self.0.remove(0)
         }
 
-        fn add(&mut self, _: Partition, _: From) {}
+        fn add(&mut self, _: Partition, _: ReadFrom) {}
 
         fn remove(&mut self, _: Partition) {}
 
@@ -157,13 +157,13 @@ mod tests {
         }
     }
 
-    fn record(offset: Offset, text: &str) -> Vec<Delivered> {
+    fn record(offset: Offset, text: &str) -> Vec<BusRecord> {
         let payload = Published { name: "rules.yaml".into(), text: text.into() }.encode();
-        vec![Delivered { partition: 0, offset, appended: Timestamp::from_ms(1), payload }]
+        vec![BusRecord { partition: 0, offset, appended: Timestamp::from_ms(1), payload }]
     }
 
     /// Follows this script up to a last record; the generation that it knows then.
-    fn caught_up(script: Vec<Vec<Delivered>>, last: Offset) -> Option<Offset> {
+    fn caught_up(script: Vec<Vec<BusRecord>>, last: Offset) -> Option<Offset> {
         let reader = Script(script);
         let mut work = Work { reader, read_through: None, reach: Reach::default(), newest: None, mirror: None };
         work.catch_up(last);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::path::PathBuf;
 
-use tollgate_bus::Delivered;
+use tollgate_bus::BusRecord;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::Offset;
@@ -52,9 +52,9 @@ impl Asides {
         self.newest.iter()
     }
 
-    pub(super) fn set_aside(&mut self, now: Timestamp, record: &Delivered, error: &WireError) {
+    pub(super) fn set_aside(&mut self, now: Timestamp, record: &BusRecord, error: &WireError) {
         let file = self.write(record);
-        let Delivered { partition, offset, appended, .. } = *record;
+        let BusRecord { partition, offset, appended, .. } = *record;
         let (told_at, untold) = self.told.get(&partition).copied().unwrap_or_default();
         if now.ms_since(told_at) >= TELL_MS {
             let file = file.as_ref().map(|file| file.display().to_string());
@@ -73,7 +73,7 @@ impl Asides {
         }
     }
 
-    fn write(&mut self, record: &Delivered) -> Option<PathBuf> {
+    fn write(&mut self, record: &BusRecord) -> Option<PathBuf> {
         let folder = self.folder.as_ref().filter(|_| self.files < FILES_MAX)?;
         let path = folder.join(format!("calls-{}-{}.bin", record.partition, record.offset));
         if path.exists() {

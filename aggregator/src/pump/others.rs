@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_bus::{Bus, From, Log, Reader, Topic};
+use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::{Presence, Role};
@@ -17,7 +17,7 @@ const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 pub(super) struct Others<B: Bus> {
     settings: Settings,
-    log: B::Log,
+    log: B::Writer,
     reader: B::Reader,
     ownership: Ownership,
     shown_at: Timestamp,
@@ -26,8 +26,8 @@ pub(super) struct Others<B: Bus> {
 impl<B: Bus> Others<B> {
     pub(super) fn new(bus: &B, settings: &Settings) -> Self {
         Self {
-            log: bus.log(Topic::Presence),
-            reader: bus.read(Topic::Presence, &[0], From::Next),
+            log: bus.writer(Topic::Presence),
+            reader: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
             ownership: Ownership::new((settings.id.clone(), settings.epoch.as_ms())),
             shown_at: Timestamp::default(),
             settings: settings.clone(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_bus::From;
+use tollgate_bus::ReadFrom;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::RuleSet;
 
@@ -23,10 +23,10 @@ impl Reach {
         self.0.fetch_max(reaches.max().unwrap_or(UNKNOWN), Ordering::Relaxed);
     }
 
-    pub(super) fn from(&self, now: Timestamp) -> From {
+    pub(super) fn from(&self, now: Timestamp) -> ReadFrom {
         match self.0.load(Ordering::Relaxed) {
-            UNKNOWN => From::Oldest,
-            reach_ms => From::Time(now.minus_ms(reach_ms)),
+            UNKNOWN => ReadFrom::Oldest,
+            reach_ms => ReadFrom::Time(now.minus_ms(reach_ms)),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use tollgate_bus::{Bus, Delivered, From, Full, Log, Reader, Topic, keep_prepared};
+use tollgate_bus::{Bus, BusRecord, LogReader, LogWriter, QueueFull, ReadFrom, Topic, supervise};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
@@ -46,7 +46,7 @@ pub(super) struct Run<B: Bus> {
     pub(super) clock: Arc<dyn Clock>,
     metrics: Metrics,
     calls: B::Reader,
-    signals: B::Log,
+    signals: B::Writer,
     pub(super) others: Option<Others<B>>,
     pub(super) parts: BTreeMap<Partition, Part>,
     out: Outbox,
@@ -73,8 +73,8 @@ impl<B: Bus> Run<B> {
         let others = settings.shares.then(|| Others::new(&bus, &settings));
         let mut run = Self {
             metrics: Metrics::register(registry),
-            calls: bus.read(Topic::Calls, &[], From::Oldest),
-            signals: bus.log(Topic::Signals),
+            calls: bus.reader(Topic::Calls, &[], ReadFrom::Oldest),
+            signals: bus.writer(Topic::Signals),
             others,
             parts: BTreeMap::new(),
             out: Outbox::new(),
@@ -98,7 +98,7 @@ impl<B: Bus> Run<B> {
     /// Waits for a bus that is away, on another thread.
     pub(super) fn keep_bus(&self, stop: Arc<AtomicBool>) -> std::io::Result<JoinHandle<()>> {
         let (bus_error, id) = (self.bus_error.clone(), self.settings.id.clone());
-        keep_prepared(self.bus.clone(), stop, move |prepared| {
+        supervise(self.bus.clone(), stop, move |prepared| {
             *bus_error.lock() = prepared.as_ref().err().map(ToString::to_string);
             match prepared {
                 Ok(()) => tracing::info!(aggregator = %id, "the bus is there, counting"),
@@ -143,7 +143,7 @@ impl<B: Bus> Run<B> {
         }
     }
 
-    fn take_in(&mut self, record: &Delivered) {
+    fn take_in(&mut self, record: &BusRecord) {
         let Some(part) = self.parts.get_mut(&record.partition) else { return };
         let (now, offset, appended) = (self.clock.now(), record.offset, record.appended);
         match Batch::decode(&record.payload) {
@@ -234,7 +234,7 @@ impl<B: Bus> Run<B> {
             self.unsent.extend(self.out.drain(..).map(|batch| (batch.partition, batch.encode())));
         }
         while let Some((partition, payload)) = self.unsent.pop_front() {
-            if let Err(Full(payload)) = self.signals.append(partition, payload, 0) {
+            if let Err(QueueFull(payload)) = self.signals.append(partition, payload, 0) {
                 self.unsent.push_front((partition, payload));
                 break;
             }

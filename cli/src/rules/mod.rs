@@ -10,7 +10,7 @@ use crate::exit::Exit;
 
 /// Looks into rules files, and publishes them
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum RulesCommand {
     Validate(validate::Args),
     Show(show::Args),
     Diff(diff::Args),
@@ -18,12 +18,12 @@ pub(crate) enum Command {
     Publish(publish::Args),
 }
 
-pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+pub(crate) fn run(command: &RulesCommand) -> anyhow::Result<Exit> {
     match command {
-        Command::Validate(args) => validate::run(args),
-        Command::Show(args) => show::run(args),
-        Command::Diff(args) => diff::run(args),
-        Command::Import(args) => import::run(args),
-        Command::Publish(args) => publish::run(args),
+        RulesCommand::Validate(args) => validate::run(args),
+        RulesCommand::Show(args) => show::run(args),
+        RulesCommand::Diff(args) => diff::run(args),
+        RulesCommand::Import(args) => import::run(args),
+        RulesCommand::Publish(args) => publish::run(args),
     }
 }

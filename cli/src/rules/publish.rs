@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use tokio::time::timeout;
 use tollgate::read_rules;
-use tollgate_bus::kafka::Kafka;
-use tollgate_bus::{Bus, Log, Topic};
+use tollgate_bus::kafka::KafkaBus;
+use tollgate_bus::{Bus, LogWriter, Topic};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
@@ -66,8 +66,8 @@ fn published(file: &Path) -> anyhow::Result<Published> {
     Ok(Published { name, text: std::fs::read_to_string(file)? })
 }
 
-fn to_kafka(kafka: &Kafka, published: &Published) -> anyhow::Result<Generation> {
-    let mut log = kafka.log(Topic::Rules);
+fn to_kafka(kafka: &KafkaBus, published: &Published) -> anyhow::Result<Generation> {
+    let mut log = kafka.writer(Topic::Rules);
     log.append(0, published.encode(), 0)?;
     log.flush(KAFKA_WAIT);
     let offset = log.reports().into_iter().find_map(|report| report.offset);

@@ -13,8 +13,8 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
 
-use crate::ask::ask;
 use crate::check::descriptor;
+use crate::client;
 use crate::exit::{Exit, Usage};
 use crate::output::{self, Format};
 
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             let set = read_rules(file, SystemClock::start().now())?;
             explain(&set, &DigestKey::default(), &call(args))
         }
-        None => match ask(&args.agent, "/explain", &body(args), WAIT)? {
+        None => match client::post(&args.agent, "/explain", &body(args), WAIT)? {
             Some(answer) => answer.body,
             None => return Ok(Exit::Unanswered),
         },

@@ -1,4 +1,4 @@
-//! The binary as users run it: what it prints, where, and how it ends.
+//! The binary as users run it: output, messages and exit codes.
 
 mod support;
 mod help;

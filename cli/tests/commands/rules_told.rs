@@ -171,5 +171,5 @@ fn show_asks_an_agent_for_what_is_in_force() {
     drop(up);
     let nobody = finish(&mut tollgate(&["rules", "show", "--agent", "http://127.0.0.1:1", "api_key=k"]));
     assert_eq!((nobody.exit, &*nobody.out), (4, ""));
-    assert!(nobody.err.contains("nobody answers at http://127.0.0.1:1"), "{}", nobody.err);
+    assert!(nobody.err.contains("no agent answers at http://127.0.0.1:1"), "{}", nobody.err);
 }

@@ -1,7 +1,7 @@
 //! The way of a batch: agent, bus, aggregator, and back to the agents as signals. And heartbeats.
 
 use tollgate_aggregator::counting::Input;
-use tollgate_bus::Report;
+use tollgate_bus::DeliveryReport;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
@@ -60,7 +60,7 @@ impl World<'_> {
                 self.after(second, Event::Append { agent, batch });
             }
             Delay::Lost => {
-                let report = Report { partition: batch.name.partition, tag: batch.name.sequence, offset: None };
+                let report = DeliveryReport { partition: batch.name.partition, tag: batch.name.sequence, offset: None };
                 self.after(5, Event::Report { agent, report });
             }
         }
@@ -82,7 +82,7 @@ impl World<'_> {
         let (partition, sequence) = (batch.name.partition, batch.name.sequence);
         let payload = batch.encode();
         let offset = self.bus.append(partition, self.now(), payload);
-        let report = Report { partition, tag: sequence, offset: Some(offset) };
+        let report = DeliveryReport { partition, tag: sequence, offset: Some(offset) };
         let back = self.settings.network.way_from_store();
         self.after(back, Event::Report { agent, report });
         let soon = self.settings.network.way_to_aggregator();

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::store::StoreError;
-use tollgate_bus::Report;
+use tollgate_bus::DeliveryReport;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::ChargeResults;
@@ -34,7 +34,7 @@ pub(super) enum Event {
     /// A batch reaches the bus.
     Append { agent: usize, batch: Batch },
     /// The bus says what became of a batch.
-    Report { agent: usize, report: Report },
+    Report { agent: usize, report: DeliveryReport },
     /// The aggregator looks at a partition; `again` and again.
     Count { partition: Partition, again: bool },
     /// A signal reaches an agent.

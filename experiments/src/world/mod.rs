@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tollgate::store::{MemoryStore, StoreError};
 use tollgate::{Call, Decision, RuleSet};
 use tollgate_aggregator::counting::{Counting, Input, Scope};
-use tollgate_bus::Report;
+use tollgate_bus::DeliveryReport;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::Partition;
@@ -261,7 +261,7 @@ impl<'c> World<'c> {
             Event::Wake { agent } => self.wake(agent),
             Event::Probe { agent } => self.probe(agent),
             Event::Append { agent, batch } => self.append(agent, &batch),
-            Event::Report { agent, report: Report { partition, tag, offset } } => {
+            Event::Report { agent, report: DeliveryReport { partition, tag, offset } } => {
                 self.exchange(agent, ExchangeInput::Delivered { partition, sequence: tag, offset });
             }
             Event::Count { partition, again } => {

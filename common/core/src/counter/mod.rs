@@ -1,4 +1,4 @@
-//! Counters: their names ([`id`]), and the charges that a store applies to them ([`charge`]).
+//! Counters: their identifiers (`id`) and the charges that a store applies to them (`charge`).
 
 mod id;
 mod charge;

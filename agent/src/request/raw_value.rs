@@ -1,29 +1,29 @@
-//! What a request says under one name, when it may say it more than once.
+//! Values that a request may contain more than once under one name.
 //!
-//! Nothing that a client can spell in two ways gives it a second quota: escapes are read, empty values are as if they were
-//! not there, and the same value said twice is said once. Whoever sends *different* values under one name is read
-//! differently by each server behind (some take the first, some the last, some join them), so none of the values can be
-//! believed: all such clients share one counter, that of [`SEVERAL`], which rules and lists can name.
+//! No second spelling gives a client a second quota: escapes are decoded, empty values are ignored, and equal values
+//! count once. *Different* values under one name are read differently by the servers behind the gateway (some use the
+//! first, some the last, some join them), so none of them is trusted: all such clients share the counter of
+//! [`SEVERAL`], which rules and lists can name. [`super::extract`] finds the values.
 
 use std::borrow::Cow;
 
-/// The value of a header or parameter that was sent several times with different values.
+/// Value of a header or parameter that was sent several times with different values.
 pub const SEVERAL: &str = "(several values)";
 
-/// One value, and whether another one was said, too.
+/// Value of a request, and whether the request contains a different one under the same name.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said<'a> {
+pub(super) struct RawValue<'a> {
     pub(super) value: Cow<'a, str>,
     pub(super) contradicted: bool,
 }
 
-impl<'a> Said<'a> {
-    /// What nobody can say twice.
+impl<'a> RawValue<'a> {
+    /// Creates a value that can occur only once.
     pub(super) fn once(value: impl Into<Cow<'a, str>>) -> Self {
         Self { value: value.into(), contradicted: false }
     }
 
-    /// The first of these values that is not empty.
+    /// Returns the first value that is not empty.
     pub(super) fn first(values: impl IntoIterator<Item = Cow<'a, str>>) -> Option<Self> {
         let mut values = values.into_iter().filter(|value| !value.is_empty());
         let value = values.next()?;
@@ -31,14 +31,14 @@ impl<'a> Said<'a> {
         Some(Self { value, contradicted })
     }
 
-    /// The value that all of these agree on, or [`SEVERAL`].
+    /// Returns the common value, or [`SEVERAL`] if the values differ.
     pub(super) fn agreed(values: impl IntoIterator<Item = Cow<'a, str>>) -> Option<Self> {
-        let said = Self::first(values)?;
-        Some(if said.contradicted { Self { value: SEVERAL.into(), ..said } } else { said })
+        let raw = Self::first(values)?;
+        Some(if raw.contradicted { Self { value: SEVERAL.into(), ..raw } } else { raw })
     }
 }
 
-/// Bytes as text. Nobody escapes a rule by sending bytes that are none.
+/// Converts bytes to text. Invalid UTF-8 is escaped, so that it cannot evade a rule.
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -46,7 +46,7 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The same with `%41` read as `A`, and `+` as a space where that is meant; what is no escape stays as it is.
+/// Decodes percent escapes, and `+` as a space if `plus_is_space`; invalid escapes are left unchanged.
 pub(super) fn unescaped(bytes: &[u8], plus_is_space: bool) -> Cow<'_, str> {
     if !bytes.iter().any(|byte| *byte == b'%' || (plus_is_space && *byte == b'+')) {
         return text(bytes);
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_read_and_what_is_none_stays() {
+    fn escapes_are_decoded_and_invalid_ones_are_unchanged() {
         for (written, plus_is_space, read) in [
             ("plain", true, "plain"),
             ("a%20b+c", true, "a b c"),
@@ -86,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn who_contradicts_himself_is_not_believed() {
+    fn contradicting_values_are_not_trusted() {
         let of = |values: &[&'static str]| values.iter().map(|value| Cow::Borrowed(*value)).collect::<Vec<_>>();
-        assert_eq!(Said::agreed(of(&["", "a", "a"])), Some(Said::once("a")));
-        assert_eq!(Said::agreed(of(&["a", "b"])).unwrap().value, SEVERAL);
-        assert_eq!(Said::agreed(of(&["a", "c"])), Said::agreed(of(&["b", "a", "c"])), "all share one value");
-        assert_eq!(Said::first(of(&["", "a", "b"])), Some(Said { value: "a".into(), contradicted: true }));
-        assert_eq!(Said::agreed(of(&["", ""])), None);
+        assert_eq!(RawValue::agreed(of(&["", "a", "a"])), Some(RawValue::once("a")));
+        assert_eq!(RawValue::agreed(of(&["a", "b"])).unwrap().value, SEVERAL);
+        assert_eq!(RawValue::agreed(of(&["a", "c"])), RawValue::agreed(of(&["b", "a", "c"])), "all share one value");
+        assert_eq!(RawValue::first(of(&["", "a", "b"])), Some(RawValue { value: "a".into(), contradicted: true }));
+        assert_eq!(RawValue::agreed(of(&["", ""])), None);
     }
 }

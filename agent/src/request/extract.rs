@@ -1,32 +1,32 @@
-//! The places where a client writes names and values: headers, the query, cookies.
+//! Extraction of values from headers, the query and cookies.
 //!
-//! A header or a parameter that is there several times must always say the same ([`super::SEVERAL`]). Browsers do send several
-//! cookies of one name, for different paths, the most specific first (RFC 6265, 5.4), and nginx, Go, PHP and Express read the
-//! first; so that one counts, but it is not taken for verified.
+//! A header or parameter that occurs several times must have one value ([`super::SEVERAL`]). Browsers do send several
+//! cookies of one name, for different paths, the most specific first (RFC 6265, 5.4), and nginx, Go, PHP and Express
+//! read the first; so the first one is used, but as an unverified value.
 
 use http::HeaderMap;
 use http::header::COOKIE;
 
-use super::said::{Said, text, unescaped};
+use super::raw_value::{RawValue, text, unescaped};
 
-/// The value of a header.
-pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<Said<'a>> {
-    Said::agreed(headers.get_all(name).iter().map(|value| text(value.as_bytes())))
+/// Returns the value of a header.
+pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<RawValue<'a>> {
+    RawValue::agreed(headers.get_all(name).iter().map(|value| text(value.as_bytes())))
 }
 
-/// The value of a parameter in the query of `/path?query`.
-pub(super) fn query<'a>(path: &'a str, name: &str) -> Option<Said<'a>> {
+/// Returns the value of a parameter in the query of `/path?query`.
+pub(super) fn query<'a>(path: &'a str, name: &str) -> Option<RawValue<'a>> {
     let (_, query) = path.split('#').next()?.split_once('?')?;
-    Said::agreed(query.split('&').filter_map(|parameter| {
+    RawValue::agreed(query.split('&').filter_map(|parameter| {
         let (known, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         (unescaped(known.as_bytes(), true) == name).then(|| unescaped(value.as_bytes(), true))
     }))
 }
 
-/// The value of a cookie.
-pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<Said<'a>> {
+/// Returns the value of a cookie.
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<RawValue<'a>> {
     let pairs = headers.get_all(COOKIE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b';'));
-    Said::first(pairs.filter_map(|pair| {
+    RawValue::first(pairs.filter_map(|pair| {
         let equals = pair.iter().position(|byte| *byte == b'=')?;
         let (known, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
         let bare = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value);
@@ -47,10 +47,10 @@ mod tests {
         headers
     }
 
-    /// P2: a key from the query, however it is spelled.
+    /// P2: a key from the query, in any spelling.
     #[test]
     fn a_parameter_is_read_as_servers_read_it() {
-        let value = |path: &'static str| query(path, "key").map(|said| said.value.into_owned());
+        let value = |path: &'static str| query(path, "key").map(|raw| raw.value.into_owned());
         for path in ["/?key=a+b", "/p?x=1&key=a%20b", "/?%6bey=a b#key=c", "/?key=a%20b&key=a+b", "/?key=&key=a+b"] {
             assert_eq!(value(path).unwrap(), "a b", "{path}");
         }
@@ -59,25 +59,25 @@ mod tests {
         }
     }
 
-    /// A client that adds a made-up value to its real one gets the counter of all who do, and not one of its own.
+    /// A client that adds an invented value to its real one shares a counter with all clients that do so.
     #[test]
     fn a_parameter_or_header_that_is_repeated_gives_no_second_quota() {
         for path in ["/?key=real&key=x1", "/?key=x2&key=real", "/?key=real&%6b%65y=x3"] {
-            assert_eq!(query(path, "key"), Some(Said { value: SEVERAL.into(), contradicted: true }));
+            assert_eq!(query(path, "key"), Some(RawValue { value: SEVERAL.into(), contradicted: true }));
         }
         let twice = headers(&[("x-api-key", "x1"), ("x-api-key", "real")]);
         assert_eq!(header(&twice, "x-api-key").unwrap().value, SEVERAL);
         let same = headers(&[("x-api-key", "real"), ("x-api-key", "real"), ("x-api-key", "")]);
-        assert_eq!(header(&same, "x-api-key"), Some(Said::once("real")));
+        assert_eq!(header(&same, "x-api-key"), Some(RawValue::once("real")));
     }
 
     #[test]
-    fn the_first_cookie_of_a_name_counts_wherever_it_stands() {
+    fn the_first_cookie_of_a_name_is_used_in_any_position() {
         let lines = headers(&[("cookie", "a=1; sid= s%31 ;b"), ("cookie", "sid=\"s1\"; c=\"x\"; e=")]);
-        assert_eq!(cookie(&lines, "sid"), Some(Said::once("s1")));
-        assert_eq!(cookie(&lines, "c"), Some(Said::once("x")));
+        assert_eq!(cookie(&lines, "sid"), Some(RawValue::once("s1")));
+        assert_eq!(cookie(&lines, "c"), Some(RawValue::once("x")));
         assert_eq!((cookie(&lines, "b"), cookie(&lines, "e"), cookie(&lines, "SID")), (None, None, None));
         let two = headers(&[("cookie", "sid=; sid=inner"), ("cookie", "sid=outer")]);
-        assert_eq!(cookie(&two, "sid"), Some(Said { value: "inner".into(), contradicted: true }));
+        assert_eq!(cookie(&two, "sid"), Some(RawValue { value: "inner".into(), contradicted: true }));
     }
 }

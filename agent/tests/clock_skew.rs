@@ -1,4 +1,4 @@
-//! Whole agents whose clocks are wrong, over one real Redis.
+//! Agents with wrong clocks and one real Redis.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -10,14 +10,15 @@ use tollgate_servers::{Redis, wait_for};
 
 const QUOTA: usize = 100;
 const OFFSETS_MS: [i64; 4] = [0, 3_000, 30_000, -30_000];
-/// Less than any of the offsets, so that a question which expires by a wrong clock expires.
+/// Less than any of the offsets, so that requests would expire if a wrong clock were used.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// An agent knows its store's time as well as the round trip of a ping allows; one that takes longer is not waited for.
+/// Maximum error of an agent's estimate of the store's time: that of the round trip of a ping, which has an upper
+/// bound.
 const CLOCK_ERROR_MS: u64 = 52;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 
-/// A clock that is wrong by so many ms.
+/// Clock with a constant error in ms.
 struct Skewed(SystemClock, i64);
 
 impl Clock for Skewed {
@@ -27,13 +28,13 @@ impl Clock for Skewed {
 }
 
 fn agent(redis: &Redis, offset_ms: i64) -> Agent {
-    let _inside = RUNTIME.enter();
+    let _guard = RUNTIME.enter();
     let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap())
         .strict()
         .with(|policy| policy.deadline = DEADLINE);
     let clock = Arc::new(Skewed(SystemClock::start(), offset_ms));
     let agent = Agent::builder().node(format!("off by {offset_ms} ms")).clock(clock).rule(rule);
-    let agent = agent.redis(&*redis.url()).start().expect("it starts");
+    let agent = agent.redis(&*redis.url()).start().expect("the agent starts");
     wait_for("readiness", || RUNTIME.block_on(agent.readiness()).missing.is_empty().then_some(()));
     agent
 }
@@ -42,7 +43,7 @@ fn check(agent: &Agent) -> Decision {
     RUNTIME.block_on(agent.check(&Call::new().with("api_key", "k")))
 }
 
-/// The server's own time.
+/// Returns the server's time.
 fn time(redis: &Redis) -> Timestamp {
     let reply = redis.command("TIME");
     let mut numbers = reply.lines().filter_map(|line| line.trim().parse::<u64>().ok());
@@ -50,10 +51,10 @@ fn time(redis: &Redis) -> Timestamp {
     Timestamp::from_ms(seconds * 1_000 + micros / 1_000)
 }
 
-/// D3: agents 3 s ahead, 30 s ahead and 30 s behind admit together what one with a right clock would, the store decides
-/// all their calls, and they tell those whom they deny the same instant to come back at.
+/// D3: agents with clocks 3 s ahead, 30 s ahead and 30 s behind together admit as many calls as with correct clocks,
+/// the store decides all of them, and all denials have the same retry time.
 #[test]
-fn wrong_clocks_change_nothing() {
+fn wrong_clocks_have_no_effect() {
     let redis = Redis::start();
     let agents = OFFSETS_MS.map(|offset_ms| agent(&redis, offset_ms));
     let began = time(&redis);
@@ -63,15 +64,15 @@ fn wrong_clocks_change_nothing() {
     }
     let asked = time(&redis);
     let denied: Vec<Decision> = agents.iter().map(check).collect();
-    let told = time(&redis);
-    // What the store has denied an agent repeats by itself, as long as that holds.
+    let denied_at = time(&redis);
+    // Denials of the store are cached by the agents and repeated without a request.
     let repeated: Vec<Decision> = (0..2 * QUOTA).map(|call| check(&agents[call % agents.len()])).collect();
     let ended = time(&redis);
 
     assert!(denied.iter().all(|decision| !decision.allowed && decision.source == Source::Store), "{denied:?}");
     let by_store = |source| matches!(source, Source::Store | Source::Local);
     assert!(repeated.iter().all(|decision| !decision.allowed && by_store(decision.source)), "{repeated:?}");
-    for (decisions, from, to) in [(&passed, began, asked), (&denied, asked, told), (&repeated, told, ended)] {
+    for (decisions, from, to) in [(&passed, began, asked), (&denied, asked, denied_at), (&repeated, denied_at, ended)] {
         let (from, to) = (from.minus_ms(CLOCK_ERROR_MS), to.plus_ms(CLOCK_ERROR_MS));
         for decision in decisions {
             assert!((from..=to).contains(&decision.at), "{:?} is not in {from:?}..={to:?}: {decision:?}", decision.at);
@@ -86,6 +87,6 @@ fn wrong_clocks_change_nothing() {
         last.ms_since(*first)
     };
     let (retry, reset) = (instants(|status| status.retry_after_ms), instants(|status| status.reset_ms));
-    assert!(retry <= 2 * CLOCK_ERROR_MS, "whom they deny they send away until instants {retry} ms apart");
-    assert!(reset <= 2 * CLOCK_ERROR_MS, "they tell resets {reset} ms apart");
+    assert!(retry <= 2 * CLOCK_ERROR_MS, "the retry times of the denials differ by {retry} ms");
+    assert!(reset <= 2 * CLOCK_ERROR_MS, "the reset times differ by {reset} ms");
 }

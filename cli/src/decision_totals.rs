@@ -1,13 +1,13 @@
-//! What an agent says in the end.
+//! Totals of an agent's decisions, for its last log line.
 
-/// How many calls passed and did not.
-pub(crate) struct Tally {
+/// Numbers of admitted and denied calls.
+pub(crate) struct DecisionTotals {
     allowed: u64,
     denied: u64,
 }
 
-impl Tally {
-    /// Adds up the decisions in a text of metrics.
+impl DecisionTotals {
+    /// Sums the decisions in the text of the metrics.
     pub(crate) fn of(metrics: &str) -> Self {
         let sum = |outcome: &str| {
             let decisions =
@@ -17,8 +17,8 @@ impl Tally {
         Self { allowed: sum(r#",outcome="allowed","#), denied: sum(r#",outcome="denied","#) }
     }
 
-    /// Tells it in the log.
-    pub(crate) fn tell(&self) {
+    /// Logs the totals.
+    pub(crate) fn log(&self) {
         tracing::info!("stopped; calls allowed: {}, denied: {}", self.allowed, self.denied);
     }
 }

@@ -1,16 +1,16 @@
-//! A decision as HTTP: headers and bodies.
+//! HTTP form of a decision: headers and bodies.
 //!
-//! `RateLimit` and `RateLimit-Policy` are those of draft-ietf-httpapi-ratelimit-headers-10; the body of a denial is
-//! `application/problem+json` (RFC 9457) with the members of an allowed answer beside its own.
+//! `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-10. The body of a denial is
+//! `application/problem+json` (RFC 9457) with the members of an admission in addition to its own.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_core::decision::{DENY_LIST, Decision, LimitStatus, Source};
 
-/// The content type of a denial.
+/// Content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
-/// Waits below this spread over as many seconds, longer ones over a tenth of the wait.
+/// Minimum jitter of `Retry-After` in s; longer waits have a jitter of a tenth of the wait.
 const JITTER_S_MIN: u64 = 2;
 
 const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
@@ -22,9 +22,9 @@ const DELAY: HeaderName = HeaderName::from_static("x-ratelimit-delay-ms");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// The members of every answer.
+/// Members of the body of every decision.
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct DecisionBody<'a> {
     allowed: bool,
     limit: Option<u64>,
     remaining: Option<u64>,
@@ -33,13 +33,13 @@ struct Answer<'a> {
     rule: Option<&'a str>,
     source: &'a str,
     id: String,
-    /// When it was decided, in the store's time; by it a slot is given back.
+    /// Store time of the decision; `/release` identifies a slot by it.
     at_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     delay_ms: Option<u64>,
 }
 
-/// The headers of a decision that this node gave.
+/// Returns the headers of a decision made by `node`.
 #[must_use]
 pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -70,11 +70,11 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     headers
 }
 
-/// The body of a decision, allowed or denied.
+/// Returns the body of a decision.
 #[must_use]
 pub fn body(decision: &Decision) -> Value {
     let status = decision.status.as_ref();
-    let answer = Answer {
+    let members = DecisionBody {
         allowed: decision.allowed,
         limit: status.map(|status| status.limit),
         remaining: status.map(|status| status.remaining),
@@ -86,7 +86,7 @@ pub fn body(decision: &Decision) -> Value {
         at_ms: decision.at.as_ms(),
         delay_ms: Some(decision.delay_ms).filter(|delay_ms| *delay_ms > 0),
     };
-    let mut body = json!(answer);
+    let mut body = json!(members);
     if let (Some(status), Value::Object(members)) = (status.filter(|_| !decision.allowed), &mut body) {
         let (kind, title, detail) = denial(decision, status);
         members.insert("type".into(), kind.into());
@@ -97,18 +97,18 @@ pub fn body(decision: &Decision) -> Value {
     body
 }
 
-/// Type, title and detail of a problem (RFC 9457).
+/// Returns type, title and detail of a denial (RFC 9457).
 fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
     if status.limit == 0 {
         let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
-        return ("about:blank", "Denied", format!("{by} denies this call, whatever its count"));
+        return ("about:blank", "Denied", format!("{by} denies this call regardless of its count"));
     }
-    let allows = format!("rule {} allows {} in {}", status.rule, status.limit, seconds(status.window_ms));
+    let policy = format!("rule {} allows {} in {}", status.rule, status.limit, seconds(status.window_ms));
     let detail = if status.cost > status.at_once {
         let most = if status.at_once == status.limit { String::new() } else { format!(", {} at once", status.at_once) };
-        format!("{allows}{most}, and this call costs {}: it can never pass; make it smaller", status.cost)
+        format!("{policy}{most}, and this call costs {}: it can never pass; make it smaller", status.cost)
     } else {
-        format!("{allows}; this call passes in {}", seconds(status.retry_after_ms))
+        format!("{policy}; this call passes in {}", seconds(status.retry_after_ms))
     };
     match decision.source {
         Source::Fallback => (
@@ -120,7 +120,8 @@ fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static 
     }
 }
 
-/// Whole seconds, never before the wait is over, and spread so that those who were denied together do not return together.
+/// Returns the value of `Retry-After`: whole seconds, rounded up, plus a jitter, so that callers who were denied
+/// together do not return together.
 fn retry_after_s(retry_after_ms: u64, salt: u64) -> u64 {
     let wait_s = retry_after_ms.div_ceil(1_000).max(1);
     wait_s + salt.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) % JITTER_S_MIN.max(wait_s / 10)
@@ -157,9 +158,9 @@ mod tests {
         }
     }
 
-    /// H1, H2, H5: what clients read.
+    /// H1, H2, H5: headers and body of a denial.
     #[test]
-    fn a_denial_says_all_that_a_client_needs() {
+    fn a_denial_contains_everything_that_a_client_needs() {
         let headers = headers(&decision(false, Source::Store), "gw-1");
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
         assert_eq!(text("x-gateway-node").unwrap(), "gw-1");
@@ -174,17 +175,17 @@ mod tests {
         assert_eq!((body["status"].as_u64(), body["id"].as_str()), (Some(429), Some("a-10-ff")));
     }
 
-    /// H2: no denial without Retry-After, no Retry-After without denial.
+    /// H2: denials have a Retry-After header, admissions do not.
     #[test]
-    fn an_admission_does_not_send_anyone_away() {
+    fn an_admission_has_no_retry_after() {
         assert!(headers(&decision(true, Source::Store), "n").get(RETRY_AFTER).is_none());
         assert!(body(&decision(true, Source::Store)).get("status").is_none());
         assert_eq!(headers(&decision(true, Source::Fallback), "n")[DEGRADED], "degraded");
     }
 
-    /// I13: a thousand denied at once come back spread out, and none too early.
+    /// I13: a thousand callers denied at once return at different times, none too early.
     #[test]
-    fn those_who_were_denied_together_do_not_return_together() {
+    fn callers_denied_together_return_at_different_times() {
         let waits: std::collections::BTreeSet<u64> = (0..1_000).map(|call| retry_after_s(59_001, call)).collect();
         assert_eq!((waits.first(), waits.last(), waits.len()), (Some(&60), Some(&65), 6));
     }

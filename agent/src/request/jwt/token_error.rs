@@ -1,43 +1,43 @@
-//! Why a token is as good as none, and how often that was so.
+//! Reasons for rejecting a token, and their counters.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// Why a token is as good as none.
+/// Reason for which a token is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rejected {
-    /// It is no signed token, or one that must not be read further.
+pub enum TokenError {
+    /// Not a signed token, or one with unsupported extensions.
     Malformed,
-    /// Its algorithm is none of ours, or not that of the key it names.
+    /// Unsupported algorithm, or another one than that of the key.
     Algorithm,
-    /// It names a key that is not in the file.
+    /// Key id that is not in the file.
     UnknownKey,
-    /// No key made its signature.
+    /// Signature that no key verifies.
     Signature,
-    /// Its time is over.
+    /// Expired.
     Expired,
-    /// Its time has not come.
+    /// Not yet valid.
     NotYetValid,
-    /// It is from someone else.
+    /// Wrong issuer.
     Issuer,
-    /// It is for someone else.
+    /// Wrong audience.
     Audience,
-    /// There are no keys to evaluate it by.
+    /// No keys are configured.
     NoKeys,
 }
 
-/// How many tokens were rejected.
+/// Numbers of rejected tokens by reason.
 #[derive(Clone, Debug)]
-pub(super) struct RejectedCounters([Counter; Rejected::ALL.len()]);
+pub(super) struct TokenErrorCounters([Counter; TokenError::ALL.len()]);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
+struct TokenErrorLabels {
     reason: &'static str,
 }
 
-impl Rejected {
+impl TokenError {
     const ALL: [Self; 9] = [
         Self::Malformed,
         Self::Algorithm,
@@ -65,15 +65,15 @@ impl Rejected {
     }
 }
 
-impl RejectedCounters {
+impl TokenErrorCounters {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let family = Family::<Labels, Counter>::default();
+        let family = Family::<TokenErrorLabels, Counter>::default();
         let help = "Bearer tokens that the rules ask about and that gave no descriptor";
         registry.sub_registry_with_prefix("tollgate").register("jwt_rejected", help, family.clone());
-        Self(Rejected::ALL.map(|reason| family.get_or_create(&Labels { reason: reason.as_str() }).clone()))
+        Self(TokenError::ALL.map(|reason| family.get_or_create(&TokenErrorLabels { reason: reason.as_str() }).clone()))
     }
 
-    pub(super) fn count(&self, reason: Rejected) {
+    pub(super) fn count(&self, reason: TokenError) {
         self.0[reason as usize].inc();
     }
 }

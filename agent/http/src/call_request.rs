@@ -1,7 +1,7 @@
-//! A call as JSON: `{"descriptors": {"api_key": "k1"}, "cost": 1}`.
+//! JSON schema of a call: `{"descriptors": {"api_key": "k1"}, "cost": 1}`.
 //!
-//! Read by hand instead of derived: a name that stands twice, a cost of 0 and a field that nobody knows are refused with
-//! the place where they stand, since each of them would otherwise be a limit that is not kept.
+//! The parser is written by hand instead of derived: a duplicate name, a cost of 0 or an unknown field is rejected with
+//! its position, since each of them would otherwise silently weaken a limit.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,42 +10,44 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use tollgate::Call;
 use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
 
-/// The largest cost of one call: up to here every reader of JSON reads the same whole number.
+/// Maximum cost of one call. All JSON parsers represent whole numbers up to this one exactly.
 pub const COST_MAX: u64 = 1 << 53;
 
-/// What may be said, and how it looks.
-pub(crate) struct Form {
+/// Permitted fields of a request body, and an example for error messages.
+pub(crate) struct CallSchema {
     fields: &'static [&'static str],
     example: &'static str,
 }
 
-/// May it pass?
-pub(crate) const CHECK: Form =
-    Form { fields: &["descriptors", "cost", "id"], example: r#"{"descriptors": {"api_key": "k1"}, "cost": 1}"# };
-/// What it really cost.
-pub(crate) const SETTLE: Form =
-    Form { fields: &["descriptors", "units", "at_ms"], example: r#"{"descriptors": {"api_key": "k1"}, "units": 5}"# };
-/// It has ended.
-pub(crate) const RELEASE: Form = Form {
+/// Schema of `POST /check`.
+pub(crate) const CHECK: CallSchema =
+    CallSchema { fields: &["descriptors", "cost", "id"], example: r#"{"descriptors": {"api_key": "k1"}, "cost": 1}"# };
+/// Schema of `POST /settle`.
+pub(crate) const SETTLE: CallSchema = CallSchema {
+    fields: &["descriptors", "units", "at_ms"],
+    example: r#"{"descriptors": {"api_key": "k1"}, "units": 5}"#,
+};
+/// Schema of `POST /release`.
+pub(crate) const RELEASE: CallSchema = CallSchema {
     fields: &["descriptors", "cost", "at_ms"],
     example: r#"{"descriptors": {"api_key": "k1"}, "at_ms": 1767225600000}"#,
 };
 
-/// Why would it be limited?
-pub(crate) const EXPLAIN: Form = Form {
+/// Schema of `POST /explain`.
+pub(crate) const EXPLAIN: CallSchema = CallSchema {
     fields: &["descriptors", "unverified", "cost"],
     example: r#"{"descriptors": {"api_key": "k1"}, "unverified": {"tier": "pro"}}"#,
 };
 
-/// What was said of a call.
+/// Parsed request body.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Said<'a> {
+pub(crate) struct CallRequest<'a> {
     pub(crate) call: Call<'a>,
     pub(crate) units: Option<i64>,
     pub(crate) at_ms: Option<u64>,
 }
 
-struct CallVisitor(&'static Form);
+struct CallVisitor(&'static CallSchema);
 struct Descriptors<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 struct DescriptorsVisitor;
 struct Text<'a>(Cow<'a, str>);
@@ -53,28 +55,28 @@ struct TextVisitor;
 struct Cost(u64);
 struct CostVisitor;
 
-/// Reads what is said of a call; else says what is wrong, where, and how it should look.
-pub(crate) fn read<'b>(body: &'b [u8], form: &'static Form) -> Result<Said<'b>, String> {
+/// Parses a body; the error contains the cause, the position, and an example.
+pub(crate) fn parse<'b>(body: &'b [u8], schema: &'static CallSchema) -> Result<CallRequest<'b>, String> {
     let mut json = serde_json::Deserializer::from_slice(body);
-    let said = json.deserialize_map(CallVisitor(form)).and_then(|said| json.end().map(|()| said));
-    said.map_err(|error| format!("the body is no call: {error}; send {}", form.example))
+    let request = json.deserialize_map(CallVisitor(schema)).and_then(|request| json.end().map(|()| request));
+    request.map_err(|error| format!("the body is not a valid call: {error}; send {}", schema.example))
 }
 
 impl<'de> Visitor<'de> for CallVisitor {
-    type Value = Said<'de>;
+    type Value = CallRequest<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with `descriptors`")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Said<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CallRequest<'de>, A::Error> {
         let (mut descriptors, mut claims, mut cost, mut id) = (None, None, None, None);
         let (mut units, mut at_ms) = (None, None);
         while let Some(Text(field)) = map.next_key()? {
             if !self.0.fields.contains(&&*field) {
                 return Err(Error::unknown_field(&field, self.0.fields));
             }
-            let twice = match &*field {
+            let duplicate = match &*field {
                 "descriptors" => descriptors.replace(map.next_value::<Descriptors<'de>>()?).is_some(),
                 "unverified" => claims.replace(map.next_value::<Descriptors<'de>>()?).is_some(),
                 "cost" => cost.replace(map.next_value::<Cost>()?).is_some(),
@@ -82,8 +84,8 @@ impl<'de> Visitor<'de> for CallVisitor {
                 "units" => units.replace(map.next_value::<i64>()?).is_some(),
                 _ => at_ms.replace(map.next_value::<u64>()?).is_some(),
             };
-            if twice {
-                return Err(Error::custom(format_args!("`{field}` stands twice")));
+            if duplicate {
+                return Err(Error::custom(format_args!("`{field}` appears twice")));
             }
         }
         let Descriptors(descriptors) = descriptors.ok_or_else(|| Error::missing_field("descriptors"))?;
@@ -94,17 +96,17 @@ impl<'de> Visitor<'de> for CallVisitor {
         }
         if let Some(Text(id)) = id {
             if id.is_empty() || id.len() > VALUE_LEN_MAX {
-                let text = format_args!("the `id` has {} bytes, it may have 1 to {VALUE_LEN_MAX}", id.len());
+                let text = format_args!("the `id` has {} bytes; it must have 1 to {VALUE_LEN_MAX}", id.len());
                 return Err(Error::custom(text));
             }
             call = call.identified(id);
         }
-        let too_far = |units: &i64| units.unsigned_abs() > COST_MAX || *units == 0;
-        if let Some(units) = units.filter(too_far) {
-            let text = format_args!("`units` is {units}, it may be any whole number up to {COST_MAX} but 0");
+        let out_of_range = |units: &i64| units.unsigned_abs() > COST_MAX || *units == 0;
+        if let Some(units) = units.filter(out_of_range) {
+            let text = format_args!("`units` is {units}; it must be a whole number other than 0, at most {COST_MAX}");
             return Err(Error::custom(text));
         }
-        Ok(Said { call, units, at_ms })
+        Ok(CallRequest { call, units, at_ms })
     }
 }
 
@@ -118,7 +120,7 @@ impl<'de> Visitor<'de> for DescriptorsVisitor {
     type Value = Descriptors<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of names and values")
+        f.write_str("an object with names and values")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Descriptors<'de>, A::Error> {
@@ -126,18 +128,18 @@ impl<'de> Visitor<'de> for DescriptorsVisitor {
         while let Some(Text(name)) = map.next_key()? {
             if name.is_empty() || name.len() > NAME_LEN_MAX {
                 let text =
-                    format_args!("the name of a descriptor has {} bytes, it may have 1 to {NAME_LEN_MAX}", name.len());
+                    format_args!("the name of a descriptor has {} bytes; it must have 1 to {NAME_LEN_MAX}", name.len());
                 return Err(Error::custom(text));
             }
             if read.iter().any(|(known, _)| *known == name) {
-                return Err(Error::custom(format_args!("descriptor `{name}` stands twice")));
+                return Err(Error::custom(format_args!("descriptor `{name}` appears twice")));
             }
             if read.len() == DESCRIPTORS_LEN_MAX {
                 return Err(Error::custom(format_args!("more than {DESCRIPTORS_LEN_MAX} descriptors")));
             }
             let Text(value) = map.next_value()?;
             if value.len() > VALUE_LEN_MAX {
-                let text = format_args!("the value of `{name}` has {} bytes, it may have {VALUE_LEN_MAX}", value.len());
+                let text = format_args!("the value of `{name}` has {} bytes; it may have {VALUE_LEN_MAX}", value.len());
                 return Err(Error::custom(text));
             }
             read.push((name, value));
@@ -156,7 +158,7 @@ impl<'de> Visitor<'de> for TextVisitor {
     type Value = Text<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
+        f.write_str("a string")
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
@@ -206,16 +208,16 @@ mod tests {
     use super::*;
 
     fn refusal(body: &str) -> String {
-        read(body.as_bytes(), &CHECK).expect_err("must be refused")
+        parse(body.as_bytes(), &CHECK).expect_err("must be rejected")
     }
 
     fn call(body: &str) -> Call<'_> {
-        read(body.as_bytes(), &CHECK).expect("a call").call
+        parse(body.as_bytes(), &CHECK).expect("a call").call
     }
 
-    /// A14: any descriptors, and a cost of 1 unless told.
+    /// A14: any descriptors, and a cost of 1 by default.
     #[test]
-    fn a_call_reads_as_written() {
+    fn a_call_is_parsed() {
         let read = call(r#"{"descriptors": {"api_key": "k1", "tenant": 17, "beta": true, "shift": -2}}"#);
         let expected = [("api_key", "k1"), ("tenant", "17"), ("beta", "true"), ("shift", "-2")];
         assert_eq!((read.descriptors().collect::<Vec<_>>(), read.cost()), (expected.to_vec(), 1));
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_refused_with_its_place_and_an_example() {
+    fn an_invalid_call_is_rejected_with_its_position_and_an_example() {
         for (body, reason) in [
             ("", "EOF while parsing a value at line 1 column 0"),
             ("{\n  \"descriptors\": {\"a\": }\n}", "expected value at line 2 column 24"),
@@ -236,12 +238,12 @@ mod tests {
                 r#"{"descriptor": {}}"#,
                 "unknown field `descriptor`, expected one of `descriptors`, `cost`, `id` at line 1",
             ),
-            (r#"{"descriptors": {"a": null}}"#, "invalid type: null, expected a text at line 1"),
-            (r#"{"descriptors": {"a": 1.5}}"#, "invalid type: floating point `1.5`, expected a text at line 1"),
-            (r#"{"descriptors": ["a"]}"#, "expected an object of names and values at line 1"),
-            (r#"{"descriptors": {"a": "1", "a": "2"}}"#, "descriptor `a` stands twice at line 1 column 30"),
-            (r#"{"descriptors": {}, "descriptors": {}}"#, "`descriptors` stands twice at line 1"),
-            (r#"{"descriptors": {"": "1"}}"#, "has 0 bytes, it may have 1 to 64 at line 1"),
+            (r#"{"descriptors": {"a": null}}"#, "invalid type: null, expected a string at line 1"),
+            (r#"{"descriptors": {"a": 1.5}}"#, "invalid type: floating point `1.5`, expected a string at line 1"),
+            (r#"{"descriptors": ["a"]}"#, "expected an object with names and values at line 1"),
+            (r#"{"descriptors": {"a": "1", "a": "2"}}"#, "descriptor `a` appears twice at line 1 column 30"),
+            (r#"{"descriptors": {}, "descriptors": {}}"#, "`descriptors` appears twice at line 1"),
+            (r#"{"descriptors": {"": "1"}}"#, "has 0 bytes; it must have 1 to 64 at line 1"),
         ] {
             let text = refusal(body);
             assert!(text.contains(reason) && text.ends_with(CHECK.example), "{body}: {text}");
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_is_no_positive_whole_number_is_refused() {
+    fn a_cost_that_is_not_a_positive_whole_number_is_rejected() {
         for cost in ["0", "-1", "1.5", "\"1\"", "null", "1e3", "9007199254740993"] {
             let text = refusal(&format!(r#"{{"descriptors": {{}}, "cost": {cost}}}"#));
             assert!(text.contains("expected a cost, a whole number from 1 to 9007199254740992 at line 1"), "{text}");
@@ -257,16 +259,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_a_call_may_be_is_refused() {
+    fn an_oversized_call_is_rejected() {
         let of = |name: &str, value: &str| format!(r#"{{"descriptors": {{"{name}": "{value}"}}}}"#);
-        assert!(read(of(&"n".repeat(NAME_LEN_MAX), &"v".repeat(VALUE_LEN_MAX)).as_bytes(), &CHECK).is_ok());
+        assert!(parse(of(&"n".repeat(NAME_LEN_MAX), &"v".repeat(VALUE_LEN_MAX)).as_bytes(), &CHECK).is_ok());
         assert!(refusal(&of(&"n".repeat(NAME_LEN_MAX + 1), "v")).contains("has 65 bytes"));
         assert!(refusal(&of("n", &"v".repeat(VALUE_LEN_MAX + 1))).contains("the value of `n` has 1025 bytes"));
         let many = |count: usize| {
             let members: Vec<String> = (0..count).map(|i| format!(r#""d{i}": "v""#)).collect();
             format!(r#"{{"descriptors": {{{}}}}}"#, members.join(", "))
         };
-        assert!(read(many(DESCRIPTORS_LEN_MAX).as_bytes(), &CHECK).is_ok());
+        assert!(parse(many(DESCRIPTORS_LEN_MAX).as_bytes(), &CHECK).is_ok());
         assert!(refusal(&many(DESCRIPTORS_LEN_MAX + 1)).contains("more than 32 descriptors"));
     }
 }

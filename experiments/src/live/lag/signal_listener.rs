@@ -1,4 +1,4 @@
-//! What one agent has learnt of all keys.
+//! Receipt of signals at one agent, by key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,16 +9,17 @@ use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::messages::signals::SignalBatch;
 
 use super::RULE;
-use super::calls::{Calls, News, as_us};
+use super::calls::{Calls, SignalInstants, as_us};
 
-pub(super) struct Ear {
+/// Records the signals of one agent.
+pub(super) struct SignalListener {
     agent: u32,
     calls: Arc<Calls>,
-    /// Each counter's key, and how many of its calls are known.
+    /// Key of each counter, and the number of its calls that are known.
     known: HashMap<CounterId, (u32, u64), RandomState>,
 }
 
-impl Ear {
+impl SignalListener {
     pub(super) fn new(agent: u32, calls: Arc<Calls>) -> Self {
         let digest = DigestKey::default();
         let counter = |key| (digest.counter(RULE, [Calls::name(key).as_str()]), (key, 0));
@@ -26,18 +27,18 @@ impl Ear {
         Self { agent, calls, known }
     }
 
-    /// The agent has learnt this.
-    pub(super) fn hear(&mut self, batch: &SignalBatch, appended: Timestamp) {
-        let news = News {
-            heard: as_us(self.calls.now()),
+    /// Records a batch of signals.
+    pub(super) fn receive(&mut self, batch: &SignalBatch, appended: Timestamp) {
+        let at = SignalInstants {
+            received: as_us(self.calls.now()),
             counted: self.calls.us_at(batch.as_of_appended),
-            said: self.calls.us_at(appended),
+            signalled: self.calls.us_at(appended),
         };
         for signal in &batch.signals {
             let Some((key, known)) = self.known.get_mut(&signal.counter) else { continue };
             let total = signal.denied + signal.admitted.counts().map(|(_, units)| units).sum::<u64>();
             if total > *known {
-                self.calls.learnt(self.agent, *key, (*known, total), news);
+                self.calls.received(self.agent, *key, (*known, total), at);
                 *known = total;
             }
         }

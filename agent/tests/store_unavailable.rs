@@ -1,11 +1,11 @@
-//! What an agent does while its store is away, under algorithms of which the window is not the point.
+//! An agent without its store, under buckets and `concurrency`.
 
 use std::num::NonZeroU32;
 
 use tollgate::{Agent, Call, Rule};
 use tollgate_core::algorithm::Algorithm;
 
-/// An agent, one of two, whose Redis is not there.
+/// Creates an agent, one of two, whose Redis is unavailable.
 fn agent(rule: Rule) -> Agent {
     let agents = NonZeroU32::new(2).unwrap();
     Agent::builder().rule(rule).redis("redis://127.0.0.1:1").agents_expected(agents).start().unwrap()
@@ -15,9 +15,9 @@ fn rule(quota: &str, burst: u64, algorithm: Algorithm) -> Rule {
     Rule::per("r", &["user"], quota.parse().unwrap()).strict().with(|policy| policy.burst = burst).counted_by(algorithm)
 }
 
-/// Regression: without its store a queue had no pace and a bucket no burst, only a window.
+/// Regression: without its store, a queue had no rate and a bucket no burst, only a window.
 #[tokio::test]
-async fn buckets_keep_their_pace_alone() {
+async fn buckets_keep_their_rate_without_the_store() {
     let call = Call::new().with("user", "u");
     let queue = agent(rule("600/min", 10, Algorithm::LeakyBucket));
     let mut delays = Vec::new();
@@ -37,9 +37,9 @@ async fn buckets_keep_their_pace_alone() {
     assert!((4..=5).contains(&passed), "{passed}: half of the burst");
 }
 
-/// Regression: slots that were given out without the store could not be given back without it.
+/// Regression: slots that were granted without the store could not be released without it.
 #[tokio::test]
-async fn slots_come_back_alone() {
+async fn slots_are_released_without_the_store() {
     let agent = agent(rule("4/10min", 0, Algorithm::Concurrency));
     let call = Call::new().with("user", "u");
     let first = agent.check(&call).await;

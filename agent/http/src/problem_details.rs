@@ -1,21 +1,21 @@
-//! What is told to those whose question was none: `application/problem+json` (RFC 9457) that says what is wrong, why,
-//! and what to do. Denials are not of this kind; the agent words them.
+//! Error responses in the form `application/problem+json` (RFC 9457), with cause and remedy. Denials are not errors;
+//! [`tollgate::http_response`] formats them.
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde_json::json;
-use tollgate::answer::PROBLEM_JSON;
+use tollgate::http_response::PROBLEM_JSON;
 
-/// A question that got no decision.
+/// Error response to a request without a decision.
 #[derive(Debug)]
-pub(crate) struct Problem {
+pub(crate) struct ProblemDetails {
     status: StatusCode,
     detail: String,
 }
 
-impl Problem {
-    /// A question that cannot be understood.
+impl ProblemDetails {
+    /// Response to an invalid request.
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
@@ -25,7 +25,7 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ProblemDetails {
     fn into_response(self) -> Response {
         let body = json!({
             "type": "about:blank",

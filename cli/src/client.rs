@@ -1,4 +1,4 @@
-//! Asks a running agent over HTTP.
+//! HTTP client for a running agent.
 
 use std::time::Duration;
 
@@ -14,28 +14,28 @@ use tokio::net::TcpStream;
 
 use crate::exit::Usage;
 
-/// The longest answer that is read, in bytes.
+/// Longest answer that is read, in bytes.
 const ANSWER_LEN_MAX: usize = 8 << 20;
 
-/// What an agent answered.
-pub(crate) struct Answer {
+/// Answer of an agent.
+pub(crate) struct AgentAnswer {
     pub(crate) status: StatusCode,
     pub(crate) body: Value,
 }
 
-/// Posts this to an agent. Nothing, and a word about it on standard error, when nobody answers.
+/// Posts a body to an agent. Returns `None` and prints a message on standard error if no agent answers.
 ///
 /// # Errors
-/// When the agent's address makes no sense, or what answers there is none.
-pub(crate) fn ask(agent: &str, path: &str, body: &Value, wait: Duration) -> anyhow::Result<Option<Answer>> {
+/// If the address is not valid, or the answer is not an agent's.
+pub(crate) fn post(agent: &str, path: &str, body: &Value, wait: Duration) -> anyhow::Result<Option<AgentAnswer>> {
     let authority = authority(agent)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let asked = runtime.block_on(async { tokio::time::timeout(wait, post(&authority, path, body.to_string())).await });
+    let asked = runtime.block_on(async { tokio::time::timeout(wait, send(&authority, path, body.to_string())).await });
     let (status, body) = match asked.unwrap_or_else(|_| Err(anyhow!("no answer within {} ms", wait.as_millis()))) {
         Ok(answer) => answer,
         Err(error) => {
             eprintln!(
-                "error: nobody answers at http://{authority}: {error:#}; start an agent with `tollgate up`, or name another with --agent"
+                "error: no agent answers at http://{authority}: {error:#}; start an agent with `tollgate up`, or name another with --agent"
             );
             return Ok(None);
         }
@@ -44,13 +44,13 @@ pub(crate) fn ask(agent: &str, path: &str, body: &Value, wait: Duration) -> anyh
     let is_answer = matches!(status, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
     if !is_answer || body.is_none() {
         let detail = body.as_ref().and_then(|body| body["detail"].as_str());
-        let detail = detail.unwrap_or("this is not how an agent answers; is it one? Name another with --agent");
+        let detail = detail.unwrap_or("this is not the answer of an agent; name one with --agent");
         bail!("http://{authority} answers {status}: {detail}");
     }
-    Ok(Some(Answer { status, body: body.context("the answer has no body")? }))
+    Ok(Some(AgentAnswer { status, body: body.context("the answer has no body")? }))
 }
 
-async fn post(authority: &str, path: &str, body: String) -> anyhow::Result<(StatusCode, Bytes)> {
+async fn send(authority: &str, path: &str, body: String) -> anyhow::Result<(StatusCode, Bytes)> {
     let tcp = TcpStream::connect(authority).await?;
     let (mut client, connection) = handshake(TokioIo::new(tcp)).await?;
     tokio::spawn(connection);
@@ -61,9 +61,9 @@ async fn post(authority: &str, path: &str, body: String) -> anyhow::Result<(Stat
     Ok((parts.status, body))
 }
 
-/// `http://host:port`, or the part after the slashes.
+/// Returns host:port of `http://host:port`; the scheme may be missing.
 fn authority(agent: &str) -> Result<String, Usage> {
-    let wrong = |why: &str| Usage(format!("--agent {agent}: {why}; write http://127.0.0.1:8080"));
+    let wrong = |reason: &str| Usage(format!("--agent {agent}: {reason}; write http://127.0.0.1:8080"));
     let with_scheme = if agent.contains("://") { agent.to_owned() } else { format!("http://{agent}") };
     let uri: Uri = with_scheme.parse().map_err(|_| wrong("this is no URL"))?;
     if uri.scheme_str() != Some("http") {
