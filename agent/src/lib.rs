@@ -29,7 +29,7 @@ mod state_dir;
 mod file_watch;
 mod rules_source;
 mod keys_file;
-mod link;
+mod runtime;
 mod agent;
 
 pub use agent::{Agent, Builder, Readiness, StartError};

@@ -7,13 +7,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;
 
 use crate::engine::Engine;
 use crate::match_rules::MatchedRule;
-use crate::operation::{Charges, Output, Pending, Progress, StoreRequest, UNATTENDED_DEADLINE};
+use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
 use crate::store_error::StoreError;
 use crate::view::{Unsynced, ViewEvent, update};
 
@@ -77,7 +76,7 @@ impl Engine {
 
     /// Begins to charge the units of the next few counters. They stay unsynced until the store answers, so that no call
     /// overtakes the backfill.
-    pub(crate) fn begin_backfill(&self, now: Timestamp) -> Progress {
+    pub(crate) fn begin_backfill(&self) -> Stage<Result<(), StoreError>, PendingBackfill> {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
         let counters_max = if self.unsynced.one_by_one.load(Ordering::Relaxed) { 1 } else { REQUEST_COUNTERS_MAX };
         while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
@@ -94,14 +93,9 @@ impl Engine {
         }
         let pending = PendingBackfill { counters };
         if charges.is_empty() {
-            return Progress::Done(Output::Backfilled(self.finish_backfill(
-                pending,
-                &charges,
-                &Ok(ChargeResults::new()),
-            )));
+            return Stage::Done(self.finish_backfill(pending, &charges, &Ok(ChargeResults::new())));
         }
-        let deadline = UNATTENDED_DEADLINE;
-        Progress::NeedsStore(StoreRequest { charges, deadline, sent_at: now, pending: Pending::Backfill(pending) })
+        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, pending)
     }
 
     /// Finishes a backfill. If it is not known whether the store has charged, the units count as charged: sent again, they
@@ -153,13 +147,18 @@ impl Engine {
             update(&matched.policy, view, event);
             !before && view.has_unsynced()
         });
-        if became_unsynced
-            && let Some(dropped) = self.unsynced.add(UnsyncedCounter { matched: matched.clone(), generation })
-        {
+        if became_unsynced {
+            self.enqueue_unsynced(UnsyncedCounter { matched: matched.clone(), generation });
+        }
+    }
+
+    fn enqueue_unsynced(&self, counter: UnsyncedCounter) {
+        if let Some(dropped) = self.unsynced.add(counter) {
             self.metrics.unsynced_forgotten.add(1);
             let MatchedRule { counter, policy, .. } = &dropped.matched;
             self.table.with(*counter, |view| update(policy, view, ViewEvent::UnsyncedDropped));
         }
+        self.health.waker.wake();
     }
 
     /// Returns true if a counter of a call has units that the store does not know.

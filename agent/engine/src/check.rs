@@ -17,32 +17,32 @@ use crate::decide::{Evaluation, Verdicts};
 use crate::enforce::RuleVerdict;
 use crate::engine::{ActiveRules, Engine};
 use crate::match_rules::{MatchedRule, MatchedRules};
-use crate::operation::{Charges, Output, Pending, Progress, StoreRequest};
+use crate::stage::{Charges, Stage};
 use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
 
 /// A call for which the store is asked.
 #[derive(Debug)]
 pub(crate) struct PendingCheck {
-    pub(crate) number: u64,
-    pub(crate) active: Arc<ActiveRules>,
-    pub(crate) matched: MatchedRules,
+    number: u64,
+    active: Arc<ActiveRules>,
+    matched: MatchedRules,
 }
 
 impl Engine {
-    pub(crate) fn begin_check(&self, now: Timestamp, call: &Call<'_>) -> Progress {
+    pub(crate) fn begin_check(&self, now: Timestamp, call: &Call<'_>) -> Stage<Decision, PendingCheck> {
         let active = self.rules.load();
         let bounds = self.store_time(now);
         let number = self.next_call();
         let matched = match self.match_call(&active, bounds, call, MatchScope::default()) {
             Ok(matched) => matched,
             Err(rejection) => {
-                return Progress::Done(Output::Decision(self.reject(now, &active, call, number, bounds, rejection)));
+                return Stage::Done(self.reject(now, &active, call, number, bounds, rejection));
             }
         };
         if let Some(verdicts) = self.plan(&active, &matched, bounds, self.may_ask_store(&matched)) {
             let evaluation = Evaluation::local(number, &active, &matched, &verdicts, bounds);
-            return Progress::Done(Output::Decision(self.decide(now, call, &evaluation)));
+            return Stage::Done(self.decide(now, call, &evaluation));
         }
         let charges = self.check_charges(&active, &matched, call, bounds);
         if self.counts_in_own_table() {
@@ -50,16 +50,10 @@ impl Engine {
             let verdicts = verdicts_of(&matched, &results);
             let evaluation =
                 Evaluation { results: &results, ..Evaluation::local(number, &active, &matched, &verdicts, bounds) };
-            return Progress::Done(Output::Decision(self.decide(now, call, &evaluation)));
+            return Stage::Done(self.decide(now, call, &evaluation));
         }
         let deadline = matched.iter().map(|matched| matched.policy.deadline).min().unwrap_or_default();
-        let pending = PendingCheck { number, active: active.clone(), matched };
-        Progress::NeedsStore(StoreRequest {
-            charges,
-            deadline,
-            sent_at: now,
-            pending: Pending::Check(pending, self.kept(call)),
-        })
+        Stage::NeedsStore(charges, deadline, PendingCheck { number, active: active.clone(), matched })
     }
 
     pub(crate) fn finish_check(

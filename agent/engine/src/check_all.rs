@@ -17,7 +17,7 @@ use crate::check::verdicts_of;
 use crate::decide::{Evaluation, Verdicts};
 use crate::engine::{ActiveRules, Engine};
 use crate::match_rules::{MatchedRule, MatchedRules, Rejection};
-use crate::operation::{Charges, Output, Pending, Progress, StoreRequest};
+use crate::stage::{Charges, Stage};
 use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
 
@@ -60,7 +60,12 @@ struct ChargePart {
 }
 
 impl Engine {
-    pub(crate) fn begin_check_all(&self, now: Timestamp, calls: &[Call<'_>], scope: MatchScope<'_>) -> Progress {
+    pub(crate) fn begin_check_all(
+        &self,
+        now: Timestamp,
+        calls: &[Call<'_>],
+        scope: MatchScope<'_>,
+    ) -> Stage<Vec<Decision>, PendingCheckAll> {
         let active = self.rules.load_full();
         let bounds = self.store_time(now);
         let excluded = excluded(&active, calls, scope);
@@ -73,14 +78,14 @@ impl Engine {
         let pending = PendingCheckAll { active, calls: planned };
         if charges.is_empty() {
             let decisions = self.finish_check_all(now, &pending, &charges, Ok(ChargeResults::new()));
-            return Progress::Done(Output::Decisions(decisions));
+            return Stage::Done(decisions);
         }
         if self.counts_in_own_table() {
             let results = self.charge_own_table(now, &charges);
             let decisions = self.finish_check_all(now, &pending, &charges, Ok(results));
-            return Progress::Done(Output::Decisions(decisions));
+            return Stage::Done(decisions);
         }
-        Progress::NeedsStore(StoreRequest { charges, deadline, sent_at: now, pending: Pending::CheckAll(pending) })
+        Stage::NeedsStore(charges, deadline, pending)
     }
 
     pub(crate) fn finish_check_all(

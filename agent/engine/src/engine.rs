@@ -2,7 +2,6 @@
 //!
 //! All methods may be called from many threads at once. Operations begin in [`operation`](crate::operation).
 
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +14,11 @@ use tollgate_core::decision::DENY_LIST;
 use tollgate_core::rules::{Generation, Index, RuleSet};
 
 use crate::backfill::UnsyncedQueue;
-use crate::exchange::FLEET_EXPECTED_DEFAULT;
-use crate::exchange::batcher::Batcher;
-use crate::exchange::fleet::Fleet;
-use crate::exchange::signals::Signals;
+use crate::batcher::Batcher;
+use crate::fleet::{FLEET_EXPECTED_DEFAULT, Fleet};
 use crate::metrics::{EngineMetrics, RuleCounts};
-use crate::notice::{Notice, Notices};
+use crate::notice::Notices;
+use crate::signals::Signals;
 use crate::store_health::StoreHealth;
 use crate::table::CounterTable;
 
@@ -242,12 +240,6 @@ impl Engine {
     #[must_use]
     pub fn dropped_rows(&self) -> u64 {
         self.batcher.dropped_rows()
-    }
-
-    /// Takes the notices that wait for the log.
-    #[must_use]
-    pub fn take_notices(&self) -> VecDeque<Notice> {
-        self.notices.take()
     }
 }
 

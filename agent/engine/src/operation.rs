@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults};
@@ -19,31 +18,26 @@ use crate::check::PendingCheck;
 use crate::check_all::PendingCheckAll;
 use crate::engine::Engine;
 use crate::settle_release::{Adjustment, PendingAdjustment};
+use crate::stage::{Charges, Stage};
 use crate::store_error::StoreError;
-
-/// Deadline of requests that no caller waits for: settlements, releases and backfills.
-pub(crate) const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
-
-/// Charges of one request to the store, in the order of its answer.
-pub(crate) type Charges = SmallVec<[Charge; 2]>;
 
 /// Anything that needs a decision or a request to the store.
 #[derive(Clone, Copy, Debug)]
-pub enum Operation<'a> {
+pub enum Operation<'a, 'c> {
     /// Decides a call.
-    Check(&'a Call<'a>),
+    Check(&'a Call<'c>),
     /// Decides several calls as one request: their enforced charges are charged all or none. Each call has a decision of its
     /// own. A rule that one of the calls replaces applies to none of them.
     CheckAll {
         /// The calls.
-        calls: &'a [Call<'a>],
+        calls: &'a [Call<'c>],
         /// Restriction of the rules that may apply.
         scope: MatchScope<'a>,
     },
     /// Corrects the cost of a call after it has ended, under every rule that goes by the call's own cost.
     Settle {
         /// The call.
-        call: &'a Call<'a>,
+        call: &'a Call<'c>,
         /// Units that the call cost beyond its request; negative if it cost less.
         units: i64,
         /// Instant of the decision; units are refunded where they were charged.
@@ -52,7 +46,7 @@ pub enum Operation<'a> {
     /// Ends a call: frees its slots under rules of `concurrency`.
     Release {
         /// The call.
-        call: &'a Call<'a>,
+        call: &'a Call<'c>,
         /// Instant of the decision, which identifies the slots.
         decided: Timestamp,
     },
@@ -87,16 +81,16 @@ pub enum Output {
 /// Charges for the store, and the state with which their operation continues.
 #[derive(Debug)]
 pub struct StoreRequest {
-    pub(crate) charges: Charges,
-    pub(crate) deadline: Duration,
-    pub(crate) sent_at: Timestamp,
-    pub(crate) pending: Pending,
+    charges: Charges,
+    deadline: Duration,
+    sent_at: Timestamp,
+    pending: Pending,
 }
 
 /// State of an operation that waits for the store.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most requests are checks, and a box would cost an allocation")]
-pub(crate) enum Pending {
+enum Pending {
     Check(PendingCheck, Call<'static>),
     CheckAll(PendingCheckAll),
     Adjustment(PendingAdjustment, Call<'static>),
@@ -131,16 +125,23 @@ impl Output {
 impl Engine {
     /// Begins an operation.
     #[must_use]
-    pub fn begin(&self, now: Timestamp, operation: Operation<'_>) -> Progress {
+    pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
         match operation {
-            Operation::Check(call) => self.begin_check(now, call),
-            Operation::CheckAll { calls, scope } => self.begin_check_all(now, calls, scope),
-            Operation::Settle { call, units, decided } => {
-                self.begin_adjustment(now, call, Adjustment::Settle { units, decided })
+            Operation::Check(call) => progress(now, self.begin_check(now, call), Output::Decision, |check| {
+                Pending::Check(check, self.kept(call))
+            }),
+            Operation::CheckAll { calls, scope } => {
+                progress(now, self.begin_check_all(now, calls, scope), Output::Decisions, Pending::CheckAll)
             }
-            Operation::Release { call, decided } => self.begin_adjustment(now, call, Adjustment::Release { decided }),
-            Operation::Backfill => self.begin_backfill(now),
+            Operation::Settle { call, units, decided } => self.adjust(now, call, Adjustment::Settle { units, decided }),
+            Operation::Release { call, decided } => self.adjust(now, call, Adjustment::Release { decided }),
+            Operation::Backfill => progress(now, self.begin_backfill(), Output::Backfilled, Pending::Backfill),
         }
+    }
+
+    fn adjust(&self, now: Timestamp, call: &Call<'_>, adjustment: Adjustment) -> Progress {
+        let stage = self.begin_adjustment(now, call, adjustment);
+        progress(now, stage, Output::Adjusted, |adjustment| Pending::Adjustment(adjustment, self.kept(call)))
     }
 
     /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
@@ -172,15 +173,25 @@ impl Engine {
         let _ = (now, request, answer);
     }
 
-    /// Returns a copy of a call that a request may keep. Without publishing, only the cost is needed.
-    pub(crate) fn kept(&self, call: &Call<'_>) -> Call<'static> {
-        if self.settings.publishes { call.clone().into_owned() } else { Call::new().costing(call.cost()) }
-    }
-
     fn note_answer(&self, sent_at: Timestamp, now: Timestamp, answer: &Result<ChargeResults, StoreError>) {
         match answer {
             Ok(results) => self.answered(sent_at, now, results),
             Err(error) => self.unanswered(*error),
+        }
+    }
+}
+
+/// Makes the progress of an operation from its first stage.
+fn progress<T, P>(
+    now: Timestamp,
+    stage: Stage<T, P>,
+    output: impl FnOnce(T) -> Output,
+    pending: impl FnOnce(P) -> Pending,
+) -> Progress {
+    match stage {
+        Stage::Done(done) => Progress::Done(output(done)),
+        Stage::NeedsStore(charges, deadline, state) => {
+            Progress::NeedsStore(StoreRequest { charges, deadline, sent_at: now, pending: pending(state) })
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Records of a call for the bus: a row for each charge, and rows for later corrections.
 //!
-//! The rows go to the [batcher](crate::exchange::batcher), which returns the batch that will hold them.
+//! The rows go to the [batcher](crate::batcher), which returns the batch that will hold them.
 
 use std::sync::Arc;
 
@@ -9,14 +9,19 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Outcome, Row};
 
+use crate::batcher::Publish;
 use crate::decide::Evaluation;
 use crate::enforce::Combined;
 use crate::engine::{ActiveRules, Engine};
-use crate::exchange::batcher::Publish;
 use crate::match_rules::MatchedRule;
 use crate::view::Sequence;
 
 impl Engine {
+    /// Returns a copy of a call that a request may keep. Without publishing, only the cost is needed.
+    pub(crate) fn kept(&self, call: &Call<'_>) -> Call<'static> {
+        if self.settings.publishes { call.clone().into_owned() } else { Call::new().costing(call.cost()) }
+    }
+
     /// Publishes one charge, with the call itself if it is the first. A call without charges has a row, too.
     pub(crate) fn publish(
         &self,

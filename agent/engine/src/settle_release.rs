@@ -14,10 +14,14 @@ use tollgate_core::rules::MatchScope;
 
 use crate::engine::{ActiveRules, Engine};
 use crate::match_rules::{MatchedRule, MatchedRules};
-use crate::operation::{Charges, Output, Pending, Progress, StoreRequest, UNATTENDED_DEADLINE};
 use crate::record::signed;
+use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
 use crate::store_error::StoreError;
-use crate::view::ViewEvent;
+use crate::view::{ViewEvent, update};
+
+/// Status of the tightest rule concerned after a correction, none if no rule is concerned; or the reason for which nothing was
+/// refunded.
+pub(crate) type Adjusted = Result<Option<LimitStatus>, StoreError>;
 
 /// Correction of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +67,12 @@ impl Adjustment {
 
 impl Engine {
     /// Begins a correction. Units that the store was never told about are refunded here and now.
-    pub(crate) fn begin_adjustment(&self, now: Timestamp, call: &Call<'_>, adjustment: Adjustment) -> Progress {
+    pub(crate) fn begin_adjustment(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        adjustment: Adjustment,
+    ) -> Stage<Adjusted, PendingAdjustment> {
         let active = self.rules.load_full();
         let bounds = self.store_time(now);
         let resolved = active.set.resolved_within(call, MatchScope::default());
@@ -91,25 +100,14 @@ impl Engine {
         let charge = |matched: &MatchedRule| matched.charge(generation, adjustment.units(matched), mode);
         let charges: Charges = matched.iter().map(charge).collect();
         if charges.is_empty() {
-            return Progress::Done(Output::Adjusted(Ok(None)));
+            return Stage::Done(Ok(None));
         }
         let pending = PendingAdjustment { active, matched, is_refund, at, number };
         if self.counts_in_own_table() {
             let results = self.charge_own_table(now, &charges);
-            return Progress::Done(Output::Adjusted(self.finish_adjustment(
-                now,
-                call,
-                &pending,
-                &charges,
-                Ok(results),
-            )));
+            return Stage::Done(self.finish_adjustment(now, call, &pending, &charges, Ok(results)));
         }
-        Progress::NeedsStore(StoreRequest {
-            charges,
-            deadline: UNATTENDED_DEADLINE,
-            sent_at: now,
-            pending: Pending::Adjustment(pending, self.kept(call)),
-        })
+        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, pending)
     }
 
     /// Finishes a correction; returns the status of the tightest rule afterwards. Units that were used are charged later if
@@ -121,7 +119,7 @@ impl Engine {
         pending: &PendingAdjustment,
         charges: &[Charge],
         answer: Result<ChargeResults, StoreError>,
-    ) -> Result<Option<LimitStatus>, StoreError> {
+    ) -> Adjusted {
         let PendingAdjustment { active, matched, is_refund, at, number } = pending;
         let is_unsynced = answer.as_ref().err().is_some_and(|error| error.needs_backfill());
         for (matched, charge) in matched.iter().zip(charges) {
@@ -154,7 +152,7 @@ impl Engine {
         self.table.with(matched.counter, |view| {
             let is_unsynced = view.has_unsynced_of(at, units);
             if is_unsynced {
-                crate::view::update(&matched.policy, view, ViewEvent::UnsyncedRefunded { at, units });
+                update(&matched.policy, view, ViewEvent::UnsyncedRefunded { at, units });
             }
             is_unsynced
         })

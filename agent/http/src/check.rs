@@ -12,7 +12,7 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tollgate::explain::explain;
 use tollgate::http_response::{self, PROBLEM_JSON};
-use tollgate::store::Store;
+use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, Decision, request};
 
 use crate::body;
@@ -21,7 +21,7 @@ use crate::forwarded_request;
 use crate::problem_details::ProblemDetails;
 
 /// `GET /check`: decides the request itself, by the descriptors that the rules declare.
-pub(crate) async fn check_request<S: Store>(
+pub(crate) async fn check_request<S: ChargeStore>(
     State(agent): State<Agent<S>>,
     request: Request,
 ) -> Result<Response, ProblemDetails> {
@@ -34,7 +34,7 @@ pub(crate) async fn check_request<S: Store>(
 }
 
 /// `POST /check`: decides the call in the body.
-pub(crate) async fn check_call<S: Store>(
+pub(crate) async fn check_call<S: ChargeStore>(
     State(agent): State<Agent<S>>,
     request: Request,
 ) -> Result<Response, ProblemDetails> {
@@ -44,7 +44,7 @@ pub(crate) async fn check_call<S: Store>(
 }
 
 /// `POST /explain`: explains how the rules apply to the call in the body, without counting it.
-pub(crate) async fn explain_call<S: Store>(
+pub(crate) async fn explain_call<S: ChargeStore>(
     State(agent): State<Agent<S>>,
     request: Request,
 ) -> Result<Response, ProblemDetails> {
@@ -55,7 +55,7 @@ pub(crate) async fn explain_call<S: Store>(
     Ok(([(CONTENT_TYPE, "application/json")], explanation.to_string()).into_response())
 }
 
-async fn decide<S: Store>(agent: &Agent<S>, call: &Call<'_>) -> Response {
+async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
     let decision = agent.check(call).await;
     respond(&decision, &agent.engine().settings().node)
 }

@@ -1,25 +1,22 @@
 //! `POST /json`: the request format of envoyproxy/ratelimit's own `/json`, for users who migrate from it.
 //!
 //! Each descriptor of the request is a separate call, under the rules whose `match` names exactly its entries;
-//! `--envoy-config` and `rules import` create such rules. A rule that replaces others does so for the whole request. In
-//! domains that charge all or none, the charges of the other descriptors are refunded if one of them is over its limit.
-//! The response is a 200 or a 429 with a status for each descriptor, or a 400 for an invalid request.
+//! `--envoy-config` and `rules import` create such rules. The agent decides all of them as one request
+//! ([`Agent::check_all`]): a rule that replaces others does so for the whole request, and in domains that charge all or none
+//! nothing is charged if one descriptor is over its limit. The response is a 200 or a 429 with a status for each descriptor, or a 400 for an invalid request.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use futures_util::future::join_all;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::{Deserialize, Serialize};
-use tollgate::store::Store;
+use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, Decision, LimitStatus, http_response};
 use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
-use tollgate_core::rules::{Charging, MatchScope};
-use tollgate_engine::Engine;
+use tollgate_core::rules::MatchScope;
 use tollgate_rules::import::envoy_names;
 
 use crate::body;
@@ -98,7 +95,7 @@ struct EnvoyLimit {
 }
 
 /// `POST /json`: decides a request with several descriptors.
-pub(crate) async fn check<S: Store>(
+pub(crate) async fn check<S: ChargeStore>(
     State(agent): State<Agent<S>>,
     request: Request,
 ) -> Result<Response, ProblemDetails> {
@@ -106,12 +103,8 @@ pub(crate) async fn check<S: Store>(
     let refused =
         |why| ProblemDetails::bad_request(format!("the body is not a valid rate limit request: {why}; send {EXAMPLE}"));
     let calls = read(&body).map_err(refused)?;
-    let replaced = replaced(agent.engine(), &calls);
-    let scope = MatchScope { exact_entries: true, excluded: &replaced };
-    let mut decisions = join_all(calls.iter().map(|call| agent.check_within(call, scope))).await;
-    if decisions.iter().any(|decision| !decision.allowed) {
-        refund(&agent, &calls, scope, &mut decisions).await;
-    }
+    let scope = MatchScope { exact_entries: true, ..MatchScope::default() };
+    let decisions = agent.check_all(&calls, scope).await;
     Ok(respond(&decisions, &agent.engine().settings().node))
 }
 
@@ -145,41 +138,6 @@ impl EnvoyDescriptor {
             call = call.with(name, value);
         }
         Ok(call)
-    }
-}
-
-/// Returns the rules that a rule of any of the calls replaces; they apply to none of the calls.
-fn replaced(engine: &Engine, calls: &[Call<'_>]) -> Vec<Arc<str>> {
-    let mut replaced = Vec::new();
-    for call in calls {
-        let scope = MatchScope { exact_entries: true, ..MatchScope::default() };
-        engine.with_applicable(call, scope, |applicable| {
-            replaced.extend(applicable.iter().flat_map(|applicable| &applicable.rule.replaces).cloned());
-        });
-    }
-    replaced
-}
-
-/// One of the descriptors is over its limit: what the others were charged under rules that are charged all or none is given
-/// back.
-async fn refund<S: Store>(
-    agent: &Agent<S>,
-    calls: &[Call<'static>],
-    scope: MatchScope<'_>,
-    decisions: &mut [Decision],
-) {
-    for (call, decision) in calls.iter().zip(decisions).filter(|(_, decision)| decision.allowed) {
-        let all_or_none = agent.engine().with_applicable(call, scope, |applicable| {
-            applicable.iter().any(|applicable| applicable.rule.charge == Charging::AllOrNone)
-        });
-        let units = i64::try_from(call.cost()).unwrap_or(i64::MAX);
-        // If the store does not answer, the charge remains, as for a call that was aborted.
-        if all_or_none
-            && let Ok(Some(now)) = agent.settle_within(call, scope, -units, Some(decision.at)).await
-            && let Some(status) = &mut decision.status
-        {
-            status.remaining = now.remaining;
-        }
     }
 }
 

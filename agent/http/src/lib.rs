@@ -29,14 +29,14 @@ use axum::Router;
 use axum::middleware::map_response_with_state;
 use axum::routing::{get, post};
 use tollgate::Agent;
-use tollgate::store::Store;
+use tollgate::store::ChargeStore;
 
 pub use body::BODY_LEN_MAX;
 pub use call_request::COST_MAX;
 pub use serve::{DRAIN_WAIT, serve};
 
 /// Returns the routes of an agent.
-pub fn router<S: Store>(agent: Agent<S>) -> Router {
+pub fn router<S: ChargeStore>(agent: Agent<S>) -> Router {
     Router::new()
         .route("/check", get(check::check_request::<S>).post(check::check_call::<S>))
         .route("/settle", post(settle_release::settle::<S>))

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde_json::json;
-use tollgate::store::{Store, StoreError};
+use tollgate::store::{ChargeStore, StoreError};
 use tollgate::{Agent, LimitStatus};
 use tollgate_core::clock::Timestamp;
 
@@ -18,7 +18,7 @@ use crate::call_request::{self, RELEASE, SETTLE};
 use crate::problem_details::ProblemDetails;
 
 /// `POST /settle`: charges the units that a call cost beyond its charge, or refunds those that it did not use.
-pub(crate) async fn settle<S: Store>(
+pub(crate) async fn settle<S: ChargeStore>(
     State(agent): State<Agent<S>>,
     request: Request,
 ) -> Result<Response, ProblemDetails> {
@@ -30,7 +30,7 @@ pub(crate) async fn settle<S: Store>(
 }
 
 /// `POST /release`: releases the slots of a call.
-pub(crate) async fn release<S: Store>(
+pub(crate) async fn release<S: ChargeStore>(
     State(agent): State<Agent<S>>,
     request: Request,
 ) -> Result<Response, ProblemDetails> {

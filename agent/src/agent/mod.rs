@@ -1,11 +1,10 @@
-//! The agent: a engine in wall time, with its store and its bus.
+//! The agent: a limiter in wall time, with its store and its bus.
 //!
 //! [`Agent::check`] never fails and never takes longer than the rule's deadline. Clones are the same agent; it must be
 //! started inside a tokio runtime.
 
 mod amend;
 mod builder;
-mod care;
 mod start;
 mod tokens;
 
@@ -19,21 +18,18 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
+use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
-use crate::link::Link;
-use crate::metrics::Durations;
+use crate::metrics::AgentMetrics;
 use crate::request::jwt::Verifier;
-use crate::store::{AnyStore, Store, StoreError};
-use tollgate_engine::{Engine, Progress};
+use crate::runtime::{BusThreads, MaintenanceTask};
+use crate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
 
 pub use builder::Builder;
 pub use start::StartError;
 
-/// How long the store may take to answer a ping, or what else no call waits for.
-const PING_DEADLINE: Duration = Duration::from_millis(50);
-
-/// A engine in wall time.
-pub struct Agent<S: Store = AnyStore> {
+/// A limiter in wall time.
+pub struct Agent<S: ChargeStore = AnyStore> {
     shared: Arc<Shared<S>>,
 }
 
@@ -46,14 +42,14 @@ pub struct Readiness {
 
 struct Shared<S> {
     engine: Arc<Engine>,
-    durations: Durations,
+    metrics: AgentMetrics,
     tokens: Arc<Verifier>,
-    store: Arc<S>,
+    /// None if the counts are in the engine's own table.
+    store: Option<Arc<S>>,
     clock: Arc<dyn Clock>,
     registry: Mutex<Registry>,
-    /// Whether the store has answered at least once.
-    store_seen: AtomicBool,
-    link: Mutex<Option<Link>>,
+    maintenance: MaintenanceTask,
+    bus_threads: Mutex<Option<BusThreads>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -65,44 +61,40 @@ impl Agent {
     }
 }
 
-impl<S: Store> Agent<S> {
+impl<S: ChargeStore> Agent<S> {
     /// Decides a call at once, if the agent need not wait for its store.
     #[must_use]
     pub fn try_check(&self, call: &Call<'_>) -> Option<Decision> {
-        let shared = &self.shared;
-        let now = shared.clock.now();
-        match shared.engine.begin(now, call) {
-            Progress::Done(decision) => Some(decision),
-            Progress::NeedsStore(pending) => {
-                let answer = shared.store.take_now(pending.takes())?;
-                Some(shared.engine.finish(now, call, pending, answer))
+        let Shared { engine, clock, store, .. } = &*self.shared;
+        let now = clock.now();
+        let output = match engine.begin(now, Operation::Check(call)) {
+            Progress::Done(output) => output,
+            Progress::NeedsStore(request) => {
+                let answer = store.as_ref()?.try_charge(request.charges())?;
+                engine.finish(now, request, answer)
             }
-        }
+        };
+        output.into_decision()
     }
 
     /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
     pub async fn check(&self, call: &Call<'_>) -> Decision {
-        self.check_within(call, MatchScope::default()).await
+        let took = Stopwatch::start();
+        let output = self.shared.run(Operation::Check(call)).await;
+        self.shared.metrics.observe_check(took.elapsed());
+        output.into_decision().expect("the output of a check is a decision")
     }
 
-    /// Decides a call to which only the rules of a scope may apply.
-    pub async fn check_within(&self, call: &Call<'_>, scope: MatchScope<'_>) -> Decision {
-        let shared = &self.shared;
+    /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
+    /// own. Only the rules of the scope may apply.
+    pub async fn check_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
         let took = Stopwatch::start();
-        let decision = match shared.engine.begin_within(shared.clock.now(), call, scope) {
-            Progress::Done(decision) => decision,
-            Progress::NeedsStore(pending) => {
-                let answer = match shared.store.take_now(pending.takes()) {
-                    Some(answer) => answer,
-                    None => tokio::time::timeout(timer(pending.deadline()), shared.store.take(pending.takes()))
-                        .await
-                        .unwrap_or(Err(StoreError::TimedOut)),
-                };
-                shared.engine.finish(shared.clock.now(), call, pending, answer)
-            }
-        };
-        shared.durations.check.observe(took.elapsed().as_secs_f64());
-        decision
+        let output = self.shared.run(Operation::CheckAll { calls, scope }).await;
+        self.shared.metrics.observe_check(took.elapsed());
+        match output {
+            Output::Decisions(decisions) => decisions,
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the engine of the agent.
@@ -114,16 +106,14 @@ impl<S: Store> Agent<S> {
     /// Whether the agent can be relied on: it has rules, and its store answered or signals have been read for a while.
     pub async fn readiness(&self) -> Readiness {
         let shared = &self.shared;
-        if !shared.store_seen.load(Ordering::Relaxed) {
-            // Who asks right after the start need not wait for the next look.
-            let _ = care::seek_store(shared).await;
+        if !shared.engine.is_informed() {
+            shared.maintenance.reach_store().await;
         }
-        let informed = shared.store_seen.load(Ordering::Relaxed) || shared.engine.has_read_signals();
         let mut missing = Vec::new();
         if shared.engine.with_rules(|rules| rules.generation) == 0 {
             missing.push("no rules have been published yet; publish some with `tollgate rules publish FILE`");
         }
-        if !informed {
+        if !shared.engine.is_informed() {
             missing.push("the store has not answered yet, and signals have not been read for 2 s");
         }
         Readiness { missing }
@@ -142,19 +132,41 @@ impl<S: Store> Agent<S> {
     /// Publishes what is left and leaves the fleet. Calls are decided as before, but nobody hears of them.
     pub async fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        let link = self.shared.link.lock().take();
-        if let Some(mut link) = link {
-            // Threads are joined, which must not hold up the runtime.
-            let _ = tokio::task::spawn_blocking(move || link.stop()).await;
+        let bus_threads = self.shared.bus_threads.lock().take();
+        if let Some(mut bus_threads) = bus_threads {
+            // Threads are joined, which must not block the runtime.
+            let _ = tokio::task::spawn_blocking(move || bus_threads.stop()).await;
         }
-        let goodbye = self.shared.store.show(&self.shared.engine.settings().node, true);
-        let _ = tokio::time::timeout(PING_DEADLINE, goodbye).await;
+        self.shared.maintenance.stop().await;
     }
 }
 
-impl<S: Store> Clone for Agent<S> {
+impl<S: ChargeStore> Clone for Agent<S> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
+    }
+}
+
+impl<S: ChargeStore> Shared<S> {
+    /// Runs an operation; waits for the store no longer than the operation's deadline.
+    async fn run(&self, operation: Operation<'_, '_>) -> Output {
+        match self.engine.begin(self.clock.now(), operation) {
+            Progress::Done(output) => output,
+            Progress::NeedsStore(request) => {
+                let answer = self.charge(&request).await;
+                self.engine.finish(self.clock.now(), request, answer)
+            }
+        }
+    }
+
+    async fn charge(&self, request: &StoreRequest) -> Result<ChargeResults, StoreError> {
+        let Some(store) = &self.store else { return Err(StoreError::Unreachable) };
+        match store.try_charge(request.charges()) {
+            Some(answer) => answer,
+            None => tokio::time::timeout(timer(request.deadline()), store.charge(request.charges()))
+                .await
+                .unwrap_or(Err(StoreError::TimedOut)),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoredCounter, step};
 
-use super::{Store, StoreError};
+use super::{ChargeStore, StoreError};
 
 /// Default cap on the counters of a memory store.
 const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
@@ -88,12 +88,12 @@ impl MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
-    async fn take(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+impl ChargeStore for MemoryStore {
+    async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         self.charge_now(charges)
     }
 
-    fn take_now(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
+    fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         Some(self.charge_now(charges))
     }
 

@@ -115,7 +115,7 @@ fn a_row_of_a_large_batch_takes_few_bytes() {
 
 #[test]
 fn the_error_of_an_unknown_version_names_the_side_to_upgrade() {
-    let mut wire = calls::to_wire(batch());
+    let mut wire = calls::to_wire(&batch());
     wire.version = 9;
     let error = Batch::decode(&wire.encode_to_vec()).unwrap_err();
     assert_eq!(
@@ -141,7 +141,7 @@ fn undecodable_records_are_errors_and_never_panic() {
         |wire| wire.counters = vec![v1::Counter::default(); BATCH_ROWS_LEN_MAX + 1],
     ];
     for corrupt in corruptions {
-        let mut wire = calls::to_wire(batch());
+        let mut wire = calls::to_wire(&batch());
         corrupt(&mut wire);
         assert!(Batch::decode(&wire.encode_to_vec()).is_err());
     }
@@ -159,7 +159,7 @@ fn the_bytes_of_version_1_are_stable() {
     fn pinned<R: Record + Clone + PartialEq + std::fmt::Debug>(record: &R, golden: &str) {
         let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap();
         let golden: Vec<u8> = golden.as_bytes().chunks(2).map(byte).collect();
-        assert_eq!(record.clone().encode(), golden);
+        assert_eq!(record.encode(), golden);
         assert_eq!(&R::decode(&golden).unwrap(), record);
     }
     pinned(

@@ -5,21 +5,18 @@ use std::sync::Arc;
 
 use tollgate::RuleSet;
 use tollgate_core::clock::Timestamp;
-use tollgate_engine::{Engine, EngineSettings as AgentSettings};
+use tollgate_engine::{Engine, EngineSettings as AgentSettings, Exchange};
 
 use super::Settings;
-
-/// How often an agent does its housekeeping, in ms.
-const HOUSEKEEPING_MS: u64 = 100;
 
 /// An agent of the world.
 pub struct SimAgent {
     engine: Arc<Engine>,
+    pub(super) exchange: Exchange,
     skew_ms: i64,
     probing: bool,
     /// Calls since the writer woke.
     waiting: u32,
-    kept_house_at: Timestamp,
 }
 
 impl SimAgent {
@@ -29,7 +26,7 @@ impl SimAgent {
         settings.counters_max = world.counters_max;
         settings.agents_expected = u32::try_from(world.skews_ms.len()).ok().and_then(NonZeroU32::new);
         let engine = Arc::new(Engine::new(settings, rules));
-        Self { engine, skew_ms, probing: false, waiting: 0, kept_house_at: Timestamp::default() }
+        Self { exchange: Exchange::new(engine.clone()), engine, skew_ms, probing: false, waiting: 0 }
     }
 
     /// The limiter.
@@ -65,14 +62,5 @@ impl SimAgent {
 
     pub(super) fn woke(&mut self) {
         self.waiting = 0;
-    }
-
-    /// Whether the limiter's housekeeping is due; if so, it is taken for done.
-    pub(super) fn is_due_for_housekeeping(&mut self, now: Timestamp) -> bool {
-        let due = now.ms_since(self.kept_house_at) >= HOUSEKEEPING_MS;
-        if due {
-            self.kept_house_at = now;
-        }
-        due
     }
 }

@@ -3,7 +3,8 @@
 use tollgate_bus::DeliveryReport;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
-use tollgate_core::messages::presence;
+use tollgate_core::messages::presence::Presence;
+use tollgate_engine::{ExchangeEffect, ExchangeInput};
 use tollgate_wire::Record;
 
 use super::event::Event;
@@ -23,53 +24,66 @@ impl World<'_> {
         }
     }
 
-    /// An agent's writer hands over what is due.
+    /// An agent's writer hands over what is due, and shows the agent.
     pub(super) fn wake(&mut self, agent: usize) {
         self.agents[agent].woke();
-        let now = self.now();
-        let housekeeping = self.agents[agent].is_due_for_housekeeping(now);
-        let (engine, own_now) = self.agents[agent].at(now);
-        let due = engine.batches_due(own_now);
-        if housekeeping {
-            engine.tick(own_now);
-        }
-        for batch in due {
-            match self.settings.network.way_to_bus() {
-                Delay::After(ms) => self.after(ms, Event::Append { agent, batch }),
-                Delay::Twice(first, second) => {
-                    self.after(first, Event::Append { agent, batch: batch.clone() });
-                    self.after(second, Event::Append { agent, batch });
-                }
-                Delay::Lost => {
-                    let report =
-                        DeliveryReport { partition: batch.name.partition, tag: batch.name.sequence, offset: None };
-                    self.after(5, Event::Report { agent, report, rows: batch.rows.len() });
-                }
-            }
-        }
+        self.exchange(agent, ExchangeInput::Tick);
         if self.settings.heartbeats {
             self.after(TICK_MS / 4, Event::Wake { agent });
         }
     }
 
-    pub(super) fn show(&mut self, agent: usize) {
-        let (engine, own_now) = self.agents[agent].at(self.now());
-        let payload = engine.presence(own_now, false).encode();
-        for other in 0..self.agents.len() {
-            if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
-                self.after(ms, Event::Meet { agent: other, payload: payload.clone() });
+    /// An agent's writer hears of something.
+    pub(super) fn exchange(&mut self, agent: usize, input: ExchangeInput) {
+        let (_, own_now) = self.agents[agent].at(self.now());
+        let (mut inputs, mut effects) = (vec![input], Vec::new());
+        while let Some(input) = inputs.pop() {
+            self.agents[agent].exchange.poll(own_now, input, &mut effects);
+            for effect in effects.drain(..) {
+                match effect {
+                    ExchangeEffect::Append(batch) => {
+                        inputs.push(ExchangeInput::Accepted { partition: batch.name.partition });
+                        self.hand_over(agent, batch);
+                    }
+                    ExchangeEffect::Announce(presence) => self.show(&presence),
+                }
             }
         }
-        self.after(presence::INTERVAL_MS, Event::Show { agent });
     }
 
-    pub(super) fn append(&mut self, agent: usize, batch: Batch) {
+    fn hand_over(&mut self, agent: usize, batch: Batch) {
+        match self.settings.network.way_to_bus() {
+            Delay::After(ms) => self.after(ms, Event::Append { agent, batch }),
+            Delay::Twice(first, second) => {
+                self.after(first, Event::Append { agent, batch: batch.clone() });
+                self.after(second, Event::Append { agent, batch });
+            }
+            Delay::Lost => {
+                let report = DeliveryReport { partition: batch.name.partition, tag: batch.name.sequence, offset: None };
+                self.after(5, Event::Report { agent, report });
+            }
+        }
+    }
+
+    fn show(&mut self, presence: &Presence) {
+        if !self.settings.heartbeats {
+            return;
+        }
+        let payload = presence.encode();
+        for agent in 0..self.agents.len() {
+            if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
+                self.after(ms, Event::Meet { agent, payload: payload.clone() });
+            }
+        }
+    }
+
+    pub(super) fn append(&mut self, agent: usize, batch: &Batch) {
         let (partition, sequence) = (batch.name.partition, batch.name.sequence);
-        let (rows, payload) = (batch.rows.len(), batch.encode());
+        let payload = batch.encode();
         let offset = self.bus.append(partition, self.now(), payload);
         let report = DeliveryReport { partition, tag: sequence, offset: Some(offset) };
         let back = self.settings.network.way_from_store();
-        self.after(back, Event::Report { agent, report, rows });
+        self.after(back, Event::Report { agent, report });
         let soon = self.settings.network.way_to_aggregator();
         self.after(soon, Event::Count { partition, again: false });
     }

@@ -29,14 +29,12 @@ pub(super) enum Event {
     Deadline { ticket: Ticket },
     /// An agent's writer wakes.
     Wake { agent: usize },
-    /// An agent shows its presence.
-    Show { agent: usize },
     /// An agent in debt looks whether the store is back.
     Probe { agent: usize },
     /// A batch reaches the bus.
     Append { agent: usize, batch: Batch },
     /// The bus says what became of a batch.
-    Report { agent: usize, report: DeliveryReport, rows: usize },
+    Report { agent: usize, report: DeliveryReport },
     /// The aggregator looks at a partition; `again` and again.
     Count { partition: Partition, again: bool },
     /// A signal reaches an agent.

@@ -20,12 +20,13 @@ use std::sync::Arc;
 use tollgate::store::{MemoryStore, StoreError};
 use tollgate::{Call, Decision, RuleSet};
 use tollgate_aggregator_engine::counting::{Counting, CountingSettings};
+use tollgate_bus::DeliveryReport;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence;
 use tollgate_core::messages::signals::SignalBatch;
-use tollgate_engine::StoreRequest;
+use tollgate_engine::{ExchangeInput, Incoming, StoreRequest};
 use tollgate_wire::Record;
 
 pub use agents::SimAgent;
@@ -97,7 +98,7 @@ pub struct World<'c> {
 struct InFlight<'c> {
     agent: usize,
     call: Call<'c>,
-    pending: StoreRequest,
+    request: StoreRequest,
     arrived: Timestamp,
 }
 
@@ -146,7 +147,6 @@ impl<'c> World<'c> {
         if world.settings.heartbeats {
             for agent in 0..world.agents.len() {
                 world.after(agent as u64 % 7, Event::Wake { agent });
-                world.after(agent as u64 * 31 % presence::INTERVAL_MS, Event::Show { agent });
             }
             for partition in 0..world.settings.partitions {
                 world.after(u64::from(partition) % TICK_MS, Event::Count { partition, again: true });
@@ -256,11 +256,10 @@ impl<'c> World<'c> {
             Event::StoreReplies { ticket, answer } => self.finish(ticket, answer),
             Event::Deadline { ticket } => self.finish(ticket, Err(StoreError::TimedOut)),
             Event::Wake { agent } => self.wake(agent),
-            Event::Show { agent } => self.show(agent),
             Event::Probe { agent } => self.probe(agent),
-            Event::Append { agent, batch } => self.append(agent, batch),
-            Event::Report { agent, report, rows } => {
-                self.agents[agent].engine().delivered(report.partition, report.tag, report.offset, rows);
+            Event::Append { agent, batch } => self.append(agent, &batch),
+            Event::Report { agent, report: DeliveryReport { partition, tag, offset } } => {
+                self.exchange(agent, ExchangeInput::Delivered { partition, sequence: tag, offset });
             }
             Event::Count { partition, again } => {
                 self.count(partition);
@@ -271,13 +270,13 @@ impl<'c> World<'c> {
             Event::Hear { agent, appended, payload } => {
                 let (engine, own_now) = self.agents[agent].at(self.now());
                 if let Ok(batch) = SignalBatch::decode(&payload) {
-                    engine.receive_signals(own_now, appended, &batch, &mut Vec::new());
+                    engine.receive(own_now, Incoming::Signals(appended, &batch), &mut Vec::new());
                 }
             }
             Event::Meet { agent, payload } => {
                 let (engine, own_now) = self.agents[agent].at(self.now());
                 if let Ok(presence) = presence::Presence::decode(&payload) {
-                    engine.receive_presence(own_now, &presence);
+                    engine.receive(own_now, Incoming::Presence(&presence), &mut Vec::new());
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate::store::{Store, StoreError};
+use tollgate::store::{ChargeStore, StoreError};
 use tollgate::{Agent, Rule};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
@@ -11,11 +11,11 @@ use tollgate_core::counter::ChargeResults;
 
 use crate::support::{CALL, Sidecar};
 
-/// Store that is unavailable.
+/// ChargeStore that is unavailable.
 struct UnavailableStore;
 
-impl Store for UnavailableStore {
-    async fn take(&self, _: &[Charge]) -> Result<ChargeResults, StoreError> {
+impl ChargeStore for UnavailableStore {
+    async fn charge(&self, _: &[Charge]) -> Result<ChargeResults, StoreError> {
         Err(StoreError::Unreachable)
     }
 

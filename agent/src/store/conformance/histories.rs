@@ -86,6 +86,11 @@ impl Model {
             }
         }
         step(self, &charged, now).expect("nothing expires");
+        for refund in &mut refunds {
+            // A refund evaluates nothing, so it changes no limit.
+            let limit = self.counters[&refund.counter].limit();
+            *refund = Charge { limit, generation: 0, ..refund.clone() };
+        }
         step(self, &refunds, now).expect("nothing expires");
     }
 
@@ -215,7 +220,7 @@ pub(super) fn equal_the_pure_algorithm<S: Loses>(refusal: Refusal, fresh: impl F
                 Event::Call(takes) => {
                     clock.set(ms);
                     let takes: Vec<Charge> = takes.iter().map(|take| at_time(take, ms)).collect();
-                    let mut answers = super::now(store.take(&takes));
+                    let mut answers = super::now(store.charge(&takes));
                     if refusal == Refusal::IsGivenBack {
                         // For a while a denial may stand on what another call has just charged.
                         answers.iter_mut().flatten().for_each(|taken| taken.firm = true);

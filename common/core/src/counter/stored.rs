@@ -49,6 +49,12 @@ impl StoredCounter {
         &self.state
     }
 
+    /// Returns the limit of the newest generation.
+    #[must_use]
+    pub fn limit(&self) -> Limit {
+        self.limit
+    }
+
     /// Returns the number of request ids.
     #[must_use]
     pub fn requests_len(&self) -> usize {
