@@ -13,14 +13,14 @@ use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
 use tollgate_core::decision::DENY_LIST;
 use tollgate_core::rules::{Generation, Index, RuleSet};
 
-use crate::backfill::UnsyncedQueue;
 use crate::batcher::Batcher;
 use crate::fleet::{FLEET_EXPECTED_DEFAULT, Fleet};
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::Notices;
 use crate::signals::Signals;
-use crate::store_health::StoreHealth;
+use crate::store_state::StoreState;
 use crate::table::CounterTable;
+use crate::unsynced_queue::UnsyncedQueue;
 
 /// Default cap on the counters of one agent.
 pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
@@ -63,7 +63,7 @@ pub struct Engine {
     pub(crate) settings: EngineSettings,
     pub(crate) rules: ArcSwap<ActiveRules>,
     pub(crate) table: CounterTable,
-    pub(crate) health: StoreHealth,
+    pub(crate) health: StoreState,
     pub(crate) batcher: Batcher,
     pub(crate) signals: Signals,
     pub(crate) fleet: Fleet,
@@ -128,7 +128,7 @@ impl Engine {
         Self {
             rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
             table: CounterTable::new(settings.counters_max),
-            health: StoreHealth::default(),
+            health: StoreState::default(),
             batcher: Batcher::new(
                 settings.node.clone(),
                 settings.region.clone(),

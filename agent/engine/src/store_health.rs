@@ -1,30 +1,16 @@
-//! Health of the store: the breaker, and the interval in which the store's time lies.
+//! Changes of the store's [state](crate::store_state): answers, misses, and the time that they prove.
 //!
 //! Every answer and every missed deadline comes through here. [`crate::maintenance`] sends the pings that close the breaker.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::RwLock;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::ChargeResults;
 
-use crate::enforce::Breaker;
 use crate::engine::Engine;
 use crate::notice::Notice;
-use crate::shell_waker::ShellWaker;
 use crate::store_error::StoreError;
-use crate::time_bounds::{StoreClock, TimeBounds};
-
-/// Health of the store, as this agent knows it.
-#[derive(Debug, Default)]
-pub(crate) struct StoreHealth {
-    time: RwLock<StoreClock>,
-    pub(crate) breaker: Breaker,
-    /// True once a ping was answered.
-    reached: AtomicBool,
-    /// Wakes the shell of the maintenance.
-    pub(crate) waker: ShellWaker,
-}
+use crate::time_bounds::TimeBounds;
 
 impl Engine {
     /// Returns the interval in which the store's time lies.

@@ -3,8 +3,8 @@
 //! [`Agent::check`] never fails and never takes longer than the rule's deadline. Clones are the same agent; it must be
 //! started inside a tokio runtime.
 
-mod amend;
 mod builder;
+mod settle_release;
 mod start;
 mod tokens;
 
