@@ -12,15 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "bus")]
 use parking_lot::Mutex;
-use prometheus_client::registry::Registry;
 use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_core::decision::Decision;
 
 use crate::metrics::AgentMetrics;
+#[cfg(feature = "jwt")]
 use crate::request::jwt::Verifier;
-use crate::runtime::{BACKGROUND_DEADLINE, BusThreads, MaintenanceTask};
+#[cfg(feature = "bus")]
+use crate::runtime::BusThreads;
+use crate::runtime::{BACKGROUND_DEADLINE, MaintenanceTask};
 use crate::store::{AnyStore, ChargeStore, StoreError};
 use tollgate_engine::{Engine, Progress};
 
@@ -42,11 +45,12 @@ pub struct Readiness {
 struct Shared<S> {
     engine: Arc<Engine>,
     metrics: AgentMetrics,
+    #[cfg(feature = "jwt")]
     tokens: Arc<Verifier>,
     store: Arc<S>,
     clock: Arc<dyn Clock>,
-    registry: Mutex<Registry>,
     maintenance: MaintenanceTask,
+    #[cfg(feature = "bus")]
     bus_threads: Mutex<Option<BusThreads>>,
     stop: Arc<AtomicBool>,
 }
@@ -117,22 +121,22 @@ impl<S: ChargeStore> Agent<S> {
     }
 
     /// What the agent counts, in the OpenMetrics text format.
+    #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(&self) -> String {
-        let mut text = String::new();
-        match prometheus_client::encoding::text::encode(&mut text, &self.shared.registry.lock()) {
-            Ok(()) => text,
-            Err(_) => String::new(),
-        }
+        self.shared.metrics.encode()
     }
 
     /// Publishes what is left and leaves the fleet. Calls are decided as before, but nobody hears of them.
     pub async fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        let bus_threads = self.shared.bus_threads.lock().take();
-        if let Some(mut bus_threads) = bus_threads {
-            // Threads are joined, which must not block the runtime.
-            let _ = tokio::task::spawn_blocking(move || bus_threads.stop()).await;
+        #[cfg(feature = "bus")]
+        {
+            let bus_threads = self.shared.bus_threads.lock().take();
+            if let Some(mut bus_threads) = bus_threads {
+                // Threads are joined, which must not block the runtime.
+                let _ = tokio::task::spawn_blocking(move || bus_threads.stop()).await;
+            }
         }
         self.shared.maintenance.stop().await;
     }

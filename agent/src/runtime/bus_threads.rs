@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::task::{Wake, Waker};
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use tollgate_bus::{Bus, BusError, LogReader, LogWriter, ReadFrom, Topic, supervise};
@@ -17,7 +18,6 @@ use tollgate_core::messages::signals::SignalBatch;
 use tollgate_engine::{Engine, Exchange, ExchangeEffect, ExchangeInput, Incoming};
 use tollgate_wire::Record;
 
-use super::ThreadWaker;
 use crate::metrics::AgentMetrics;
 use crate::rules_source::RulesReceiver;
 
@@ -67,6 +67,9 @@ struct BusWriter<L> {
     presence: L,
     effects: Vec<ExchangeEffect>,
 }
+
+/// Waker of a thread that parks itself.
+struct ThreadWaker(Thread);
 
 impl BusThreads {
     /// Starts the threads.
@@ -222,5 +225,18 @@ impl<L: LogWriter> BusWriter<L> {
                 }
             }
         }
+    }
+}
+
+impl ThreadWaker {
+    /// Returns the waker of the current thread.
+    fn current() -> Waker {
+        Waker::from(Arc::new(Self(std::thread::current())))
+    }
+}
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
