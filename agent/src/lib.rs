@@ -25,6 +25,7 @@
 pub mod store;
 pub mod request;
 pub mod http_response;
+#[cfg(feature = "rules-file")]
 pub mod explain;
 mod metrics;
 mod state_dir;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tollgate::{Agent, Builder};
-use tollgate_aggregator::pump::Settings;
+use tollgate_aggregator::AggregatorSettings;
 use tollgate_core::clock::SystemClock;
 use tollgate_core::counter::DigestKey;
 
@@ -102,9 +102,11 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
 impl Identity {
     /// Returns the settings of the aggregator in the same process. Aggregators of the same name would take each other's
     /// partitions, so its name is derived from the agent's.
-    pub(crate) fn aggregator(&self) -> Settings {
+    pub(crate) fn aggregator(&self) -> AggregatorSettings {
         let id = self.node.as_ref().map_or_else(serve::random_aggregator, |node| format!("aggregator-{node}"));
-        Settings { region: self.region.as_str().into(), ..Settings::new(&id) }
+        let mut settings = AggregatorSettings::new(&id);
+        settings.worker.region = self.region.as_str().into();
+        settings
     }
 
     pub(crate) fn apply(&self, builder: Builder, http: SocketAddr) -> anyhow::Result<Builder> {

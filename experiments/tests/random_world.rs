@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use fastrand::Rng;
 use invariants::{Invariants, START};
 use tollgate::{Call, RuleSet};
-use tollgate_engine::Amend;
+use tollgate_engine::Operation;
 use tollgate_experiments::size::scaled;
 use tollgate_experiments::world::{Bug, Decided, Faults, Network, Settings, World};
 
@@ -115,8 +115,13 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<Run, String> {
         checks.arrived += 1;
         checks.check(&mut world, store_up)?;
         if let Some(Decided { agent, call, decision, .. }) = checks.last.take().filter(|_| rng.u8(0..8) == 0) {
-            let amend = if rng.bool() { Amend::Settle(rng.i64(1..4), None) } else { Amend::Release(decision.at) };
-            world.amend(agent, &call, amend);
+            let call = &call;
+            let adjustment = if rng.bool() {
+                Operation::Settle { call, units: rng.i64(1..4), decided: None }
+            } else {
+                Operation::Release { call, decided: decision.at }
+            };
+            world.adjust(agent, adjustment);
         }
         match rng.u16(0..200) {
             0 if plan.outages => {

@@ -92,7 +92,7 @@ impl<'de> Visitor<'de> for CallVisitor {
         let call = descriptors.into_iter().fold(Call::new(), |call, (name, value)| call.with(name, value));
         let mut call = call.costing(cost.map_or(1, |Cost(cost)| cost));
         for (name, value) in claims.map(|Descriptors(claims)| claims).unwrap_or_default() {
-            call.claim(name, value);
+            call.set_unverified(name, value);
         }
         if let Some(Text(id)) = id {
             if id.is_empty() || id.len() > VALUE_LEN_MAX {

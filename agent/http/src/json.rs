@@ -1,24 +1,22 @@
 //! `POST /json`: the request format of envoyproxy/ratelimit's own `/json`, for users who migrate from it.
 //!
 //! Each descriptor of the request is a separate call, under the rules whose `match` names exactly its entries;
-//! `--envoy-config` and `rules import` create such rules. A rule that replaces others does so for the whole request. In
-//! domains that charge all or none, the charges of the other descriptors are refunded if one of them is over its limit.
-//! The response is a 200 or a 429 with a status for each descriptor, or a 400 for an invalid request.
+//! `--envoy-config` and `rules import` create such rules. The agent decides all of them as one request
+//! ([`Agent::check_all`]): a rule that replaces others does so for the whole request, and in domains that charge all or none
+//! nothing is charged if one descriptor is over its limit. The response is a 200 or a 429 with a status for each descriptor, or a 400 for an invalid request.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use futures_util::future::join_all;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::{Deserialize, Serialize};
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, Decision, LimitStatus, http_response};
 use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
-use tollgate_core::rules::Charging;
-use tollgate_engine::Engine;
+use tollgate_core::rules::MatchScope;
 use tollgate_rules::import::envoy_names;
 
 use crate::body;
@@ -104,11 +102,9 @@ pub(crate) async fn check<S: ChargeStore>(
     let body = body::read(request.into_body()).await?;
     let refused =
         |why| ProblemDetails::bad_request(format!("the body is not a valid rate limit request: {why}; send {EXAMPLE}"));
-    let calls = without_replaced(agent.engine(), read(&body).map_err(refused)?);
-    let mut decisions = join_all(calls.iter().map(|call| agent.check(call))).await;
-    if decisions.iter().any(|decision| !decision.allowed) {
-        refund(&agent, &calls, &mut decisions).await;
-    }
+    let calls = read(&body).map_err(refused)?;
+    let scope = MatchScope { exact_entries: true, ..MatchScope::default() };
+    let decisions = agent.check_all(&calls, scope).await;
     Ok(respond(&decisions, &agent.engine().settings().node))
 }
 
@@ -132,8 +128,7 @@ impl EnvoyDescriptor {
         }
         let names: Vec<String> =
             envoy_names(self.entries.iter().map(|entry| &*entry.key)).into_iter().map(Cow::into_owned).collect();
-        let mut call =
-            Call::new().with(DOMAIN, domain.to_owned()).costing(self.hits_addend.unwrap_or(hits)).as_entries();
+        let mut call = Call::new().with(DOMAIN, domain.to_owned()).costing(self.hits_addend.unwrap_or(hits));
         for (name, EnvoyEntry { key, value }) in names.into_iter().zip(self.entries) {
             if key.is_empty() || key.len() > NAME_LEN_MAX || value.len() > VALUE_LEN_MAX {
                 return Err(format!(
@@ -143,35 +138,6 @@ impl EnvoyDescriptor {
             call = call.with(name, value);
         }
         Ok(call)
-    }
-}
-
-/// Excludes, in every call, the rules that a rule of one of the calls replaces.
-fn without_replaced(engine: &Engine, calls: Vec<Call<'static>>) -> Vec<Call<'static>> {
-    let mut replaced = Vec::new();
-    for call in &calls {
-        engine.with_applicable(call, |applicable| {
-            let names = applicable.iter().flat_map(|applicable| &applicable.rule.replaces);
-            replaced.extend(names.map(ToString::to_string));
-        });
-    }
-    calls.into_iter().map(|call| call.without(replaced.clone())).collect()
-}
-
-/// Refunds the admitted calls of a request with a denied descriptor, under rules that charge all or none.
-async fn refund<S: ChargeStore>(agent: &Agent<S>, calls: &[Call<'static>], decisions: &mut [Decision]) {
-    for (call, decision) in calls.iter().zip(decisions).filter(|(_, decision)| decision.allowed) {
-        let all_or_none = agent.engine().with_applicable(call, |applicable| {
-            applicable.iter().any(|applicable| applicable.rule.charge == Charging::AllOrNone)
-        });
-        let units = i64::try_from(call.cost()).unwrap_or(i64::MAX);
-        // If the store does not answer, the charge remains, as for a call that was aborted.
-        if all_or_none
-            && let Ok(Some(now)) = agent.settle(call, -units, Some(decision.at)).await
-            && let Some(status) = &mut decision.status
-        {
-            status.remaining = now.remaining;
-        }
     }
 }
 

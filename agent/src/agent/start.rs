@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tollgate_bus::kafka::{KafkaBus, KafkaError};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
-use tollgate_engine::{Engine, EngineSettings, FLEET_EXPECTED_DEFAULT};
+use tollgate_engine::{CountsIn, Engine, EngineSettings, FLEET_EXPECTED_DEFAULT};
 
 use super::builder::{AgentSettings, Builder};
 use super::{Agent, Shared};
@@ -29,7 +29,7 @@ use crate::rules_source::{self, RulesFileError};
 use crate::runtime::{BusListeners, BusThreads};
 use crate::runtime::{MaintenanceParts, MaintenanceTask};
 use crate::state_dir::{SavedState, StateDir};
-use crate::store::{AnyStore, ChargeStore, FleetServices, MemoryStore};
+use crate::store::{AnyStore, ChargeStore, FleetServices};
 #[cfg(feature = "redis")]
 use crate::store::{RedisAddressError, RedisStore};
 
@@ -70,7 +70,7 @@ pub enum StartError {
 }
 
 impl Builder<AnyStore> {
-    /// Starts the agent. Its counters are in Redis if one is set, and otherwise in this process.
+    /// Starts the agent. Its counts are in Redis if one is set, and otherwise in its own memory.
     ///
     /// # Errors
     /// If the agent has no rules, or if a setting is not valid.
@@ -78,35 +78,32 @@ impl Builder<AnyStore> {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(self) -> Result<Agent, StartError> {
-        #[cfg_attr(not(feature = "redis"), expect(unused_mut, reason = "only Redis is a setting"))]
-        let mut settings = self.settings;
         #[cfg(feature = "redis")]
-        if let Some(redis) = settings.redis.take() {
-            let store = RedisStore::new(&redis, settings.clock.clone())?;
+        if let Some(redis) = &self.settings.redis {
+            let store = RedisStore::new(redis, self.settings.clock.clone())?;
             let fleet = store.fleet_services();
-            return start(settings, Arc::new(AnyStore::Redis(store)), Some(fleet));
+            return start(self.settings, Some(Arc::new(AnyStore::Redis(store))), Some(fleet));
         }
-        let store = AnyStore::Memory(MemoryStore::new(settings.clock.clone()));
-        start(settings, Arc::new(store), None)
+        self.start_with_store()
     }
 }
 
 impl<S: ChargeStore> Builder<S> {
-    /// Starts the agent with the store of [`Builder::store`].
+    /// Starts the agent with the store of [`Builder::store`]. Without one, its counts are in its own memory.
     ///
     /// # Errors
     /// If the agent has no rules, or if a setting is not valid.
     ///
     /// # Panics
-    /// Outside a tokio runtime, or without a store.
+    /// Outside a tokio runtime.
     pub fn start_with_store(self) -> Result<Agent<S>, StartError> {
-        start(self.settings, self.store.expect("a store is set"), None)
+        start(self.settings, self.store, None)
     }
 }
 
 fn start<S: ChargeStore>(
     mut settings: AgentSettings,
-    store: Arc<S>,
+    store: Option<Arc<S>>,
     fleet: Option<Arc<FleetServices>>,
 ) -> Result<Agent<S>, StartError> {
     #[cfg(feature = "kafka")]
@@ -130,7 +127,10 @@ fn start<S: ChargeStore>(
     let has_token_keys = false;
     settings.warn_of_gaps(&rules, &saved, has_bus, has_token_keys);
 
-    let engine = Arc::new(Engine::new(settings.for_engine(now, &saved, has_bus), rules));
+    let mut engine_settings = settings.for_engine(now, &saved);
+    engine_settings.publishes = has_bus;
+    engine_settings.counts = if store.is_some() { CountsIn::Store } else { CountsIn::OwnTable };
+    let engine = Arc::new(Engine::new(engine_settings, rules));
     #[cfg(feature = "jwt")]
     let tokens = Arc::new(Verifier::new(std::mem::take(&mut settings.tokens)));
     #[cfg(feature = "metrics")]
@@ -210,7 +210,7 @@ impl AgentSettings {
         if self.follows_rules { Ok(None) } else { Err(StartError::NoRules) }
     }
 
-    fn for_engine(&self, now: Timestamp, saved: &SavedState, has_bus: bool) -> EngineSettings {
+    fn for_engine(&self, now: Timestamp, saved: &SavedState) -> EngineSettings {
         let mut settings = EngineSettings::new(&self.node, now);
         settings.region = self.region.as_str().into();
         #[cfg(feature = "bus")]
@@ -220,7 +220,6 @@ impl AgentSettings {
         settings.agents_expected = self.agents_expected.or(saved.agents);
         settings.counters_max = self.counters_max.unwrap_or(settings.counters_max);
         settings.digest_key = self.digest_key.clone();
-        settings.publishes = has_bus;
         settings
     }
 

@@ -72,8 +72,8 @@ pub fn describe<'a>(
         };
         let Some(raw) = raw.filter(|raw| !raw.value.is_empty()) else { continue };
         let (name, value) = (Cow::Borrowed(&*spec.name), truncated(raw.value));
-        if spec.is_claim() || raw.contradicted {
-            call.claim(name, value);
+        if spec.is_unverified() || raw.contradicted {
+            call.set_unverified(name, value);
         } else {
             call.set(name, value);
         }

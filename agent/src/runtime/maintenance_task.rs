@@ -23,7 +23,8 @@ use crate::store::{ChargeStore, FleetServices};
 pub(crate) struct MaintenanceParts<S> {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) store: Arc<S>,
+    /// None if the counts are in the engine's own table.
+    pub(crate) store: Option<Arc<S>>,
     pub(crate) fleet: Option<Arc<FleetServices>>,
     pub(crate) rules_receiver: Option<Arc<RulesReceiver>>,
     pub(crate) state: Option<Arc<StateDir>>,
@@ -128,9 +129,15 @@ impl<S: ChargeStore> MaintenanceParts<S> {
     /// Executes a request to the store, within its deadline.
     async fn execute(&self, request: MaintenanceRequest) -> MaintenanceInput {
         match request {
-            MaintenanceRequest::Ping => MaintenanceInput::Pinged(in_time(self.store.ping()).await),
+            MaintenanceRequest::Ping => MaintenanceInput::Pinged(match &self.store {
+                Some(store) => in_time(store.ping()).await,
+                None => Err(StoreError::Unreachable),
+            }),
             MaintenanceRequest::Backfill(request) => {
-                let answer = in_time(self.store.charge(request.takes())).await;
+                let answer = match &self.store {
+                    Some(store) => in_time(store.charge(request.charges())).await,
+                    None => Err(StoreError::Unreachable),
+                };
                 MaintenanceInput::Backfilled(request, answer)
             }
             MaintenanceRequest::Announce => MaintenanceInput::Announced(self.announce().await),

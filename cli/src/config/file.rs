@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate_core::rules::problem::Problems;
 use tollgate_rules::hint;
-use tollgate_rules::yaml::{Reader, line_of};
+use tollgate_rules::yaml::{YamlReader, line_of};
 
 use crate::exit::Usage;
 
@@ -37,7 +37,7 @@ impl ConfigFile {
             Usage(format!("{}: {error}; check the path that --config or TOLLGATE_CONFIG names", path.display()))
         })?;
         let name = path.display().to_string();
-        let mut reader = Reader::new(&name);
+        let mut reader = YamlReader::new(&name);
         let mut settings = BTreeMap::new();
         if let Some(document) = reader.document(&text) {
             for (written, node) in reader.mapping(&document, "the configuration").iter() {

@@ -18,7 +18,7 @@ fn the_bare_command_says_where_to_start() {
       agent       Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
       aggregator  Starts an aggregator: counts the calls of all agents in Kafka and signals them
       check       Asks a running agent whether a call may pass
-      rules       Looks into rules files, and publishes them
+      rules       Checks, shows, compares, imports and publishes rules files
       experiment  Measures Tollgate on real servers
       config      Shows the settings of a command and their origins
 

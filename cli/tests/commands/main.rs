@@ -5,7 +5,7 @@ mod help;
 mod demo;
 mod replay;
 mod rules;
-mod rules_told;
+mod rules_output;
 mod up;
 mod reload;
 mod cookbook;

@@ -9,6 +9,6 @@ mod outage;
 mod crashes;
 mod failover;
 mod members;
-mod poison;
+mod dead_letters;
 mod rules;
 mod stopped;

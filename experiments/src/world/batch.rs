@@ -1,6 +1,5 @@
 //! The way of a batch: agent, bus, aggregator, and back to the agents as signals. And heartbeats.
 
-use tollgate_aggregator::counting::Input;
 use tollgate_bus::DeliveryReport;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
@@ -93,23 +92,22 @@ impl World<'_> {
     pub(super) fn count(&mut self, partition: Partition) {
         let now = self.now();
         let counting = &mut self.counts[partition as usize];
-        let mut out = Vec::new();
         for (offset, record) in self.bus.from(partition, counting.read().map_or(0, |(offset, _)| offset + 1)) {
             let appended = record.appended;
             match Batch::decode(&record.payload) {
                 Ok(mut batch) => {
                     self.planted.corrupt(offset, &mut batch);
-                    counting.step(now, Input::Batch { offset, appended, batch: &batch }, &mut out);
+                    counting.count(offset, appended, &batch);
                 }
-                Err(_) => counting.step(now, Input::Poison { offset, appended }, &mut out),
+                Err(_) => drop(counting.skip(offset, appended)),
             }
         }
-        counting.step(now, Input::Tick, &mut out);
+        let due = counting.signals_due(now);
         if !self.settings.heartbeats {
             // Years may pass; nobody comes back to read them.
             self.bus.forget(partition);
         }
-        for batch in out {
+        if let Some(batch) = due {
             let (appended, payload) = (now, batch.encode());
             for agent in 0..self.agents.len() {
                 if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use tollgate::store::{MemoryStore, StoreError};
 use tollgate::{Call, Decision, RuleSet};
-use tollgate_aggregator::counting::{Counting, Input, Scope};
+use tollgate_aggregator_engine::counting::{Counting, CountingSettings};
 use tollgate_bus::DeliveryReport;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
@@ -98,7 +98,7 @@ pub struct World<'c> {
 struct InFlight<'c> {
     agent: usize,
     call: Call<'c>,
-    pending: StoreRequest,
+    request: StoreRequest,
     arrived: Timestamp,
 }
 
@@ -247,10 +247,7 @@ impl<'c> World<'c> {
     }
 
     fn restored(&mut self) {
-        let now = self.now();
-        for counting in &mut self.counts {
-            counting.step(now, Input::Restored, &mut Vec::new());
-        }
+        self.counts.iter_mut().for_each(Counting::mark_restored);
     }
 
     fn happen(&mut self, event: Event) {
@@ -292,8 +289,8 @@ impl<'c> World<'c> {
     }
 }
 
-fn scope(settings: &Settings, partition: Partition) -> Scope {
-    Scope {
+fn scope(settings: &Settings, partition: Partition) -> CountingSettings {
+    CountingSettings {
         aggregator: "aggregator".into(),
         partition,
         log: 1,

@@ -8,7 +8,6 @@ use tollgate_core::messages::presence::{Presence, Role};
 use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
-use crate::check::Progress;
 use crate::engine::EngineSettings;
 use crate::receive::Incoming;
 
@@ -89,13 +88,11 @@ impl Fixture {
     /// Admits a call that the store never saw.
     fn admit_without_store(&self, ms: u64, key: &str) {
         let call = Call::new().with("api_key", key);
-        let decision = match self.engine.begin(START.plus_ms(ms), &call) {
+        let output = match self.engine.begin(START.plus_ms(ms), Operation::Check(&call)) {
             Progress::Done(decision) => decision,
-            Progress::NeedsStore(request) => {
-                self.engine.finish(START.plus_ms(ms), &call, request, Err(StoreError::Expired))
-            }
+            Progress::NeedsStore(request) => self.engine.finish(START.plus_ms(ms), request, Err(StoreError::Expired)),
         };
-        assert!(decision.allowed);
+        assert!(output.into_decision().is_some_and(|decision| decision.allowed));
     }
 
     /// Names of the requests that wait for an answer.

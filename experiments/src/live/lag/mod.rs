@@ -21,7 +21,7 @@ use indicatif::ProgressBar;
 use prometheus_client::registry::Registry;
 use tollgate::store::RedisSettings;
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
-use tollgate_aggregator::{Pump, Settings};
+use tollgate_aggregator::{Aggregator, AggregatorSettings};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
@@ -84,7 +84,7 @@ pub enum LagError {
 /// Running agents and their aggregator.
 struct LagFleet {
     kafka: (KafkaBus, KafkaSettings),
-    pump: Pump,
+    aggregator: Aggregator,
     agents: Vec<Agent>,
 }
 
@@ -184,16 +184,14 @@ impl LagFleet {
         let bus = connect_kafka(&kafka)?;
         let quota = Quota::new(calls.per_key() * QUOTA_FACTOR, WIDTH_MS).expect("neither is zero");
         let rules = RuleSet::new(1, [Rule::per(RULE, &[DESCRIPTOR], quota).strict()]);
-        let settings = Settings {
-            epoch: clock.now(),
-            // Like a deployed aggregator, it listens for others before it takes partitions.
-            shares: true,
-            threshold_permille: 0,
-            ..Settings::new("aggregator")
-        };
-        settings.reach.cover(&rules);
-        let pump = Pump::start(&bus, &settings, clock.clone(), &mut Registry::default())?;
-        let mut fleet = Self { kafka: (bus, kafka), pump, agents: Vec::new() };
+        let mut settings = AggregatorSettings::new("aggregator");
+        settings.worker.epoch = clock.now();
+        // As in production, it waits for the heartbeats of others before partitions are assigned.
+        settings.worker.shares = true;
+        settings.worker.threshold_permille = 0;
+        settings.worker.replay_window.cover(&rules);
+        let aggregator = Aggregator::start(&bus, &settings, clock.clone(), &mut Registry::default())?;
+        let mut fleet = Self { kafka: (bus, kafka), aggregator, agents: Vec::new() };
         for number in 0..plan.agents.get() {
             let mut listener = SignalListener::new(number, calls.clone());
             let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());
@@ -209,7 +207,7 @@ impl LagFleet {
             agent.stop().await;
         }
         let clear = move || {
-            self.pump.stop();
+            self.aggregator.stop();
             clear_kafka(&self.kafka.0, &self.kafka.1);
         };
         if tokio::task::spawn_blocking(clear).await.is_err() {
