@@ -27,11 +27,12 @@ pub mod request;
 pub mod http_response;
 #[cfg(feature = "rules-file")]
 pub mod explain;
+#[cfg(feature = "metrics")]
 mod metrics;
 mod state_dir;
 #[cfg(any(feature = "rules-file", feature = "jwt"))]
 mod file_watch;
-#[cfg_attr(not(feature = "rules-file"), path = "rules_source/absent.rs")]
+#[cfg(feature = "rules-file")]
 mod rules_source;
 #[cfg(feature = "jwt")]
 mod keys_file;

@@ -15,11 +15,14 @@ use std::time::Duration;
 #[cfg(feature = "bus")]
 use parking_lot::Mutex;
 use tollgate_core::call::Call;
-use tollgate_core::clock::{Clock, Stopwatch};
+use tollgate_core::clock::Clock;
+#[cfg(feature = "metrics")]
+use tollgate_core::clock::Stopwatch;
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
+#[cfg(feature = "metrics")]
 use crate::metrics::AgentMetrics;
 #[cfg(feature = "jwt")]
 use crate::request::jwt::Verifier;
@@ -45,6 +48,7 @@ pub struct Readiness {
 
 struct Shared<S> {
     engine: Arc<Engine>,
+    #[cfg(feature = "metrics")]
     metrics: AgentMetrics,
     #[cfg(feature = "jwt")]
     tokens: Arc<Verifier>,
@@ -83,19 +87,14 @@ impl<S: ChargeStore> Agent<S> {
 
     /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
     pub async fn check(&self, call: &Call<'_>) -> Decision {
-        let took = Stopwatch::start();
-        let output = self.shared.run(Operation::Check(call)).await;
-        self.shared.metrics.observe_check(took.elapsed());
+        let output = self.shared.run_timed(Operation::Check(call)).await;
         output.into_decision().expect("the output of a check is a decision")
     }
 
     /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
     /// own. Only the rules of the scope may apply.
     pub async fn check_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
-        let took = Stopwatch::start();
-        let output = self.shared.run(Operation::CheckAll { calls, scope }).await;
-        self.shared.metrics.observe_check(took.elapsed());
-        match output {
+        match self.shared.run_timed(Operation::CheckAll { calls, scope }).await {
             Output::Decisions(decisions) => decisions,
             _ => Vec::new(),
         }
@@ -152,6 +151,16 @@ impl<S: ChargeStore> Clone for Agent<S> {
 }
 
 impl<S: ChargeStore> Shared<S> {
+    /// Runs a check and observes its duration.
+    async fn run_timed(&self, operation: Operation<'_, '_>) -> Output {
+        #[cfg(feature = "metrics")]
+        let took = Stopwatch::start();
+        let output = self.run(operation).await;
+        #[cfg(feature = "metrics")]
+        self.metrics.observe_check(took.elapsed());
+        output
+    }
+
     /// Runs an operation; waits for the store no longer than the operation's deadline.
     async fn run(&self, operation: Operation<'_, '_>) -> Output {
         match self.engine.begin(self.clock.now(), operation) {

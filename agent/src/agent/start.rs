@@ -18,15 +18,16 @@ use super::{Agent, Shared};
 use crate::file_watch;
 #[cfg(feature = "jwt")]
 use crate::keys_file::{self, KeysFileError};
+#[cfg(feature = "metrics")]
 use crate::metrics::AgentMetrics;
 #[cfg(feature = "jwt")]
 use crate::request::jwt::Verifier;
-#[cfg(any(feature = "rules-file", feature = "bus"))]
-use crate::rules_source::RulesReceiver;
 #[cfg(feature = "rules-file")]
-use crate::rules_source::{self, RulesFileError};
+use crate::rules_source::{self, RulesFileError, RulesReceiver};
 #[cfg(feature = "bus")]
-use crate::runtime::{BusListeners, BusThreads};
+use crate::runtime::BusListeners;
+#[cfg(feature = "rules-file")]
+use crate::runtime::RulesListener;
 use crate::runtime::{MaintenanceParts, MaintenanceTask};
 use crate::state_dir::{SavedState, StateDir};
 use crate::store::{AnyStore, ChargeStore, FleetServices};
@@ -140,12 +141,10 @@ fn start<S: ChargeStore>(
         #[cfg(feature = "jwt")]
         tokens.clone(),
     );
-    #[cfg(not(feature = "metrics"))]
-    let metrics = AgentMetrics;
     #[cfg(feature = "rules-file")]
-    let rules_receiver = follows_rules.then(|| Arc::new(RulesReceiver::new(engine.clone(), state.clone())));
+    let rules_listener = follows_rules.then(|| listener(RulesReceiver::new(engine.clone(), state.clone())));
     #[cfg(not(feature = "rules-file"))]
-    let rules_receiver = None;
+    let rules_listener = None;
     let stop = Arc::new(AtomicBool::new(false));
     #[cfg(any(feature = "rules-file", feature = "jwt"))]
     {
@@ -161,18 +160,26 @@ fn start<S: ChargeStore>(
         file_watch::start(watches, stop.clone())?;
     }
     #[cfg(feature = "bus")]
-    let bus_threads = settings.start_bus(&engine, &metrics, rules_receiver.clone())?;
+    let listeners = BusListeners {
+        #[cfg(feature = "metrics")]
+        metrics: metrics.clone(),
+        rules: rules_listener.clone(),
+        observer: settings.observer.take(),
+    };
+    #[cfg(feature = "bus")]
+    let bus_threads = settings.bus.take().map(|bus| (bus.start)(&engine, &settings.clock, listeners)).transpose()?;
     let maintenance = MaintenanceTask::start(MaintenanceParts {
         engine: engine.clone(),
         clock: settings.clock.clone(),
         store: store.clone(),
         fleet,
-        rules_receiver,
+        rules: rules_listener,
         state,
         has_bus,
     });
     let shared = Arc::new(Shared {
         engine,
+        #[cfg(feature = "metrics")]
         metrics,
         #[cfg(feature = "jwt")]
         tokens,
@@ -236,18 +243,11 @@ impl AgentSettings {
             tracing::warn!(%node, "rules use claims of tokens, and no keys are set to verify tokens: such descriptors are absent; set the keys with --jwks FILE");
         }
     }
+}
 
-    #[cfg(feature = "bus")]
-    fn start_bus(
-        &mut self,
-        engine: &Arc<Engine>,
-        metrics: &AgentMetrics,
-        rules_receiver: Option<Arc<RulesReceiver>>,
-    ) -> std::io::Result<Option<BusThreads>> {
-        let Some(bus) = self.bus.take() else { return Ok(None) };
-        let listeners = BusListeners { metrics: metrics.clone(), rules_receiver, observer: self.observer.take() };
-        (bus.start)(engine, &self.clock, listeners).map(Some)
-    }
+#[cfg(feature = "rules-file")]
+fn listener(receiver: RulesReceiver) -> RulesListener {
+    Arc::new(move |generation, appended, published| receiver.receive(generation, appended, published))
 }
 
 /// Returns the published rules that were saved last, or none.

@@ -4,11 +4,19 @@
 mod bus_threads;
 mod maintenance_task;
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::rules::Published;
+use tollgate_core::rules::Generation;
 
 #[cfg(feature = "bus")]
 pub(crate) use bus_threads::{BusListeners, BusThreads, SignalObserver};
 pub(crate) use maintenance_task::{MaintenanceParts, MaintenanceTask};
+
+/// Receiver of published rules, with the time at which the bus appended them; a store knows none.
+pub(crate) type RulesListener = Arc<dyn Fn(Generation, Option<Timestamp>, Published) + Send + Sync>;
 
 /// Deadline of a request to the store that no call waits for.
 pub(crate) const BACKGROUND_DEADLINE: Duration = Duration::from_millis(50);
