@@ -1,7 +1,7 @@
 //! Stores of counters.
 //!
 //! A store charges all counters of a call or none, by its own clock. Every backend runs the same conformance suite. Registry
-//! and rules that a Redis holds beside the counters are in [`fleet_services`].
+//! and rules that a Redis holds beside the counters are in `fleet_services`.
 
 mod memory;
 #[cfg(feature = "redis")]
