@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
+use tollgate_core::counter::{COST_IMPOSSIBLE, Charge, ChargeResult, ChargeResults};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 
@@ -20,9 +20,6 @@ use crate::match_rules::{MatchedRule, MatchedRules, Rejection};
 use crate::stage::{Charges, Stage};
 use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
-
-/// Cost that no counter has room for.
-const IMPOSSIBLE_COST: u64 = u64::MAX;
 
 /// A request of several calls for which the store is asked.
 #[derive(Debug)]
@@ -77,12 +74,12 @@ impl Engine {
         let deadline = deadlines.map(|matched| matched.policy.deadline).min().unwrap_or_default();
         let pending = PendingCheckAll { active, calls: planned };
         if charges.is_empty() {
-            let decisions = self.finish_check_all(now, &pending, &charges, Ok(ChargeResults::new()));
+            let decisions = self.finish_check_all(now, &pending, &charges, &Ok(ChargeResults::new()));
             return Stage::Done(decisions);
         }
         if self.counts_in_own_table() {
             let results = self.charge_own_table(now, &charges);
-            let decisions = self.finish_check_all(now, &pending, &charges, Ok(results));
+            let decisions = self.finish_check_all(now, &pending, &charges, &Ok(results));
             return Stage::Done(decisions);
         }
         Stage::NeedsStore(charges, deadline, pending)
@@ -93,11 +90,11 @@ impl Engine {
         now: Timestamp,
         pending: &PendingCheckAll,
         charges: &[Charge],
-        answer: Result<ChargeResults, StoreError>,
+        answer: &Result<ChargeResults, StoreError>,
     ) -> Vec<Decision> {
         let active = &pending.active;
         let bounds = self.store_time(now);
-        let evaluate = |planned: &PlannedCall| match (&planned.plan, &answer) {
+        let evaluate = |planned: &PlannedCall| match (&planned.plan, answer) {
             (CallPlan::Rejected(_), _) => (Verdicts::new(), ChargeResults::new()),
             (CallPlan::Decided(verdicts), _) => (verdicts.clone(), ChargeResults::new()),
             (CallPlan::AsksStore(_), Err(_)) => {
@@ -179,7 +176,7 @@ impl Engine {
         if planned.iter().any(is_denied)
             && let Some(enforced) = joined.iter().find(|charge| charge.mode.is_enforced())
         {
-            let impossible = Charge { cost: IMPOSSIBLE_COST, request: None, ..enforced.clone() };
+            let impossible = Charge { cost: COST_IMPOSSIBLE, request: None, ..enforced.clone() };
             joined.push(impossible);
         }
         joined

@@ -88,7 +88,8 @@ impl<S: ChargeStore> Agent<S> {
     /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
     pub async fn check(&self, call: &Call<'_>) -> Decision {
         let output = self.shared.run_timed(Operation::Check(call)).await;
-        output.into_decision().expect("the output of a check is a decision")
+        let Output::Decision(decision) = output else { unreachable!("the output of a check is a decision") };
+        decision
     }
 
     /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
