@@ -18,7 +18,7 @@ use crate::fleet::{FLEET_EXPECTED_DEFAULT, Fleet};
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::Notices;
 use crate::signals::Signals;
-use crate::store_state::StoreState;
+use crate::store_health::StoreHealth;
 use crate::table::CounterTable;
 use crate::unsynced_queue::UnsyncedQueue;
 
@@ -63,7 +63,7 @@ pub struct Engine {
     pub(crate) settings: EngineSettings,
     pub(crate) rules: ArcSwap<ActiveRules>,
     pub(crate) table: CounterTable,
-    pub(crate) health: StoreState,
+    pub(crate) health: StoreHealth,
     pub(crate) batcher: Batcher,
     pub(crate) signals: Signals,
     pub(crate) fleet: Fleet,
@@ -128,7 +128,7 @@ impl Engine {
         Self {
             rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
             table: CounterTable::new(settings.counters_max),
-            health: StoreState::default(),
+            health: StoreHealth::default(),
             batcher: Batcher::new(
                 settings.node.clone(),
                 settings.region.clone(),
