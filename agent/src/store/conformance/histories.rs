@@ -199,10 +199,12 @@ fn events(first: usize) -> impl Strategy<Value = Event> {
     ]
 }
 
-/// No call asks twice for the same counter in the name of a request.
+/// No call asks twice for the same counter in the name of a request, and all that it asks for a counter has one limit.
 fn named_once(mut takes: Vec<Charge>) -> Vec<Charge> {
     for place in 1..takes.len() {
-        if takes[..place].iter().any(|take| take.counter == takes[place].counter) {
+        let first = takes[..place].iter().find(|take| take.counter == takes[place].counter);
+        if let Some((limit, generation)) = first.map(|take| (take.limit, take.generation)) {
+            (takes[place].limit, takes[place].generation) = (limit, generation);
             for take in &mut takes {
                 take.request = None;
             }

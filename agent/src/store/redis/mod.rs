@@ -2,10 +2,13 @@
 //!
 //! A call is one script ([`steps`]) that charges all its counters or none by the server's own clock, or one script for each
 //! slot ([`multi_slot`]). The script decides as the pure state machines of `tollgate_core::algorithm` do, which the
-//! conformance suite verifies; they also make the verdict ([`codec`]). Each write renews a TTL after which the counter would
+//! conformance suite verifies; they also make the verdict ([`codec`]) and convert values after a rule change ([`conversion`]).
+//! Each write renews a TTL after which the counter would
 //! be idle. Connection, errors and settings are in `tollgate_redis`, which the rule mirror and the fleet registry share.
 
+mod value;
 mod codec;
+mod conversion;
 mod steps;
 mod multi_slot;
 #[cfg(test)]
@@ -21,7 +24,7 @@ use tollgate_core::rules::Generation;
 use tollgate_redis::{Connection, FleetRegistry, RuleMirror};
 
 use super::{Store, StoreError};
-use codec::Manner;
+use codec::StepScope;
 use steps::{Steps, store_error};
 
 pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
@@ -60,8 +63,8 @@ impl RedisStore {
 impl Store for RedisStore {
     async fn take(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self.slots {
-            Slots::Together => self.steps.run(takes, Manner::Whole).await,
-            Slots::Multi => multi_slot::take(&self.steps, takes).await,
+            Slots::Together => self.steps.run(takes, StepScope::WholeCall).await,
+            Slots::Multi => multi_slot::charge(&self.steps, takes).await,
         }
     }
 

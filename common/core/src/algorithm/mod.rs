@@ -136,6 +136,24 @@ impl CounterState {
         self
     }
 
+    /// Last charge and level of a bucket; `None` for other states.
+    #[must_use]
+    pub fn meter(&self) -> Option<(Timestamp, u64)> {
+        match self {
+            Self::Meter { meter, .. } => Some(meter.charged()),
+            _ => None,
+        }
+    }
+
+    /// Spent part of the reserve of a sliding window with a burst, in units times sub-windows; 0 for other states.
+    #[must_use]
+    pub fn spent(&self) -> u64 {
+        match self {
+            Self::Counts(state) => state.spent(),
+            _ => 0,
+        }
+    }
+
     /// Makes the state one of this limit. What was admitted is carried over, so no window gets two quotas: units of a
     /// sub-window enter with its end as their time, and a bucket's as late as they may have been; neither is ever too early
     /// to leave. A bucket takes over what others hold as spent, and keeps its own tokens when only its quota changes.

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Waker};
 
-use super::super::codec::Manner;
+use super::super::codec::StepScope;
 use super::super::multi_slot::new_token;
 use super::*;
 use conformance::HandClock;
@@ -22,8 +22,8 @@ fn until(take: &Charge, expires_at: u64) -> Charge {
 }
 
 /// What one slot's step of a call does.
-fn part(store: &RedisStore, take: &Charge, manner: Manner) -> ChargeResults {
-    on(store.steps.run(std::slice::from_ref(take), manner)).expect("Redis answers")
+fn part(store: &RedisStore, take: &Charge, scope: StepScope) -> ChargeResults {
+    on(store.steps.run(std::slice::from_ref(take), scope)).expect("Redis answers")
 }
 
 /// Kinds that hold exactly what was admitted, over a window that no test outlives.
@@ -144,11 +144,11 @@ fn giving_back_after_the_hold_is_void() {
         let store = by_hand(Slots::Multi, clock.clone());
         let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 500));
         let two = Charge { cost: 2, ..until(&ask(1, 10), NOW + 500) };
-        assert!(part(&store, &two, Manner::Part { token, expires_at })[0].charged);
+        assert!(part(&store, &two, StepScope::OneSlot { token, expires_at })[0].charged);
         clock.set(NOW + waits_ms);
-        part(&store, &two, Manner::TakeBack { token });
-        part(&store, &two, Manner::TakeBack { token });
-        part(&store, &two, Manner::TakeBack { token: new_token() });
+        part(&store, &two, StepScope::RefundSlot { token });
+        part(&store, &two, StepScope::RefundSlot { token });
+        part(&store, &two, StepScope::RefundSlot { token: new_token() });
         assert_eq!(left(&store, &ask(1, 10)), remaining, "after {waits_ms} ms");
     }
 }
@@ -157,7 +157,7 @@ fn giving_back_after_the_hold_is_void() {
 #[test]
 fn giving_back_to_nothing_leaves_nothing() {
     let store = by_hand(Slots::Multi, Arc::new(HandClock::at(NOW)));
-    part(&store, &ask(1, 10), Manner::TakeBack { token: new_token() });
+    part(&store, &ask(1, 10), StepScope::RefundSlot { token: new_token() });
     take(&store, &Charge { mode: ChargeMode::Refund { at: Timestamp::from_ms(NOW) }, ..ask(1, 10) })
         .expect("Redis answers");
     assert_eq!(SHARED.command(&format!("EXISTS {} {}", key(&store, 1), steps::tentative(&key(&store, 1)))), ":0");
@@ -174,8 +174,8 @@ fn a_denial_on_units_that_may_be_given_back_is_not_firm() {
         let burst = if percent > 0 { 10 } else { 0 };
         one.limit = Limit { algorithm, units: 10, window, burst };
         let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 50));
-        part(&store, &Charge { cost: 4, ..one.clone() }, Manner::Part { token, expires_at });
-        part(&store, &Charge { cost: 6, ..one.clone() }, Manner::WholeAmongOthers);
+        part(&store, &Charge { cost: 4, ..one.clone() }, StepScope::OneSlot { token, expires_at });
+        part(&store, &Charge { cost: 6, ..one.clone() }, StepScope::WholeCallAmongTentative);
         let denied = |cost| {
             let answer = take(&store, &Charge { cost, ..one.clone() }).expect("Redis answers")[0];
             assert!(!answer.verdict.admitted && !answer.charged);
