@@ -30,6 +30,7 @@ struct Step {
     filled: u64,
     /// Whether each call is a request with a name of its own.
     named: bool,
+    width_ms: u64,
 }
 
 struct Bench {
@@ -66,7 +67,7 @@ impl Bench {
 
     async fn step(&self, step: &Step, first_counter: u64) -> (f64, u64) {
         let parts = if step.algorithm == Algorithm::FixedWindow { 1 } else { 12 };
-        let window = Window::new(60_000, parts).expect("a window");
+        let window = Window::new(step.width_ms, parts).expect("a window");
         let limit = Limit { algorithm: step.algorithm, units: step.units, window, burst: step.burst };
         let expires_at = Timestamp::from_ms(1 << 50);
         let take = move |number: u64, cost: u64| Charge {
@@ -123,7 +124,7 @@ async fn main() {
     let window = Algorithm::SlidingWindow;
     let step = |name, algorithm, units, counters, filled| {
         let burst = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { units } else { 0 };
-        Step { name, algorithm, units, burst, counters, filled, named: false }
+        Step { name, algorithm, units, burst, counters, filled, named: false, width_ms: 60_000 }
     };
     let bursting = |step: Step| Step { burst: 2 * step.units, ..step };
     let named = |step: Step| Step { named: true, ..step };
@@ -131,6 +132,7 @@ async fn main() {
     let steps = [
         step("sliding_window, conservative, admitted", window(Estimate::Conservative), 1 << 40, COUNTERS, 0),
         step("sliding_window, interpolated, admitted", window(Estimate::Interpolated), 1 << 40, COUNTERS, 0),
+        Step { width_ms: 12, ..step("sliding_window, first in its sub-window", conservative, many, COUNTERS, 0) },
         step("sliding_window, denied", window(Estimate::Conservative), 1_000, COUNTERS, 1_000),
         bursting(step("sliding_window with a burst, admitted", conservative, many, COUNTERS, 0)),
         named(step("sliding_window, request ids, admitted", conservative, many, COUNTERS, 0)),

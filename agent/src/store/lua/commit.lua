@@ -44,7 +44,7 @@ for key, c in pairs(counters) do
     if ring then
       local slots, most = #ring, 0
       while slots > 0 and ring[slots] == 0 do slots = slots - 1 end
-      for slot = 1, slots do most = max(most, ring[slot]) end
+      for slot = 1, slots do if ring[slot] > most then most = ring[slot] end end
       size = most < 256 and 1 or most < 65536 and 2 or most < 4294967296 and 4 or 8
       local count = size == 1 and 'B' or size == 2 and 'H' or size == 4 and 'I4' or 'I8'
       state = pack('<' .. rep(count, slots), unpack(ring, 1, slots))

@@ -8,8 +8,10 @@ local log, make_log, meter, make_meter, reserve, make_reserve, tentative, make_t
 -- Units in the window that ends at `last`, without so many in its n newest sub-windows and so many in the oldest.
 local function used(c, newer, older)
   local ring, parts, sum = c.ring, c.parts, -newer
-  for slot = 1, min(#ring, parts) do sum = sum + ring[slot] end
-  local oldest = max((ring[parts + 1] or 0) - older, 0)
+  for slot = 1, #ring > parts and parts or #ring do sum = sum + ring[slot] end
+  if sum < 0 then sum = 0 end
+  if #ring <= parts then return sum end
+  local oldest = max(ring[parts + 1] - older, 0)
   if c.kind == FIXED then
     oldest = 0
   elseif oldest > 0 and c.kind % 3 == 0 then
@@ -24,7 +26,7 @@ local function used(c, newer, older)
       oldest = floor(oldest / part) * covered + floor(high / part) * 65536 + math.ceil(low / part)
     end
   end
-  return max(sum, 0) + oldest
+  return sum + oldest
 end
 
 -- True if `cost` has room, without so many tentative units: in all, and by their place in a ring.

@@ -14,7 +14,7 @@ local counters, costs, modes, times, answers, room = { [first] = false }, { 0 },
 local names, companions, tokens
 local extra = #ARGV
 for i = 1, #ARGV do
-  local mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[i])
+  if i > 1 then mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[i]) end
   local key, expires_at, flags = KEYS[i], time, 0
   if mode >= NAMED then
     local wants = floor(mode / NAMED)
@@ -40,11 +40,15 @@ for i = 1, #ARGV do
   if not c then
     local value = i == 1 and first_value or redis.pcall('GETRANGE', key, '0', '1023')
     if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
-    c = { key = key, raw = value }
+    local raw = value
     if value == '' then value = sub(ARGV[i], 2, 30) .. pack('<I6I1', now, 1) end
     local readable = #value >= HEADER_LEN
     if readable then
-      c.kind, c.parts, c.width, c.quota, c.burst, c.generation, c.last, c.size = parse(HEADER, value)
+      local of_kind, n, w, q, b, g, last, size = parse(HEADER, value)
+      c = {
+        key = key, raw = raw, kind = of_kind, parts = n, width = w, quota = q, burst = b, generation = g, last = last,
+        ring = false, is_kept = false,
+      }
       if c.kind >= LOG then
         log = log or make_log()
         readable = c.kind <= SLOTS and log.read(c, value)
@@ -52,7 +56,7 @@ for i = 1, #ARGV do
         meter = meter or make_meter()
         readable = meter.read(c, value)
       else
-        local place, size = HEADER_LEN + 1, c.size
+        local place = HEADER_LEN + 1
         if c.kind > FIXED then
           reserve, c.spent = reserve or make_reserve(), 0
           if #value >= HEADER_LEN + 7 then c.spent, place = parse('<I7', value, place) end

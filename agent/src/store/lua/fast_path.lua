@@ -1,5 +1,5 @@
 -- The commonest step, ahead of all functions and tables, since Redis makes those anew at each run: a call with one charge, on
--- a plain sliding window that was charged in this sub-window under this policy. It decides as evaluate.lua and commit.lua do.
+-- a window without a burst that was charged in this sub-window under this policy. It decides as evaluate.lua and commit.lua do.
 --
 -- A charge: mode | kind | n | W | quota | burst | generation | cost | time [| token | expiry of the call].
 -- A value: kind | n | W | quota | burst | generation | last | bytes a count, then the state:
@@ -17,19 +17,19 @@ local pack, parse, rep = struct.pack, struct.unpack, string.rep
 local first = KEYS[1]
 if not first then return now end
 local first_value = redis.pcall('GETRANGE', first, '0', '1023')
-if not KEYS[2] and #first_value > HEADER_LEN then
-  local mode, kind, parts, width, quota, _, generation, cost, expires_at = parse(CHARGE, ARGV[1])
+local mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[1])
+if not KEYS[2] and kind <= FIXED and #first_value > HEADER_LEN then
   local of_kind, n, w, q, _, g, last, size = parse(HEADER, first_value)
   local part, slots = w / n, (#first_value - HEADER_LEN) / size
-  if mode == 0 and kind == of_kind and kind <= CONSERVATIVE and n == parts and w == width and q == quota and g == generation
-    and now <= expires_at and now >= last and last % part + now - last < part and slots % 1 == 0 and slots <= n + 1 then
+  if mode == 0 and kind == of_kind and n == parts and w == width and q == quota and g == generation
+    and now <= time and now >= last and last % part + now - last < part and slots % 1 == 0 and slots <= n + 1 then
     local count = size == 1 and 'B' or size == 2 and 'H' or size == 4 and 'I4' or 'I8'
     local ring, used = { parse('<' .. rep(count, slots), first_value, HEADER_LEN + 1) }, 0
     for slot = 1, slots do used = used + ring[slot] end
     local newest = ring[1] + cost
     if used * part < COUNT_MAX and newest < (size == 1 and 256 or size == 2 and 65536 or size == 4 and 4294967296 or COUNT_MAX) then
-      if kind == INTERPOLATED and slots > n then
-        used = used - ring[slots] + math.ceil(ring[slots] * (part - now % part) / part)
+      if kind ~= CONSERVATIVE and slots > n then
+        used = used - ring[slots] + (kind == FIXED and 0 or math.ceil(ring[slots] * (part - now % part) / part))
       end
       local room = cost == 0 or used + cost <= quota
       if room then

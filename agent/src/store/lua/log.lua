@@ -19,12 +19,15 @@ make_log = function()
   end
 
   local function time_at(c, i)
-    local entry = c.text and sub(c.text, 4 * i + 1, 4 * i + 4) or redis.call('GETRANGE', c.key, START + 4 * i, START + 4 * i + 3)
-    return c.last - (c.last - parse('<I4', entry)) % LOW
+    local text, place = c.text, 4 * i
+    local low = text and parse('<I4', text, place + 1)
+      or parse('<I4', redis.call('GETRANGE', c.key, START + place, START + place + 3))
+    return c.last - (c.last - low) % LOW
   end
 
   local function newest(c)
-    return c.newest or time_at(c, c.count - 1)
+    c.newest = c.newest or time_at(c, c.count - 1)
+    return c.newest
   end
 
   -- The first entry that is later than `bound`: doubling steps, then halving ones.

@@ -1,5 +1,6 @@
 //! The Redis store on real servers.
 
+mod conversion;
 mod multi_slot;
 mod outage;
 mod step;
