@@ -20,26 +20,21 @@
 //! there when an agent starts. Modules stand in the
 //! order of their layers: each imports only what stands before it.
 
-pub mod enforce;
 pub mod store;
-mod seen_map;
-mod outbox;
-mod inbox;
 pub mod request;
-pub mod answer;
+pub mod http_response;
 pub mod explain;
-pub mod metrics;
-pub mod limiter;
+mod metrics;
 mod state_dir;
-mod files;
+mod file_watch;
 mod rules_source;
 mod keys_file;
-mod link;
+mod runtime;
 mod agent;
 
 pub use agent::{Agent, Builder, Readiness, StartError};
 pub use keys_file::KeysFileError;
-pub use rules_source::{RulesFileError, RulesFrom, import_envoy, read_rules};
+pub use rules_source::{RulesFileError, RulesSource, import_envoy, read_rules};
 pub use tollgate_core::call::Call;
 pub use tollgate_core::decision::{Decision, DecisionId, Denied, LimitStatus, Source};
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};

@@ -1,147 +1,125 @@
-//! What an agent counts about itself, in OpenMetrics policy.
+//! Metrics of an agent in the OpenMetrics format. The engine counts; a collector reads its counts when they are scraped.
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_core::decision::Source;
+use tollgate_engine::{Engine, Total};
 
-/// The registry that everything of one process is in.
-pub type Metrics = Registry;
-
-/// Seconds; local answers are far below the first, a missed deadline of 5 ms lies between two of them.
-const LATENCY_BUCKETS_S: [f64; 12] = [1e-6, 5e-6, 2e-5, 1e-4, 5e-4, 1e-3, 2e-3, 4e-3, 6e-3, 1e-2, 5e-2, 0.5];
+/// Buckets of the duration of a check, in seconds. Local answers are far below the first; a missed deadline of 5 ms lies
+/// between two of them.
+const DURATION_BUCKETS_S: [f64; 12] = [1e-6, 5e-6, 2e-5, 1e-4, 5e-4, 1e-3, 2e-3, 4e-3, 6e-3, 1e-2, 5e-2, 0.5];
+/// Buckets of the lag of signals, in seconds.
 const LAG_BUCKETS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0];
+/// Prefix of all metric names.
+const PREFIX: &str = "tollgate";
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DecisionLabels {
-    rule: String,
-    outcome: &'static str,
-    source: SourceLabel,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RuleLabels {
-    rule: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ErrorLabels {
-    error: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct SourceLabel(Source);
-
-/// Counters of one rule, so that a decision finds its own without looking labels up.
-#[derive(Clone, Debug)]
-pub(crate) struct RuleCounters {
-    by_source: [[Counter; 2]; Source::ALL.len()],
-    /// Calls that the rule would have denied, were it not in shadow.
-    pub(crate) shadowed: Counter,
-}
-
-/// Everything that an agent counts.
+/// Durations that an agent observes itself.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentMetrics {
-    decisions: Family<DecisionLabels, Counter>,
-    store_errors: Family<ErrorLabels, Counter>,
-    shadowed: Family<RuleLabels, Counter>,
-    pub(crate) latency: Histogram,
-    pub(crate) signal_lag: Histogram,
-    pub(crate) overflowed: Counter,
-    pub(crate) rebased: Counter,
-    pub(crate) owed: Counter,
-    pub(crate) forgotten_debts: Counter,
-    pub(crate) unreadable: Counter,
-    pub(crate) rules_rejected: Counter,
-    pub(crate) dropped_rows: Gauge<u64, AtomicU64>,
-    pub(crate) counters: Gauge<u64, AtomicU64>,
-    pub(crate) agents: Gauge<u64, AtomicU64>,
-    pub(crate) generation: Gauge<u64, AtomicU64>,
-    pub(crate) degraded: Gauge<u64, AtomicU64>,
+    check: Histogram,
+    signal_lag: Histogram,
 }
 
-impl EncodeLabelValue for SourceLabel {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
-        self.0.as_str().encode(encoder)
-    }
-}
+/// Exports the counts of an engine.
+struct EngineCollector(Arc<Engine>);
 
 impl AgentMetrics {
-    /// Counters that start at zero and are shown by this registry.
-    pub(crate) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            decisions: Family::default(),
-            store_errors: Family::default(),
-            shadowed: Family::default(),
-            latency: Histogram::new(LATENCY_BUCKETS_S),
-            signal_lag: Histogram::new(LAG_BUCKETS_S),
-            overflowed: Counter::default(),
-            rebased: Counter::default(),
-            owed: Counter::default(),
-            forgotten_debts: Counter::default(),
-            unreadable: Counter::default(),
-            rules_rejected: Counter::default(),
-            dropped_rows: Gauge::default(),
-            counters: Gauge::default(),
-            agents: Gauge::default(),
-            generation: Gauge::default(),
-            degraded: Gauge::default(),
-        };
-        let m = &metrics;
-        let r = registry.sub_registry_with_prefix("tollgate");
-        r.register("decisions", "Decisions by the rule shown, outcome and source", m.decisions.clone());
-        r.register("shadow_denials", "Calls that a rule in shadow would have denied", m.shadowed.clone());
-        r.register("store_errors", "Questions that the store did not answer", m.store_errors.clone());
-        r.register_with_unit("check_duration", "How long a check took", Unit::Seconds, m.latency.clone());
-        r.register_with_unit("signal_lag", "From a charge to its signal here", Unit::Seconds, m.signal_lag.clone());
-        r.register("overflow_charges", "Charges on a rule's overflow counter, past counters_max", m.overflowed.clone());
-        r.register("store_clock_steps", "Counters moved because the store's clock stepped back", m.rebased.clone());
-        r.register(
-            "owed_units",
-            "Units that passed without the store and were charged when it was back",
-            m.owed.clone(),
-        );
-        r.register(
-            "forgotten_debts",
-            "Counters whose owed units were forgotten, too many were in debt",
-            m.forgotten_debts.clone(),
-        );
-        r.register("unreadable_records", "Records of the bus that could not be read", m.unreadable.clone());
-        r.register("rules_rejected", "Rule sets that were refused, the last good one stayed", m.rules_rejected.clone());
-        r.register("dropped_rows", "Charges that could not be published in this life", m.dropped_rows.clone());
-        r.register("counters", "Counters that the agent remembers", m.counters.clone());
-        r.register("agents_active", "Agents in the fleet, this one included", m.agents.clone());
-        r.register("rules_generation", "Generation of the rules in force", m.generation.clone());
-        r.register("degraded", "1 while the store does not answer", m.degraded.clone());
+    /// Registers the metrics of an agent.
+    pub(crate) fn register(registry: &mut Registry, engine: &Arc<Engine>) -> Self {
+        let metrics = Self { check: Histogram::new(DURATION_BUCKETS_S), signal_lag: Histogram::new(LAG_BUCKETS_S) };
+        let registry = registry.sub_registry_with_prefix(PREFIX);
+        registry.register_with_unit("check_duration", "Duration of a check", Unit::Seconds, metrics.check.clone());
+        let lag = "Time from a charge to its signal at this agent";
+        registry.register_with_unit("signal_lag", lag, Unit::Seconds, metrics.signal_lag.clone());
+        registry.register_collector(Box::new(EngineCollector(engine.clone())));
         metrics
     }
 
-    /// The counters of decisions that show this rule.
-    pub(crate) fn of_rule(&self, rule: &str) -> Arc<RuleCounters> {
-        let counter = |source, outcome| {
-            let labels = DecisionLabels { rule: rule.to_owned(), outcome, source: SourceLabel(source) };
-            self.decisions.get_or_create(&labels).clone()
-        };
-        Arc::new(RuleCounters {
-            by_source: Source::ALL.map(|source| [counter(source, "denied"), counter(source, "allowed")]),
-            shadowed: self.shadowed.get_or_create(&RuleLabels { rule: rule.to_owned() }).clone(),
-        })
+    /// Observes the duration of a check.
+    pub(crate) fn observe_check(&self, took: Duration) {
+        self.check.observe(took.as_secs_f64());
     }
 
-    pub(crate) fn store_error(&self, error: &'static str) {
-        self.store_errors.get_or_create(&ErrorLabels { error }).inc();
+    /// Observes the time from a charge to its signal at this agent.
+    pub(crate) fn observe_signal_lag(&self, lag: Duration) {
+        self.signal_lag.observe(lag.as_secs_f64());
     }
 }
 
-impl RuleCounters {
-    pub(crate) fn count(&self, source: Source, allowed: bool) {
-        self.by_source[source as usize][usize::from(allowed)].inc();
+impl Collector for EngineCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let (engine, metrics) = (&self.0, self.0.metrics());
+        let rules = metrics.rules();
+        let mut decisions = encoder.encode_descriptor(
+            "decisions",
+            "Decisions by rule, outcome and source",
+            None,
+            MetricType::Counter,
+        )?;
+        for (rule, counts) in &rules {
+            for source in Source::ALL {
+                for (outcome, total) in ["denied", "allowed"].iter().zip(&counts.decisions[source as usize]) {
+                    let labels = [("rule", &**rule), ("outcome", *outcome), ("source", source.as_str())];
+                    encode_total(decisions.encode_family(&labels)?, total)?;
+                }
+            }
+        }
+        let help = "Calls that a rule in shadow would have denied";
+        let mut shadow_denials = encoder.encode_descriptor("shadow_denials", help, None, MetricType::Counter)?;
+        for (rule, counts) in &rules {
+            encode_total(shadow_denials.encode_family(&[("rule", &**rule)])?, &counts.shadow_denials)?;
+        }
+        let help = "Requests that the store did not answer, by reason";
+        let mut store_errors = encoder.encode_descriptor("store_errors", help, None, MetricType::Counter)?;
+        for (error, count) in metrics.store_errors().filter(|(_, count)| *count > 0) {
+            ConstCounter::new(count).encode(store_errors.encode_family(&[("error", error.as_str())])?)?;
+        }
+        let totals = [
+            ("overflow_charges", "Charges on a rule's overflow counter, past counters_max", &metrics.overflow_charges),
+            ("store_clock_steps", "Counters re-based after the store's clock stepped back", &metrics.store_clock_steps),
+            ("unsynced_units", "Units admitted without the store and backfilled later", &metrics.unsynced_units),
+            (
+                "unsynced_forgotten",
+                "Counters whose unsynced units were dropped past the cap",
+                &metrics.unsynced_forgotten,
+            ),
+            ("unreadable_records", "Records of the bus that could not be decoded", &metrics.undecodable_records),
+            ("rules_rejected", "Rule sets that were refused; the last good one stayed", &metrics.rules_rejected),
+        ];
+        for (name, help, total) in totals {
+            encode_total(encoder.encode_descriptor(name, help, None, MetricType::Counter)?, total)?;
+        }
+        let help = "Charges that could not be published in this life";
+        let dropped = encoder.encode_descriptor("dropped_rows", help, None, MetricType::Counter)?;
+        ConstCounter::new(engine.dropped_rows()).encode(dropped)?;
+        let gauges = [
+            ("counters", "Counters in the agent's table", engine.held().counters as u64),
+            ("agents_active", "Agents in the fleet, this one included", engine.fleet_size().get().into()),
+            ("rules_generation", "Generation of the rules in force", engine.with_rules(|rules| rules.generation)),
+            ("degraded", "1 while the store does not answer", engine.is_degraded().into()),
+        ];
+        for (name, help, value) in gauges {
+            ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        }
+        Ok(())
     }
+}
+
+impl fmt::Debug for EngineCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EngineCollector")
+    }
+}
+
+fn encode_total(encoder: MetricEncoder<'_>, total: &Total) -> Result<(), fmt::Error> {
+    ConstCounter::new(total.get()).encode(encoder)
 }

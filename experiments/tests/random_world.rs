@@ -7,8 +7,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use fastrand::Rng;
 use invariants::{Invariants, START};
-use tollgate::limiter::Amend;
 use tollgate::{Call, RuleSet};
+use tollgate_engine::Operation;
 use tollgate_experiments::size::scaled;
 use tollgate_experiments::world::{Bug, Decided, Faults, Network, Settings, World};
 
@@ -115,8 +115,13 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<Run, String> {
         checks.arrived += 1;
         checks.check(&mut world, store_up)?;
         if let Some(Decided { agent, call, decision, .. }) = checks.last.take().filter(|_| rng.u8(0..8) == 0) {
-            let amend = if rng.bool() { Amend::Settle(rng.i64(1..4), None) } else { Amend::Release(decision.at) };
-            world.amend(agent, &call, amend);
+            let call = &call;
+            let adjustment = if rng.bool() {
+                Operation::Settle { call, units: rng.i64(1..4), decided: None }
+            } else {
+                Operation::Release { call, decided: decision.at }
+            };
+            world.adjust(agent, adjustment);
         }
         match rng.u16(0..200) {
             0 if plan.outages => {
@@ -153,7 +158,7 @@ fn reload(world: &World<'_>, agent: usize) {
     assert!(tollgate_rules::from_yaml("rules.yaml", &broken, 9).is_err());
     let older = RULES.replace("version: 5", "version: 4");
     let older = tollgate_rules::from_yaml("rules.yaml", &older, 9).expect("valid, but old");
-    assert_eq!(world.agents()[agent].limiter().set_rules(older), Err(5));
+    assert_eq!(world.agents()[agent].engine().set_rules(older), Err(5));
 }
 
 fn partitions(world: &World<'_>) -> u32 {

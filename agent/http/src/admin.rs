@@ -1,7 +1,8 @@
-//! For those who run an agent: is it alive, can it be relied on, what does it count.
+//! `/healthz`, `/readyz` and `/metrics`, for the operators of an agent.
 //!
-//! `/healthz` is about the process and answers 200 as long as it answers at all: an agent that has lost its store still
-//! limits, and must not be restarted for it. `/readyz` is about traffic. Nothing here changes anything.
+//! `/healthz` reports on the process and returns 200 whenever it responds: an agent without its store still enforces
+//! limits and must not be restarted for it. `/readyz` reports whether gateways should send traffic. These routes change
+//! nothing.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -9,49 +10,49 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tollgate::Agent;
-use tollgate::store::Store;
+use tollgate::store::ChargeStore;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
 
-/// Names the node on every answer, so that whoever looks into one knows whom to ask.
-pub(crate) async fn sign<S: Store>(State(agent): State<Agent<S>>, mut response: Response) -> Response {
-    if let Ok(node) = HeaderValue::from_str(&agent.limiter().settings().node) {
+/// Adds the header `X-Gateway-Node` to a response, so that a client can report which node responded.
+pub(crate) async fn add_node_header<S: ChargeStore>(State(agent): State<Agent<S>>, mut response: Response) -> Response {
+    if let Ok(node) = HeaderValue::from_str(&agent.engine().settings().node) {
         response.headers_mut().insert(NODE, node);
     }
     response
 }
 
-/// Alive, and by which rules.
-pub(crate) async fn healthz<S: Store>(State(agent): State<Agent<S>>) -> Response {
-    let limiter = agent.limiter();
-    let (generation, rules, origin) = limiter.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
+/// `GET /healthz`: the version, the rules in force, and known faults.
+pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
+    let engine = agent.engine();
+    let (generation, rules, origin) = engine.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
     let health = json!({
         "status": "ok",
-        "node": *limiter.settings().node,
+        "node": *engine.settings().node,
         "version": env!("CARGO_PKG_VERSION"),
         "generation": generation,
         "rules": rules,
         "rules_from": *origin,
-        "rules_error": limiter.refusal(),
+        "rules_error": engine.rejection(),
         "keys_error": agent.keys_refusal(),
-        "bus_error": limiter.bus_error(),
-        "agents": limiter.fleet(),
-        "degraded": limiter.is_degraded(),
+        "bus_error": engine.bus_error(),
+        "agents": engine.fleet_size(),
+        "degraded": engine.is_degraded(),
     });
     respond(StatusCode::OK, &health)
 }
 
-/// Whether a gateway should ask this agent, and what is missing if not.
-pub(crate) async fn readyz<S: Store>(State(agent): State<Agent<S>>) -> Response {
+/// `GET /readyz`: 200 if gateways should use this agent, else 503 with the missing parts.
+pub(crate) async fn readyz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     let missing = agent.readiness().await.missing;
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     respond(status, &json!({ "ready": missing.is_empty(), "missing": missing }))
 }
 
-/// Everything that the process counts.
-pub(crate) async fn metrics<S: Store>(State(agent): State<Agent<S>>) -> Response {
+/// `GET /metrics`: all metrics of the process.
+pub(crate) async fn metrics<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     ([(CONTENT_TYPE, OPEN_METRICS)], agent.metrics()).into_response()
 }
 

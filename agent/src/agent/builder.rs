@@ -14,41 +14,42 @@ use tollgate_core::counter::DigestKey;
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::rules::{Rule, RuleSet};
 
-use crate::limiter::Limiter;
-use crate::link::{Link, Listeners, Observer};
-use crate::request::jwt::Expected;
-use crate::rules_source::RulesFrom;
-use crate::store::{AnyStore, RedisSettings, Store};
+use crate::request::jwt::TokenRequirements;
+use crate::rules_source::RulesSource;
+use crate::runtime::{BusListeners, BusThreads, SignalObserver};
+use crate::store::{AnyStore, ChargeStore, FleetServices, RedisSettings};
+use tollgate_engine::Engine;
 
 /// Says what an agent is made of.
-pub struct Builder<S: Store = AnyStore> {
+pub struct Builder<S: ChargeStore = AnyStore> {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) node: String,
     pub(super) region: String,
     pub(super) rules: Vec<Rule>,
     pub(super) rule_set: Option<RuleSet>,
-    pub(super) rules_from: Option<RulesFrom>,
+    pub(super) rules_from: Option<RulesSource>,
     /// Whether rules are published where this agent listens.
     pub(super) follows: bool,
     pub(super) store: Option<Arc<S>>,
     pub(super) redis: Option<RedisSettings>,
+    pub(super) fleet: Option<Arc<FleetServices>>,
     #[cfg(feature = "kafka")]
     pub(super) kafka: Option<KafkaSettings>,
-    pub(super) link: Option<StartLink>,
-    pub(super) observer: Option<Observer>,
+    pub(super) bus: Option<StartBus>,
+    pub(super) observer: Option<SignalObserver>,
     pub(super) partitions: u32,
     pub(super) agents_expected: Option<NonZeroU32>,
     pub(super) counters_max: Option<usize>,
     pub(super) state_dir: Option<PathBuf>,
     pub(super) digest_key: DigestKey,
     pub(super) jwks_file: Option<PathBuf>,
-    pub(super) tokens: Expected,
+    pub(super) tokens: TokenRequirements,
     pub(super) registry: Registry,
 }
 
-type StartLink = Box<dyn FnOnce(&Arc<Limiter>, &Arc<dyn Clock>, Listeners) -> std::io::Result<Link> + Send>;
+type StartBus = Box<dyn FnOnce(&Arc<Engine>, &Arc<dyn Clock>, BusListeners) -> std::io::Result<BusThreads> + Send>;
 
-impl<S: Store> Builder<S> {
+impl<S: ChargeStore> Builder<S> {
     /// The clock to go by.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -87,20 +88,20 @@ impl<S: Store> Builder<S> {
     /// Uses the rules of a file and follows its changes; a broken file never replaces a good one.
     #[must_use]
     pub fn rules_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.rules_from = Some(RulesFrom::File(path.into()));
+        self.rules_from = Some(RulesSource::File(path.into()));
         self
     }
 
     /// Uses rules from any files, such as a configuration of envoyproxy/ratelimit as it is, and follows their changes.
     #[must_use]
-    pub fn rules_from(mut self, from: RulesFrom) -> Self {
+    pub fn rules_from(mut self, from: RulesSource) -> Self {
         self.rules_from = Some(from);
         self
     }
 
     /// Keeps counters in this store.
     #[must_use]
-    pub fn store<T: Store>(self, store: Arc<T>) -> Builder<T> {
+    pub fn store<T: ChargeStore>(self, store: Arc<T>) -> Builder<T> {
         Builder {
             clock: self.clock,
             node: self.node,
@@ -111,9 +112,10 @@ impl<S: Store> Builder<S> {
             follows: self.follows,
             store: Some(store),
             redis: None,
+            fleet: None,
             #[cfg(feature = "kafka")]
             kafka: self.kafka,
-            link: self.link,
+            bus: self.bus,
             observer: self.observer,
             partitions: self.partitions,
             agents_expected: self.agents_expected,
@@ -138,7 +140,7 @@ impl<S: Store> Builder<S> {
     #[must_use]
     pub fn bus<B: Bus>(mut self, bus: B) -> Self {
         self.partitions = bus.partitions(Topic::Calls);
-        self.link = Some(Box::new(move |limiter, clock, listeners| Link::start(&bus, limiter, clock, listeners)));
+        self.bus = Some(Box::new(move |engine, clock, listeners| BusThreads::start(&bus, engine, clock, listeners)));
         self
     }
 
@@ -205,9 +207,10 @@ impl Builder<AnyStore> {
             follows: false,
             store: None,
             redis: None,
+            fleet: None,
             #[cfg(feature = "kafka")]
             kafka: None,
-            link: None,
+            bus: None,
             observer: None,
             partitions: 1,
             agents_expected: None,
@@ -215,7 +218,7 @@ impl Builder<AnyStore> {
             state_dir: None,
             digest_key: DigestKey::default(),
             jwks_file: None,
-            tokens: Expected::default(),
+            tokens: TokenRequirements::default(),
             registry: Registry::default(),
         }
     }

@@ -5,7 +5,6 @@
 
 mod amend;
 mod builder;
-mod care;
 mod start;
 mod tokens;
 
@@ -18,20 +17,19 @@ use prometheus_client::registry::Registry;
 use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_core::decision::Decision;
+use tollgate_core::rules::MatchScope;
+use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
-use crate::limiter::{Begun, Limiter};
-use crate::link::Link;
+use crate::metrics::AgentMetrics;
 use crate::request::jwt::Verifier;
-use crate::store::{AnyStore, Store, StoreError};
+use crate::runtime::{BusThreads, MaintenanceTask};
+use crate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
 
 pub use builder::Builder;
 pub use start::StartError;
 
-/// How long the store may take to answer a ping, or what else no call waits for.
-const PING_DEADLINE: Duration = Duration::from_millis(50);
-
 /// A limiter in wall time.
-pub struct Agent<S: Store = AnyStore> {
+pub struct Agent<S: ChargeStore = AnyStore> {
     shared: Arc<Shared<S>>,
 }
 
@@ -43,14 +41,15 @@ pub struct Readiness {
 }
 
 struct Shared<S> {
-    limiter: Arc<Limiter>,
+    engine: Arc<Engine>,
+    metrics: AgentMetrics,
     tokens: Arc<Verifier>,
-    store: Arc<S>,
+    /// None if the counts are in the engine's own table.
+    store: Option<Arc<S>>,
     clock: Arc<dyn Clock>,
     registry: Mutex<Registry>,
-    /// Whether the store has answered at least once.
-    store_seen: AtomicBool,
-    link: Mutex<Option<Link>>,
+    maintenance: MaintenanceTask,
+    bus_threads: Mutex<Option<BusThreads>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -62,60 +61,59 @@ impl Agent {
     }
 }
 
-impl<S: Store> Agent<S> {
+impl<S: ChargeStore> Agent<S> {
     /// Decides a call at once, if the agent need not wait for its store.
     #[must_use]
     pub fn try_check(&self, call: &Call<'_>) -> Option<Decision> {
-        let shared = &self.shared;
-        let now = shared.clock.now();
-        match shared.limiter.begin(now, call) {
-            Begun::Decided(decision) => Some(decision),
-            Begun::Ask(pending) => {
-                let answer = shared.store.take_now(pending.takes())?;
-                Some(shared.limiter.finish(now, call, pending, answer))
+        let Shared { engine, clock, store, .. } = &*self.shared;
+        let now = clock.now();
+        let output = match engine.begin(now, Operation::Check(call)) {
+            Progress::Done(output) => output,
+            Progress::NeedsStore(request) => {
+                let answer = store.as_ref()?.try_charge(request.charges())?;
+                engine.finish(now, request, answer)
             }
-        }
+        };
+        output.into_decision()
     }
 
     /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
     pub async fn check(&self, call: &Call<'_>) -> Decision {
-        let shared = &self.shared;
         let took = Stopwatch::start();
-        let decision = match shared.limiter.begin(shared.clock.now(), call) {
-            Begun::Decided(decision) => decision,
-            Begun::Ask(pending) => {
-                let answer = match shared.store.take_now(pending.takes()) {
-                    Some(answer) => answer,
-                    None => tokio::time::timeout(timer(pending.deadline()), shared.store.take(pending.takes()))
-                        .await
-                        .unwrap_or(Err(StoreError::TimedOut)),
-                };
-                shared.limiter.finish(shared.clock.now(), call, pending, answer)
-            }
-        };
-        shared.limiter.observe_latency(took.elapsed());
-        decision
+        let output = self.shared.run(Operation::Check(call)).await;
+        self.shared.metrics.observe_check(took.elapsed());
+        output.into_decision().expect("the output of a check is a decision")
     }
 
-    /// The limiter inside, for those who measure.
+    /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
+    /// own. Only the rules of the scope may apply.
+    pub async fn check_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
+        let took = Stopwatch::start();
+        let output = self.shared.run(Operation::CheckAll { calls, scope }).await;
+        self.shared.metrics.observe_check(took.elapsed());
+        match output {
+            Output::Decisions(decisions) => decisions,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the engine of the agent.
     #[must_use]
-    pub fn limiter(&self) -> &Limiter {
-        &self.shared.limiter
+    pub fn engine(&self) -> &Engine {
+        &self.shared.engine
     }
 
     /// Whether the agent can be relied on: it has rules, and its store answered or signals have been read for a while.
     pub async fn readiness(&self) -> Readiness {
         let shared = &self.shared;
-        if !shared.store_seen.load(Ordering::Relaxed) {
-            // Who asks right after the start need not wait for the next look.
-            let _ = care::seek_store(shared).await;
+        if !shared.engine.is_informed() {
+            shared.maintenance.reach_store().await;
         }
-        let informed = shared.store_seen.load(Ordering::Relaxed) || shared.limiter.has_read_signals();
         let mut missing = Vec::new();
-        if shared.limiter.with_rules(|rules| rules.generation) == 0 {
+        if shared.engine.with_rules(|rules| rules.generation) == 0 {
             missing.push("no rules have been published yet; publish some with `tollgate rules publish FILE`");
         }
-        if !informed {
+        if !shared.engine.is_informed() {
             missing.push("the store has not answered yet, and signals have not been read for 2 s");
         }
         Readiness { missing }
@@ -134,19 +132,41 @@ impl<S: Store> Agent<S> {
     /// Publishes what is left and leaves the fleet. Calls are decided as before, but nobody hears of them.
     pub async fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        let link = self.shared.link.lock().take();
-        if let Some(mut link) = link {
-            // Threads are joined, which must not hold up the runtime.
-            let _ = tokio::task::spawn_blocking(move || link.stop()).await;
+        let bus_threads = self.shared.bus_threads.lock().take();
+        if let Some(mut bus_threads) = bus_threads {
+            // Threads are joined, which must not block the runtime.
+            let _ = tokio::task::spawn_blocking(move || bus_threads.stop()).await;
         }
-        let goodbye = self.shared.store.show(&self.shared.limiter.settings().node, true);
-        let _ = tokio::time::timeout(PING_DEADLINE, goodbye).await;
+        self.shared.maintenance.stop().await;
     }
 }
 
-impl<S: Store> Clone for Agent<S> {
+impl<S: ChargeStore> Clone for Agent<S> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
+    }
+}
+
+impl<S: ChargeStore> Shared<S> {
+    /// Runs an operation; waits for the store no longer than the operation's deadline.
+    async fn run(&self, operation: Operation<'_, '_>) -> Output {
+        match self.engine.begin(self.clock.now(), operation) {
+            Progress::Done(output) => output,
+            Progress::NeedsStore(request) => {
+                let answer = self.charge(&request).await;
+                self.engine.finish(self.clock.now(), request, answer)
+            }
+        }
+    }
+
+    async fn charge(&self, request: &StoreRequest) -> Result<ChargeResults, StoreError> {
+        let Some(store) = &self.store else { return Err(StoreError::Unreachable) };
+        match store.try_charge(request.charges()) {
+            Some(answer) => answer,
+            None => tokio::time::timeout(timer(request.deadline()), store.charge(request.charges()))
+                .await
+                .unwrap_or(Err(StoreError::TimedOut)),
+        }
     }
 }
 

@@ -6,9 +6,9 @@ use tollgate_core::call::Call;
 
 use super::{Agent, Builder};
 use crate::request::{self, Request};
-use crate::store::Store;
+use crate::store::ChargeStore;
 
-impl<S: Store> Builder<S> {
+impl<S: ChargeStore> Builder<S> {
     /// Believes the claims of bearer tokens that a key of this JWKS file signed, and follows its changes; a broken file never
     /// replaces good keys.
     #[must_use]
@@ -32,19 +32,19 @@ impl<S: Store> Builder<S> {
     }
 }
 
-impl<S: Store> Agent<S> {
+impl<S: ChargeStore> Agent<S> {
     /// The call that a request is, by the rules in force and by the claims of its token. It borrows nothing from them, since
     /// they are not held while the store is asked.
     #[must_use]
     pub fn describe(&self, request: &Request<'_>) -> Call<'static> {
         let shared = &self.shared;
         let claims = || shared.tokens.claims(request.headers, shared.clock.now());
-        shared.limiter.with_rules(|rules| request::describe(rules, request, claims).into_owned())
+        shared.engine.with_rules(|rules| request::describe(rules, request, claims).into_owned())
     }
 
     /// Why the latest keys of tokens were refused, if they were; the ones before them stay.
     #[must_use]
     pub fn keys_refusal(&self) -> Option<String> {
-        self.shared.tokens.refusal()
+        self.shared.tokens.keys_error()
     }
 }

@@ -1,29 +1,29 @@
-//! Rules that are reloaded while the agent runs. What is broken never replaces a good set.
+//! Reloading of rules files that change. Invalid files never replace valid rules.
 
 use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
 
-use super::RulesFrom;
-use crate::files::Watched;
-use crate::limiter::Limiter;
+use super::RulesSource;
+use crate::file_watch::FileWatch;
+use tollgate_engine::Engine;
 
-/// Has the limiter follow these files.
-pub(crate) fn follow(from: RulesFrom, limiter: Arc<Limiter>, clock: Arc<dyn Clock>) -> Watched {
-    let again = from.clone();
-    Watched::new(from.content(), move || again.content(), move || reload(&from, &limiter, clock.now()))
+/// Returns the watch that reloads the limiter's rules.
+pub(crate) fn reload_on_change(from: RulesSource, engine: Arc<Engine>, clock: Arc<dyn Clock>) -> FileWatch {
+    let watched = from.clone();
+    FileWatch::new(from.content(), move || watched.content(), move || reload(&from, &engine, clock.now()))
 }
 
-fn reload(from: &RulesFrom, limiter: &Limiter, now: Timestamp) {
-    let node = &limiter.settings().node;
-    let in_force = limiter.with_rules(|rules| rules.generation);
+fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
+    let node = &engine.settings().node;
+    let in_force = engine.with_rules(|rules| rules.generation);
     let refused = match from.read(now) {
         Ok(rules) => {
             let (generation, count) = (rules.generation, rules.rules.len());
             for warning in &rules.warnings {
                 tracing::warn!(%node, "{warning}");
             }
-            match limiter.set_rules(rules) {
+            match engine.set_rules(rules) {
                 Ok(()) => {
                     tracing::info!(%node, generation, rules = count, "rules reloaded");
                     return;
@@ -36,6 +36,6 @@ fn reload(from: &RulesFrom, limiter: &Limiter, now: Timestamp) {
         }
         Err(error) => error.to_string(),
     };
-    tracing::error!(%node, "rules refused, generation {in_force} stays in force; mend the file, it is read again by itself:\n{refused}");
-    limiter.refuse_rules(refused);
+    tracing::error!(%node, "rules rejected, generation {in_force} stays in force; correct the file, it is reloaded automatically:\n{refused}");
+    engine.reject_rules(refused);
 }

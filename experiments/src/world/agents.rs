@@ -3,24 +3,20 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use prometheus_client::registry::Registry;
 use tollgate::RuleSet;
-use tollgate::limiter::{Limiter, Settings as AgentSettings};
 use tollgate_core::clock::Timestamp;
+use tollgate_engine::{Engine, EngineSettings as AgentSettings, Exchange};
 
 use super::Settings;
 
-/// How often an agent does its housekeeping, in ms.
-const HOUSEKEEPING_MS: u64 = 100;
-
 /// An agent of the world.
 pub struct SimAgent {
-    limiter: Arc<Limiter>,
+    engine: Arc<Engine>,
+    pub(super) exchange: Exchange,
     skew_ms: i64,
     probing: bool,
     /// Calls since the writer woke.
     waiting: u32,
-    kept_house_at: Timestamp,
 }
 
 impl SimAgent {
@@ -29,32 +25,32 @@ impl SimAgent {
         settings.partitions = world.partitions;
         settings.counters_max = world.counters_max;
         settings.agents_expected = u32::try_from(world.skews_ms.len()).ok().and_then(NonZeroU32::new);
-        let limiter = Arc::new(Limiter::new(settings, rules, &mut Registry::default()));
-        Self { limiter, skew_ms, probing: false, waiting: 0, kept_house_at: Timestamp::default() }
+        let engine = Arc::new(Engine::new(settings, rules));
+        Self { exchange: Exchange::new(engine.clone()), engine, skew_ms, probing: false, waiting: 0 }
     }
 
     /// The limiter.
     #[must_use]
-    pub fn limiter(&self) -> &Arc<Limiter> {
-        &self.limiter
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// The limiter, and what its clock says at this instant of true time.
     #[must_use]
-    pub fn at(&self, now: Timestamp) -> (&Arc<Limiter>, Timestamp) {
-        (&self.limiter, Timestamp::from_ms(now.as_ms().saturating_add_signed(self.skew_ms)))
+    pub fn at(&self, now: Timestamp) -> (&Arc<Engine>, Timestamp) {
+        (&self.engine, Timestamp::from_ms(now.as_ms().saturating_add_signed(self.skew_ms)))
     }
 
     /// Whether it must begin to look for the store and does not look yet.
     pub(super) fn starts_probing(&mut self) -> bool {
-        let starts = !self.probing && self.limiter.needs_store();
+        let starts = !self.probing && self.engine.needs_store();
         self.probing |= starts;
         starts
     }
 
     /// Whether it must look again.
     pub(super) fn keeps_probing(&mut self) -> bool {
-        self.probing = self.limiter.needs_store();
+        self.probing = self.engine.needs_store();
         self.probing
     }
 
@@ -66,14 +62,5 @@ impl SimAgent {
 
     pub(super) fn woke(&mut self) {
         self.waiting = 0;
-    }
-
-    /// Whether the limiter's housekeeping is due; if so, it is taken for done.
-    pub(super) fn is_due_for_housekeeping(&mut self, now: Timestamp) -> bool {
-        let due = now.ms_since(self.kept_house_at) >= HOUSEKEEPING_MS;
-        if due {
-            self.kept_house_at = now;
-        }
-        due
     }
 }

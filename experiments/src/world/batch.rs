@@ -1,11 +1,10 @@
 //! The way of a batch: agent, bus, aggregator, and back to the agents as signals. And heartbeats.
 
-use tollgate::limiter::Outgoing;
-use tollgate_aggregator::counting::Input;
-use tollgate_bus::Report;
+use tollgate_bus::DeliveryReport;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
-use tollgate_core::messages::presence;
+use tollgate_core::messages::presence::Presence;
+use tollgate_engine::{ExchangeEffect, ExchangeInput};
 use tollgate_wire::Record;
 
 use super::event::Event;
@@ -25,51 +24,66 @@ impl World<'_> {
         }
     }
 
-    /// An agent's writer hands over what is due.
+    /// An agent's writer hands over what is due, and shows the agent.
     pub(super) fn wake(&mut self, agent: usize) {
         self.agents[agent].woke();
-        let now = self.now();
-        let housekeeping = self.agents[agent].is_due_for_housekeeping(now);
-        let (limiter, own_now) = self.agents[agent].at(now);
-        let due = limiter.batches_due(own_now);
-        if housekeeping {
-            limiter.tick(own_now);
-        }
-        for batch in due {
-            match self.settings.network.way_to_bus() {
-                Delay::After(ms) => self.after(ms, Event::Append { agent, batch }),
-                Delay::Twice(first, second) => {
-                    self.after(first, Event::Append { agent, batch: batch.clone() });
-                    self.after(second, Event::Append { agent, batch });
-                }
-                Delay::Lost => {
-                    let report = Report { partition: batch.partition, tag: batch.sequence, offset: None };
-                    self.after(5, Event::Report { agent, report, rows: batch.rows });
-                }
-            }
-        }
+        self.exchange(agent, ExchangeInput::Tick);
         if self.settings.heartbeats {
             self.after(TICK_MS / 4, Event::Wake { agent });
         }
     }
 
-    pub(super) fn show(&mut self, agent: usize) {
-        let (limiter, own_now) = self.agents[agent].at(self.now());
-        let payload = limiter.presence(own_now, false).encode();
-        for other in 0..self.agents.len() {
-            if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
-                self.after(ms, Event::Meet { agent: other, payload: payload.clone() });
+    /// An agent's writer hears of something.
+    pub(super) fn exchange(&mut self, agent: usize, input: ExchangeInput) {
+        let (_, own_now) = self.agents[agent].at(self.now());
+        let (mut inputs, mut effects) = (vec![input], Vec::new());
+        while let Some(input) = inputs.pop() {
+            self.agents[agent].exchange.poll(own_now, input, &mut effects);
+            for effect in effects.drain(..) {
+                match effect {
+                    ExchangeEffect::Append(batch) => {
+                        inputs.push(ExchangeInput::Accepted { partition: batch.name.partition });
+                        self.hand_over(agent, batch);
+                    }
+                    ExchangeEffect::Announce(presence) => self.show(&presence),
+                }
             }
         }
-        self.after(presence::INTERVAL_MS, Event::Show { agent });
     }
 
-    pub(super) fn append(&mut self, agent: usize, batch: Outgoing) {
-        let Outgoing { partition, sequence, rows, payload } = batch;
+    fn hand_over(&mut self, agent: usize, batch: Batch) {
+        match self.settings.network.way_to_bus() {
+            Delay::After(ms) => self.after(ms, Event::Append { agent, batch }),
+            Delay::Twice(first, second) => {
+                self.after(first, Event::Append { agent, batch: batch.clone() });
+                self.after(second, Event::Append { agent, batch });
+            }
+            Delay::Lost => {
+                let report = DeliveryReport { partition: batch.name.partition, tag: batch.name.sequence, offset: None };
+                self.after(5, Event::Report { agent, report });
+            }
+        }
+    }
+
+    fn show(&mut self, presence: &Presence) {
+        if !self.settings.heartbeats {
+            return;
+        }
+        let payload = presence.encode();
+        for agent in 0..self.agents.len() {
+            if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {
+                self.after(ms, Event::Meet { agent, payload: payload.clone() });
+            }
+        }
+    }
+
+    pub(super) fn append(&mut self, agent: usize, batch: &Batch) {
+        let (partition, sequence) = (batch.name.partition, batch.name.sequence);
+        let payload = batch.encode();
         let offset = self.bus.append(partition, self.now(), payload);
-        let report = Report { partition, tag: sequence, offset: Some(offset) };
+        let report = DeliveryReport { partition, tag: sequence, offset: Some(offset) };
         let back = self.settings.network.way_from_store();
-        self.after(back, Event::Report { agent, report, rows });
+        self.after(back, Event::Report { agent, report });
         let soon = self.settings.network.way_to_aggregator();
         self.after(soon, Event::Count { partition, again: false });
     }
@@ -78,23 +92,22 @@ impl World<'_> {
     pub(super) fn count(&mut self, partition: Partition) {
         let now = self.now();
         let counting = &mut self.counts[partition as usize];
-        let mut out = Vec::new();
         for (offset, record) in self.bus.from(partition, counting.read().map_or(0, |(offset, _)| offset + 1)) {
             let appended = record.appended;
             match Batch::decode(&record.payload) {
                 Ok(mut batch) => {
                     self.planted.corrupt(offset, &mut batch);
-                    counting.step(now, Input::Batch { offset, appended, batch: &batch }, &mut out);
+                    counting.count(offset, appended, &batch);
                 }
-                Err(_) => counting.step(now, Input::Poison { offset, appended }, &mut out),
+                Err(_) => drop(counting.skip(offset, appended)),
             }
         }
-        counting.step(now, Input::Tick, &mut out);
+        let due = counting.signals_due(now);
         if !self.settings.heartbeats {
             // Years may pass; nobody comes back to read them.
             self.bus.forget(partition);
         }
-        for batch in out {
+        if let Some(batch) = due {
             let (appended, payload) = (now, batch.encode());
             for agent in 0..self.agents.len() {
                 if let Delay::After(ms) | Delay::Twice(ms, _) = self.settings.network.way_to_agent() {

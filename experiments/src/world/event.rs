@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::limiter::Outgoing;
 use tollgate::store::StoreError;
-use tollgate_bus::Report;
+use tollgate_bus::DeliveryReport;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::ChargeResults;
 use tollgate_core::counter::Partition;
+use tollgate_core::messages::calls::Batch;
 
 /// The number of a call that waits for the store.
 pub(super) type Ticket = u64;
@@ -29,14 +29,12 @@ pub(super) enum Event {
     Deadline { ticket: Ticket },
     /// An agent's writer wakes.
     Wake { agent: usize },
-    /// An agent shows its presence.
-    Show { agent: usize },
     /// An agent in debt looks whether the store is back.
     Probe { agent: usize },
     /// A batch reaches the bus.
-    Append { agent: usize, batch: Outgoing },
+    Append { agent: usize, batch: Batch },
     /// The bus says what became of a batch.
-    Report { agent: usize, report: Report, rows: usize },
+    Report { agent: usize, report: DeliveryReport },
     /// The aggregator looks at a partition; `again` and again.
     Count { partition: Partition, again: bool },
     /// A signal reaches an agent.

@@ -1,6 +1,6 @@
 //! The world in virtual time: agents, store, bus and aggregator, driven by one queue of events.
 //!
-//! The parts are the real ones ([`Limiter`](tollgate::limiter::Limiter), [`MemoryStore`], [`Counting`], and every record
+//! The parts are the real ones ([`Engine`](tollgate_engine::Engine), [`MemoryStore`], [`Counting`], and every record
 //! encoded and decoded); what is simulated is what lies between them: time, delays, loss. One seed decides everything, so a
 //! run can be repeated. Whoever drives a world lets calls [arrive](World::arrive), moves time
 //! [forward](World::run_until) and collects what was [decided](World::decided).
@@ -17,15 +17,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use tollgate::limiter::Pending;
 use tollgate::store::{MemoryStore, StoreError};
 use tollgate::{Call, Decision, RuleSet};
-use tollgate_aggregator::counting::{Counting, Input, Scope};
+use tollgate_aggregator_engine::counting::{Counting, CountingSettings};
+use tollgate_bus::DeliveryReport;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence;
 use tollgate_core::messages::signals::SignalBatch;
+use tollgate_engine::{ExchangeInput, Incoming, StoreRequest};
 use tollgate_wire::Record;
 
 pub use agents::SimAgent;
@@ -97,7 +98,7 @@ pub struct World<'c> {
 struct InFlight<'c> {
     agent: usize,
     call: Call<'c>,
-    pending: Pending,
+    request: StoreRequest,
     arrived: Timestamp,
 }
 
@@ -146,7 +147,6 @@ impl<'c> World<'c> {
         if world.settings.heartbeats {
             for agent in 0..world.agents.len() {
                 world.after(agent as u64 % 7, Event::Wake { agent });
-                world.after(agent as u64 * 31 % presence::INTERVAL_MS, Event::Show { agent });
             }
             for partition in 0..world.settings.partitions {
                 world.after(u64::from(partition) % TICK_MS, Event::Count { partition, again: true });
@@ -247,10 +247,7 @@ impl<'c> World<'c> {
     }
 
     fn restored(&mut self) {
-        let now = self.now();
-        for counting in &mut self.counts {
-            counting.step(now, Input::Restored, &mut Vec::new());
-        }
+        self.counts.iter_mut().for_each(Counting::mark_restored);
     }
 
     fn happen(&mut self, event: Event) {
@@ -259,10 +256,11 @@ impl<'c> World<'c> {
             Event::StoreReplies { ticket, answer } => self.finish(ticket, answer),
             Event::Deadline { ticket } => self.finish(ticket, Err(StoreError::TimedOut)),
             Event::Wake { agent } => self.wake(agent),
-            Event::Show { agent } => self.show(agent),
             Event::Probe { agent } => self.probe(agent),
-            Event::Append { agent, batch } => self.append(agent, batch),
-            Event::Report { agent, report, rows } => self.agents[agent].limiter().hear_report(&report, rows),
+            Event::Append { agent, batch } => self.append(agent, &batch),
+            Event::Report { agent, report: DeliveryReport { partition, tag, offset } } => {
+                self.exchange(agent, ExchangeInput::Delivered { partition, sequence: tag, offset });
+            }
             Event::Count { partition, again } => {
                 self.count(partition);
                 if again {
@@ -270,15 +268,15 @@ impl<'c> World<'c> {
                 }
             }
             Event::Hear { agent, appended, payload } => {
-                let (limiter, own_now) = self.agents[agent].at(self.now());
+                let (engine, own_now) = self.agents[agent].at(self.now());
                 if let Ok(batch) = SignalBatch::decode(&payload) {
-                    limiter.hear_signals(own_now, appended, &batch);
+                    engine.receive(own_now, Incoming::Signals(appended, &batch), &mut Vec::new());
                 }
             }
             Event::Meet { agent, payload } => {
-                let (limiter, own_now) = self.agents[agent].at(self.now());
+                let (engine, own_now) = self.agents[agent].at(self.now());
                 if let Ok(presence) = presence::Presence::decode(&payload) {
-                    limiter.hear_presence(own_now, &presence);
+                    engine.receive(own_now, Incoming::Presence(&presence), &mut Vec::new());
                 }
             }
         }
@@ -291,8 +289,8 @@ impl<'c> World<'c> {
     }
 }
 
-fn scope(settings: &Settings, partition: Partition) -> Scope {
-    Scope {
+fn scope(settings: &Settings, partition: Partition) -> CountingSettings {
+    CountingSettings {
         aggregator: "aggregator".into(),
         partition,
         log: 1,

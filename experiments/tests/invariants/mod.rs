@@ -237,7 +237,7 @@ impl Invariants {
         // Maps are split in shards, each of which rounds its part of the cap up; overflow counters come on top.
         let counters_max = self.counters_max + 128;
         for agent in world.agents() {
-            let held = agent.limiter().held();
+            let held = agent.engine().held();
             let within = held.counters <= counters_max && held.waiting_batches <= 64 && held.own_batches <= 10_000;
             if !within {
                 return Err(format!("capped: {held:?}"));
@@ -250,7 +250,7 @@ impl Invariants {
     /// last-good: no broken or older rule set ever replaces the one in force.
     fn last_good(&self, world: &World<'_>) -> Result<(), String> {
         let in_force =
-            |agent: &tollgate_experiments::world::SimAgent| agent.limiter().with_rules(|rules| rules.generation);
+            |agent: &tollgate_experiments::world::SimAgent| agent.engine().with_rules(|rules| rules.generation);
         match world.agents().iter().map(in_force).find(|generation| *generation != self.rules.generation) {
             Some(generation) => Err(format!("last-good: generation {generation} is in force")),
             None => Ok(()),
@@ -272,9 +272,9 @@ fn most(policy: &LimitPolicy) -> Option<u64> {
 /// one-truth-of-time: however its clock is off, an agent's idea of the store's time holds the truth.
 fn one_truth_of_time(world: &World<'_>) -> Result<(), String> {
     for agent in world.agents() {
-        let (limiter, own) = agent.at(world.now());
-        let span = limiter.store_time(own);
-        if span.lo > world.now() || world.now() > span.hi {
+        let (engine, own) = agent.at(world.now());
+        let span = engine.store_time(own);
+        if span.earliest > world.now() || world.now() > span.latest {
             return Err(format!("one-truth-of-time: {:?} is not in {span:?}", world.now()));
         }
     }

@@ -1,37 +1,31 @@
 -- Charges what was evaluated, writes the counters, and answers.
 for i = 1, #ARGV do
   local c, cost, mode, at = counters[KEYS[i]], costs[i], modes[i], times[i]
-  if cost and (room or mode ~= ENFORCE) then
-    local name = names and names[i]
-    if mode == TAKE_BACK then
-      at, cost = tentative.remove(companions[i], tokens[i])
-      if at and name then redis.call('DEL', name) end
-    elseif mode ~= REFUND then
-      if name then redis.call('SET', name, string.format('%.0f', c.last), 'PX', c.width) end
-      if tokens and tokens[i] and mode == ENFORCE and (cost > 0 or name) then
-        tentative.enter(companions[i], tokens[i], parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
-      end
+  local name = names and names[i]
+  if mode == TAKE_BACK then
+    local charged_at, units = tentative.remove(companions[i], tokens[i])
+    if charged_at then
+      refund(c, charged_at, units)
+      if name then redis.call('DEL', name) end
     end
-    local ring, is_refund = c.ring, mode >= REFUND
-    if not at then
-      -- Nothing is left to refund.
-    elseif not ring then
-      local state = c.count and log or meter
-      if is_refund then state.refund(c, at, cost) else state.charge(c, at, cost) end
-    else
+  elseif cost and (room or mode ~= ENFORCE) then
+    if name then redis.call('SET', name, string.format('%.0f', c.last), 'PX', c.width) end
+    if tokens and tokens[i] and mode == ENFORCE and (cost > 0 or name) then
+      tentative.enter(companions[i], tokens[i], parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
+    end
+    local ring = c.ring
+    if ring then
       local part = c.width / c.parts
       local slot = floor(c.last / part) - floor(at / part) + 1
-      if is_refund then
-        cost = min(cost, ring[slot] or 0)
-        if c.spent then reserve.refund(c, cost) end
-        if cost > 0 then ring[slot] = ring[slot] - cost end
-      else
-        if c.spent then reserve.charge(c, cost) end
-        if slot <= c.parts + 1 then
-          for empty = #ring + 1, slot do ring[empty] = 0 end
-          ring[slot] = min(ring[slot] + cost, COUNT_MAX)
-        end
+      if c.spent then reserve.charge(c, cost) end
+      if slot <= c.parts + 1 then
+        for empty = #ring + 1, slot do ring[empty] = 0 end
+        ring[slot] = min(ring[slot] + cost, COUNT_MAX)
       end
+    elseif c.count then
+      log.charge(c, at, cost)
+    else
+      meter.charge(c, at, cost)
     end
   end
 end

@@ -3,7 +3,7 @@
 -- made when they are first needed.
 local CLOCK_ERROR_MAX_MS = 1000
 local floor, min, max, sub = math.floor, math.min, math.max, string.sub
-local log, make_log, meter, make_meter, reserve, make_reserve, tentative, make_tentative
+local log, make_log, meter, make_meter, reserve, make_reserve, refund, make_refund, tentative, make_tentative
 
 -- Units in the window that ends at `last`, without so many in its n newest sub-windows and so many in the oldest.
 local function used(c, newer, older)

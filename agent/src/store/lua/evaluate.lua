@@ -99,7 +99,16 @@ for i = 1, #ARGV do
   local judged, charged, at = cost, cost, c.last
   local charged_at = names and names[i] and mode ~= TAKE_BACK and redis.call('GET', names[i])
   if charged_at and charged_at + c.width > c.last then judged, charged, flags = 0, false, REPEATED end
-  if mode == BACKFILL then at = min(time, at) elseif mode >= REFUND then judged, at = 0, time end
+  if mode == BACKFILL then
+    at = min(time, at)
+  elseif mode >= REFUND then
+    refund, judged = refund or make_refund(), 0
+    -- The answer to a refund, and to charges after it, shows the counter after the refund.
+    if mode == REFUND then
+      refund(c, time, cost)
+      charged = false
+    end
+  end
   costs[i], modes[i], times[i] = charged, mode, at
 
   if not admits(c, judged, 0, 0, 0) then

@@ -64,7 +64,6 @@ make_log = function()
     c.gone = max(c.gone, c.count - ENTRIES_MAX)
   end
 
-  -- Only entries of the instant `at` are refunded.
   function log.refund(c, at, units)
     read_all(c)
     local from = after(c, at - 1)

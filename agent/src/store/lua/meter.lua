@@ -37,10 +37,6 @@ make_meter = function()
     c.level = min(c.level + units * c.unit, COUNT_MAX)
   end
 
-  function meter.refund(c, _, units)
-    c.level = max(c.level - units * c.unit, 0)
-  end
-
   -- Time until the last charge has left a window and all has drained.
   function meter.idle_in(c)
     return max(c.width, c.at + drain_ms(c, c.level) - c.last)

@@ -6,10 +6,11 @@
 //! [`value`]: super::value
 
 use smallvec::SmallVec;
+use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
 
-use super::value::{self, ByteReader, EXACT_MAX, StoredCounter};
+use super::value::{self, ByteReader, CounterValue, EXACT_MAX};
 
 /// Length of a charge without a token.
 const CHARGE_LEN: usize = 44;
@@ -130,8 +131,8 @@ impl StepAnswer {
         match outcome {
             EXPIRED => Some(Self::Expired),
             REFUSED | CHARGED => {
-                let read = |charge| result(&mut rest, charge, now, outcome == CHARGED);
-                let results: Option<ChargeResults> = charges.iter().map(read).collect();
+                let mut read = |place| result(&mut rest, &charges[..=place], now, outcome == CHARGED);
+                let results: Option<ChargeResults> = (0..charges.len()).map(&mut read).collect();
                 results.filter(|_| rest.0.is_empty()).map(Self::Evaluated)
             }
             STALE => {
@@ -143,15 +144,25 @@ impl StepAnswer {
     }
 }
 
-fn result(rest: &mut ByteReader<'_>, charge: &Charge, now: Timestamp, all_charged: bool) -> Option<ChargeResult> {
+/// Reads the result of the last of these charges.
+fn result(rest: &mut ByteReader<'_>, charges: &[Charge], now: Timestamp, all_charged: bool) -> Option<ChargeResult> {
+    let charge = charges.last()?;
     let flags = rest.byte()?;
     let len = usize::try_from(rest.number(2)?).ok()?;
     let mut counter = match rest.bytes(len)? {
-        [] => StoredCounter::new(charge),
-        shown => StoredCounter::read_shown(shown)?,
+        [] => CounterValue::new(charge),
+        shown => CounterValue::read_shown(shown)?,
     };
     counter.follow(charge);
     let at = counter.state.advance(now).now;
+    // The script shows the values as it read them, and the runs of a log as they are after refunds.
+    if !matches!(counter.state, CounterState::Log(_)) {
+        for earlier in charges.iter().filter(|earlier| earlier.counter == charge.counter) {
+            if let ChargeMode::Refund { at } = earlier.mode {
+                counter.state.refund(at, earlier.cost);
+            }
+        }
+    }
     let repeated = flags & REPEATED != 0;
     let free = repeated || matches!(charge.mode, ChargeMode::Refund { .. });
     let mut verdict = counter.state.evaluate(&counter.limit, at, if free { 0 } else { charge.cost });

@@ -9,7 +9,7 @@ use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::counter::Charge;
 
 use super::codec::StepScope;
-use super::value::StoredCounter;
+use super::value::CounterValue;
 
 /// Maximum TTL, a hundred years: a huge burst may take longer to refill than Redis accepts as a TTL.
 const TTL_MS_MAX: u64 = 3_155_760_000_000;
@@ -25,7 +25,7 @@ pub(super) struct Replacement {
 
 /// The replacement of a value for this charge at `now`, an instant of store time; `None` if the value cannot be read.
 pub(super) fn replacement(charge: &Charge, scope: StepScope, value: &[u8], now: Timestamp) -> Option<Replacement> {
-    let mut counter = StoredCounter::read(value)?;
+    let mut counter = CounterValue::read(value)?;
     // The refund of tentative units does not bring a policy of its own.
     if !matches!(scope, StepScope::RefundSlot { .. }) {
         counter.follow(charge);

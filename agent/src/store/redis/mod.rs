@@ -2,9 +2,9 @@
 //!
 //! A call is one script ([`steps`]) that charges all its counters or none by the server's own clock, or one script for each
 //! slot ([`multi_slot`]). The script decides as the pure state machines of `tollgate_core::algorithm` do, which the
-//! conformance suite verifies; they also make the verdict ([`codec`]) and convert values after a rule change ([`conversion`]).
-//! Each write renews a TTL after which the counter would
-//! be idle. Connection, errors and settings are in `tollgate_redis`, which the rule mirror and the fleet registry share.
+//! conformance suite verifies. The pure state machines also make the verdict ([`codec`]), and replace values that a rule change
+//! or a clock step has made unusable ([`conversion`]). Each write renews a TTL after which the counter would be idle.
+//! Connection, errors and settings are in `tollgate_redis`, which the rule mirror and the fleet registry share.
 
 mod value;
 mod codec;
@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults};
-use tollgate_core::messages::rules::Published;
-use tollgate_core::rules::Generation;
 use tollgate_redis::{Connection, FleetRegistry, RuleMirror};
 
-use super::{Store, StoreError};
+use super::{ChargeStore, FleetServices, StoreError};
 use codec::StepScope;
-use steps::{Steps, store_error};
+use steps::Steps;
+
+pub(super) use steps::store_error;
 
 pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
 
@@ -33,12 +33,11 @@ pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots
 pub struct RedisStore {
     slots: Slots,
     steps: Steps,
-    registry: FleetRegistry,
-    mirror: RuleMirror,
+    fleet: Arc<FleetServices>,
 }
 
 impl RedisStore {
-    /// A store at this address. It connects at the first [`Store::ping`], inside a tokio runtime; until then it is
+    /// A store at this address. It connects at the first [`ChargeStore::ping`], inside a tokio runtime; until then it is
     /// unreachable.
     ///
     /// # Errors
@@ -47,8 +46,10 @@ impl RedisStore {
         let connection = Arc::new(Connection::new(settings, clock, steps::charge_script())?);
         Ok(Self {
             slots: settings.slots,
-            registry: FleetRegistry::on(connection.clone(), &settings.prefix),
-            mirror: RuleMirror::on(connection.clone(), &settings.prefix),
+            fleet: Arc::new(FleetServices {
+                registry: FleetRegistry::on(connection.clone(), &settings.prefix),
+                mirror: RuleMirror::on(connection.clone(), &settings.prefix),
+            }),
             steps: Steps::new(&settings.prefix, connection),
         })
     }
@@ -58,27 +59,23 @@ impl RedisStore {
     pub fn address(&self) -> &str {
         self.steps.connection.address()
     }
+
+    /// Services of this Redis beside the counters.
+    pub(crate) fn fleet_services(&self) -> Arc<FleetServices> {
+        self.fleet.clone()
+    }
 }
 
-impl Store for RedisStore {
-    async fn take(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
+impl ChargeStore for RedisStore {
+    async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self.slots {
-            Slots::Together => self.steps.run(takes, StepScope::WholeCall).await,
-            Slots::Multi => multi_slot::charge(&self.steps, takes).await,
+            Slots::Together => self.steps.run(charges, StepScope::WholeCall).await,
+            Slots::Multi => multi_slot::charge(&self.steps, charges).await,
         }
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
         self.steps.connection.ping().await.map_err(store_error)
-    }
-
-    async fn show(&self, agent: &str, leaving: bool) -> Result<Option<u32>, StoreError> {
-        let agents = if leaving { self.registry.leave(agent).await } else { self.registry.announce(agent).await };
-        agents.map(Some).map_err(store_error)
-    }
-
-    async fn rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
-        self.mirror.read().await.map_err(store_error)
     }
 }
 

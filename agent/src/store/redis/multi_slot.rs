@@ -93,7 +93,7 @@ impl MultiSlotCall {
         };
         let to_refund = slots().filter_map(may_have_charged).collect();
         let errors = || results.iter().filter_map(|result| result.as_ref().err().copied());
-        let Some(error) = errors().find(|error| !error.leaves_debt()).or_else(|| errors().next()) else {
+        let Some(error) = errors().find(|error| !error.needs_backfill()).or_else(|| errors().next()) else {
             return (Ok(self.in_order(results, false)), to_refund);
         };
         // Units that a slot charged in any case must not be backfilled.

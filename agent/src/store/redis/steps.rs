@@ -22,6 +22,7 @@ const CHARGE: &str = concat!(
     include_str!("../lua/log.lua"),
     include_str!("../lua/meter.lua"),
     include_str!("../lua/reserve.lua"),
+    include_str!("../lua/refund.lua"),
     include_str!("../lua/tentative.lua"),
     include_str!("../lua/evaluate.lua"),
     include_str!("../lua/commit.lua"),
@@ -182,7 +183,7 @@ pub(super) fn tentative(counter: &str) -> String {
 }
 
 /// The store's error for an error of its server.
-pub(super) fn store_error(error: RequestError) -> StoreError {
+pub(in crate::store) fn store_error(error: RequestError) -> StoreError {
     match error {
         RequestError::Unreachable => StoreError::Unreachable,
         RequestError::Busy => StoreError::Busy,

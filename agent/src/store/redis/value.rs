@@ -18,7 +18,7 @@ const HEADER_LEN: usize = 36;
 
 /// A counter as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StoredCounter {
+pub(super) struct CounterValue {
     pub(super) generation: Generation,
     pub(super) limit: Limit,
     pub(super) state: CounterState,
@@ -27,7 +27,7 @@ pub(super) struct StoredCounter {
 /// Bytes that are not yet read.
 pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
 
-impl StoredCounter {
+impl CounterValue {
     /// The untouched counter of a charge.
     pub(super) fn new(charge: &Charge) -> Self {
         let limit = exact(&charge.limit);

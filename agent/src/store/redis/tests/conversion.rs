@@ -89,7 +89,7 @@ fn a_step_gives_up_and_has_charged_nothing() {
     assert!(take(&store, &old).expect("Redis answers")[0].charged);
     let new = newer(&old, 10);
     let other = Charge { limit: Limit { algorithm: Algorithm::FixedWindow, ..new.limit }, ..new.clone() };
-    assert_eq!(on(store.take(&[new.clone(), other])), Err(StoreError::Busy));
+    assert_eq!(on(store.charge(&[new.clone(), other])), Err(StoreError::Busy));
     assert_eq!(left(&store, &new), 9);
 }
 
@@ -112,7 +112,7 @@ fn a_fleet_that_changes_its_rules_under_load_keeps_the_quota() {
                     let (mut admitted, mut gave_up) = (0, 0);
                     for call in 0..500 {
                         let charge = if call < 100 * number { old.clone() } else { newer(&old, 1_000) };
-                        match agent.take(&[charge]).await {
+                        match agent.charge(&[charge]).await {
                             Ok(results) => admitted += u64::from(results[0].charged),
                             Err(StoreError::Busy) => gave_up += 1,
                             Err(error) => panic!("{error}"),

@@ -19,11 +19,11 @@ use tollgate_core::window::{Estimate, Window};
 use tollgate_servers::{Redis, wait_for};
 
 use super::steps;
-use super::value::StoredCounter;
+use super::value::CounterValue;
 use super::{RedisSettings, RedisStore, Slots};
 use crate::store::conformance::{self, Loses};
 use crate::store::memory::MemoryStore;
-use crate::store::{Store, StoreError};
+use crate::store::{ChargeStore, StoreError};
 use tollgate_core::counter::ChargeResults;
 use tollgate_core::counter::{Charge, ChargeMode};
 
@@ -88,7 +88,7 @@ fn ask(counter: u128, units: u64) -> Charge {
 }
 
 fn take(store: &RedisStore, one: &Charge) -> Result<ChargeResults, StoreError> {
-    on(store.take(std::slice::from_ref(one)))
+    on(store.charge(std::slice::from_ref(one)))
 }
 
 /// What is left of a counter, without taking anything.

@@ -1,0 +1,169 @@
+//! Backfill: units that were admitted without the store are charged once it has recovered.
+//!
+//! A queue holds the counters with unsynced units; the units themselves are in each counter's view. Until they are charged, no
+//! call asks the store about such a counter, because its count is too low.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
+use tollgate_core::rules::Generation;
+
+use crate::engine::Engine;
+use crate::match_rules::MatchedRule;
+use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
+use crate::store_error::StoreError;
+use crate::view::{Unsynced, ViewEvent, update};
+
+/// Maximum number of counters with unsynced units. Past the cap, the units of the oldest counter are dropped.
+const UNSYNCED_COUNTERS_MAX: usize = 100_000;
+/// Maximum number of counters in one request.
+const REQUEST_COUNTERS_MAX: usize = 64;
+/// Number of charges after which a request gets no further counter, so that it does not delay others in the store.
+const REQUEST_CHARGES_LEN: usize = 256;
+
+/// Backfill that waits for the store.
+#[derive(Debug)]
+pub(crate) struct PendingBackfill {
+    counters: Vec<UnsyncedCounter>,
+}
+
+/// Counters with unsynced units.
+#[derive(Debug, Default)]
+pub(crate) struct UnsyncedQueue {
+    counters: Mutex<VecDeque<UnsyncedCounter>>,
+    /// True if the queue is not empty. Every call reads it.
+    any: AtomicBool,
+    /// True if each counter is sent alone, because the store cannot charge one of them.
+    one_by_one: AtomicBool,
+}
+
+#[derive(Debug)]
+struct UnsyncedCounter {
+    matched: MatchedRule,
+    generation: Generation,
+}
+
+impl UnsyncedQueue {
+    /// Returns the number of counters.
+    pub(crate) fn len(&self) -> usize {
+        self.counters.lock().len()
+    }
+
+    /// Adds a counter; returns the oldest if there are too many.
+    fn add(&self, counter: UnsyncedCounter) -> Option<UnsyncedCounter> {
+        let mut counters = self.counters.lock();
+        self.any.store(true, Ordering::Relaxed);
+        counters.push_back(counter);
+        if counters.len() > UNSYNCED_COUNTERS_MAX { counters.pop_front() } else { None }
+    }
+
+    /// Puts counters back that are still unsynced.
+    fn put_back(&self, unsynced: Vec<UnsyncedCounter>) {
+        let mut counters = self.counters.lock();
+        counters.extend(unsynced);
+        self.any.store(!counters.is_empty(), Ordering::Relaxed);
+    }
+}
+
+impl Engine {
+    /// Returns true if units were admitted without the store and are not charged yet.
+    #[must_use]
+    pub fn has_unsynced(&self) -> bool {
+        self.unsynced.any.load(Ordering::Relaxed)
+    }
+
+    /// Begins to charge the units of the next few counters. They stay unsynced until the store answers, so that no call
+    /// overtakes the backfill.
+    pub(crate) fn begin_backfill(&self) -> Stage<Result<(), StoreError>, PendingBackfill> {
+        let (mut counters, mut charges) = (Vec::new(), Charges::new());
+        let counters_max = if self.unsynced.one_by_one.load(Ordering::Relaxed) { 1 } else { REQUEST_COUNTERS_MAX };
+        while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
+            let Some(counter) = self.unsynced.counters.lock().pop_front() else { break };
+            let UnsyncedCounter { matched, generation } = &counter;
+            let charge = |unsynced: Unsynced| {
+                matched.charge(*generation, unsynced.units, ChargeMode::Backfill { at: unsynced.at })
+            };
+            self.table.with(matched.counter, |view| {
+                charges.extend(view.unsynced().map(charge));
+                update(&matched.policy, view, ViewEvent::BackfillSent);
+            });
+            counters.push(counter);
+        }
+        let pending = PendingBackfill { counters };
+        if charges.is_empty() {
+            return Stage::Done(self.finish_backfill(pending, &charges, &Ok(ChargeResults::new())));
+        }
+        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, pending)
+    }
+
+    /// Finishes a backfill. If it is not known whether the store has charged, the units count as charged: sent again, they
+    /// would count twice.
+    pub(crate) fn finish_backfill(
+        &self,
+        pending: PendingBackfill,
+        charges: &[Charge],
+        answer: &Result<ChargeResults, StoreError>,
+    ) -> Result<(), StoreError> {
+        if matches!(answer, Err(StoreError::Unreadable)) {
+            self.send_one_by_one(pending);
+            return Ok(());
+        }
+        let charged = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
+        if charged {
+            self.metrics.unsynced_units.add(charges.iter().map(|charge| charge.cost).sum());
+        }
+        let event = || if charged { ViewEvent::BackfillCharged } else { ViewEvent::BackfillFailed };
+        let still_unsynced = |counter: &UnsyncedCounter| {
+            self.table.with(counter.matched.counter, |view| {
+                update(&counter.matched.policy, view, event());
+                view.has_unsynced()
+            })
+        };
+        let unsynced = pending.counters.into_iter().filter(still_unsynced).collect();
+        self.unsynced.put_back(unsynced);
+        answer.as_ref().map(|_| ()).map_err(|error| *error)
+    }
+
+    /// The store cannot charge one of the counters: each is sent alone, and the units of that one are dropped.
+    fn send_one_by_one(&self, pending: PendingBackfill) {
+        let is_alone = pending.counters.len() == 1;
+        self.unsynced.one_by_one.store(!is_alone, Ordering::Relaxed);
+        for UnsyncedCounter { matched, .. } in &pending.counters {
+            let event = if is_alone { ViewEvent::UnsyncedDropped } else { ViewEvent::BackfillFailed };
+            self.table.with(matched.counter, |view| update(&matched.policy, view, event));
+        }
+        if is_alone {
+            self.metrics.unsynced_forgotten.add(1);
+        }
+        self.unsynced.put_back(if is_alone { Vec::new() } else { pending.counters });
+    }
+
+    /// Updates the view of a counter, and queues the counter if it has its first unsynced units.
+    pub(crate) fn update_counter(&self, matched: &MatchedRule, generation: Generation, event: ViewEvent<'_>) {
+        let became_unsynced = self.table.with(matched.counter, |view| {
+            let before = view.has_unsynced();
+            update(&matched.policy, view, event);
+            !before && view.has_unsynced()
+        });
+        if became_unsynced {
+            self.enqueue_unsynced(UnsyncedCounter { matched: matched.clone(), generation });
+        }
+    }
+
+    fn enqueue_unsynced(&self, counter: UnsyncedCounter) {
+        if let Some(dropped) = self.unsynced.add(counter) {
+            self.metrics.unsynced_forgotten.add(1);
+            let MatchedRule { counter, policy, .. } = &dropped.matched;
+            self.table.with(*counter, |view| update(policy, view, ViewEvent::UnsyncedDropped));
+        }
+        self.health.waker.wake();
+    }
+
+    /// Returns true if a counter of a call has units that the store does not know.
+    pub(crate) fn any_unsynced(&self, matched: &[MatchedRule]) -> bool {
+        let has_unsynced = |matched: &MatchedRule| self.table.with(matched.counter, |view| view.has_unsynced());
+        self.has_unsynced() && matched.iter().any(has_unsynced)
+    }
+}

@@ -1,0 +1,83 @@
+//! The combination of the verdicts of one call: all rules must admit it.
+
+use tollgate_core::algorithm::Verdict;
+use tollgate_core::decision::Source;
+
+/// Verdict of one rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RuleVerdict {
+    /// The verdict.
+    pub(crate) verdict: Verdict,
+    /// Quota of the verdict, in units.
+    pub(crate) limit: u64,
+    /// Source of the verdict.
+    pub(crate) source: Source,
+}
+
+/// Combined verdict of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Combined {
+    /// True if every rule admits the call.
+    pub(crate) allowed: bool,
+    /// Position of the rule to show: of those that deny the one that denies longest, else the one with the least part left.
+    pub(crate) shown: Option<usize>,
+    /// Source of the decision.
+    pub(crate) source: Source,
+}
+
+/// Combines verdicts. A rule that was not evaluated has none.
+#[must_use]
+pub(crate) fn combine(verdicts: &[Option<RuleVerdict>]) -> Combined {
+    let evaluated = || verdicts.iter().enumerate().filter_map(|(position, rule)| Some((position, rule.as_ref()?)));
+    let denied = evaluated().filter(|(_, rule)| !rule.verdict.admitted);
+    // `max_by_key` returns the last of equals; the first in the order of rules is meant.
+    let denied = denied.rev().max_by_key(|(_, rule)| rule.verdict.retry_at);
+    let tightest = || {
+        evaluated().min_by(|(_, a), (_, b)| {
+            let left = |x: &RuleVerdict, y: &RuleVerdict| u128::from(x.verdict.remaining) * u128::from(y.limit);
+            left(a, b).cmp(&left(b, a))
+        })
+    };
+    let shown = denied.or_else(tightest);
+    Combined {
+        allowed: denied.is_none(),
+        shown: shown.map(|(position, _)| position),
+        source: shown.map_or(Source::Local, |(_, rule)| rule.source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::clock::Timestamp;
+
+    use super::*;
+
+    fn rule(admitted: bool, remaining: u64, limit: u64, retry_ms: u64) -> RuleVerdict {
+        let at = Timestamp::from_ms(retry_ms);
+        RuleVerdict {
+            verdict: Verdict { admitted, remaining, retry_at: at, reset_at: at, delay_ms: 0 },
+            limit,
+            source: Source::Store,
+        }
+    }
+
+    #[test]
+    fn one_denial_denies_and_the_longest_is_shown() {
+        let combined = combine(&[
+            None,
+            Some(rule(true, 0, 9, 0)),
+            Some(rule(false, 0, 9, 5)),
+            Some(rule(false, 0, 9, 7)),
+            Some(rule(false, 0, 9, 7)),
+        ]);
+        assert_eq!((combined.allowed, combined.shown), (false, Some(3)));
+    }
+
+    #[test]
+    fn of_those_that_admit_the_tightest_is_shown() {
+        let combined =
+            combine(&[Some(rule(true, 50, 100, 0)), Some(rule(true, 9, 10, 0)), Some(rule(true, 40, 100, 0))]);
+        assert_eq!((combined.allowed, combined.shown), (true, Some(2)));
+        assert_eq!(combine(&[]), Combined { allowed: true, shown: None, source: Source::Local });
+    }
+}

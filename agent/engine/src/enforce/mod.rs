@@ -1,0 +1,47 @@
+//! Decisions of one counter as pure functions: [`plan()`] decides a matched rule from the counter's view or asks the store, and
+//! [`combine()`] combines the verdicts of the rules of one call.
+
+mod breaker;
+mod fallback;
+mod plan;
+mod combine;
+
+use std::num::NonZeroU32;
+
+use crate::time_bounds::TimeBounds;
+use crate::view::CoveredBatches;
+
+pub(crate) use breaker::Breaker;
+pub(crate) use combine::{Combined, RuleVerdict, combine};
+pub(crate) use plan::{Enforcement, Plan, plan};
+
+/// Facts from which an agent plans.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    /// Bounds of the store's time.
+    pub(crate) now: TimeBounds,
+    /// Source that may decide.
+    pub(crate) authority: Authority,
+    /// Number of active agents, this one included.
+    pub(crate) fleet: NonZeroU32,
+}
+
+/// Source that may decide about a counter.
+#[derive(Clone, Debug)]
+pub(crate) enum Authority {
+    /// The store.
+    Store,
+    /// The fresh signals of the counter's partition, because the store does not answer.
+    Signals(FreshSignals),
+    /// The rule's `on_failure`.
+    Fallback,
+}
+
+/// Facts about a partition whose signals are fresh.
+#[derive(Clone, Debug)]
+pub(crate) struct FreshSignals {
+    /// Part of its quota, in thousandths, that a counter without a signal has not reached.
+    pub(crate) threshold_permille: u32,
+    /// The agent's own batches that the signals contain.
+    pub(crate) covered: CoveredBatches,
+}

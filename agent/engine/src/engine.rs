@@ -1,0 +1,252 @@
+//! The engine: the parts of one agent, the rules in force, and housekeeping.
+//!
+//! All methods may be called from many threads at once. Operations begin in [`operation`](crate::operation).
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
+use tollgate_core::decision::DENY_LIST;
+use tollgate_core::rules::{Generation, Index, RuleSet};
+
+use crate::backfill::UnsyncedQueue;
+use crate::batcher::Batcher;
+use crate::fleet::{FLEET_EXPECTED_DEFAULT, Fleet};
+use crate::metrics::{EngineMetrics, RuleCounts};
+use crate::notice::Notices;
+use crate::signals::Signals;
+use crate::store_health::StoreHealth;
+use crate::table::CounterTable;
+
+/// Default cap on the counters of one agent.
+pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
+
+/// Identity of an agent, and its caps.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// Name of the agent, unique in the fleet.
+    pub node: Arc<str>,
+    /// Region of the agent.
+    pub region: Arc<str>,
+    /// Start of this life of the agent.
+    pub epoch: Timestamp,
+    /// Key of all digests.
+    pub digest_key: DigestKey,
+    /// Cap on counters. Past the cap, unknown callers of a rule share one counter.
+    pub counters_max: usize,
+    /// Number of partitions of the bus.
+    pub partitions: u32,
+    /// True if calls are published; without a bus nobody reads them.
+    pub publishes: bool,
+    /// Number of agents to assume before the first heartbeat.
+    pub agents_expected: Option<NonZeroU32>,
+    /// Place of the counts.
+    pub counts: CountsIn,
+}
+
+/// Place of an agent's counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CountsIn {
+    /// A store, which several agents may share: operations may need a request.
+    #[default]
+    Store,
+    /// The engine's own table, for one agent without a store: every operation is done at once, by the agent's own clock.
+    OwnTable,
+}
+
+/// One agent without its input and output.
+pub struct Engine {
+    pub(crate) settings: EngineSettings,
+    pub(crate) rules: ArcSwap<ActiveRules>,
+    pub(crate) table: CounterTable,
+    pub(crate) health: StoreHealth,
+    pub(crate) batcher: Batcher,
+    pub(crate) signals: Signals,
+    pub(crate) fleet: Fleet,
+    pub(crate) calls: AtomicU64,
+    pub(crate) unsynced: UnsyncedQueue,
+    pub(crate) bus_error: Mutex<Option<String>>,
+    pub(crate) unlimited: Arc<RuleCounts>,
+    pub(crate) listed: Arc<RuleCounts>,
+    pub(crate) metrics: EngineMetrics,
+    pub(crate) notices: Notices,
+    rejection: Mutex<Option<String>>,
+    ticks: AtomicU64,
+}
+
+/// Number of entries in each bounded map and queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldEntries {
+    /// Counters in the table.
+    pub counters: usize,
+    /// Batches that wait for the bus.
+    pub waiting_batches: usize,
+    /// Own batches that are in the log and in no signal yet, or lost.
+    pub own_batches: usize,
+    /// Counters with unsynced units.
+    pub unsynced_counters: usize,
+}
+
+/// The rules in force, with what is computed once per rule set.
+#[derive(Debug)]
+pub(crate) struct ActiveRules {
+    pub(crate) set: RuleSet,
+    pub(crate) index: Index,
+    pub(crate) counts: Vec<Arc<RuleCounts>>,
+    /// True if some rule replaces others.
+    pub(crate) any_replaces: bool,
+}
+
+impl EngineSettings {
+    /// Returns the settings of an agent of this name that starts now.
+    #[must_use]
+    pub fn new(node: &str, epoch: Timestamp) -> Self {
+        Self {
+            node: node.into(),
+            region: "default".into(),
+            epoch,
+            digest_key: DigestKey::default(),
+            counters_max: COUNTERS_MAX_DEFAULT,
+            partitions: 1,
+            publishes: true,
+            agents_expected: None,
+            counts: CountsIn::default(),
+        }
+    }
+}
+
+impl Engine {
+    /// Creates an agent with these rules.
+    #[must_use]
+    pub fn new(settings: EngineSettings, rules: RuleSet) -> Self {
+        let metrics = EngineMetrics::default();
+        let expected = settings.agents_expected.or(NonZeroU32::new(FLEET_EXPECTED_DEFAULT)).unwrap_or(NonZeroU32::MIN);
+        Self {
+            rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
+            table: CounterTable::new(settings.counters_max),
+            health: StoreHealth::default(),
+            batcher: Batcher::new(
+                settings.node.clone(),
+                settings.region.clone(),
+                settings.epoch.as_ms(),
+                settings.partitions,
+            ),
+            signals: Signals::new(settings.partitions),
+            fleet: Fleet::new(expected),
+            calls: AtomicU64::new(0),
+            unsynced: UnsyncedQueue::default(),
+            bus_error: Mutex::default(),
+            unlimited: metrics.of_rule(&"".into()),
+            listed: metrics.of_rule(&DENY_LIST.into()),
+            metrics,
+            notices: Notices::default(),
+            rejection: Mutex::default(),
+            ticks: AtomicU64::new(0),
+            settings,
+        }
+    }
+
+    /// Returns the identity and caps of the agent.
+    #[must_use]
+    pub fn settings(&self) -> &EngineSettings {
+        &self.settings
+    }
+
+    /// Applies a function to the rules in force.
+    pub fn with_rules<R>(&self, look: impl FnOnce(&RuleSet) -> R) -> R {
+        look(&self.rules.load().set)
+    }
+
+    /// Returns true if the counts are in the engine's own table.
+    pub(crate) fn counts_in_own_table(&self) -> bool {
+        self.settings.counts == CountsIn::OwnTable
+    }
+
+    /// Applies charges to the counts in the own table, which refuses no counter and where no request expires.
+    pub(crate) fn charge_own_table(&self, now: Timestamp, charges: &[Charge]) -> ChargeResults {
+        let results = self.table.charge(charges, now).unwrap_or_default();
+        self.note_clock_step(&results);
+        results
+    }
+
+    /// Puts rules in force. Counters keep their counts.
+    ///
+    /// # Errors
+    /// If a newer set is in force, or a different one of the same generation; returns the generation in force.
+    pub fn set_rules(&self, rules: RuleSet) -> Result<(), Generation> {
+        let active = self.rules.load();
+        let in_force = active.set.generation;
+        if rules.generation < in_force || (rules.generation == in_force && !rules.is_equivalent(&active.set)) {
+            return Err(in_force);
+        }
+        self.rules.store(Arc::new(ActiveRules::new(rules, &self.metrics)));
+        *self.rejection.lock() = None;
+        Ok(())
+    }
+
+    /// Records that rules were refused, and the reason. The set in force stays.
+    pub fn reject_rules(&self, reason: String) {
+        self.metrics.rules_rejected.add(1);
+        *self.rejection.lock() = Some(reason);
+    }
+
+    /// Returns the reason why the last rules were refused, unless rules have been accepted since.
+    #[must_use]
+    pub fn rejection(&self) -> Option<String> {
+        self.rejection.lock().clone()
+    }
+
+    /// Runs housekeeping: sweeps a part of the table and removes silent members. To be called a few times a second.
+    pub fn tick(&self, now: Timestamp) {
+        let turn = self.ticks.fetch_add(1, Ordering::Relaxed);
+        self.table.sweep(usize::try_from(turn).unwrap_or_default(), self.store_time(now).earliest);
+        self.fleet.tick(now);
+    }
+
+    /// Returns the number of active agents.
+    #[must_use]
+    pub fn fleet_size(&self) -> NonZeroU32 {
+        self.fleet.size()
+    }
+
+    /// Returns the number of active agents if it comes from presence and is not only expected.
+    #[must_use]
+    pub fn known_fleet_size(&self) -> Option<NonZeroU32> {
+        self.fleet.known_size()
+    }
+
+    /// Returns the number of entries in each bounded map and queue.
+    #[must_use]
+    pub fn held(&self) -> HeldEntries {
+        HeldEntries {
+            counters: self.table.len(),
+            waiting_batches: self.batcher.waiting_batches(),
+            own_batches: self.signals.kept(),
+            unsynced_counters: self.unsynced.len(),
+        }
+    }
+
+    /// Returns the counts of this engine.
+    #[must_use]
+    pub fn metrics(&self) -> &EngineMetrics {
+        &self.metrics
+    }
+
+    /// Returns the number of rows that were dropped in this life.
+    #[must_use]
+    pub fn dropped_rows(&self) -> u64 {
+        self.batcher.dropped_rows()
+    }
+}
+
+impl ActiveRules {
+    fn new(set: RuleSet, metrics: &EngineMetrics) -> Self {
+        let counts = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
+        let any_replaces = set.rules.iter().any(|rule| !rule.replaces.is_empty());
+        Self { index: Index::new(&set.rules), set, counts, any_replaces }
+    }
+}

@@ -1,0 +1,92 @@
+//! The incoming half of the agent's exchange with the bus: signals, presence, undecodable records, and the state of the bus.
+//!
+//! [`Engine::receive`] is a method of the shared engine and not part of the [`crate::exchange`] state machine: it has no
+//! deadlines, no effects and no state of its own, and the thread that reads the bus must not wait for the thread that
+//! writes. The reader decodes; a record that it cannot decode arrives as [`Incoming::Undecodable`]. Published rules go to
+//! [`Engine::set_rules`] instead, because parsing them is work for the shell.
+
+use std::time::Duration;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::presence::Presence;
+use tollgate_core::messages::signals::{Signal, SignalBatch};
+
+use crate::engine::{ActiveRules, Engine};
+use crate::view::{ViewEvent, update};
+
+/// Record of the bus that an agent reads.
+#[derive(Clone, Copy, Debug)]
+pub enum Incoming<'a> {
+    /// Record of `signals`, and the time at which the bus appended it.
+    Signals(Timestamp, &'a SignalBatch),
+    /// Record of `presence`.
+    Presence(&'a Presence),
+    /// Record of any topic that could not be decoded.
+    Undecodable,
+}
+
+impl Engine {
+    /// Applies a record of the bus. Appends the lag of each signal that is news, from the charge to this agent.
+    pub fn receive(&self, now: Timestamp, incoming: Incoming<'_>, lags: &mut Vec<Duration>) {
+        match incoming {
+            Incoming::Signals(appended, batch) => self.receive_signals(now, appended, batch, lags),
+            Incoming::Presence(presence) => self.fleet.presence(now, presence),
+            Incoming::Undecodable => self.metrics.undecodable_records.add(1),
+        }
+    }
+
+    /// Records that the bus cannot be used, with the reason, or that it can.
+    pub fn set_bus_error(&self, error: Option<String>) {
+        *self.bus_error.lock() = error;
+    }
+
+    /// Returns the reason why the bus cannot be used, if it cannot.
+    #[must_use]
+    pub fn bus_error(&self) -> Option<String> {
+        self.bus_error.lock().clone()
+    }
+
+    /// Returns true if signals of every partition have been read for long enough to be relied on.
+    #[must_use]
+    pub fn has_read_signals(&self) -> bool {
+        self.signals.has_read_enough()
+    }
+
+    /// Returns true if the agent can be relied on: its store has answered, or signals have been read for long enough.
+    #[must_use]
+    pub fn is_informed(&self) -> bool {
+        self.has_reached_store() || self.has_read_signals()
+    }
+
+    fn receive_signals(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch, lags: &mut Vec<Duration>) {
+        if !self.signals.received(appended, batch) {
+            return;
+        }
+        let active = self.rules.load();
+        let store_time = self.store_time(now);
+        for signal in &batch.signals {
+            if self.receive_signal(&active, store_time.earliest, batch, signal) {
+                lags.push(Duration::from_millis(store_time.latest.ms_since(signal.newest_at)));
+            }
+        }
+    }
+
+    /// Applies the signal of one counter. Returns true if it contains charges that no earlier signal contained.
+    fn receive_signal(&self, active: &ActiveRules, now: Timestamp, batch: &SignalBatch, signal: &Signal) -> bool {
+        let Some(rule) = active.set.rules.iter().find(|rule| rule.name == signal.rule) else { return false };
+        let Some(policy) = rule.all_policies().find(|policy| policy.window == signal.admitted.window()) else {
+            return false;
+        };
+        let overflow = || self.settings.digest_key.overflow(&rule.name);
+        let counter = self.table.place(signal.counter, &rule.name, now, overflow);
+        // A signal of one caller says nothing about a counter that many callers share.
+        if counter != signal.counter {
+            return false;
+        }
+        self.table.with(counter, |view| {
+            let known = view.remote.as_ref().map(|remote| remote.newest_at);
+            update(policy, view, ViewEvent::Signal { signal, log: batch.log, as_of: batch.as_of });
+            known.is_none_or(|known| known < signal.newest_at)
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! What an agent hears on the bus: how fresh the signals of each partition are, which of its own batches they count, and
+//! who else is there.
+//!
+//! Pure but for its locks. Signals of single counters go on to what was seen of them; here is what holds for a whole
+//! partition.
+
+use std::collections::{HashSet, VecDeque};
+
+use parking_lot::Mutex;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
+
+use crate::enforce::FreshSignals;
+use crate::time_bounds::TimeBounds;
+use crate::view::CoveredBatches;
+
+/// Signals are fresh while what they count was appended less than this ago, in ms.
+const FRESH_MS: u64 = 3_000;
+/// So much of the log an agent must have read before silence about a counter says something, in ms: aggregators say all
+/// they have to say at least that often.
+const READ_FIRST_MS: u64 = 2_000;
+/// Own batches that are in the log and that no signal counts yet.
+const DELIVERED_LEN_MAX: usize = 8_192;
+/// Own batches that never reached the log, as long as their rows matter.
+const LOST_LEN_MAX: usize = 1_024;
+
+/// Freshness of the signals, by partition.
+pub(crate) struct Signals {
+    partitions: Box<[Mutex<SignalPartition>]>,
+}
+
+/// One partition of the signals.
+#[derive(Default)]
+struct SignalPartition {
+    log: Option<LogId>,
+    as_of: Offset,
+    as_of_appended: Timestamp,
+    threshold_permille: u32,
+    /// When the first and the last record of it that were read had been appended.
+    read: Option<(Timestamp, Timestamp)>,
+    /// Own batches in the log, in their order.
+    delivered: VecDeque<(u64, Offset)>,
+    covered: u64,
+    lost: HashSet<u64>,
+    /// Too many were lost to tell them apart: none up to here counts as covered.
+    none_through: u64,
+}
+
+impl Signals {
+    pub(crate) fn new(partitions: u32) -> Self {
+        Self { partitions: (0..partitions).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Takes the heartbeat in a batch of signals into account, which was appended at this time; says whether its signals are news.
+    pub(crate) fn received(&self, appended: Timestamp, batch: &SignalBatch) -> bool {
+        let Some(view) = self.partitions.get(batch.partition as usize) else {
+            return false;
+        };
+        let mut view = view.lock();
+        view.read = Some((view.read.map_or(appended, |(first, _)| first), appended));
+        if view.log.replace(batch.log).is_some_and(|log| log != batch.log) {
+            // Another log, which counts nothing of what went into the old one.
+            let last = view.delivered.drain(..).map(|(sequence, _)| sequence).next_back();
+            view.none_through = view.none_through.max(view.covered).max(last.unwrap_or_default());
+            view.as_of = 0;
+        }
+        if batch.as_of < view.as_of {
+            return false;
+        }
+        view.as_of = batch.as_of;
+        view.as_of_appended = view.as_of_appended.max(batch.as_of_appended);
+        view.threshold_permille = batch.threshold_permille;
+        while let Some((sequence, offset)) = view.delivered.front().copied() {
+            if offset > batch.as_of {
+                break;
+            }
+            view.delivered.pop_front();
+            view.covered = view.covered.max(sequence);
+        }
+        true
+    }
+
+    /// Records the offset of an own batch, or that the batch is lost.
+    pub(crate) fn delivered(&self, partition: Partition, sequence: u64, offset: Option<Offset>) {
+        let Some(view) = self.partitions.get(partition as usize) else {
+            return;
+        };
+        let mut view = view.lock();
+        match offset {
+            Some(offset) if view.delivered.len() < DELIVERED_LEN_MAX => view.delivered.push_back((sequence, offset)),
+            // A batch of unknown fate counts as lost: its units may count twice, but never too little.
+            _ => {
+                view.lost.insert(sequence);
+                if view.lost.len() > LOST_LEN_MAX {
+                    let last = view.lost.drain().max().unwrap_or_default();
+                    view.none_through = view.none_through.max(last);
+                }
+            }
+        }
+    }
+
+    /// What fresh signals say of a partition; nothing when they are not fresh, or not enough of them was read.
+    pub(crate) fn fresh(&self, partition: Partition, store: TimeBounds) -> Option<FreshSignals> {
+        let view = self.partitions.get(partition as usize)?.lock();
+        let fresh = store.latest.ms_since(view.as_of_appended) < FRESH_MS;
+        (view.has_read_enough() && fresh).then(|| FreshSignals {
+            threshold_permille: view.threshold_permille,
+            covered: CoveredBatches {
+                none_through: view.none_through,
+                through: view.covered,
+                lost: view.lost.iter().copied().collect(),
+            },
+        })
+    }
+
+    /// Whether the signals of every partition have been read long enough to be relied on.
+    pub(crate) fn has_read_enough(&self) -> bool {
+        !self.partitions.is_empty() && self.partitions.iter().all(|view| view.lock().has_read_enough())
+    }
+
+    /// Entries that are kept, for those who check on caps.
+    pub(crate) fn kept(&self) -> usize {
+        let kept = |view: &SignalPartition| view.delivered.len() + view.lost.len();
+        self.partitions.iter().map(|view| kept(&view.lock())).sum()
+    }
+}
+
+impl SignalPartition {
+    fn has_read_enough(&self) -> bool {
+        self.read.is_some_and(|(first, last)| last.ms_since(first) >= READ_FIRST_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ms: u64) -> Timestamp {
+        Timestamp::from_ms(ms)
+    }
+
+    fn signals() -> Signals {
+        Signals::new(1)
+    }
+
+    fn heartbeat(log: LogId, as_of: Offset, appended: u64) -> SignalBatch {
+        SignalBatch {
+            aggregator: "g".into(),
+            partition: 0,
+            log,
+            as_of,
+            as_of_appended: at(appended),
+            threshold_permille: 500,
+            signals: Vec::new(),
+        }
+    }
+
+    fn heard(signals: &Signals, ms: u64) -> Option<FreshSignals> {
+        signals.fresh(0, TimeBounds::exactly(at(ms)))
+    }
+
+    /// E6: what is older than what is known changes nothing.
+    #[test]
+    fn signals_are_fresh_for_a_while_and_an_older_one_changes_nothing() {
+        let signals = signals();
+        assert!(signals.received(at(10_000), &heartbeat(1, 5, 10_000)));
+        assert!(heard(&signals, 10_500).is_none(), "not read long enough");
+        assert!(signals.received(at(12_000), &heartbeat(1, 9, 12_000)));
+        assert!(!signals.received(at(12_100), &heartbeat(1, 5, 10_000)));
+        assert!(heard(&signals, 14_999).is_some());
+        assert!(heard(&signals, 15_000).is_none());
+    }
+
+    #[test]
+    fn own_batches_are_covered_once_signals_count_them() {
+        let signals = signals();
+        let report = |sequence, offset| signals.delivered(0, sequence, offset);
+        report(1, Some(3));
+        report(2, None);
+        report(3, Some(8));
+        signals.received(at(10_000), &heartbeat(1, 5, 10_000));
+        signals.received(at(12_000), &heartbeat(1, 5, 12_000));
+        let covered = heard(&signals, 12_000).unwrap().covered;
+        assert_eq!(covered, CoveredBatches { none_through: 0, through: 1, lost: vec![2] });
+        signals.received(at(12_001), &heartbeat(2, 0, 12_001));
+        let covered = heard(&signals, 12_001).unwrap().covered;
+        assert!(covered.none_through >= 3, "in another log nothing of the old one is counted");
+    }
+}

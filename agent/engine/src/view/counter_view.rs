@@ -1,0 +1,77 @@
+//! The view of one counter: a cached denial, the agent's local usage, the count of the latest signal, and the pace of a bucket
+//! while the store is away.
+
+use tollgate_core::algorithm::CounterState;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::signals::{LogId, Offset};
+use tollgate_core::rules::{LimitPolicy, OnFailure};
+use tollgate_core::window::{Ring, Window};
+
+use super::cached_denial::CachedDenial;
+use super::local_usage::{LocalUsage, Unsynced};
+
+/// An agent's knowledge about one counter.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CounterView {
+    pub(crate) denial: Option<CachedDenial>,
+    pub(crate) local: Option<Box<LocalUsage>>,
+    pub(crate) remote: Option<Box<RemoteCount>>,
+    /// Meter of the units that the agent admitted from a bucket while the store was away.
+    pub(crate) pace: Option<Box<CounterState>>,
+}
+
+/// The count of a counter in the latest signal.
+#[derive(Clone, Debug)]
+pub(crate) struct RemoteCount {
+    /// Log whose records are counted.
+    pub(crate) log: LogId,
+    /// Last offset that is counted.
+    pub(crate) as_of: Offset,
+    /// Admitted units per sub-window.
+    pub(crate) admitted: Ring,
+    /// Instant of the newest charge that is counted.
+    pub(crate) newest_at: Timestamp,
+}
+
+impl CounterView {
+    /// Returns the local usage over the window in which the policy's `on_failure` looks back.
+    pub(crate) fn local(&mut self, policy: &LimitPolicy) -> &mut LocalUsage {
+        let window = look_back(policy);
+        let local = self.local.get_or_insert_with(|| Box::new(LocalUsage::new(window)));
+        local.fit(window);
+        local
+    }
+
+    /// Returns true if units were admitted that the store does not know.
+    #[must_use]
+    pub(crate) fn has_unsynced(&self) -> bool {
+        self.local.as_ref().is_some_and(|local| local.has_unsynced())
+    }
+
+    /// Returns true if at least so many units of exactly this instant are unsynced and not being backfilled.
+    #[must_use]
+    pub(crate) fn has_unsynced_of(&self, at: Timestamp, units: u64) -> bool {
+        self.local.as_ref().is_some_and(|local| local.has_unsynced_of(at, units))
+    }
+
+    /// Returns the unsynced units, oldest first.
+    pub(crate) fn unsynced(&self) -> impl Iterator<Item = Unsynced> + '_ {
+        self.local.iter().flat_map(|local| local.unsynced())
+    }
+
+    /// Returns true if nothing here matters any more.
+    #[must_use]
+    pub(crate) fn is_idle_at(&self, now: Timestamp) -> bool {
+        self.denial.is_none_or(|denial| denial.until <= now)
+            && self.local.as_ref().is_none_or(|local| local.is_idle_at(now))
+            && self.remote.as_ref().is_none_or(|remote| remote.admitted.is_empty_at(now))
+            && self.pace.as_ref().is_none_or(|pace| pace.is_idle_at(now))
+    }
+}
+
+fn look_back(policy: &LimitPolicy) -> Window {
+    match policy.on_failure {
+        OnFailure::Limit(quota) => Window::with_default_parts(quota.width_ms()).unwrap_or(policy.window),
+        _ => policy.window,
+    }
+}
