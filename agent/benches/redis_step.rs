@@ -1,4 +1,4 @@
-//! What a decision costs Redis, in microseconds of its CPU, beside a plain INCR in the same pipelines.
+//! Cost of a decision at Redis, in microseconds of its CPU, beside a plain INCR in the same pipelines.
 //!
 //! The server's CPU is the scarce part of a shared store, so it is read from the server (INFO cpu), not from a clock here.
 //! Run: `cargo bench -p tollgate --bench redis_step`; the server comes from scripts/servers.
@@ -20,7 +20,7 @@ const DECISIONS: u64 = 32_000;
 const ROUNDS: u32 = 4;
 const COUNTERS: u64 = 1_000;
 
-/// A kind of step: its name, what it is judged by, over how many counters, and how full they are before.
+/// A kind of step: its name, its limit, the number of counters, and the units charged on each before.
 struct Step {
     name: &'static str,
     algorithm: Algorithm,
@@ -28,7 +28,7 @@ struct Step {
     burst: u64,
     counters: u64,
     filled: u64,
-    /// Whether each call is a request with a name of its own.
+    /// True if each call has a request id of its own.
     named: bool,
     width_ms: u64,
 }
@@ -47,8 +47,8 @@ impl Bench {
         1e6 * (field("used_cpu_user:").expect("a number") + field("used_cpu_sys:").expect("a number"))
     }
 
-    /// Runs one command `DECISIONS` times, `PIPELINE` at once, and says what each cost the server: the best of some
-    /// rounds, since others use this machine too.
+    /// Runs one command `DECISIONS` times, `PIPELINE` at once. Returns the server's CPU for each, from the best of several
+    /// rounds, because other processes use the machine too.
     async fn measure<F: Future<Output = ()> + Send + 'static>(&self, command: impl Fn(u64) -> F) -> f64 {
         let mut best_us = f64::INFINITY;
         for _ in 0..ROUNDS {

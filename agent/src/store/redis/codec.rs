@@ -60,12 +60,12 @@ const REPEATED: u8 = 1;
 const LOOSE: u8 = 2;
 
 impl StepScope {
-    /// Whether the step reads tentative units.
+    /// True if the step reads tentative units.
     pub(super) const fn reads_tentative(self) -> bool {
         !matches!(self, Self::WholeCall)
     }
 
-    /// Whether a step of these charges is too late at `now`, an instant of store time.
+    /// True if a step of these charges is too late at `now`, an instant of store time.
     pub(super) fn has_expired(self, charges: &[Charge], now: Timestamp) -> bool {
         match self {
             Self::OneSlot { expires_at, .. } => expires_at < now,

@@ -19,7 +19,7 @@ const TTL_MS_MAX: u64 = 3_155_760_000_000;
 pub(super) struct Replacement {
     pub(super) value: Vec<u8>,
     pub(super) ttl_ms: u64,
-    /// Whether the counter was re-based, because the store's clock had stepped back.
+    /// True if the counter was re-based, because the store's clock had stepped back.
     pub(super) rebased: bool,
 }
 

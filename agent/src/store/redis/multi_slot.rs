@@ -116,7 +116,7 @@ impl MultiSlotCall {
 }
 
 impl SlotCharges {
-    /// Whether the enforced charges, if there are any, were charged.
+    /// True if the enforced charges, if there are any, were charged.
     fn is_charged(&self, results: &ChargeResults) -> bool {
         self.charges.iter().zip(results).all(|(charge, result)| result.charged || !charge.mode.is_enforced())
     }

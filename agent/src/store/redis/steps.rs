@@ -8,7 +8,6 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 #[cfg(test)]
 use tollgate_core::clock::Clock;
-use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, RequestId, SlotId};
 use tollgate_redis::{Connection, RequestError, Script, Socket};
 
@@ -94,8 +93,10 @@ impl Steps {
                 // A late step changes nothing, and the script finds a stale value before it finds a late charge.
                 StepAnswer::Stale { now, .. } if scope.has_expired(charges, now) => return Err(StoreError::Expired),
                 StepAnswer::Stale { charge, now, value } => {
-                    let replacement = self.replacement(&charges[charge], scope, &value, now)?;
-                    self.replace(socket, &keys[charge], &value, &replacement).await?;
+                    let key = &keys[charge];
+                    let replacement = conversion::replacement(&charges[charge], scope, &value, now)
+                        .ok_or_else(|| store_error(self.connection.value_unreadable(key)))?;
+                    self.replace(socket, key, &value, &replacement).await?;
                     if replacement.rebased {
                         rebased.push(charge);
                     }
@@ -119,17 +120,8 @@ impl Steps {
         #[cfg(test)]
         args.extend(self.clock.as_ref().map(|clock| ChargeBytes::test_time(clock.now())));
         let answer: Result<Vec<u8>, _> = self.connection.run_on(socket, &self.charge, keys, &args).await;
-        StepAnswer::read(&answer.map_err(store_error)?, charges).ok_or_else(|| self.unreadable())
-    }
-
-    fn replacement(
-        &self,
-        charge: &Charge,
-        scope: StepScope,
-        value: &[u8],
-        now: Timestamp,
-    ) -> Result<Replacement, StoreError> {
-        conversion::replacement(charge, scope, value, now).ok_or_else(|| self.unreadable())
+        StepAnswer::read(&answer.map_err(store_error)?, charges)
+            .ok_or_else(|| store_error(self.connection.answer_unreadable()))
     }
 
     /// Replaces a value, unless it has changed. Returns whether it was replaced; no outcome charges anything.
@@ -165,10 +157,6 @@ impl Steps {
     pub(super) fn counter(&self, slot: SlotId, counter: CounterId) -> String {
         let prefix = &self.prefix;
         if slot.is_of(counter) { format!("{prefix}{{{slot}}}") } else { format!("{prefix}{{{slot}}}{counter}") }
-    }
-
-    fn unreadable(&self) -> StoreError {
-        store_error(self.connection.answer_unreadable())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What lies in Redis: the form of values and keys, which other agents and other versions read.
+//! Values and keys in Redis, which other agents read.
 
 use super::*;
 
@@ -56,8 +56,8 @@ fn a_window_may_be_a_year_wide() {
     }
 }
 
-/// What a huge burst has spent takes longer to come back than Redis takes for a TTL: the step once failed for that, after
-/// counters before it had been written.
+/// A huge burst takes longer to refill than Redis accepts as a TTL: the step once failed for that, after it had written other
+/// counters.
 #[test]
 fn a_burst_that_fills_for_ages_is_charged_like_any_other() {
     const BURST: u64 = 750_599_937_895_082;
@@ -85,7 +85,7 @@ fn a_burst_that_fills_for_ages_is_charged_like_any_other() {
     }
 }
 
-/// D5: whatever the kind, and whatever lies beside a counter, has a TTL.
+/// D5: counters of every kind and all keys beside them have a TTL.
 #[test]
 fn every_key_expires() {
     let redis = Redis::start();
@@ -114,7 +114,7 @@ fn every_key_expires() {
     wait_for("all to be gone", || (redis.command("DBSIZE") == ":0").then_some(()));
 }
 
-/// D4: the counters of a call that share a slot lie in one slot of a cluster, with all that lies beside them.
+/// D4: the counters of a call that share a slot have one slot of a cluster, and so have all keys beside them.
 #[test]
 fn counters_of_one_slot_share_a_hash_tag() {
     let redis = Redis::start_with(&["--cluster-enabled", "yes"]);
@@ -135,7 +135,7 @@ fn counters_of_one_slot_share_a_hash_tag() {
     assert!(others.iter().any(|other| *other != others[0]), "slots spread");
 }
 
-/// A request is charged once by whoever asks, for a window; then its name is as good as new.
+/// A request id is charged once within a window, by all agents together; then it is new.
 #[test]
 fn a_request_is_charged_once_by_all_agents() {
     let redis = Redis::start();
