@@ -44,7 +44,7 @@ for i = 1, #ARGV do
     if value == '' then value = sub(ARGV[i], 2, 30) .. pack('<I6I1', now, 1) end
     local readable = #value >= HEADER_LEN
     if readable then
-      local of_kind, n, w, q, b, g, last, size = parse(HEADER, value)
+      if i > 1 or not of_kind then of_kind, n, w, q, b, g, last, size = parse(HEADER, value) end
       c = {
         key = key, raw = raw, kind = of_kind, parts = n, width = w, quota = q, burst = b, generation = g, last = last,
         ring = false, is_kept = false,

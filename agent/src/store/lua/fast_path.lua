@@ -18,8 +18,9 @@ local first = KEYS[1]
 if not first then return now end
 local first_value = redis.pcall('GETRANGE', first, '0', '1023')
 local mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[1])
+local of_kind, n, w, q, b, g, last, size
 if not KEYS[2] and kind <= FIXED and #first_value > HEADER_LEN then
-  local of_kind, n, w, q, _, g, last, size = parse(HEADER, first_value)
+  of_kind, n, w, q, b, g, last, size = parse(HEADER, first_value)
   local part, slots = w / n, (#first_value - HEADER_LEN) / size
   if mode == 0 and kind == of_kind and n == parts and w == width and q == quota and g == generation
     and now <= time and now >= last and last % part + now - last < part and slots % 1 == 0 and slots <= n + 1 then
