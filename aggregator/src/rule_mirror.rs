@@ -87,7 +87,7 @@ impl<R: LogReader> RulesTopic<R> {
     fn copy_until(&mut self, stop: &AtomicBool, mirror: Option<&RuleMirror>, runtime: &Handle) {
         let mut copied: Option<(Offset, Stopwatch)> = None;
         while !stop.load(Ordering::Relaxed) {
-            self.read(POLL_WAIT);
+            self.read();
             let (Some((generation, published)), Some(mirror)) = (&self.newest, mirror) else { continue };
             let fresh = |(offset, since): &(Offset, Stopwatch)| offset == generation && since.elapsed() < COPY_INTERVAL;
             if copied.as_ref().is_some_and(fresh) {
@@ -107,15 +107,15 @@ impl<R: LogReader> RulesTopic<R> {
     fn catch_up(&mut self, last: Offset) {
         let started = Stopwatch::start();
         while self.read_through < Some(last) && started.elapsed() < START_WAIT {
-            if self.read(POLL_WAIT) == 0 {
+            if self.read() == 0 {
                 break;
             }
         }
     }
 
     /// Reads once; returns the number of records.
-    fn read(&mut self, wait: Duration) -> usize {
-        let records = self.reader.poll(wait, RECORDS_MAX);
+    fn read(&mut self) -> usize {
+        let records = self.reader.poll(POLL_WAIT, RECORDS_MAX);
         let count = records.len();
         for BusRecord { offset, payload, .. } in records {
             self.read_through = Some(offset);

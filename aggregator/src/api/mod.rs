@@ -18,6 +18,7 @@ use axum::routing::get;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tollgate_core::clock::Timestamp;
 
 use crate::queries::{AggregatorStatus, Queries};
 
@@ -56,7 +57,7 @@ async fn healthz(State(api): State<ApiState>) -> Response {
                 "partition": partition.partition,
                 "read": partition.read.map(|(offset, _)| offset),
                 "appended_ms": partition.read.map(|(_, appended)| appended.as_ms()),
-                "watermark_ms": partition.watermark.map(tollgate_core::clock::Timestamp::as_ms),
+                "watermark_ms": partition.watermark.map(Timestamp::as_ms),
                 "restored": partition.restored,
                 "owned": partition.owned,
             })

@@ -17,6 +17,7 @@ use tollgate_wire::Record;
 
 use crate::exit::{Exit, Usage};
 use crate::output;
+use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 
 /// Time that Kafka has to acknowledge.
@@ -55,8 +56,7 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
         generation = Some(to_kafka(&args.kafka.require()?, &published)?);
     }
     if let Some(mirror) = mirror {
-        let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
-        generation = Some(runtime.block_on(to_redis(&mirror, generation, &published))?);
+        generation = Some(serve::block_on(to_redis(&mirror, generation, &published))?);
     }
     let generation = generation.unwrap_or_default();
     output::say(format_args!("{}: published as generation {generation}", args.file.display()))?;

@@ -14,11 +14,10 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
 
-use super::table;
 use crate::check::descriptor;
 use crate::client;
 use crate::exit::{Exit, Usage};
-use crate::output::{self, Format};
+use crate::output::{self, Format, table};
 
 /// Time that an agent has to answer.
 const WAIT: Duration = Duration::from_secs(2);

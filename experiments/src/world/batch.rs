@@ -4,11 +4,12 @@ use tollgate_bus::DeliveryReport;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
+use tollgate_core::messages::signals::SignalBatch;
 use tollgate_engine::{ExchangeEffect, ExchangeInput};
 use tollgate_wire::Record;
 
 use super::event::Event;
-use super::{Delay, TICK_MS, World};
+use super::{Delay, LOG, TICK_MS, World};
 
 /// How long calls wait for the writer where nobody waits for signals, and how many of them.
 const LAZY_WAKE_MS: u64 = 60_000;
@@ -102,7 +103,17 @@ impl World<'_> {
                 Err(_) => drop(counting.skip(offset, appended)),
             }
         }
-        let due = counting.signals_due(now);
+        let due = counting.signals_due(now, self.settings.threshold_permille);
+        let due =
+            due.zip(counting.read()).map(|((signals, threshold_permille), (as_of, as_of_appended))| SignalBatch {
+                aggregator: "aggregator".into(),
+                partition,
+                log: LOG,
+                as_of,
+                as_of_appended,
+                threshold_permille,
+                signals,
+            });
         if !self.settings.heartbeats {
             // Years may pass; nobody comes back to read them.
             self.bus.forget(partition);

@@ -19,13 +19,12 @@ use std::sync::Arc;
 
 use tollgate::store::{MemoryStore, StoreError};
 use tollgate::{Call, Decision, RuleSet};
-use tollgate_aggregator_engine::counting::{Counting, CountingSettings};
+use tollgate_aggregator_engine::counting::Counting;
 use tollgate_bus::DeliveryReport;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
-use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence;
-use tollgate_core::messages::signals::SignalBatch;
+use tollgate_core::messages::signals::{LogId, SignalBatch};
 use tollgate_engine::{ExchangeInput, Incoming, StoreRequest};
 use tollgate_wire::Record;
 
@@ -42,6 +41,8 @@ use planted::Planted;
 const TICK_MS: u64 = 20;
 /// How often an agent in debt looks whether the store is back, in ms.
 const PROBE_MS: u64 = 10;
+/// The identity of the log of calls.
+const LOG: LogId = 1;
 
 /// What a world is made of.
 #[derive(Clone, Debug)]
@@ -132,7 +133,7 @@ impl<'c> World<'c> {
             store_is_up: true,
             unread: Vec::new(),
             bus: SimBus::new(settings.partitions),
-            counts: (0..settings.partitions).map(|partition| Counting::new(scope(&settings, partition))).collect(),
+            counts: (0..settings.partitions).map(|_| Counting::new(LOG, settings.counters_max)).collect(),
             planted: Planted::default(),
             in_flight: BTreeMap::new(),
             tickets: 0,
@@ -230,7 +231,7 @@ impl<'c> World<'c> {
     /// The aggregator dies and starts anew from the beginning of its log.
     pub fn crash_aggregator(&mut self) {
         for partition in 0..self.settings.partitions {
-            self.counts[partition as usize] = Counting::new(scope(&self.settings, partition));
+            self.counts[partition as usize] = Counting::new(LOG, self.settings.counters_max);
             self.count(partition);
         }
         self.restored();
@@ -286,15 +287,5 @@ impl<'c> World<'c> {
         self.scheduled += 1;
         let at = self.now().plus_ms(ms);
         self.queue.push(Reverse(Scheduled { at, order: self.scheduled, event }));
-    }
-}
-
-fn scope(settings: &Settings, partition: Partition) -> CountingSettings {
-    CountingSettings {
-        aggregator: "aggregator".into(),
-        partition,
-        log: 1,
-        threshold_permille: settings.threshold_permille,
-        counters_max: settings.counters_max,
     }
 }
