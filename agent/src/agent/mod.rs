@@ -1,4 +1,4 @@
-//! The agent: a limiter in wall time, with its store and its bus.
+//! The agent: an engine in wall time, with its store and its bus.
 //!
 //! [`Agent::check`] never fails and never takes longer than the rule's deadline. Clones are the same agent; it must be
 //! started inside a tokio runtime.
@@ -34,15 +34,15 @@ use crate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
 pub use builder::Builder;
 pub use start::StartError;
 
-/// A limiter in wall time.
+/// An agent: limits calls, and belongs to a fleet.
 pub struct Agent<S: ChargeStore = AnyStore> {
     shared: Arc<Shared<S>>,
 }
 
-/// Whether an agent can be relied on, and if not, why.
+/// Readiness of an agent for traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// What is missing; ready when nothing is.
+    /// Causes, with remedies, for which the agent is not ready. It is ready if there are none.
     pub missing: Vec<&'static str>,
 }
 
@@ -62,7 +62,7 @@ struct Shared<S> {
 }
 
 impl Agent {
-    /// An agent with its counters in memory, unless told otherwise.
+    /// Returns a builder. By default, the counts are in the agent's own memory.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
@@ -107,7 +107,7 @@ impl<S: ChargeStore> Agent<S> {
         &self.shared.engine
     }
 
-    /// Whether the agent can be relied on: it has rules, and its store answered or signals have been read for a while.
+    /// Returns whether the agent can be relied on: it has rules, and its store has answered or signals have been read for 2 s.
     pub async fn readiness(&self) -> Readiness {
         let shared = &self.shared;
         if !shared.engine.is_informed() {
@@ -123,14 +123,14 @@ impl<S: ChargeStore> Agent<S> {
         Readiness { missing }
     }
 
-    /// What the agent counts, in the OpenMetrics text format.
+    /// Returns all metrics in the OpenMetrics text format.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(&self) -> String {
         self.shared.metrics.encode()
     }
 
-    /// Publishes what is left and leaves the fleet. Calls are decided as before, but nobody hears of them.
+    /// Publishes what is left and leaves the fleet. Later calls are decided, but not published.
     pub async fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         #[cfg(feature = "bus")]
@@ -190,7 +190,7 @@ impl<S> Drop for Shared<S> {
     }
 }
 
-/// How long to set a timer so that it goes off by the deadline: tokio's goes off up to a millisecond late.
+/// Returns the duration of a timer that fires by the deadline, since tokio fires up to a millisecond late.
 fn timer(deadline: Duration) -> Duration {
     deadline.saturating_sub(Duration::from_millis(1)).max(Duration::from_millis(1))
 }
