@@ -91,15 +91,15 @@ impl Model {
             charges.iter().zip(results).any(refused)
         };
         let expires_at = Timestamp::from_ms(u64::MAX);
-        let (mut tentative, mut refunds, mut places) = (charges.to_vec(), Vec::new(), Vec::new());
-        for (place, (charge, result)) in tentative.iter_mut().zip(results).enumerate() {
+        let (mut applied, mut refunds, mut places) = (charges.to_vec(), Vec::new(), Vec::new());
+        for (place, (charge, result)) in applied.iter_mut().zip(results).enumerate() {
             if !result.charged && !result.repeated && !refuses(charge.slot) {
                 *charge = Charge { request: None, mode: ChargeMode::CountOnly { expires_at }, ..charge.clone() };
                 places.push(place);
                 refunds.push(Charge { mode: ChargeMode::Refund { at: result.at }, ..charge.clone() });
             }
         }
-        step(self, &tentative, now).expect("nothing expires");
+        step(self, &applied, now).expect("nothing expires");
         for refund in &mut refunds {
             // A refund evaluates nothing, so it changes no limit.
             let limit = self.counters[&refund.counter].limit();
