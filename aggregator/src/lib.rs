@@ -1,10 +1,19 @@
-//! Tollgate's aggregator: reads the log of calls, keeps the global count of every counter, and signals what matters.
+//! Tollgate's aggregator: the shell around `tollgate-aggregator-engine`.
 //!
-//! Modules stand in the order of their layers: each imports only what stands before it.
+//! The engine decides which partitions to count and what to signal; this crate gives it records, time and a thread, and
+//! carries out its effects over a bus. It also answers HTTP, shows metrics, keeps dead letters, and copies published rules to
+//! Redis. Modules are listed in the order of their layers: each one imports only the modules before it.
 
-pub mod counting;
-pub mod ownership;
-pub mod pump;
+mod dead_letters;
+mod queries;
+mod metrics;
+mod event_loop;
+mod runtime;
+pub mod rule_mirror;
 pub mod api;
 
-pub use pump::{Pump, Settings};
+pub use dead_letters::KeptDeadLetter;
+pub use queries::{AggregatorStatus, CounterFilter, FoundCounter, FoundCounters, PartitionStatus, Queries};
+pub use runtime::{Aggregator, AggregatorSettings};
+pub use tollgate_aggregator_engine::replay_window::ReplayWindow;
+pub use tollgate_aggregator_engine::worker::{THRESHOLD_PERMILLE_DEFAULT, WorkerSettings};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tollgate::{Agent, Builder};
-use tollgate_aggregator::pump::Settings;
+use tollgate_aggregator::AggregatorSettings;
 use tollgate_core::clock::SystemClock;
 use tollgate_core::counter::DigestKey;
 
@@ -101,9 +101,11 @@ async fn agent(args: Args) -> anyhow::Result<Exit> {
 
 impl Identity {
     /// Who the aggregator in the same process is: several of one name would take each other's partitions.
-    pub(crate) fn aggregator(&self) -> Settings {
+    pub(crate) fn aggregator(&self) -> AggregatorSettings {
         let id = self.node.as_ref().map_or_else(serve::random_aggregator, |node| format!("aggregator-{node}"));
-        Settings { region: self.region.as_str().into(), ..Settings::new(&id) }
+        let mut settings = AggregatorSettings::new(&id);
+        settings.worker.region = self.region.as_str().into();
+        settings
     }
 
     pub(crate) fn apply(&self, builder: Builder, http: SocketAddr) -> anyhow::Result<Builder> {

@@ -1,4 +1,4 @@
-//! `tollgate aggregator`: counts what all agents publish, and tells them.
+//! `tollgate aggregator`: starts an aggregator over Kafka, with its HTTP and the mirror of the rules.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,14 +10,13 @@ use anyhow::{Context, bail};
 use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
 use tollgate::read_rules;
-use tollgate::store::RedisStore;
-use tollgate_aggregator::pump::THRESHOLD_PERMILLE_DEFAULT;
-use tollgate_aggregator::{Pump, Settings, api};
+use tollgate_aggregator::rule_mirror::RuleCopier;
+use tollgate_aggregator::{Aggregator, AggregatorSettings, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api};
 use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_redis::RuleMirror;
 
 use crate::exit::{Exit, Usage};
 use crate::output;
-use crate::relay::Relay;
 use crate::serve::{self, Stopping};
 use crate::servers::{KafkaArgs, RedisArgs};
 
@@ -84,32 +83,33 @@ async fn aggregator(args: Args) -> anyhow::Result<Exit> {
     let listener = serve::listen(args.http).await?;
     let settings = args.settings(&*clock, listener.local_addr()?);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
-    let redis = args.redis.settings().map(|redis| RedisStore::new(&redis, clock.clone())).transpose()?;
-    let relay = Relay::start(&kafka, pinned.as_ref(), redis, &settings.reach)?;
+    let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
+    let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.worker.replay_window)?;
     let mut registry = Registry::default();
-    let mut pump = Pump::start(&kafka, &settings, clock, &mut registry)?;
+    let mut aggregator = Aggregator::start(&kafka, &settings, clock, &mut registry)?;
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
-    tollgate_http::serve(listener, api::router(settings.id, pump.window(), registry), stopping.asked()).await?;
-    spawn_blocking(move || pump.stop()).await?;
-    relay.stop();
+    tollgate_http::serve(listener, api::router(settings.worker.id, aggregator.queries(), registry), stopping.asked())
+        .await?;
+    spawn_blocking(move || aggregator.stop()).await?;
+    copier.stop();
     tracing::info!("stopped");
     Ok(Exit::Done)
 }
 
 impl Args {
-    fn settings(&self, clock: &dyn Clock, listens_on: SocketAddr) -> Settings {
+    fn settings(&self, clock: &dyn Clock, listens_on: SocketAddr) -> AggregatorSettings {
         let id = self.node.clone().unwrap_or_else(serve::random_aggregator);
-        // A wildcard is nobody's address; in a container its name is.
+        // A wildcard address cannot be reached from elsewhere; the name of a container can.
         let host = std::env::var("HOSTNAME").ok().filter(|_| listens_on.ip().is_unspecified());
-        let found = host.map_or_else(|| listens_on.to_string(), |host| format!("{host}:{}", listens_on.port()));
-        Settings {
-            http: self.advertise.clone().unwrap_or(found).into(),
+        let address = host.map_or_else(|| listens_on.to_string(), |host| format!("{host}:{}", listens_on.port()));
+        let worker = WorkerSettings {
+            http: self.advertise.clone().unwrap_or(address).into(),
             epoch: clock.now(),
             region: self.region.as_str().into(),
             threshold_permille: self.threshold.0 * 10,
             shares: true,
-            asides: self.state_dir.as_ref().map(|folder| folder.join("poisoned")),
-            ..Settings::new(&id)
-        }
+            ..WorkerSettings::new(&id)
+        };
+        AggregatorSettings { worker, dead_letters: self.state_dir.as_ref().map(|folder| folder.join("dead-letters")) }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use tollgate::store::RedisAddressError;
 use tollgate::{RulesFileError, StartError};
 use tollgate_bus::kafka::KafkaError;
 use tollgate_core::rules::problem::Problems;
+use tollgate_redis::RedisAddressError;
 use tollgate_rules::ShorthandError;
 
 /// What a script learns from a command.

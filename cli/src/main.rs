@@ -14,7 +14,6 @@ mod servers;
 mod tokens;
 mod sample;
 mod tally;
-mod relay;
 mod demo;
 mod replay;
 mod agent;

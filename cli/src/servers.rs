@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use tollgate::store::{RedisSettings, Slots};
 use tollgate_bus::kafka::{Kafka, KafkaSettings};
+use tollgate_redis::{RedisSettings, Slots};
 
 use crate::exit::Usage;
 use crate::secret;
@@ -40,7 +40,7 @@ enum SlotsArg {
     /// In one step: right for one server
     Together,
     /// In a step for each slot; where one refuses, the others give back
-    Apart,
+    Multi,
 }
 
 /// Where calls and signals go.
@@ -79,7 +79,7 @@ impl RedisArgs {
         let url = self.redis.clone()?;
         let slots = match self.redis_slots {
             SlotsArg::Together => Slots::Together,
-            SlotsArg::Apart => Slots::Apart,
+            SlotsArg::Multi => Slots::Multi,
         };
         Some(RedisSettings { prefix: self.redis_prefix.clone(), slots, ..RedisSettings::new(&url) })
     }

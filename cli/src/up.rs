@@ -9,7 +9,7 @@ use anyhow::Context;
 use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
 use tollgate::Agent;
-use tollgate_aggregator::pump::{Pump, Settings};
+use tollgate_aggregator::Aggregator;
 use tollgate_bus::Bus;
 use tollgate_bus::embedded::Embedded;
 use tollgate_core::clock::{Clock, SystemClock};
@@ -55,7 +55,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 async fn up(args: Args) -> anyhow::Result<Exit> {
     let stopping = Stopping::listen()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let (agent, mut pump) = match args.kafka.connect()? {
+    let (agent, mut aggregator) = match args.kafka.connect()? {
         Some(kafka) => start(&args, &clock, &kafka, true)?,
         None => start(&args, &clock, &Embedded::new(clock.clone(), PARTITIONS), false)?,
     };
@@ -72,12 +72,12 @@ async fn up(args: Args) -> anyhow::Result<Exit> {
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.asked()).await?;
     agent.stop().await;
     let tally = Tally::of(&agent.metrics());
-    spawn_blocking(move || pump.stop()).await?;
+    spawn_blocking(move || aggregator.stop()).await?;
     tally.tell();
     Ok(Exit::Done)
 }
 
-fn start<B: Bus>(args: &Args, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> anyhow::Result<(Agent, Pump)> {
+fn start<B: Bus>(args: &Args, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> anyhow::Result<(Agent, Aggregator)> {
     let builder = Agent::builder().clock(clock.clone()).bus(bus.clone());
     let builder = if shares { builder } else { builder.agents_expected(NonZeroU32::MIN) };
     let limits = match &args.limits {
@@ -91,10 +91,11 @@ fn start<B: Bus>(args: &Args, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> 
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis);
     }
-    let settings = Settings { epoch: clock.now(), shares, ..args.identity.aggregator() };
+    let mut settings = args.identity.aggregator();
+    (settings.worker.epoch, settings.worker.shares) = (clock.now(), shares);
     let mut registry = Registry::default();
-    let pump = Pump::start(bus, &settings, clock.clone(), &mut registry)?;
+    let aggregator = Aggregator::start(bus, &settings, clock.clone(), &mut registry)?;
     let agent = builder.registry(registry).start()?;
-    agent.engine().with_rules(|rules| settings.reach.cover(rules));
-    Ok((agent, pump))
+    agent.engine().with_rules(|rules| settings.worker.replay_window.cover(rules));
+    Ok((agent, aggregator))
 }

@@ -4,24 +4,53 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate's folder, its root file, and the crates of this workspace that it may use; `tollgate-servers` in tests only.
-const CRATES: [(&str, &str, &[&str]); 11] = [
+const CRATES: [(&str, &str, &[&str]); 13] = [
     ("common/core", "lib.rs", &[]),
     ("common/rules", "lib.rs", &["tollgate-core"]),
     ("common/wire", "lib.rs", &["tollgate-core"]),
     ("common/bus", "lib.rs", &["tollgate-core", "tollgate-servers"]),
+    ("common/redis", "lib.rs", &["tollgate-core", "tollgate-servers"]),
     ("common/servers", "lib.rs", &["tollgate-core"]),
     ("agent/engine", "lib.rs", &["tollgate-core"]),
     (
         "agent",
         "lib.rs",
-        &["tollgate-bus", "tollgate-core", "tollgate-engine", "tollgate-rules", "tollgate-servers", "tollgate-wire"],
+        &[
+            "tollgate-bus",
+            "tollgate-core",
+            "tollgate-engine",
+            "tollgate-redis",
+            "tollgate-rules",
+            "tollgate-servers",
+            "tollgate-wire",
+        ],
     ),
     ("agent/http", "lib.rs", &["tollgate", "tollgate-core", "tollgate-engine", "tollgate-rules"]),
-    ("aggregator", "lib.rs", &["tollgate-bus", "tollgate-core", "tollgate-wire"]),
+    ("aggregator/engine", "lib.rs", &["tollgate-core"]),
+    (
+        "aggregator",
+        "lib.rs",
+        &[
+            "tollgate-aggregator-engine",
+            "tollgate-bus",
+            "tollgate-core",
+            "tollgate-redis",
+            "tollgate-rules",
+            "tollgate-wire",
+        ],
+    ),
     (
         "experiments",
         "lib.rs",
-        &["tollgate", "tollgate-aggregator", "tollgate-bus", "tollgate-core", "tollgate-rules", "tollgate-wire"],
+        &[
+            "tollgate",
+            "tollgate-aggregator",
+            "tollgate-aggregator-engine",
+            "tollgate-bus",
+            "tollgate-core",
+            "tollgate-rules",
+            "tollgate-wire",
+        ],
     ),
     (
         "cli",
@@ -34,6 +63,7 @@ const CRATES: [(&str, &str, &[&str]); 11] = [
             "tollgate-engine",
             "tollgate-experiments",
             "tollgate-http",
+            "tollgate-redis",
             "tollgate-rules",
             "tollgate-servers",
             "tollgate-wire",

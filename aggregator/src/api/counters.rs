@@ -1,7 +1,7 @@
 //! `/counters?rule=R&label=TEXT&limit=N`: the rings of counters, the fullest first.
 //!
-//! Each aggregator counts its own partitions; the others are asked for theirs, so that any of them shows the whole.
-//! `local=true` asks nobody.
+//! Each aggregator counts its own partitions and requests the rest from the others, so that any of them shows all counters.
+//! With `local=true` it requests nothing.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::window::{Estimate, Ring};
 
-use super::{Shared, busy, others, problem, respond, within};
-use crate::pump::{Filter, Shown, View};
+use super::{ApiState, busy, peers, problem, respond, within};
+use crate::queries::{CounterFilter, FoundCounter, FoundCounters};
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 100_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct CountersQuery {
     rule: Option<String>,
     label: Option<String>,
     limit: Option<usize>,
@@ -30,20 +30,20 @@ pub(super) struct Wanted {
     local: bool,
 }
 
-/// What one or more aggregators count.
-struct Found {
+/// The counters of one or more aggregators.
+struct MergedCounters {
     matched: u64,
-    /// The partitions of whoever answered, each its owner's.
+    /// The partitions whose counters are contained, each from one aggregator.
     partitions: BTreeSet<u64>,
     counters: Vec<Value>,
 }
 
 pub(super) async fn counters(
-    State(shared): State<Shared>,
+    State(api): State<ApiState>,
     uri: Uri,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    query: Result<Query<CountersQuery>, QueryRejection>,
 ) -> Response {
-    let Ok(Query(Wanted { rule, label, limit, local })) = wanted else {
+    let Ok(Query(CountersQuery { rule, label, limit, local })) = query else {
         let detail = "write /counters?rule=NAME&label=PART&limit=100; each of the three may be left out";
         return problem(StatusCode::BAD_REQUEST, detail);
     };
@@ -51,47 +51,47 @@ pub(super) async fn counters(
     if limit > LIMIT_MAX {
         return problem(StatusCode::BAD_REQUEST, &format!("limit is {limit}; write at most {LIMIT_MAX}"));
     }
-    let Some(view) = within(shared.window.counters(Filter { rule, label, limit })).await else { return busy() };
-    let Some(status) = within(shared.window.status()).await else { return busy() };
-    let now = view.now;
-    let mut found = Found::own(&view);
-    let mut silent = Vec::new();
+    let Some(own) = within(api.queries.counters(CounterFilter { rule, label, limit })).await else { return busy() };
+    let Some(status) = within(api.queries.status()).await else { return busy() };
+    let now = own.now;
+    let mut merged = MergedCounters::own(&own);
+    let mut unanswered = Vec::new();
     if !local {
         let query = uri.query().map_or_else(String::new, |query| format!("{query}&"));
-        for other in status.others {
-            match others::ask(&other, &format!("/counters?{query}local=true")).await {
-                Some(answer) => found.add(&answer),
-                None => silent.push(other.to_string()),
+        for peer in status.peers {
+            match peers::ask(&peer, &format!("/counters?{query}local=true")).await {
+                Some(answer) => merged.add(&answer),
+                None => unanswered.push(peer.to_string()),
             }
         }
     }
-    found.counters.sort_by_cached_key(|counter| {
+    merged.counters.sort_by_cached_key(|counter| {
         let fullness =
             counter["admitted"].as_u64().unwrap_or(0) * 1_000 / counter["quota"].as_u64().unwrap_or(1).max(1);
         (std::cmp::Reverse(fullness), counter["id"].as_str().unwrap_or_default().to_owned())
     });
-    found.counters.truncate(limit);
+    merged.counters.truncate(limit);
     let body = json!({
         "now_ms": now.as_ms(),
-        "matched": found.matched,
-        "partitions": found.partitions,
-        "unanswered": silent,
-        "counters": found.counters,
+        "matched": merged.matched,
+        "partitions": merged.partitions,
+        "unanswered": unanswered,
+        "counters": merged.counters,
     });
     respond(StatusCode::OK, &body)
 }
 
-impl Found {
-    /// What is counted here, in the partitions that are this one's own.
-    fn own(view: &View) -> Self {
+impl MergedCounters {
+    /// Returns the counters of this aggregator's partitions.
+    fn own(found: &FoundCounters) -> Self {
         Self {
-            matched: view.matched as u64,
-            partitions: view.partitions.iter().map(|part| part.partition.into()).collect(),
-            counters: view.counters.iter().map(|shown| counter(shown, view.now)).collect(),
+            matched: found.matched as u64,
+            partitions: found.partitions.iter().map(|status| status.partition.into()).collect(),
+            counters: found.counters.iter().map(|counter| to_json(counter, found.now)).collect(),
         }
     }
 
-    /// Adds what another one says of partitions that nobody told of yet.
+    /// Adds the counters of another aggregator's partitions, except for partitions that are contained already.
     fn add(&mut self, answer: &Value) {
         let numbers =
             |of: &Value| of.as_array().into_iter().flatten().filter_map(Value::as_u64).collect::<BTreeSet<_>>();
@@ -104,24 +104,24 @@ impl Found {
     }
 }
 
-/// `admitted` and `denied` are units in the window; the rings are per sub-window, newest first.
-fn counter(shown: &Shown, now: Timestamp) -> Value {
-    let entry = &shown.entry;
-    let window = entry.admitted.window();
+/// Returns a counter as JSON: `admitted` and `denied` are units in the window; the rings are per sub-window, newest first.
+fn to_json(found: &FoundCounter, now: Timestamp) -> Value {
+    let counter = &found.counter;
+    let window = counter.admitted.window();
     json!({
-        "rule": *entry.rule,
-        "label": *entry.label,
-        "id": entry.id.to_string(),
-        "partition": shown.partition,
-        "generation": entry.generation,
-        "quota": entry.quota,
+        "rule": *counter.rule,
+        "label": *counter.label,
+        "id": counter.id.to_string(),
+        "partition": found.partition,
+        "generation": counter.generation,
+        "quota": counter.quota,
         "window_ms": window.width_ms(),
         "sub_windows": window.parts(),
-        "admitted": entry.used(now),
-        "denied": entry.denied.used(now, Estimate::Conservative),
-        "newest_at_ms": entry.newest_at.as_ms(),
-        "admitted_ring": ring(&entry.admitted),
-        "denied_ring": ring(&entry.denied),
+        "admitted": counter.used(now),
+        "denied": counter.denied.used(now, Estimate::Conservative),
+        "newest_at_ms": counter.newest_at.as_ms(),
+        "admitted_ring": ring(&counter.admitted),
+        "denied_ring": ring(&counter.denied),
     })
 }
 

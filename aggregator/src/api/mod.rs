@@ -1,8 +1,9 @@
-//! What an aggregator answers over HTTP: whether it lives and is ready, what it measures, and its counts.
+//! The HTTP interface of an aggregator: health, readiness, metrics, counters and dead letters.
 //!
-//! It only looks: everything comes from the pump's [`Window`], which is asked and never locked.
+//! It only reads: everything comes from [`Queries`], which the event loop answers. Counters of the partitions of other
+//! aggregators come from their HTTP ([`peers`]).
 
-mod others;
+mod peers;
 mod counters;
 
 use std::sync::Arc;
@@ -18,52 +19,52 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use crate::pump::{Status, Window};
+use crate::queries::{AggregatorStatus, Queries};
 
-/// How long the pump is waited for; a round takes far less.
-const PUMP_WAIT: Duration = Duration::from_secs(5);
+/// Maximum time for an answer of the event loop; one of its rounds takes far less.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PROBLEM_JSON: &str = "application/problem+json";
 
 #[derive(Clone)]
-struct Shared {
+struct ApiState {
     id: Arc<str>,
-    window: Window,
+    queries: Queries,
     registry: Arc<Mutex<Registry>>,
 }
 
-/// Everything that an aggregator of this name answers.
-pub fn router(id: Arc<str>, window: Window, registry: Registry) -> Router {
+/// Returns the routes of an aggregator of this name.
+pub fn router(id: Arc<str>, queries: Queries, registry: Registry) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/counters", get(counters::counters))
-        .route("/poisoned", get(poisoned))
+        .route("/dead-letters", get(dead_letters))
         .fallback(unknown_path)
-        .with_state(Shared { id, window, registry: Arc::new(Mutex::new(registry)) })
+        .with_state(ApiState { id, queries, registry: Arc::new(Mutex::new(registry)) })
 }
 
-/// Whether the pump still turns.
-async fn healthz(State(shared): State<Shared>) -> Response {
-    let Some(status) = within(shared.window.status()).await else { return busy() };
+/// Answers as long as the event loop runs, with the state of each partition.
+async fn healthz(State(api): State<ApiState>) -> Response {
+    let Some(status) = within(api.queries.status()).await else { return busy() };
     let partitions: Vec<Value> = status
         .partitions
         .iter()
-        .map(|part| {
+        .map(|partition| {
             json!({
-                "partition": part.partition,
-                "read": part.read.map(|(offset, _)| offset),
-                "appended_ms": part.read.map(|(_, appended)| appended.as_ms()),
-                "watermark_ms": part.watermark.map(tollgate_core::clock::Timestamp::as_ms),
-                "restored": part.restored,
-                "owned": part.owned,
+                "partition": partition.partition,
+                "read": partition.read.map(|(offset, _)| offset),
+                "appended_ms": partition.read.map(|(_, appended)| appended.as_ms()),
+                "watermark_ms": partition.watermark.map(tollgate_core::clock::Timestamp::as_ms),
+                "restored": partition.restored,
+                "owned": partition.owned,
             })
         })
         .collect();
     let health = json!({
         "status": "ok",
-        "aggregator": *shared.id,
+        "aggregator": *api.id,
         "version": env!("CARGO_PKG_VERSION"),
         "aggregators": status.members,
         "bus_error": status.bus_error,
@@ -72,56 +73,57 @@ async fn healthz(State(shared): State<Shared>) -> Response {
     respond(StatusCode::OK, &health)
 }
 
-/// Whether what it says may be relied on, and what is missing if not.
-async fn readyz(State(shared): State<Shared>) -> Response {
-    let Some(status) = within(shared.window.status()).await else { return busy() };
+/// Answers 200 once all own partitions are restored, otherwise the reasons why not.
+async fn readyz(State(api): State<ApiState>) -> Response {
+    let Some(status) = within(api.queries.status()).await else { return busy() };
     let missing = missing(&status);
     let code = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     respond(code, &json!({ "ready": missing.is_empty(), "missing": missing }))
 }
 
-async fn metrics(State(shared): State<Shared>) -> Response {
+async fn metrics(State(api): State<ApiState>) -> Response {
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &shared.registry.lock()) {
+    match prometheus_client::encoding::text::encode(&mut text, &api.registry.lock()) {
         Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written as text"),
+        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be encoded as text"),
     }
 }
 
-/// The records that were set aside last.
-async fn poisoned(State(shared): State<Shared>) -> Response {
-    let Some(asides) = within(shared.window.asides()).await else { return busy() };
-    let asides: Vec<Value> = asides
+/// Lists the newest dead letters.
+async fn dead_letters(State(api): State<ApiState>) -> Response {
+    let Some(dead_letters) = within(api.queries.dead_letters()).await else { return busy() };
+    let dead_letters: Vec<Value> = dead_letters
         .iter()
-        .map(|aside| {
+        .map(|kept| {
             json!({
                 "topic": "calls",
-                "partition": aside.partition,
-                "offset": aside.offset,
-                "appended_ms": aside.appended.as_ms(),
-                "bytes": aside.len,
-                "reason": aside.reason,
-                "file": aside.file,
+                "partition": kept.letter.partition,
+                "offset": kept.letter.offset,
+                "appended_ms": kept.letter.appended.as_ms(),
+                "bytes": kept.len,
+                "reason": kept.letter.reason,
+                "file": kept.file,
             })
         })
         .collect();
-    respond(StatusCode::OK, &json!({ "poisoned": asides }))
+    respond(StatusCode::OK, &json!({ "dead_letters": dead_letters }))
 }
 
 async fn unknown_path(request: Request) -> Response {
     let path = request.uri().path();
-    let detail = format!("there is no `{path}` here; ask /healthz, /readyz, /metrics, /counters or /poisoned");
+    let detail = format!("there is no `{path}` here; try /healthz, /readyz, /metrics, /counters or /dead-letters");
     problem(StatusCode::NOT_FOUND, &detail)
 }
 
-fn missing(status: &Status) -> Vec<String> {
+fn missing(status: &AggregatorStatus) -> Vec<String> {
     let mut missing = Vec::new();
     if let Some(error) = &status.bus_error {
         missing.push(error.clone());
     } else if !status.settled {
-        missing.push("it listens who else is there, for a second".to_owned());
+        missing.push("it waits for one second for the heartbeats of other aggregators".to_owned());
     }
-    let restoring = status.waiting + status.partitions.iter().filter(|part| part.owned && !part.restored).count();
+    let restoring =
+        status.unassigned + status.partitions.iter().filter(|partition| partition.owned && !partition.restored).count();
     if restoring > 0 {
         missing.push(format!("{restoring} partitions are being restored from the log"));
     }
@@ -129,11 +131,11 @@ fn missing(status: &Status) -> Vec<String> {
 }
 
 async fn within<T>(answer: impl Future<Output = Option<T>>) -> Option<T> {
-    tokio::time::timeout(PUMP_WAIT, answer).await.ok().flatten()
+    tokio::time::timeout(ANSWER_WAIT, answer).await.ok().flatten()
 }
 
 fn busy() -> Response {
-    problem(StatusCode::SERVICE_UNAVAILABLE, "the pump does not answer; if this lasts, restart this aggregator")
+    problem(StatusCode::SERVICE_UNAVAILABLE, "the event loop does not answer; if this lasts, restart this aggregator")
 }
 
 fn respond(status: StatusCode, body: &Value) -> Response {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use tokio::time::timeout;
 use tollgate::read_rules;
-use tollgate::store::{RedisStore, Store, StoreError};
 use tollgate_bus::kafka::Kafka;
 use tollgate_bus::{Bus, Log, Topic};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
+use tollgate_redis::{RequestError, RuleMirror};
 use tollgate_wire::Record;
 
 use crate::exit::{Exit, Usage};
@@ -44,17 +44,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let published = published(&args.file)?;
     // An address that nobody can use is refused before anything is published.
-    let store = args.redis.settings().map(|settings| RedisStore::new(&settings, clock)).transpose()?;
-    if !args.kafka.is_named() && store.is_none() {
+    let mirror = args.redis.settings().map(|settings| RuleMirror::new(&settings, clock)).transpose()?;
+    if !args.kafka.is_named() && mirror.is_none() {
         bail!(Usage("name where to publish: --kafka BROKERS, or --redis URL in a fleet without Kafka".to_owned()));
     }
     let mut generation = None;
     if args.kafka.is_named() {
         generation = Some(to_kafka(&args.kafka.require()?, &published)?);
     }
-    if let Some(store) = store {
+    if let Some(mirror) = mirror {
         let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
-        generation = Some(runtime.block_on(to_redis(&store, generation, &published))?);
+        generation = Some(runtime.block_on(to_redis(&mirror, generation, &published))?);
     }
     let generation = generation.unwrap_or_default();
     output::say(format_args!("{}: published as generation {generation}", args.file.display()))?;
@@ -78,20 +78,17 @@ fn to_kafka(kafka: &Kafka, published: &Published) -> anyhow::Result<Generation> 
 
 /// Lays down what is on Kafka as this generation, or publishes what is not on Kafka.
 async fn to_redis(
-    store: &RedisStore,
+    mirror: &RuleMirror,
     on_kafka: Option<Generation>,
     published: &Published,
 ) -> anyhow::Result<Generation> {
-    let (name, address) = (&published.name, store.address());
-    let work = async {
-        store.ping().await?;
-        store.publish_rules(on_kafka, published).await
-    };
-    match (timeout(REDIS_WAIT, work).await.unwrap_or(Err(StoreError::TimedOut)), on_kafka) {
-        (Ok(there), Some(generation)) if there > generation => bail!(
-            "{name} is published as generation {generation} on Kafka, but {address} holds rules of generation {there}, which agents that start while Kafka is away would take: they were published to Redis alone, or the topic was made anew; delete the key of the rules in Redis, and aggregators with --redis copy the rules there, or publish again"
+    let (name, address) = (&published.name, mirror.address());
+    let stored = timeout(REDIS_WAIT, mirror.publish(on_kafka, published)).await;
+    match (stored.unwrap_or(Err(RequestError::TimedOut)), on_kafka) {
+        (Ok(stored), Some(generation)) if stored > generation => bail!(
+            "{name} is published as generation {generation} on Kafka, but {address} holds rules of generation {stored}, which agents that start while Kafka is away would take: they were published to Redis alone, or the topic was made anew; delete the key of the rules in Redis, and aggregators with --redis copy the rules there, or publish again"
         ),
-        (Ok(there), _) => Ok(there),
+        (Ok(stored), _) => Ok(stored),
         (Err(error), Some(generation)) => bail!(
             "{name} is published as generation {generation} on Kafka, where agents find it, but {address} did not take the copy: {error}; aggregators with --redis copy it there by themselves as soon as Redis answers; without them publish again then"
         ),
@@ -106,13 +103,13 @@ mod tests {
     /// Agents take up what is on Kafka, so whoever reads of a failure must learn that much.
     #[tokio::test]
     async fn a_copy_that_fails_does_not_hide_that_the_rules_are_published() {
-        let store = RedisStore::new(&"redis://127.0.0.1:1".into(), Arc::new(SystemClock::start())).unwrap();
+        let mirror = RuleMirror::new(&"redis://127.0.0.1:1".into(), Arc::new(SystemClock::start())).unwrap();
         let published = Published { name: "rules.yaml".into(), text: "rules: []".into() };
-        let told = format!("{:#}", to_redis(&store, Some(7), &published).await.unwrap_err());
+        let told = format!("{:#}", to_redis(&mirror, Some(7), &published).await.unwrap_err());
         assert!(told.starts_with("rules.yaml is published as generation 7 on Kafka"), "{told}");
         assert!(told.contains("redis://127.0.0.1:1 did not take the copy: "), "{told}");
         assert!(told.contains("aggregators with --redis copy it there by themselves"), "{told}");
-        let told = format!("{:#}", to_redis(&store, None, &published).await.unwrap_err());
+        let told = format!("{:#}", to_redis(&mirror, None, &published).await.unwrap_err());
         assert!(told.contains("did not take the rules") && !told.contains("is published"), "{told}");
     }
 }

@@ -10,6 +10,6 @@ mod outage;
 mod crashes;
 mod failover;
 mod members;
-mod poison;
+mod dead_letters;
 mod rules;
 mod stopped;

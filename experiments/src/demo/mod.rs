@@ -1,6 +1,6 @@
 //! The demo: what Tollgate does, in ten seconds.
 //!
-//! Real agents and the real pump in wall time, over embedded parts or over real servers: three agents over one store, five
+//! Real agents and a real aggregator in wall time, over embedded parts or over real servers: three agents over one store, five
 //! hundred callers and one abuser among them. In the middle the store goes away and comes back; at the end an exact count
 //! says how right it all was. The outage is a switch in this process, over real servers too: others may use those.
 
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate::store::{AnyStore, MemoryStore, RedisSettings};
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
-use tollgate_aggregator::{Pump, Settings};
+use tollgate_aggregator::{Aggregator, AggregatorSettings};
 use tollgate_bus::Bus;
 use tollgate_bus::embedded::Embedded;
 use tollgate_bus::kafka::KafkaSettings;
@@ -101,7 +101,8 @@ async fn over<B: Bus>(
     clock: Arc<dyn Clock>,
     mut board: Board<'_>,
 ) -> Result<Summary, DemoError> {
-    let mut pump = Pump::start(&bus, &Settings::new("aggregator"), clock.clone(), &mut Registry::default())?;
+    let settings = AggregatorSettings::new("aggregator");
+    let mut aggregator = Aggregator::start(&bus, &settings, clock.clone(), &mut Registry::default())?;
     let store = Arc::new(SwitchedStore::new(store));
     let quota = Quota::new(QUOTA_UNITS, QUOTA_WIDTH_MS).map_err(|error| std::io::Error::other(error.to_string()))?;
     let rules = RuleSet::new(1, [Rule::per("per-key", &["api_key"], quota).strict()]);
@@ -132,7 +133,7 @@ async fn over<B: Bus>(
     for agent in &agents {
         agent.stop().await;
     }
-    tokio::task::spawn_blocking(move || pump.stop()).await.map_err(std::io::Error::other)?;
+    tokio::task::spawn_blocking(move || aggregator.stop()).await.map_err(std::io::Error::other)?;
     listening.stop();
     let summary = recorder.lock().summary();
     board.end(&summary)?;

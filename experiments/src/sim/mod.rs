@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use tollgate::store::{MemoryStore, StoreError};
 use tollgate::{Call, Decision, RuleSet};
-use tollgate_aggregator::counting::{Counting, Input, Scope};
+use tollgate_aggregator_engine::counting::{Counting, CountingSettings};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::Partition;
@@ -247,10 +247,7 @@ impl<'c> World<'c> {
     }
 
     fn restored(&mut self) {
-        let now = self.now();
-        for counting in &mut self.counts {
-            counting.step(now, Input::Restored, &mut Vec::new());
-        }
+        self.counts.iter_mut().for_each(Counting::mark_restored);
     }
 
     fn happen(&mut self, event: Event) {
@@ -293,8 +290,8 @@ impl<'c> World<'c> {
     }
 }
 
-fn scope(settings: &Settings, partition: Partition) -> Scope {
-    Scope {
+fn scope(settings: &Settings, partition: Partition) -> CountingSettings {
+    CountingSettings {
         aggregator: "aggregator".into(),
         partition,
         log: 1,

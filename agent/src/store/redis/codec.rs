@@ -4,7 +4,6 @@
 //! by which it was judged: entered into a fresh [`CounterState`] they read as the counter did, and the arithmetic stays in one
 //! place. A counter that was only added to is a single such entry.
 
-use redis::ToRedisArgs;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
 use tollgate_core::clock::Timestamp;
@@ -40,7 +39,6 @@ pub(super) enum Manner {
 
 /// What a step says besides its answers.
 pub(super) struct Stepped<'a> {
-    pub(super) now: Timestamp,
     outcome: u8,
     rest: Bytes<'a>,
 }
@@ -109,11 +107,17 @@ impl Packed {
         }
         Self(bytes)
     }
+
+    /// The time of a test, as the script's last argument.
+    #[cfg(test)]
+    pub(super) fn test_time(now: Timestamp) -> Self {
+        Self(now.as_ms().to_string().into_bytes().into())
+    }
 }
 
-impl ToRedisArgs for Packed {
-    fn write_redis_args<W: ?Sized + redis::RedisWrite>(&self, out: &mut W) {
-        out.write_arg(&self.0);
+impl AsRef<[u8]> for Packed {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 
@@ -122,7 +126,8 @@ impl<'a> Stepped<'a> {
     pub(super) fn read(reply: &'a [u8]) -> Option<Self> {
         let mut rest = Bytes(reply);
         let outcome = rest.byte()?;
-        Some(Self { now: rest.time()?, outcome, rest })
+        rest.time()?;
+        Some(Self { outcome, rest })
     }
 
     /// The answers to these takes; `None` when they make no sense.

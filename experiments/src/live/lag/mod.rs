@@ -21,7 +21,7 @@ use indicatif::ProgressBar;
 use prometheus_client::registry::Registry;
 use tollgate::store::RedisSettings;
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
-use tollgate_aggregator::{Pump, Settings};
+use tollgate_aggregator::{Aggregator, AggregatorSettings};
 use tollgate_bus::kafka::{Kafka, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
@@ -82,7 +82,7 @@ pub enum LagError {
 /// Agents and an aggregator at work.
 struct Fleet {
     kafka: (Kafka, KafkaSettings),
-    pump: Pump,
+    aggregator: Aggregator,
     agents: Vec<Agent>,
 }
 
@@ -182,16 +182,14 @@ impl Fleet {
         let bus = reach_kafka(&kafka)?;
         let quota = Quota::new(calls.per_key() * QUOTA_FACTOR, WIDTH_MS).expect("neither is zero");
         let rules = RuleSet::new(1, [Rule::per(RULE, &[DESCRIPTOR], quota).strict()]);
-        let settings = Settings {
-            epoch: clock.now(),
-            // As a real one, it listens for others before it takes up partitions.
-            shares: true,
-            threshold_permille: 0,
-            ..Settings::new("aggregator")
-        };
-        settings.reach.cover(&rules);
-        let pump = Pump::start(&bus, &settings, clock.clone(), &mut Registry::default())?;
-        let mut fleet = Self { kafka: (bus, kafka), pump, agents: Vec::new() };
+        let mut settings = AggregatorSettings::new("aggregator");
+        settings.worker.epoch = clock.now();
+        // As in production, it waits for the heartbeats of others before partitions are assigned.
+        settings.worker.shares = true;
+        settings.worker.threshold_permille = 0;
+        settings.worker.replay_window.cover(&rules);
+        let aggregator = Aggregator::start(&bus, &settings, clock.clone(), &mut Registry::default())?;
+        let mut fleet = Self { kafka: (bus, kafka), aggregator, agents: Vec::new() };
         for number in 0..plan.agents.get() {
             let mut ear = Ear::new(number, calls.clone());
             let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());
@@ -207,7 +205,7 @@ impl Fleet {
             agent.stop().await;
         }
         let clear = move || {
-            self.pump.stop();
+            self.aggregator.stop();
             clear_kafka(&self.kafka.0, &self.kafka.1);
         };
         if tokio::task::spawn_blocking(clear).await.is_err() {

@@ -1,7 +1,6 @@
 //! The Redis store on real servers.
 
-mod apart;
-mod fleet;
+mod multi_slot;
 mod outage;
 mod step;
 mod stored;
@@ -18,7 +17,6 @@ use tollgate_core::counter::{CounterId, RequestId, SlotId};
 use tollgate_core::window::{Estimate, Window};
 use tollgate_servers::{Redis, wait_for};
 
-use super::script::Script;
 use super::steps;
 use super::{RedisSettings, RedisStore, Slots};
 use crate::store::conformance::{self, Loses};
@@ -106,7 +104,7 @@ impl Loses for RedisStore {
         let key = self.steps.counter(conformance::slot_of(counter), counter);
         let requests = conformance::REQUESTS.map(|id| steps::request(&key, id));
         let keys: Vec<String> = requests.into_iter().chain([steps::tentative(&key), key]).collect();
-        on(self.steps.line.ask::<()>(&redis::Cmd::del(keys))).expect("Redis answers");
+        on(self.steps.connection.request::<()>(&redis::Cmd::del(keys))).expect("Redis answers");
     }
 }
 
@@ -114,7 +112,8 @@ impl Loses for RedisStore {
 fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
     let settings = RedisSettings { prefix: own_prefix(), slots, ..RedisSettings::new(&SHARED.url()) };
     let pace: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let store = RedisStore::with_step(&settings, pace, Script::take_by(clock)).expect("an address");
+    let store = RedisStore::new(&settings, pace).expect("an address");
+    let store = RedisStore { steps: store.steps.clone().at_test_time(clock), ..store };
     on(store.ping()).expect("Redis answers");
     store
 }
@@ -127,6 +126,6 @@ fn it_is_a_store() {
 
 /// The same where the counters of a call lie apart.
 #[test]
-fn it_is_a_store_whose_slots_lie_apart() {
-    conformance::run(conformance::Refusal::IsGivenBack, |clock| by_hand(Slots::Apart, clock));
+fn it_is_a_store_of_several_slots() {
+    conformance::run(conformance::Refusal::IsGivenBack, |clock| by_hand(Slots::Multi, clock));
 }

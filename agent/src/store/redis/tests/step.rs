@@ -18,11 +18,11 @@ fn monitored(redis: &Redis, during: impl FnOnce()) -> Vec<String> {
     lines.take_while(|line| !line.contains(END)).filter(|line| !line.contains(" lua]")).collect()
 }
 
-/// D1: one EVALSHA a check, whatever the number of its counters, their slots and its outcome; apart, one for each slot.
+/// D1: one EVALSHA a check, whatever the number of its counters, their slots and its outcome; in several slots one for each slot.
 #[test]
 fn a_call_is_one_command() {
     let redis = Redis::start();
-    for (slots, commands) in [(Slots::Together, 5), (Slots::Apart, 10)] {
+    for (slots, commands) in [(Slots::Together, 5), (Slots::Multi, 10)] {
         let settings = RedisSettings { slots, prefix: format!("{slots:?}:"), ..RedisSettings::new(&redis.url()) };
         let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
         on(store.ping()).expect("Redis answers");

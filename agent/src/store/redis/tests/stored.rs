@@ -12,7 +12,7 @@ fn head(kind: u8, size: u8, quota: u64, last: u64) -> Vec<u8> {
 }
 
 fn stored(store: &RedisStore, counter: u128) -> Vec<u8> {
-    on(store.steps.line.ask(&redis::Cmd::get(key(store, counter)))).expect("Redis answers")
+    on(store.steps.connection.request(&redis::Cmd::get(key(store, counter)))).expect("Redis answers")
 }
 
 const NOW: u64 = 1_000_000_000_000;
@@ -38,7 +38,7 @@ fn values_of_older_agents_are_read_and_written() {
         (3, Algorithm::SlidingLog, log(0, &[low, low]), log(0, &[low, low, now_low]), 7),
     ];
     for (counter, algorithm, old, new, remaining) in cases {
-        on(store.steps.line.ask::<()>(&redis::Cmd::set(key(&store, counter), old))).expect("Redis answers");
+        on(store.steps.connection.request::<()>(&redis::Cmd::set(key(&store, counter), old))).expect("Redis answers");
         let mut one = ask(counter, 10);
         one.limit.algorithm = algorithm;
         assert_eq!(take(&store, &one).expect("Redis answers")[0].verdict.remaining, remaining, "{algorithm:?}");
@@ -101,7 +101,7 @@ fn a_burst_that_fills_for_ages_is_charged_like_any_other() {
 #[test]
 fn every_key_expires() {
     let redis = Redis::start();
-    for slots in [Slots::Together, Slots::Apart] {
+    for slots in [Slots::Together, Slots::Multi] {
         let settings = RedisSettings { slots, prefix: format!("{slots:?}:"), ..RedisSettings::new(&redis.url()) };
         let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
         on(store.ping()).expect("Redis answers");

@@ -1,0 +1,209 @@
+//! Calls whose counters lie in several slots: all are charged or none, though each slot is a step of its own.
+
+use std::sync::atomic::AtomicU64;
+use std::task::{Context, Waker};
+
+use super::super::codec::Manner;
+use super::super::multi_slot::new_token;
+use super::*;
+use conformance::HandClock;
+
+const NOW: u64 = 1_000_000_000_000;
+
+fn agent(redis: &Redis, prefix: &str) -> RedisStore {
+    let settings = RedisSettings { prefix: prefix.to_owned(), slots: Slots::Multi, ..RedisSettings::new(&redis.url()) };
+    let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
+    wait_for_answer(&store);
+    store
+}
+
+fn until(take: &Charge, expires_at: u64) -> Charge {
+    Charge { mode: ChargeMode::Enforce { expires_at: Timestamp::from_ms(expires_at) }, ..take.clone() }
+}
+
+/// What one slot's step of a call does.
+fn part(store: &RedisStore, take: &Charge, manner: Manner) -> ChargeResults {
+    on(store.steps.run(std::slice::from_ref(take), manner)).expect("Redis answers")
+}
+
+/// Kinds that hold exactly what was admitted, over a window that no test outlives.
+fn rule(counter: u128, units: u64) -> Charge {
+    let algorithms = [
+        Algorithm::SlidingWindow(Estimate::Conservative),
+        Algorithm::SlidingLog,
+        Algorithm::FixedWindow,
+        Algorithm::Concurrency,
+        Algorithm::SlidingWindow(Estimate::Interpolated),
+    ];
+    let algorithm = algorithms[usize::try_from(counter % 5).expect("small")];
+    let parts = if algorithm == Algorithm::FixedWindow { 1 } else { 12 };
+    // Twenty days: the next edge of a fixed window is not near.
+    let window = Window::new(20 * 24 * 3_600_000, parts).expect("a window");
+    Charge { limit: Limit { algorithm, units, window, burst: 0 }, ..ask(counter, units) }
+}
+
+/// Each of many agents calls again and again, over two or three counters of which some soon refuse; once all is quiet,
+/// the counters hold the units of those calls that were admitted, and nothing else.
+#[test]
+fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
+    const COUNTERS: usize = 6;
+    const QUOTAS: [u64; COUNTERS] = [2_000, 150, 900, 40, 300, 1_200];
+    let redis = Redis::start();
+    let agents: Vec<_> = (0..20).map(|_| Arc::new(agent(&redis, "race:"))).collect();
+    let admitted: Arc<[AtomicU64; COUNTERS]> = Arc::default();
+    let refused = Arc::new(AtomicU64::new(0));
+    let now = wait_for_answer(&agents[0]);
+    // Held for longer than a slow machine may take to give back.
+    let expires_at = now.plus_ms(30_000).as_ms();
+    let tasks: Vec<_> = (0..20_usize)
+        .map(|number| {
+            let (agent, admitted, refused) = (agents[number].clone(), admitted.clone(), refused.clone());
+            RUNTIME.spawn(async move {
+                for call in 0..300 {
+                    let mut counters =
+                        vec![(call + number) % COUNTERS, (call * 5 + number + 1) % COUNTERS, call % COUNTERS];
+                    counters.truncate(2 + call % 2);
+                    counters.sort_unstable();
+                    counters.dedup();
+                    let cost = 1 + call as u64 % 3;
+                    let takes: Vec<_> = counters
+                        .iter()
+                        .map(|counter| until(&Charge { cost, ..rule(*counter as u128, QUOTAS[*counter]) }, expires_at))
+                        .collect();
+                    let answers = agent.take(&takes).await.expect("Redis answers");
+                    let charged = answers.iter().filter(|taken| taken.charged).count();
+                    assert!(charged == 0 || charged == takes.len(), "all or none");
+                    if charged == 0 {
+                        refused.fetch_add(1, Ordering::Relaxed);
+                    } else {
+                        for counter in counters {
+                            admitted[counter].fetch_add(cost, Ordering::Relaxed);
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        on(task).expect("a task ends");
+    }
+    assert!(refused.load(Ordering::Relaxed) > 1_000, "{refused:?}");
+    // What each has sent has been done when it answers.
+    for agent in &agents {
+        assert!(wait_for_answer(agent) >= now);
+    }
+    for (counter, quota) in QUOTAS.iter().enumerate() {
+        let held = quota - left(&agents[0], &rule(counter as u128, *quota));
+        assert_eq!(held, admitted[counter].load(Ordering::Relaxed), "counter {counter} of {QUOTAS:?}");
+    }
+}
+
+/// The same when callers do not wait for the answers.
+#[test]
+fn calls_whose_callers_have_left_are_given_back_too() {
+    let redis = Redis::start();
+    let agent = agent(&redis, "left:");
+    let (open, full) = (ask(1, 1_000), ask(2, 1));
+    assert!(take(&agent, &full).expect("Redis answers")[0].charged);
+    let steps = || {
+        let stats = redis.command("INFO commandstats");
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")?.split(',').next());
+        calls.and_then(|calls| calls.parse::<u32>().ok()).expect("a number")
+    };
+    let before = steps();
+    for _ in 0..100 {
+        let takes = [open.clone(), full.clone()];
+        let mut call = Box::pin(agent.take(&takes));
+        // Begun and left; now and then the answer is there at once.
+        let _ = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    }
+    // Two slots were asked, and one gave back; a ping may have been counted among them.
+    wait_for("all to be given back", || (steps() >= before + 300).then_some(()));
+    wait_for("nothing to be left behind", || (left(&agent, &open) == 1_000).then_some(()));
+}
+
+/// Where one slot cannot be read, what the others charged is given back, and the answer is the error.
+#[test]
+fn where_a_slot_fails_the_others_give_back() {
+    let redis = Redis::start();
+    let agent = agent(&redis, "fail:");
+    assert_eq!(redis.command(&format!("SET {} hello", key(&agent, 2))), "+OK");
+    assert_eq!(on(agent.take(&[ask(1, 10), ask(2, 10)])), Err(StoreError::Unreadable));
+    assert_eq!(left(&agent, &ask(1, 10)), 10);
+    // What was charged in any case is charged; that it is owed no more must not get lost.
+    let owed = Charge { mode: ChargeMode::Backfill { at: wait_for_answer(&agent) }, ..ask(1, 10) };
+    assert_eq!(on(agent.take(&[owed, ask(2, 10)])), Err(StoreError::TimedOut));
+    assert_eq!(left(&agent, &ask(1, 10)), 9);
+}
+
+/// Tentative units confirm themselves after twice the time that their call had left; giving back is void from then on.
+#[test]
+fn giving_back_after_the_hold_is_void() {
+    for (waits_ms, remaining) in [(0, 10), (999, 10), (1_000, 8), (5_000, 8)] {
+        let clock = Arc::new(HandClock::at(NOW));
+        let store = by_hand(Slots::Multi, clock.clone());
+        let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 500));
+        let two = Charge { cost: 2, ..until(&ask(1, 10), NOW + 500) };
+        assert!(part(&store, &two, Manner::Part { token, expires_at })[0].charged);
+        clock.set(NOW + waits_ms);
+        part(&store, &two, Manner::TakeBack { token });
+        part(&store, &two, Manner::TakeBack { token });
+        part(&store, &two, Manner::TakeBack { token: new_token() });
+        assert_eq!(left(&store, &ask(1, 10)), remaining, "after {waits_ms} ms");
+    }
+}
+
+/// Giving back what was never charged makes no counter.
+#[test]
+fn giving_back_to_nothing_leaves_nothing() {
+    let store = by_hand(Slots::Multi, Arc::new(HandClock::at(NOW)));
+    part(&store, &ask(1, 10), Manner::TakeBack { token: new_token() });
+    take(&store, &Charge { mode: ChargeMode::Refund { at: Timestamp::from_ms(NOW) }, ..ask(1, 10) })
+        .expect("Redis answers");
+    assert_eq!(SHARED.command(&format!("EXISTS {} {}", key(&store, 1), steps::tentative(&key(&store, 1)))), ":0");
+}
+
+/// A denial that may end early, because others may yet give back, says so; for every kind.
+#[test]
+fn a_denial_on_units_that_may_be_given_back_is_not_firm() {
+    for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
+        let clock = Arc::new(HandClock::at(NOW));
+        let store = by_hand(Slots::Multi, clock.clone());
+        let mut one = until(&ask(counter, 10), NOW + 50);
+        let window = Window::new(60_000, if algorithm == Algorithm::FixedWindow { 1 } else { 12 }).expect("a window");
+        let burst = if percent > 0 { 10 } else { 0 };
+        one.limit = Limit { algorithm, units: 10, window, burst };
+        let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 50));
+        part(&store, &Charge { cost: 4, ..one.clone() }, Manner::Part { token, expires_at });
+        part(&store, &Charge { cost: 6, ..one.clone() }, Manner::WholeAmongOthers);
+        let denied = |cost| {
+            let answer = take(&store, &Charge { cost, ..one.clone() }).expect("Redis answers")[0];
+            assert!(!answer.verdict.admitted && !answer.charged);
+            answer.firm
+        };
+        assert_eq!([denied(4), denied(5)], [false, true], "{algorithm:?}");
+        // The hold has passed, and nothing has drained that would count.
+        clock.set(NOW + 100);
+        one = until(&one, NOW + 1_000);
+        let answer = take(&store, &Charge { cost: 4, ..one.clone() }).expect("Redis answers")[0];
+        assert_eq!((answer.verdict.admitted, answer.firm), (false, true), "{algorithm:?}");
+    }
+}
+
+/// The request of a call that was refused elsewhere may come again, and is charged then.
+#[test]
+fn a_request_that_was_given_back_is_forgotten() {
+    let redis = Redis::start();
+    let agent = agent(&redis, "name:");
+    let name = Some(conformance::REQUESTS[0]);
+    let (open, full) = (Charge { request: name, ..ask(1, 10) }, Charge { request: name, ..ask(2, 1) });
+    assert!(take(&agent, &ask(2, 1)).expect("Redis answers")[0].charged);
+    let refused = on(agent.take(&[open.clone(), full.clone()])).expect("Redis answers");
+    assert!(refused.iter().all(|taken| !taken.charged && !taken.repeated));
+    let raised = Charge { limit: ask(2, 5).limit, generation: 2, ..full };
+    let charged = on(agent.take(&[open.clone(), raised.clone()])).expect("Redis answers");
+    assert!(charged.iter().all(|taken| taken.charged && !taken.repeated));
+    let again = on(agent.take(&[open, raised])).expect("Redis answers");
+    assert!(again.iter().all(|taken| taken.charged && taken.repeated));
+    assert_eq!(left(&agent, &ask(1, 10)), 9);
+}

@@ -1,0 +1,198 @@
+//! The count of one partition: a state machine over its log.
+//!
+//! The counts are a function of the log alone, so a replay from the start gives the same counts. [`dedup`] recognises
+//! batches that were written twice, [`table`] holds the counters, and [`signals`] chooses the counters to signal and the
+//! threshold in force. Reading the log is the task of [`crate::worker`].
+
+mod tally;
+mod dedup;
+mod table;
+mod signals;
+
+use std::sync::Arc;
+
+use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::calls::{Batch, Outcome, Row};
+use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
+use tollgate_core::window::Window;
+
+use dedup::Dedup;
+use signals::DueSignals;
+use table::CounterTable;
+
+pub use table::CountedCounter;
+pub use tally::CountingTally;
+
+/// Time after the end of its window during which a counter is kept for late charges, in ms.
+const GRACE_MS: u64 = 60_000;
+/// Delay behind the watermark from which on a charge is tallied as late, in ms.
+const LATE_AFTER_MS: u64 = 1_000;
+
+/// The identity of a partition's count, and its caps.
+#[derive(Clone, Debug)]
+pub struct CountingSettings {
+    /// The name of this aggregator.
+    pub aggregator: Arc<str>,
+    /// The partition of `calls`.
+    pub partition: Partition,
+    /// The identity of the log `calls`.
+    pub log: LogId,
+    /// The part of a quota from which on a counter is signalled, in thousandths.
+    pub threshold_permille: u32,
+    /// Maximum number of counters; the rows of further counters are only tallied.
+    pub counters_max: usize,
+}
+
+/// The count of one partition.
+#[derive(Clone, Debug)]
+pub struct Counting {
+    settings: CountingSettings,
+    dedup: Dedup,
+    table: CounterTable,
+    due: DueSignals,
+    read: Option<(Offset, Timestamp)>,
+    watermark: Option<Timestamp>,
+    restored: bool,
+    tally: CountingTally,
+}
+
+impl Counting {
+    /// Returns an empty count.
+    #[must_use]
+    pub fn new(settings: CountingSettings) -> Self {
+        Self {
+            dedup: Dedup::default(),
+            table: CounterTable::new(settings.counters_max),
+            due: DueSignals::default(),
+            read: None,
+            watermark: None,
+            restored: false,
+            tally: CountingTally::default(),
+            settings,
+        }
+    }
+
+    /// Counts the batch at an offset, unless that offset or that batch was counted before.
+    pub fn count(&mut self, offset: Offset, appended: Timestamp, batch: &Batch) {
+        if !self.advance(offset, appended) {
+            return;
+        }
+        if !self.dedup.is_new(&batch.name, batch.complete_through, appended) {
+            self.tally.duplicates += 1;
+            return;
+        }
+        self.tally.batches += 1;
+        let latest = appended.plus_ms(CLOCK_ERROR_MAX_MS);
+        let slots: Vec<Option<usize>> = batch.counters.iter().map(|counter| self.table.slot(counter)).collect();
+        for row in &batch.rows {
+            self.tally.rows += 1;
+            let Some(index) = row.counter.map(|index| index as usize) else {
+                continue;
+            };
+            match slots[index] {
+                Some(slot) => self.count_row(slot, batch.counters[index].window, row, latest),
+                None => self.tally.uncounted += 1,
+            }
+        }
+    }
+
+    /// Passes over the undecodable record at an offset; returns whether the offset was new.
+    pub fn skip(&mut self, offset: Offset, appended: Timestamp) -> bool {
+        let new = self.advance(offset, appended);
+        self.tally.dead_letters += u64::from(new);
+        new
+    }
+
+    /// Marks the count as complete: the log was read to the end that it had when reading began, and signals may be sent.
+    pub fn mark_restored(&mut self) {
+        self.restored = true;
+    }
+
+    /// Returns the signals that are due, or a heartbeat when one is due. Nothing is due before the count is restored.
+    pub fn signals_due(&mut self, now: Timestamp) -> Option<SignalBatch> {
+        let (as_of, as_of_appended) = self.read?;
+        self.watermark = self.dedup.watermark(as_of_appended);
+        // Counters expire by the log's time, so that a replay drops the same ones. The last counter moves into a slot that is
+        // given up.
+        for (to, from) in self.table.sweep(as_of_appended.minus_ms(GRACE_MS)) {
+            self.due.moved(to, from);
+        }
+        if !self.restored {
+            return None;
+        }
+        let (signals, threshold_permille) = self.due.take(&mut self.table, now, self.settings.threshold_permille)?;
+        self.tally.signals += signals.len() as u64;
+        Some(SignalBatch {
+            aggregator: self.settings.aggregator.clone(),
+            partition: self.settings.partition,
+            log: self.settings.log,
+            as_of,
+            as_of_appended,
+            threshold_permille,
+            signals,
+        })
+    }
+
+    /// Returns the events so far.
+    #[must_use]
+    pub fn tally(&self) -> CountingTally {
+        CountingTally { counters: self.table.len(), ..self.tally }
+    }
+
+    /// Returns the counters.
+    pub fn counters(&self) -> impl Iterator<Item = &CountedCounter> {
+        self.table.iter()
+    }
+
+    /// Returns the identity of the log that is counted.
+    #[must_use]
+    pub fn log(&self) -> LogId {
+        self.settings.log
+    }
+
+    /// Returns the offset of the last record that was read, and its append time.
+    #[must_use]
+    pub fn read(&self) -> Option<(Offset, Timestamp)> {
+        self.read
+    }
+
+    /// Returns the time up to which all live agents have published, as of the last call of [`Self::signals_due`].
+    #[must_use]
+    pub fn watermark(&self) -> Option<Timestamp> {
+        self.watermark
+    }
+
+    /// Returns whether the count is complete.
+    #[must_use]
+    pub fn is_restored(&self) -> bool {
+        self.restored
+    }
+
+    /// Moves the reading position to a record; false if it was read before.
+    fn advance(&mut self, offset: Offset, appended: Timestamp) -> bool {
+        let new = self.read.is_none_or(|(read, _)| offset > read);
+        if new {
+            self.read = Some((offset, appended));
+        }
+        new
+    }
+
+    /// Counts one row of a batch that was written with the window `written_in`.
+    fn count_row(&mut self, slot: usize, written_in: Window, row: &Row, latest: Timestamp) {
+        let credible = row.sub_window.min(written_in.sub_window(latest));
+        self.tally.from_the_future += u64::from(credible < row.sub_window);
+        let ended = written_in.end_of(credible).plus_ms(LATE_AFTER_MS);
+        self.tally.late += u64::from(self.watermark.is_some_and(|watermark| ended < watermark));
+        let counter = self.table.get_mut(slot);
+        // A batch of another generation may have other sub-windows; the end of its sub-window is never too early.
+        let window = counter.admitted.window();
+        let sub_window = if window == written_in { credible } else { window.sub_window(written_in.end_of(credible)) };
+        let row = Row { sub_window, at: row.at.min(latest), ..row.clone() };
+        if !counter.count(&row) {
+            self.tally.too_old += 1;
+        } else if row.outcome != Outcome::Spared {
+            self.due.changed(slot, counter);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The counters of a partition: a ring of admitted and a ring of denied units each.
+//!
+//! Counters lie in one vector, which is swept in small steps, so that expiry never takes long and no timer is needed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
+use tollgate_core::messages::calls::{CounterEntry, Outcome, Row};
+use tollgate_core::rules::Generation;
+use tollgate_core::window::{Added, Estimate, Ring};
+
+/// Interval at which expired counters are removed, in ms, and the number of counters that are examined each time.
+const SWEEP_INTERVAL_MS: u64 = 100;
+const SWEEP_LEN: usize = 512;
+
+/// The count of one counter.
+#[derive(Clone, Debug)]
+pub struct CountedCounter {
+    /// The counter's id.
+    pub id: CounterId,
+    /// The rule's name.
+    pub rule: Arc<str>,
+    /// The counter's values as people see them.
+    pub label: Arc<str>,
+    /// The newest generation of the rules by which it was charged.
+    pub generation: Generation,
+    /// The quota of that generation, in units.
+    pub quota: u64,
+    /// Units admitted, per sub-window.
+    pub admitted: Ring,
+    /// Units denied, per sub-window.
+    pub denied: Ring,
+    /// The time of the newest charge.
+    pub newest_at: Timestamp,
+    /// True while it waits to be signalled.
+    pub(super) changed: bool,
+    /// True if it was above the threshold when it was examined last, so that its signal is repeated.
+    pub(super) above_threshold: bool,
+}
+
+/// Counters in a vector, and the slot of each.
+#[derive(Clone, Debug)]
+pub(super) struct CounterTable {
+    len_max: usize,
+    slots: HashMap<CounterId, usize, RandomState>,
+    counters: Vec<CountedCounter>,
+    swept: usize,
+    swept_at: Timestamp,
+}
+
+impl CountedCounter {
+    fn new(counter: &CounterEntry) -> Self {
+        Self {
+            id: counter.id,
+            rule: counter.rule.clone(),
+            label: counter.label.as_str().into(),
+            generation: counter.generation,
+            quota: counter.quota,
+            admitted: Ring::new(counter.window),
+            denied: Ring::new(counter.window),
+            newest_at: Timestamp::default(),
+            changed: false,
+            above_threshold: false,
+        }
+    }
+
+    /// Counts a row; false if its sub-window has left the window.
+    pub(super) fn count(&mut self, row: &Row) -> bool {
+        self.newest_at = self.newest_at.max(row.at);
+        let ring = match row.outcome {
+            Outcome::Admitted => &mut self.admitted,
+            Outcome::Denied => &mut self.denied,
+            Outcome::Spared => return true,
+        };
+        if row.cost < 0 {
+            ring.subtract(row.sub_window, row.cost.unsigned_abs());
+            return true;
+        }
+        ring.add(row.sub_window, row.cost.unsigned_abs()) == Added::Counted
+    }
+
+    /// Returns the units admitted in the window, by the conservative estimate.
+    #[must_use]
+    pub fn used(&self, now: Timestamp) -> u64 {
+        self.admitted.used(now, Estimate::Conservative)
+    }
+
+    /// Returns the part of the quota that is used, in thousandths.
+    #[must_use]
+    pub fn permille(&self, now: Timestamp) -> u32 {
+        let permille = u128::from(self.used(now)) * 1_000 / u128::from(self.quota.max(1));
+        u32::try_from(permille).unwrap_or(u32::MAX)
+    }
+
+    /// Takes over the quota and the window of a newer generation; the counts are carried into that window.
+    fn follow(&mut self, counter: &CounterEntry) {
+        if counter.generation < self.generation {
+            return;
+        }
+        self.generation = counter.generation;
+        self.quota = counter.quota;
+        if self.admitted.window() != counter.window {
+            self.admitted = self.admitted.carried_to(counter.window);
+            self.denied = self.denied.carried_to(counter.window);
+        }
+    }
+
+    fn is_expired_at(&self, now: Timestamp) -> bool {
+        self.admitted.is_empty_at(now) && self.denied.is_empty_at(now)
+    }
+}
+
+impl CounterTable {
+    pub(super) fn new(len_max: usize) -> Self {
+        Self { len_max, slots: HashMap::default(), counters: Vec::new(), swept: 0, swept_at: Timestamp::default() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.counters.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &CountedCounter> {
+        self.counters.iter()
+    }
+
+    pub(super) fn get_mut(&mut self, slot: usize) -> &mut CountedCounter {
+        &mut self.counters[slot]
+    }
+
+    /// Returns the slot of a counter, which is added if it is new; nothing if the table is full.
+    pub(super) fn slot(&mut self, counter: &CounterEntry) -> Option<usize> {
+        if let Some(slot) = self.slots.get(&counter.id).copied() {
+            self.counters[slot].follow(counter);
+            return Some(slot);
+        }
+        if self.counters.len() >= self.len_max {
+            return None;
+        }
+        let slot = self.counters.len();
+        self.counters.push(CountedCounter::new(counter));
+        self.slots.insert(counter.id, slot);
+        Some(slot)
+    }
+
+    /// Removes the expired ones of the next few counters. Returns the moves that fill the gaps, as (new slot, old slot).
+    pub(super) fn sweep(&mut self, now: Timestamp) -> Vec<(usize, usize)> {
+        let mut moves = Vec::new();
+        if now.ms_since(self.swept_at) < SWEEP_INTERVAL_MS {
+            return moves;
+        }
+        self.swept_at = now;
+        for _ in 0..SWEEP_LEN.min(self.counters.len()) {
+            if self.swept >= self.counters.len() {
+                self.swept = 0;
+            }
+            let Some(counter) = self.counters.get(self.swept) else {
+                break;
+            };
+            if counter.changed || counter.above_threshold || !counter.is_expired_at(now) {
+                self.swept += 1;
+                continue;
+            }
+            self.slots.remove(&counter.id);
+            self.counters.swap_remove(self.swept);
+            if let Some(moved) = self.counters.get(self.swept) {
+                self.slots.insert(moved.id, self.swept);
+                moves.push((self.swept, self.counters.len()));
+            }
+        }
+        moves
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::window::Window;
+
+    use super::*;
+
+    fn written(id: u128, generation: Generation, (quota, width_ms): (u64, u64)) -> CounterEntry {
+        CounterEntry {
+            id: CounterId::from_u128(id),
+            rule: "r".into(),
+            label: format!("c{id}"),
+            generation,
+            quota,
+            window: Window::new(width_ms, 1).unwrap(),
+        }
+    }
+
+    fn row(outcome: Outcome, cost: i64, sub_window: u64) -> Row {
+        Row { call: 1, counter: Some(0), at: Timestamp::from_ms(5), sub_window, cost, outcome, home: None }
+    }
+
+    #[test]
+    fn a_row_counts_by_its_outcome_and_sign() {
+        // Outcome, cost and sub-window; whether it counts; admitted and denied units after it, in the 1 s window at 1.5 s.
+        let cases = [
+            (Outcome::Admitted, 4, 1, true, (4, 0)),
+            (Outcome::Denied, 3, 1, true, (4, 3)),
+            (Outcome::Spared, 9, 1, true, (4, 3)),
+            (Outcome::Admitted, -1, 1, true, (3, 3)),
+            (Outcome::Admitted, -9, 1, true, (0, 3)),
+            (Outcome::Admitted, 2, 0, true, (2, 3)),
+        ];
+        let mut counter = CountedCounter::new(&written(1, 1, (10, 1_000)));
+        let now = Timestamp::from_ms(1_500);
+        for (place, (outcome, cost, sub_window, counted, units)) in cases.into_iter().enumerate() {
+            assert_eq!(counter.count(&row(outcome, cost, sub_window)), counted, "case {place}");
+            assert_eq!((counter.used(now), counter.denied.used(now, Estimate::Conservative)), units, "case {place}");
+        }
+        counter.count(&row(Outcome::Admitted, 1, 5));
+        assert!(!counter.count(&row(Outcome::Admitted, 1, 1)), "its sub-window has left");
+    }
+
+    #[test]
+    fn a_counter_follows_newer_generations_only() {
+        let cases = [((2, 20, 2_000), (20, 2_000)), ((1, 5, 1_000), (20, 2_000)), ((2, 30, 2_000), (30, 2_000))];
+        let mut table = CounterTable::new(10);
+        for ((generation, quota, width_ms), expected) in cases {
+            let slot = table.slot(&written(1, generation, (quota, width_ms))).unwrap();
+            let counter = table.get_mut(slot);
+            assert_eq!((counter.quota, counter.admitted.window().width_ms()), expected);
+        }
+    }
+
+    #[test]
+    fn past_the_cap_there_is_no_slot_until_a_counter_expires() {
+        let mut table = CounterTable::new(2);
+        for id in [1, 2] {
+            let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap();
+            table.get_mut(slot).count(&row(Outcome::Admitted, 1, id as u64 * 10));
+        }
+        assert_eq!(table.slot(&written(3, 1, (10, 1_000))), None);
+        assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some(1), "a known counter has its slot");
+        assert_eq!(table.sweep(Timestamp::from_ms(13_000)), [(0, 1)], "the last counter fills the gap");
+        assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some(0));
+        assert_eq!(table.slot(&written(3, 1, (10, 1_000))), Some(1));
+    }
+}

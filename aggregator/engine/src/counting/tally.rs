@@ -1,0 +1,26 @@
+//! Numbers of events while a partition is counted; the shell shows them as metrics.
+
+/// Events since the partition was assigned. All numbers except `counters` only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountingTally {
+    /// Batches counted.
+    pub batches: u64,
+    /// Rows counted.
+    pub rows: u64,
+    /// Batches that were counted before.
+    pub duplicates: u64,
+    /// Undecodable records.
+    pub dead_letters: u64,
+    /// Rows that came after the watermark had passed their sub-window.
+    pub late: u64,
+    /// Rows whose sub-window had left the window; they are not counted.
+    pub too_old: u64,
+    /// Rows of a time after that of their record; they are counted at the latest credible time.
+    pub from_the_future: u64,
+    /// Rows of counters past the cap; they are not counted.
+    pub uncounted: u64,
+    /// Signals produced.
+    pub signals: u64,
+    /// Counters in the table.
+    pub counters: usize,
+}

@@ -1,0 +1,301 @@
+//! The worker: the one state machine of an aggregator, from records of `calls` to signals.
+//!
+//! It owns all distributed behaviour, so that a simulation exercises exactly what runs in production: which partitions to
+//! count ([`rebalance`]), the restore and hand-over of each ([`partition`]), and the pace of signals ([`publisher`]). It does
+//! no I/O and reads no clock; [`crate::counting`] and [`crate::membership`] are its parts.
+//!
+//! A shell drives it in rounds. In each round it reads records for at most [`Worker::wait_ms`], passes them on, then the
+//! acknowledgements, the reading positions of [`Worker::restoring`], the records of `presence`, and a tick. It executes the
+//! effects of each [`Worker::poll`] in order, before the next one where it can. Each [`WorkerEffect::FindLogEnd`] is answered
+//! exactly once, and a refused batch is handed back before the next tick. A worker starts empty: after a crash, a new one
+//! restores the counts from the log.
+
+mod effects;
+mod partition;
+mod publisher;
+mod rebalance;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::calls::Batch;
+use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
+
+use crate::membership::{HEARTBEAT_MS, Membership};
+use crate::replay_window::ReplayWindow;
+
+use publisher::Publisher;
+
+pub use effects::{DeadLetter, Notice, WorkerEffect};
+pub use partition::AssignedPartition;
+
+/// Default maximum number of counters.
+const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
+/// Default part of a quota from which on a counter is signalled, in thousandths.
+pub const THRESHOLD_PERMILLE_DEFAULT: u32 = 500;
+
+/// The identity of an aggregator, and its caps.
+#[derive(Clone, Debug)]
+pub struct WorkerSettings {
+    /// The name of this aggregator, unique among the live ones.
+    pub id: Arc<str>,
+    /// The start of this life of the aggregator.
+    pub epoch: Timestamp,
+    /// The region.
+    pub region: Arc<str>,
+    /// The part of a quota from which on a counter is signalled, in thousandths.
+    pub threshold_permille: u32,
+    /// Maximum number of counters in all partitions together.
+    pub counters_max: usize,
+    /// True if other aggregators may be on the same bus, which then share the partitions.
+    pub shares: bool,
+    /// The part of the log that is read to restore counts.
+    pub replay_window: ReplayWindow,
+    /// The address at which other aggregators reach this one's HTTP, as host:port; empty if they do not.
+    pub http: Arc<str>,
+}
+
+/// A fact that the shell passes to the worker.
+#[derive(Debug)]
+pub enum WorkerInput<'a> {
+    /// A record of `calls`, in the order of its partition.
+    Record {
+        /// The partition.
+        partition: Partition,
+        /// The offset in the partition.
+        offset: Offset,
+        /// The append time.
+        appended: Timestamp,
+        /// The decoded record, or the reason for which it is undecodable.
+        batch: Result<&'a Batch, String>,
+    },
+    /// A record of `presence`, this aggregator's own records included.
+    Presence {
+        /// The decoded record.
+        presence: &'a Presence,
+        /// The append time.
+        appended: Timestamp,
+    },
+    /// The answer to [`WorkerEffect::FindLogEnd`].
+    LogEnd {
+        /// The partition of `calls`.
+        partition: Partition,
+        /// The end of its log; nothing if the bus did not answer.
+        end: Option<LogEnd>,
+    },
+    /// The reading position in a partition after [`WorkerEffect::Read`]. It is needed until the partition is restored, because
+    /// the last records before the end of the log may have been deleted or may be none of `calls`.
+    Position {
+        /// The partition of `calls`.
+        partition: Partition,
+        /// The offset of the next record.
+        next: Offset,
+    },
+    /// Signals reached the log or were lost for good.
+    Acknowledged {
+        /// The number of batches.
+        batches: usize,
+    },
+    /// A batch of [`WorkerEffect::Publish`] was not taken because the queue of the bus is full.
+    Refused(SignalBatch),
+    /// The end of a round.
+    Tick,
+    /// The end of this worker: it publishes what is due and leaves. No input follows, except acknowledgements.
+    Stop,
+}
+
+/// The end of a partition's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The identity of the log.
+    pub log: LogId,
+    /// The offset of the record that will be appended next.
+    pub next: Offset,
+}
+
+/// An aggregator's state.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    settings: WorkerSettings,
+    /// The number of partitions of `calls`.
+    partitions: u32,
+    /// Nothing for an aggregator that shares with nobody.
+    membership: Option<Membership>,
+    assigned: BTreeMap<Partition, AssignedPartition>,
+    /// Partitions to assign, whose log ends were asked for.
+    assigning: BTreeSet<Partition>,
+    /// Assigned partitions whose log ends are to be compared with the reading position.
+    to_measure: Vec<Partition>,
+    measured_at: Timestamp,
+    /// The partition with which the next rebalance begins.
+    turn: Partition,
+    publisher: Publisher,
+    announced_at: Timestamp,
+    members_noticed: usize,
+}
+
+impl WorkerSettings {
+    /// Returns the settings of an aggregator that is alone on its bus, with the default threshold and cap.
+    #[must_use]
+    pub fn new(id: &str) -> Self {
+        Self {
+            id: id.into(),
+            epoch: Timestamp::default(),
+            region: "default".into(),
+            threshold_permille: THRESHOLD_PERMILLE_DEFAULT,
+            counters_max: COUNTERS_MAX_DEFAULT,
+            shares: false,
+            replay_window: ReplayWindow::default(),
+            http: "".into(),
+        }
+    }
+}
+
+impl Worker {
+    /// Returns a worker to which no partition is assigned yet; `calls` has `partitions` partitions.
+    #[must_use]
+    pub fn new(settings: WorkerSettings, partitions: u32) -> Self {
+        let own = (settings.id.clone(), settings.epoch.as_ms());
+        Self {
+            partitions: partitions.max(1),
+            membership: settings.shares.then(|| Membership::new(own)),
+            assigned: BTreeMap::new(),
+            assigning: BTreeSet::new(),
+            to_measure: Vec::new(),
+            measured_at: Timestamp::default(),
+            turn: 0,
+            publisher: Publisher::default(),
+            announced_at: Timestamp::default(),
+            members_noticed: 1,
+            settings,
+        }
+    }
+
+    /// Takes one input and appends its effects.
+    pub fn poll(&mut self, now: Timestamp, input: WorkerInput<'_>, effects: &mut Vec<WorkerEffect>) {
+        match input {
+            WorkerInput::Record { partition, offset, appended, batch } => {
+                let Some(assigned) = self.assigned.get_mut(&partition) else { return };
+                self.publisher.note_record();
+                match batch {
+                    Ok(batch) => assigned.counting.count(offset, appended, batch),
+                    Err(reason) => {
+                        let letter = DeadLetter { partition, offset, appended, reason };
+                        effects.extend(assigned.skip(now, letter));
+                    }
+                }
+            }
+            WorkerInput::Presence { presence, appended } => {
+                if let Some(membership) = &mut self.membership {
+                    membership.apply(presence, appended);
+                }
+            }
+            WorkerInput::LogEnd { partition, end } => self.on_log_end(now, partition, end, effects),
+            WorkerInput::Position { partition, next } => {
+                if let Some(assigned) = self.assigned.get_mut(&partition) {
+                    assigned.position = next;
+                }
+            }
+            WorkerInput::Acknowledged { batches } => self.publisher.on_acknowledged(batches),
+            WorkerInput::Refused(batch) => self.publisher.on_refused(batch),
+            WorkerInput::Tick => self.tick(now, effects),
+            WorkerInput::Stop => {
+                self.publish_signals(now, effects);
+                self.announce(now, true, effects);
+            }
+        }
+    }
+
+    /// Returns the maximum time until the next tick, in ms. It is short while counted records wait for their signals.
+    #[must_use]
+    pub fn wait_ms(&self) -> u64 {
+        self.publisher.wait_ms()
+    }
+
+    /// Returns the assigned partitions, those included that are being handed over.
+    pub fn assigned(&self) -> impl Iterator<Item = (Partition, &AssignedPartition)> {
+        self.assigned.iter().map(|(partition, assigned)| (*partition, assigned))
+    }
+
+    /// Returns the assigned partitions that are not restored yet, whose reading positions the worker needs.
+    pub fn restoring(&self) -> impl Iterator<Item = Partition> {
+        self.assigned().filter(|(_, assigned)| !assigned.counting.is_restored()).map(|(partition, _)| partition)
+    }
+
+    /// Returns the number of partitions that this aggregator owns and that are not assigned yet.
+    #[must_use]
+    pub fn unassigned(&self) -> usize {
+        (0..self.partitions).filter(|partition| self.owns(*partition) && !self.assigned.contains_key(partition)).count()
+    }
+
+    /// Returns the live aggregators; nothing for one that shares with nobody.
+    #[must_use]
+    pub fn membership(&self) -> Option<&Membership> {
+        self.membership.as_ref()
+    }
+
+    fn tick(&mut self, now: Timestamp, effects: &mut Vec<WorkerEffect>) {
+        if now.ms_since(self.announced_at) >= HEARTBEAT_MS {
+            self.announce(now, false, effects);
+        }
+        let members = self.membership.as_ref().map_or(1, Membership::members);
+        if members != self.members_noticed {
+            self.members_noticed = members;
+            effects.push(WorkerEffect::Notice(Notice::MembersChanged { members }));
+        }
+        self.rebalance(now, effects);
+        self.measure(now, effects);
+        if self.publisher.may_publish(now) {
+            self.publish_signals(now, effects);
+        }
+    }
+
+    /// Announces this aggregator, with the partitions that it owns and has restored.
+    fn announce(&mut self, now: Timestamp, leaving: bool, effects: &mut Vec<WorkerEffect>) {
+        if self.membership.is_none() {
+            return;
+        }
+        self.announced_at = now;
+        let counts = |assigned: &AssignedPartition| !leaving && assigned.is_owned() && assigned.counting.is_restored();
+        effects.push(WorkerEffect::Announce(Presence {
+            id: self.settings.id.clone(),
+            epoch: self.settings.epoch.as_ms(),
+            region: self.settings.region.clone(),
+            role: Role::Aggregator,
+            generation: 0,
+            clock: now,
+            open_breakers: Vec::new(),
+            dropped_rows: 0,
+            leaving,
+            http: self.settings.http.clone(),
+            partitions: self
+                .assigned()
+                .filter(|(_, assigned)| counts(assigned))
+                .map(|(partition, _)| partition)
+                .collect(),
+        }));
+    }
+
+    /// Publishes the signals that are due, or the batches that were refused before. While there are refused batches, no new
+    /// ones are produced: a later heartbeat would promise signals that were never sent.
+    fn publish_signals(&mut self, now: Timestamp, effects: &mut Vec<WorkerEffect>) {
+        if self.publisher.has_refused() {
+            self.publisher.retry(now, effects);
+            return;
+        }
+        let mut due = Vec::new();
+        for (partition, assigned) in &mut self.assigned {
+            if assigned.restore() && self.membership.is_some() {
+                let counters = assigned.counting.tally().counters;
+                effects.push(WorkerEffect::Notice(Notice::Restored { partition: *partition, counters }));
+            }
+            due.extend(assigned.counting.signals_due(now));
+        }
+        self.publisher.publish(now, due, effects);
+    }
+}

@@ -1,0 +1,102 @@
+//! Dead letters: undecodable records of `calls`, kept with their offset and reason.
+//!
+//! The bytes go to files, if there is a folder for them; the newest ones are listed at `/dead-letters`. The engine decides
+//! which of them are logged.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::PathBuf;
+
+use tollgate_aggregator_engine::worker::DeadLetter;
+
+/// Maximum number of dead letters that are listed; the oldest is dropped first.
+const LISTED_LEN_MAX: usize = 100;
+/// Maximum number of files that one life of an aggregator writes.
+const FILES_MAX: u64 = 1_000;
+
+/// A dead letter and its bytes.
+#[derive(Clone, Debug)]
+pub struct KeptDeadLetter {
+    /// The record and the reason.
+    pub letter: DeadLetter,
+    /// The length of the record, in bytes.
+    pub len: usize,
+    /// The file that holds its bytes.
+    pub file: Option<PathBuf>,
+}
+
+/// The newest dead letters.
+pub(crate) struct DeadLetters {
+    folder: Option<PathBuf>,
+    files: u64,
+    newest: VecDeque<KeptDeadLetter>,
+}
+
+impl DeadLetters {
+    /// Returns an empty list; bytes go to files in this folder, if there is one.
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder, files: 0, newest: VecDeque::new() }
+    }
+
+    pub(crate) fn newest(&self) -> impl Iterator<Item = &KeptDeadLetter> {
+        self.newest.iter()
+    }
+
+    /// Keeps a dead letter, and logs it if `unlogged` is given: the number of those before it that were not logged.
+    pub(crate) fn keep(&mut self, letter: DeadLetter, unlogged: Option<u64>, payload: &[u8]) {
+        let file = self.write(&letter, payload);
+        if let Some(unlogged) = unlogged {
+            let DeadLetter { partition, offset, reason, .. } = &letter;
+            let file = file.as_ref().map(|file| file.display().to_string());
+            tracing::error!(
+                topic = "calls",
+                partition,
+                offset,
+                reason,
+                file,
+                unlogged,
+                "an undecodable record is kept as a dead letter, and counting continues; find the producer that writes such records to this topic"
+            );
+        }
+        self.newest.push_back(KeptDeadLetter { letter, len: payload.len(), file });
+        if self.newest.len() > LISTED_LEN_MAX {
+            self.newest.pop_front();
+        }
+    }
+
+    fn write(&mut self, letter: &DeadLetter, payload: &[u8]) -> Option<PathBuf> {
+        let folder = self.folder.as_ref().filter(|_| self.files < FILES_MAX)?;
+        let path = folder.join(format!("calls-{}-{}.bin", letter.partition, letter.offset));
+        if path.exists() {
+            return Some(path);
+        }
+        self.files += 1;
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, payload));
+        match written {
+            Ok(()) => Some(path),
+            Err(error) => {
+                tracing::warn!(%error, folder = %folder.display(), "a dead letter cannot be written to a file; its record is still in the log");
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_are_listed_and_their_bytes_are_in_files() {
+        let folder = std::env::temp_dir().join(format!("tollgate-dead-letters-{}", std::process::id()));
+        let mut dead_letters = DeadLetters::new(Some(folder.clone()));
+        for offset in 0..=LISTED_LEN_MAX as u64 {
+            let letter = DeadLetter { partition: 3, offset, appended: Default::default(), reason: "torn".into() };
+            dead_letters.keep(letter, None, &[7; 5]);
+        }
+        let listed: Vec<_> = dead_letters.newest().map(|kept| (kept.letter.offset, kept.len)).collect();
+        assert_eq!((listed.len(), listed[0]), (LISTED_LEN_MAX, (1, 5)), "the oldest was dropped");
+        assert_eq!(fs::read(folder.join("calls-3-0.bin")).expect("it was written"), [7; 5]);
+        fs::remove_dir_all(folder).expect("it is there");
+    }
+}

@@ -1,0 +1,176 @@
+//! The event loop: the one thread that drives the engine's worker over a bus.
+//!
+//! Each round polls records, passes them on, executes the worker's effects, and answers queries. All decisions are in
+//! [`Worker`]; this file encodes, decodes and calls the bus.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tollgate_aggregator_engine::worker::{LogEnd, Notice, Worker, WorkerEffect, WorkerInput};
+use tollgate_bus::{Bus, Delivered, From, Full, Log, Reader, Topic};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::calls::Batch;
+use tollgate_core::messages::presence::Presence;
+use tollgate_core::messages::signals::{LogId, SignalBatch};
+use tollgate_wire::Record;
+
+use crate::dead_letters::DeadLetters;
+use crate::metrics::AggregatorMetrics;
+use crate::queries::Query;
+
+/// Maximum number of records that one poll takes.
+const RECORDS_MAX: usize = 1_000;
+/// Interval at which metrics are updated, in ms.
+const METRICS_INTERVAL_MS: u64 = 250;
+/// The identity that a bus gives while it does not know its log.
+const UNKNOWN_LOG: LogId = 0;
+/// Maximum time for which the last records are awaited at the end.
+const FLUSH_WAIT: Duration = Duration::from_secs(2);
+
+pub(crate) struct EventLoop<B: Bus> {
+    pub(crate) bus: B,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) worker: Worker,
+    pub(crate) calls: B::Reader,
+    pub(crate) signals: B::Log,
+    /// Nothing if no other aggregator can be on the bus.
+    pub(crate) presence: Option<(B::Log, B::Reader)>,
+    pub(crate) metrics: AggregatorMetrics,
+    pub(crate) metrics_updated_at: Timestamp,
+    pub(crate) dead_letters: DeadLetters,
+    pub(crate) queries: Receiver<Query>,
+    pub(crate) bus_error: Arc<Mutex<Option<String>>>,
+}
+
+impl<B: Bus> EventLoop<B> {
+    /// Runs until `stop` is set. Then it counts the records that are there, publishes their signals, and leaves.
+    pub(crate) fn run(&mut self, stop: &AtomicBool) {
+        self.poll_worker(self.clock.now(), WorkerInput::Tick);
+        let mut stopping = false;
+        loop {
+            let wait_ms = if stopping { 0 } else { self.worker.wait_ms() };
+            let records = self.calls.poll(Duration::from_millis(wait_ms), RECORDS_MAX);
+            self.round(&records);
+            if stopping && records.is_empty() {
+                self.leave();
+                return;
+            }
+            stopping = stop.load(Ordering::Relaxed);
+        }
+    }
+
+    fn round(&mut self, records: &[Delivered]) {
+        let now = self.clock.now();
+        for record in records {
+            self.pass_on(now, record);
+        }
+        self.pass_on_acknowledgements(now);
+        self.pass_on_positions(now);
+        self.pass_on_presence(now);
+        self.poll_worker(now, WorkerInput::Tick);
+        if now.ms_since(self.metrics_updated_at) >= METRICS_INTERVAL_MS {
+            self.metrics_updated_at = now;
+            self.metrics.update(now, &self.worker, self.calls.missed());
+        }
+        while let Ok(query) = self.queries.try_recv() {
+            query.answer(self.clock.now(), &self.worker, &self.dead_letters, || self.bus_error.lock().clone());
+        }
+    }
+
+    fn pass_on(&mut self, now: Timestamp, record: &Delivered) {
+        let Delivered { partition, offset, appended, ref payload } = *record;
+        let decoded = Batch::decode(payload);
+        let batch = decoded.as_ref().map_err(ToString::to_string);
+        self.poll_worker_for(now, WorkerInput::Record { partition, offset, appended, batch }, payload);
+    }
+
+    fn pass_on_acknowledgements(&mut self, now: Timestamp) {
+        let batches = self.signals.reports().len();
+        if batches > 0 {
+            self.poll_worker(now, WorkerInput::Acknowledged { batches });
+        }
+    }
+
+    fn pass_on_positions(&mut self, now: Timestamp) {
+        for partition in self.worker.restoring().collect::<Vec<_>>() {
+            if let Some(next) = self.calls.next(partition) {
+                self.poll_worker(now, WorkerInput::Position { partition, next });
+            }
+        }
+    }
+
+    fn pass_on_presence(&mut self, now: Timestamp) {
+        let Some((_, reader)) = &mut self.presence else { return };
+        for record in reader.poll(Duration::ZERO, RECORDS_MAX) {
+            // An undecodable record is no sign of an aggregator with which partitions could be shared.
+            if let Ok(presence) = Presence::decode(&record.payload) {
+                let input = WorkerInput::Presence { presence: &presence, appended: record.appended };
+                self.poll_worker(now, input);
+            }
+        }
+    }
+
+    fn poll_worker(&mut self, now: Timestamp, input: WorkerInput<'_>) {
+        self.poll_worker_for(now, input, &[]);
+    }
+
+    /// Passes an input on and executes the effects; `record` holds the bytes of the record that the input was decoded from.
+    fn poll_worker_for(&mut self, now: Timestamp, input: WorkerInput<'_>, record: &[u8]) {
+        let mut effects = Vec::new();
+        self.worker.poll(now, input, &mut effects);
+        for effect in effects {
+            self.execute(now, effect, record);
+        }
+    }
+
+    fn execute(&mut self, now: Timestamp, effect: WorkerEffect, record: &[u8]) {
+        match effect {
+            WorkerEffect::Read { partition, since } => {
+                self.calls.add(partition, since.map_or(From::Oldest, From::Time));
+            }
+            WorkerEffect::StopReading { partition } => {
+                self.calls.remove(partition);
+                self.metrics.forget(partition);
+            }
+            WorkerEffect::FindLogEnd { partition } => {
+                let end = self.log_end(partition);
+                self.poll_worker(now, WorkerInput::LogEnd { partition, end });
+            }
+            WorkerEffect::Publish(batch) => {
+                if let Err(Full(payload)) = self.signals.append(batch.partition, batch.encode(), 0)
+                    // A batch that does not decode is of no use to agents either.
+                    && let Ok(batch) = SignalBatch::decode(&payload)
+                {
+                    self.poll_worker(now, WorkerInput::Refused(batch));
+                }
+            }
+            WorkerEffect::Announce(presence) => {
+                if let Some((log, _)) = &mut self.presence {
+                    let _ = log.append(0, presence.encode(), 0);
+                    log.reports();
+                }
+            }
+            WorkerEffect::DeadLetter { letter, unlogged } => self.dead_letters.keep(letter, unlogged, record),
+            WorkerEffect::Notice(notice @ Notice::Recreated { .. }) => tracing::warn!("{notice}"),
+            WorkerEffect::Notice(notice) => tracing::info!("{notice}"),
+        }
+    }
+
+    fn log_end(&self, partition: Partition) -> Option<LogEnd> {
+        let next = self.bus.next_offset(Topic::Calls, partition)?;
+        let log = self.bus.log_id(Topic::Calls);
+        (log != UNKNOWN_LOG).then_some(LogEnd { log, next })
+    }
+
+    fn leave(&mut self) {
+        self.poll_worker(self.clock.now(), WorkerInput::Stop);
+        if let Some((log, _)) = &mut self.presence {
+            log.flush(FLUSH_WAIT);
+        }
+        self.signals.flush(FLUSH_WAIT);
+    }
+}

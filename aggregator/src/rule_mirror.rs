@@ -1,0 +1,201 @@
+//! The way of published rules from the bus to Redis, where agents find them while Kafka is unavailable.
+//!
+//! A thread reads the topic `rules`. Each rule set that it reads widens the replay window, so that a restore reads enough of
+//! the log. The copy is repeated every few seconds, because Redis may lose it. Access to Redis is in
+//! [`tollgate_redis::RuleMirror`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tollgate_aggregator_engine::replay_window::ReplayWindow;
+use tollgate_bus::{Bus, Delivered, From, Reader, Topic};
+use tollgate_core::clock::Stopwatch;
+use tollgate_core::messages::rules::Published;
+use tollgate_core::messages::signals::Offset;
+use tollgate_core::rules::RuleSet;
+use tollgate_redis::RuleMirror;
+use tollgate_wire::Record;
+
+/// Maximum time for which a start waits for rules that were published earlier.
+const START_WAIT: Duration = Duration::from_secs(2);
+/// Maximum time of one poll.
+const POLL_WAIT: Duration = Duration::from_millis(500);
+/// Maximum number of records that one poll takes.
+const RECORDS_MAX: usize = 100;
+/// Interval at which unchanged rules are copied again.
+const COPY_INTERVAL: Duration = Duration::from_secs(5);
+/// Maximum time of one copy.
+const COPY_WAIT: Duration = Duration::from_millis(500);
+
+/// Copies published rules from the bus to Redis, on a thread of its own.
+pub struct RuleCopier {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+/// The rules that were read so far.
+struct RulesTopic<R> {
+    reader: R,
+    read_through: Option<Offset>,
+    replay_window: ReplayWindow,
+    newest: Option<(Offset, Published)>,
+}
+
+impl RuleCopier {
+    /// Starts the thread inside a tokio runtime. If the bus answers, the rules that were published before are known when this
+    /// returns. Pinned rules only widen the replay window; without a mirror, nothing is copied.
+    ///
+    /// # Errors
+    /// When the system provides no thread.
+    pub fn start<B: Bus>(
+        bus: &B,
+        pinned: Option<&RuleSet>,
+        mirror: Option<RuleMirror>,
+        replay_window: &ReplayWindow,
+    ) -> std::io::Result<Self> {
+        if let Some(rules) = pinned {
+            replay_window.cover(rules);
+        }
+        let reader = bus.read(Topic::Rules, &[0], From::Oldest);
+        let mut topic = RulesTopic { reader, read_through: None, replay_window: replay_window.clone(), newest: None };
+        if let Some(last) = bus.next_offset(Topic::Rules, 0).and_then(|next| next.checked_sub(1)) {
+            topic.catch_up(last);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, runtime) = (stop.clone(), Handle::current());
+        let run = move || topic.copy_until(&stopped, mirror.as_ref(), &runtime);
+        let thread = Builder::new().name("tollgate-rules".into()).spawn(run)?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the thread.
+    pub fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if self.thread.join().is_err() {
+            tracing::error!(
+                "the thread that copies rules to Redis panicked; agents that start while Kafka is unavailable may find old rules there"
+            );
+        }
+    }
+}
+
+impl<R: Reader> RulesTopic<R> {
+    fn copy_until(&mut self, stop: &AtomicBool, mirror: Option<&RuleMirror>, runtime: &Handle) {
+        let mut copied: Option<(Offset, Stopwatch)> = None;
+        while !stop.load(Ordering::Relaxed) {
+            self.read(POLL_WAIT);
+            let (Some((generation, published)), Some(mirror)) = (&self.newest, mirror) else { continue };
+            let fresh = |(offset, since): &(Offset, Stopwatch)| offset == generation && since.elapsed() < COPY_INTERVAL;
+            if copied.as_ref().is_some_and(fresh) {
+                continue;
+            }
+            // Redis that is unavailable is logged by its connection; the next round copies again.
+            if let Ok(Ok(_)) =
+                runtime.block_on(async { timeout(COPY_WAIT, mirror.publish(Some(*generation), published)).await })
+            {
+                copied = Some((*generation, Stopwatch::start()));
+            }
+        }
+    }
+
+    /// Reads the records that are in the log already. The last one may be the bus's own record, which readers do not get, so
+    /// an empty poll also means the end.
+    fn catch_up(&mut self, last: Offset) {
+        let started = Stopwatch::start();
+        while self.read_through < Some(last) && started.elapsed() < START_WAIT {
+            if self.read(POLL_WAIT) == 0 {
+                break;
+            }
+        }
+    }
+
+    /// Reads once; returns the number of records.
+    fn read(&mut self, wait: Duration) -> usize {
+        let records = self.reader.poll(wait, RECORDS_MAX);
+        let count = records.len();
+        for Delivered { offset, payload, .. } in records {
+            self.read_through = Some(offset);
+            match decode(&payload, offset) {
+                Ok((rules, published)) => {
+                    self.replay_window.cover(&rules);
+                    tracing::info!(generation = offset, file = published.name, "rules are published");
+                    self.newest = Some((offset, published));
+                }
+                Err(error) => tracing::error!(
+                    topic = "rules",
+                    offset,
+                    "published rules are invalid and ignored; the previous ones stay in force: {error}"
+                ),
+            }
+        }
+        count
+    }
+}
+
+fn decode(payload: &[u8], offset: Offset) -> Result<(RuleSet, Published), String> {
+    let published = Published::decode(payload).map_err(|error| error.to_string())?;
+    let rules = tollgate_rules::read_published(&published, offset).map_err(|problems| problems.to_string())?;
+    Ok((rules, published))
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::clock::Timestamp;
+    use tollgate_core::counter::Partition;
+
+    use super::*;
+
+    /// The records of each poll.
+    struct ScriptedReader(Vec<Vec<Delivered>>);
+
+    impl Reader for ScriptedReader {
+        fn poll(&mut self, _: Duration, _: usize) -> Vec<Delivered> {
+            assert!(!self.0.is_empty(), "one poll too many");
+            self.0.remove(0)
+        }
+
+        fn add(&mut self, _: Partition, _: From) {}
+
+        fn remove(&mut self, _: Partition) {}
+
+        fn next(&self, _: Partition) -> Option<Offset> {
+            None
+        }
+
+        fn missed(&self) -> u64 {
+            0
+        }
+    }
+
+    fn record(offset: Offset, text: &str) -> Vec<Delivered> {
+        let payload = Published { name: "rules.yaml".into(), text: text.into() }.encode();
+        vec![Delivered { partition: 0, offset, appended: Timestamp::from_ms(1), payload }]
+    }
+
+    /// Reads polls up to a last record; returns the generation that is known then.
+    fn caught_up(polls: Vec<Vec<Delivered>>, last: Offset) -> Option<Offset> {
+        let reader = ScriptedReader(polls);
+        let replay_window = ReplayWindow::default();
+        let mut topic = RulesTopic { reader, read_through: None, replay_window, newest: None };
+        topic.catch_up(last);
+        assert!(topic.reader.0.is_empty(), "all polls are used");
+        topic.newest.map(|(generation, _)| generation)
+    }
+
+    #[test]
+    fn a_start_reads_the_published_rules_and_waits_no_longer() {
+        let cases = [
+            ("all", vec![record(0, "rules: []"), record(1, "rules: []")], 1, Some(1)),
+            ("the last record is not for readers", vec![record(0, "rules: []"), vec![]], 1, Some(0)),
+            ("no record is for readers", vec![vec![]], 1, None),
+            ("an invalid one is read, too", vec![record(0, "rules: []"), record(1, "no rules")], 1, Some(0)),
+        ];
+        for (name, polls, last, generation) in cases {
+            assert_eq!(caught_up(polls, last), generation, "{name}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The connection to a Redis: one socket at a time, replaced when it breaks, on which all requests are pipelined.
+//!
+//! No request waits for a socket: there is one or there is none. Only [`Connection::ping`] connects, each attempt in a task
+//! of its own ([`attempt`]), because a pinging caller gives up long before a distant server could answer.
+//!
+//! A stopped server keeps its sockets and answers everything when it continues, so a silent socket is kept until another
+//! one answers.
+
+mod socket;
+mod attempt;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use redis::{Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind};
+use tollgate_core::clock::{Clock, Timestamp};
+
+use crate::errors::{ErrorLog, RequestError};
+use crate::eviction;
+use crate::script::Script;
+use crate::settings::{RedisAddressError, RedisSettings};
+use attempt::{AttemptSchedule, ConnectAttempt};
+
+pub use socket::Socket;
+
+/// Maximum time for which the answer to a ping is awaited after its caller has given up.
+const PING_WAIT_MAX: Duration = Duration::from_mins(1);
+const NONE: [&str; 0] = [];
+
+/// A connection to a Redis, kept up across failures of the server.
+pub struct Connection {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    ping: Script,
+    errors: ErrorLog,
+    socket: ArcSwapOption<Socket>,
+    schedule: Mutex<AttemptSchedule>,
+}
+
+impl Connection {
+    /// A connection to this server, made at the first [`Connection::ping`]. `ping` is a script that returns the server's time
+    /// in ms when it has no keys; a store gives its own script, so that a ping fails where a charge would.
+    ///
+    /// # Errors
+    /// When the address is not that of a Redis.
+    pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>, ping: Script) -> Result<Self, RedisAddressError> {
+        let (client, address) = settings.client()?;
+        let (socket, schedule) = (ArcSwapOption::empty(), Mutex::default());
+        Ok(Self { client, clock, ping, errors: ErrorLog::new(address), socket, schedule })
+    }
+
+    /// Address of the server, without the password.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.errors.address()
+    }
+
+    /// The current socket, if there is one with room for a request.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn socket(&self) -> Result<Arc<Socket>, RequestError> {
+        let socket = self.socket.load_full().ok_or(RequestError::Unreachable)?;
+        if socket.is_full() { Err(RequestError::Busy) } else { Ok(socket) }
+    }
+
+    /// Runs a script on the current socket.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn run<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        keys: &[impl AsRef<[u8]>],
+        args: &[impl AsRef<[u8]>],
+    ) -> Result<T, RequestError> {
+        let socket = self.socket()?;
+        self.run_on(&socket, script, keys, args).await
+    }
+
+    /// Runs a script on this socket: requests on one socket run in the order of their first polls.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn run_on<T: FromRedisValue>(
+        &self,
+        socket: &Arc<Socket>,
+        script: &Script,
+        keys: &[impl AsRef<[u8]>],
+        args: &[impl AsRef<[u8]>],
+    ) -> Result<T, RequestError> {
+        let answer = match socket.exchange(&script.by_hash(keys, args)).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                socket.exchange(&script.by_text(keys, args)).await
+            }
+            answer => answer,
+        };
+        answer.map_err(|error| self.failed(socket, &error))
+    }
+
+    /// Sends a command that needs no script.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RequestError> {
+        let socket = self.socket()?;
+        socket.exchange(command).await.map_err(|error| self.failed(&socket, &error))
+    }
+
+    /// The error for an answer to a script that does not have the form of its answers; it is logged.
+    pub fn answer_unreadable(&self) -> RequestError {
+        self.errors.answer_unreadable()
+    }
+
+    /// The server's time. Connects if there is no socket or the socket is silent; must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn ping(self: &Arc<Self>) -> Result<Timestamp, RequestError> {
+        let connection = self.clone();
+        let task = match self.socket.load_full() {
+            Some(socket) if !socket.is_silent() => {
+                socket.pings_lost.fetch_add(1, Ordering::Relaxed);
+                let time = async move { connection.time(&socket).await };
+                tokio::spawn(async {
+                    tokio::time::timeout(PING_WAIT_MAX, time).await.unwrap_or(Err(RequestError::TimedOut))
+                })
+            }
+            _ => tokio::spawn(ConnectAttempt::begin(connection).ok_or(RequestError::Unreachable)?.run()),
+        };
+        task.await.unwrap_or(Err(RequestError::Unreachable))
+    }
+
+    async fn time(self: &Arc<Self>, socket: &Arc<Socket>) -> Result<Timestamp, RequestError> {
+        let now_ms = self.run_on(socket, &self.ping, &NONE, &NONE).await?;
+        socket.pings_lost.store(0, Ordering::Relaxed);
+        if !socket.has_answered.swap(true, Ordering::Relaxed) {
+            self.log_connected(socket.clone());
+        }
+        Ok(Timestamp::from_ms(now_ms))
+    }
+
+    /// Logs the first answer on a socket, and whether the server may evict counters.
+    fn log_connected(self: &Arc<Self>, socket: Arc<Socket>) {
+        self.errors.clear();
+        tracing::info!(store = %self.address(), "connected to Redis");
+        let connection = self.clone();
+        // A task of its own: no caller needs the answer, and a server that refuses INFO is usable.
+        tokio::spawn(async move {
+            let memory: RedisResult<String> = socket.exchange(redis::cmd("INFO").arg("memory")).await;
+            if let Some(warning) = memory.ok().as_deref().and_then(eviction::warning) {
+                tracing::warn!(store = %connection.address(), "{warning}");
+            }
+        });
+    }
+
+    fn failed(&self, socket: &Arc<Socket>, error: &RedisError) -> RequestError {
+        if error.is_io_error() || error.is_unrecoverable_error() {
+            self.socket.compare_and_swap(&Some(socket.clone()), None);
+        } else {
+            socket.pings_lost.store(0, Ordering::Relaxed);
+        }
+        self.errors.request_failed(error)
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("address", &self.address()).finish_non_exhaustive()
+    }
+}

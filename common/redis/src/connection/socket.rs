@@ -1,0 +1,68 @@
+//! One socket to the server, and the number of requests in flight on it.
+//!
+//! Requests are counted by numbers: answers come in the order of the requests, so the newest answered number tells how many
+//! are in flight, even if callers have dropped some of the others.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue, RedisResult};
+use tokio::runtime::Handle;
+
+/// Maximum number of requests in flight.
+const IN_FLIGHT_LEN_MAX: u64 = 10_000;
+/// Number of pings without an answer after which a socket is silent, and another one is tried.
+const PINGS_LOST_MAX: u32 = 3;
+
+/// One socket to the server.
+pub struct Socket {
+    redis: MultiplexedConnection,
+    /// The runtime that the socket belongs to: tasks that outlive their caller run there.
+    runtime: Handle,
+    sent: AtomicU64,
+    answered: AtomicU64,
+    pub(super) pings_lost: AtomicU32,
+    pub(super) has_answered: AtomicBool,
+}
+
+impl Socket {
+    pub(super) fn new(redis: MultiplexedConnection) -> Self {
+        Self {
+            redis,
+            runtime: Handle::current(),
+            sent: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            pings_lost: AtomicU32::new(0),
+            has_answered: AtomicBool::new(false),
+        }
+    }
+
+    /// Runs a task to its end, even if its caller has gone.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        let in_flight = self.sent.load(Ordering::Relaxed).saturating_sub(self.answered.load(Ordering::Relaxed));
+        in_flight >= IN_FLIGHT_LEN_MAX
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.pings_lost.load(Ordering::Relaxed) >= PINGS_LOST_MAX
+    }
+
+    pub(super) async fn exchange<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+        let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
+        let answer = command.query_async(&mut self.redis.clone()).await;
+        self.answered.fetch_max(number, Ordering::Relaxed);
+        answer
+    }
+}
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Socket").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,182 @@
+//! Errors of requests to Redis: whether a request may have run, and the remedy for the operator.
+//!
+//! An error is never a denial. Each reason is logged once until the server answers again: with the server's address (without
+//! the password), the server's own text and a remedy.
+
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+use redis::{ErrorKind, RedisError};
+
+/// Maximum number of reasons remembered as logged; further ones are not logged.
+const REASONS_LEN_MAX: usize = 16;
+
+/// Reason why Redis did not carry out a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// No usable answer came; the request may have run.
+    #[error("Redis did not answer in time")]
+    TimedOut,
+    /// There is no connection; the request did not run.
+    #[error("Redis cannot be reached")]
+    Unreachable,
+    /// Too many requests are in flight; this one was not sent.
+    #[error("too many requests to Redis are in flight")]
+    Busy,
+    /// Redis has reached its memory limit; the request did not run.
+    #[error("the memory of Redis is full")]
+    Full,
+    /// A key of the request holds a foreign value; the request did not run.
+    #[error("a key in Redis holds a foreign value")]
+    Unreadable,
+    /// Redis answered with an error; the request did not run.
+    #[error("Redis refuses the request")]
+    Refused,
+}
+
+impl RequestError {
+    /// True if the request may have run.
+    #[must_use]
+    pub const fn may_have_run(self) -> bool {
+        matches!(self, Self::TimedOut)
+    }
+
+    /// True if the same request may succeed later without an operator's help.
+    #[must_use]
+    pub const fn is_transient(self) -> bool {
+        matches!(self, Self::TimedOut | Self::Unreachable | Self::Busy)
+    }
+}
+
+/// Log of a server's errors.
+#[derive(Debug)]
+pub(crate) struct ErrorLog {
+    address: String,
+    logged: Mutex<HashSet<String>>,
+}
+
+impl ErrorLog {
+    pub(crate) fn new(address: String) -> Self {
+        Self { address, logged: Mutex::default() }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Forgets the logged reasons, because the server answers again.
+    pub(crate) fn clear(&self) {
+        self.logged.lock().clear();
+    }
+
+    /// Logs and classifies the error of a request that was sent.
+    pub(crate) fn request_failed(&self, error: &RedisError) -> RequestError {
+        let text = error.to_string();
+        let (code, class) = classify(error, &text);
+        self.log(code, &text, class);
+        class
+    }
+
+    /// Logs and classifies the error of an attempt to connect.
+    pub(crate) fn connect_failed(&self, error: &RedisError) -> RequestError {
+        if error.is_io_error() {
+            self.log("CONNECT", &error.to_string(), RequestError::Unreachable);
+            return RequestError::Unreachable;
+        }
+        self.request_failed(error)
+    }
+
+    /// Logs an answer that does not have the form of the script's answers.
+    pub(crate) fn answer_unreadable(&self) -> RequestError {
+        self.log("UNREADABLE-ANSWER", "the answer to a script cannot be read", RequestError::TimedOut);
+        RequestError::TimedOut
+    }
+
+    fn log(&self, code: &str, text: &str, class: RequestError) {
+        // Each unreadable counter is a reason of its own: its key is in the text.
+        if self.is_first(if code == "UNREADABLE" { text } else { code }) {
+            tracing::warn!(store = %self.address, answer = %text, remedy = remedy(code), "{class}");
+        }
+    }
+
+    fn is_first(&self, reason: &str) -> bool {
+        let mut logged = self.logged.lock();
+        logged.len() < REASONS_LEN_MAX && logged.insert(reason.to_owned())
+    }
+}
+
+/// Code of an error, and its class.
+fn classify<'a>(error: &'a RedisError, text: &str) -> (&'a str, RequestError) {
+    if error.is_io_error() || matches!(error.kind(), ErrorKind::Parse | ErrorKind::UnexpectedReturnType) {
+        return ("BROKEN", RequestError::TimedOut);
+    }
+    // Before version 7 the errors of a script's commands are inside another error's text.
+    if text.contains("OOM command not allowed") || error.code() == Some("OOM") {
+        return ("OOM", RequestError::Full);
+    }
+    let code = if error.kind() == ErrorKind::AuthenticationFailed { Some("WRONGPASS") } else { error.code() };
+    match code {
+        Some(code @ ("UNREADABLE" | "WRONGTYPE")) => (code, RequestError::Unreadable),
+        code => (code.unwrap_or("ERR"), RequestError::Refused),
+    }
+}
+
+fn remedy(code: &str) -> &'static str {
+    match code {
+        "CONNECT" => "check the address, and that the server runs and accepts connections from this machine",
+        "BROKEN" => "none if the server was restarted; a new connection is made",
+        "UNREADABLE-ANSWER" => "check that nothing between agent and server changes the answers",
+        "OOM" => "raise the server's maxmemory, or give limits a Redis of their own",
+        "NOAUTH" | "WRONGPASS" => "put user and password into the address: redis://user:password@host",
+        "NOPERM" => "allow this user EVALSHA, EVAL and the commands of the scripts on keys of the prefix",
+        "LOADING" => "none: the server is loading its data",
+        "BUSY" => "another client's script runs too long; SCRIPT KILL ends it",
+        "READONLY" | "MASTERDOWN" => "give the address of the primary",
+        "CROSSSLOT" => "start all agents with --redis-slots multi: counters of a call lie in several slots",
+        "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" => {
+            "give a Redis that is no node of a cluster, or a proxy in front of one with --redis-slots multi"
+        }
+        "MISCONF" => "repair its snapshots, or set stop-writes-on-bgsave-error no: counters need no persistence",
+        "UNREADABLE" => "another program wrote this key; delete it, or choose another prefix",
+        _ => "see the server's log",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_logged_once_until_the_server_answers_again() {
+        let log = ErrorLog::new("redis://host".to_owned());
+        let first = ["LOADING", "LOADING", "READONLY", "LOADING"].map(|reason| log.is_first(reason));
+        assert_eq!(first, [true, false, true, false]);
+        log.clear();
+        assert!(log.is_first("LOADING"));
+        let more = (0..1_000).filter(|key| log.is_first(&format!("UNREADABLE: {key}"))).count();
+        assert_eq!(more, REASONS_LEN_MAX - 1, "many foreign keys do not fill the log");
+    }
+
+    #[test]
+    fn errors_of_a_cluster_have_a_remedy_that_works() {
+        assert!(remedy("CROSSSLOT").contains("--redis-slots multi"));
+        assert!(remedy("MOVED").contains("no node of a cluster"));
+    }
+
+    #[test]
+    fn a_request_may_have_run_only_when_the_connection_broke() {
+        let class = |error: &RedisError| classify(error, &error.to_string()).1;
+        let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe).into();
+        assert_eq!(class(&broken), RequestError::TimedOut);
+        let answer = |text: &str| RedisError::from((ErrorKind::Extension, "answer", text.to_owned()));
+        assert_eq!(
+            class(&answer("Error running script: OOM command not allowed when used memory > 'maxmemory'")),
+            RequestError::Full
+        );
+        assert_eq!(
+            class(&answer("Error running script: READONLY You can't write against a read only replica")),
+            RequestError::Refused
+        );
+    }
+}

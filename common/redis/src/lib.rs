@@ -1,0 +1,21 @@
+//! Redis as Tollgate uses it: a connection that never makes a caller wait, scripts sent by their hash, and errors that tell
+//! whether a request may have run.
+//!
+//! Three users share it: the agent's store of counters (`agent/src/store/redis`), the copy of the published rules
+//! ([`RuleMirror`]) and the registry of live agents ([`FleetRegistry`]). Left out: clusters and TLS. Redis 5 or newer is
+//! needed, since a script reads the time and then writes.
+
+mod settings;
+mod errors;
+mod script;
+mod eviction;
+mod connection;
+mod rule_mirror;
+mod fleet_registry;
+
+pub use connection::{Connection, Socket};
+pub use errors::RequestError;
+pub use fleet_registry::FleetRegistry;
+pub use rule_mirror::RuleMirror;
+pub use script::Script;
+pub use settings::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};

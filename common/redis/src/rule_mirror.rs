@@ -1,0 +1,113 @@
+//! The published rules in Redis, where agents that start while Kafka is away find them.
+//!
+//! In a fleet without Kafka this is the only place of the published rules. A newer generation is never replaced by an older
+//! one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use redis::Cmd;
+use tollgate_core::clock::Clock;
+use tollgate_core::messages::rules::Published;
+use tollgate_core::rules::Generation;
+
+use crate::connection::Connection;
+use crate::errors::RequestError;
+use crate::script::Script;
+use crate::settings::{RedisAddressError, RedisSettings};
+
+/// The published rules in Redis.
+pub struct RuleMirror {
+    connection: Arc<Connection>,
+    key: String,
+    publish: Script,
+}
+
+impl RuleMirror {
+    /// A mirror with a connection of its own.
+    ///
+    /// # Errors
+    /// When the address is not that of a Redis.
+    pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>) -> Result<Self, RedisAddressError> {
+        let connection = Connection::new(settings, clock, Script::store_time())?;
+        Ok(Self::on(Arc::new(connection), &settings.prefix))
+    }
+
+    /// A mirror that shares a connection; the connection's owner pings it.
+    #[must_use]
+    pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {
+        Self { connection, key: format!("{prefix}rules"), publish: Script::new(include_str!("lua/rule_mirror.lua")) }
+    }
+
+    /// Address of the server, without the password.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.connection.address()
+    }
+
+    /// Publishes rules unless newer ones are stored, and connects first if need be. Without a generation, they become the
+    /// next one. Returns the generation that is stored then; a higher one than given means that newer rules are stored.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn publish(
+        &self,
+        generation: Option<Generation>,
+        published: &Published,
+    ) -> Result<Generation, RequestError> {
+        self.connection.ping().await?;
+        let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
+        let args = [generation.as_str(), &published.name, &published.text];
+        self.connection.run(&self.publish, &[&self.key], &args).await
+    }
+
+    /// The published rules and their generation, if there are any.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn read(&self) -> Result<Option<(Generation, Published)>, RequestError> {
+        let mut read = Cmd::new();
+        read.arg("HMGET").arg(&self.key).arg(&["generation", "name", "text"]);
+        let (generation, name, text): (Option<Generation>, Option<String>, Option<String>) =
+            self.connection.request(&read).await?;
+        let published = text.map(|text| Published { name: name.unwrap_or_default(), text });
+        Ok(generation.zip(published))
+    }
+}
+
+impl fmt::Debug for RuleMirror {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuleMirror").field("address", &self.address()).field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::clock::SystemClock;
+    use tollgate_servers::Redis;
+
+    use super::*;
+
+    fn published(name: &str) -> Published {
+        Published { name: name.to_owned(), text: format!("rules: [] # {name}") }
+    }
+
+    /// F7, F8: rules travel through Redis too, and older ones never replace newer ones.
+    #[tokio::test]
+    async fn a_newer_generation_is_never_replaced_by_an_older_one() {
+        let redis = Redis::start();
+        let settings = RedisSettings { prefix: "mirror:".to_owned(), ..RedisSettings::new(&redis.url()) };
+        let mirror = || RuleMirror::new(&settings, Arc::new(SystemClock::start())).expect("an address");
+        let (one, other) = (mirror(), mirror());
+        assert_eq!(other.read().await, Err(RequestError::Unreachable), "no request waits for a connection");
+        assert_eq!(other.connection.ping().await.map(|_| ()), Ok(()));
+        assert_eq!(other.read().await, Ok(None));
+        assert_eq!(one.publish(None, &published("a")).await, Ok(1));
+        assert_eq!(one.publish(Some(7), &published("b")).await, Ok(7));
+        assert_eq!(one.publish(Some(3), &published("old")).await, Ok(7));
+        assert_eq!(one.publish(Some(7), &published("same")).await, Ok(7));
+        assert_eq!(other.read().await, Ok(Some((7, published("b")))));
+        assert_eq!(other.publish(None, &published("c")).await, Ok(8));
+        assert_eq!(redis.command("PTTL mirror:rules"), ":-1", "rules do not expire");
+    }
+}

@@ -1,0 +1,118 @@
+//! Settings of a Redis: its address, the prefix of its keys, and its slots.
+//!
+//! An address may hold a password, so it is never shown as it was given: neither in errors nor in logs.
+
+use std::fmt;
+
+use redis::io::tcp::TcpSettings;
+use redis::{Client, ConnectionAddr, IntoConnectionInfo};
+
+/// Default prefix of all keys.
+pub const PREFIX_DEFAULT: &str = "tollgate:";
+/// Maximum time for which sent bytes may stay undelivered before the connection counts as broken.
+#[cfg(target_os = "linux")]
+const UNDELIVERED_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Settings of a Redis.
+#[derive(Clone)]
+pub struct RedisSettings {
+    /// Address: `redis://[user[:password]@]host[:port][/db]`, or `unix:///path[?db=N&user=U&pass=P]`.
+    pub url: String,
+    /// Prefix of all keys, so that a Redis can be shared.
+    pub prefix: String,
+    /// Placement of the counters of one call.
+    pub slots: Slots,
+}
+
+/// Placement of the counters of one call on the servers behind an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slots {
+    /// All counters are on one server: a call is one script, whatever its slots.
+    #[default]
+    Together,
+    /// Each slot may be on a server of its own: a call is one script for each slot, and the others refund when one denies.
+    Multi,
+}
+
+/// Reason why an address cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RedisAddressError {
+    /// The form of the address is not known.
+    #[error("not the address of a Redis ({0}); write redis://[user[:password]@]host[:port][/db] or unix:///path")]
+    Form(&'static str),
+    /// The address asks for TLS, which is not built in.
+    #[error(
+        "a rediss:// address needs TLS, which this build does not have; write redis://, or use a TLS proxy beside it"
+    )]
+    Tls,
+}
+
+impl From<&str> for RedisSettings {
+    fn from(url: &str) -> Self {
+        Self::new(url)
+    }
+}
+
+impl RedisSettings {
+    /// A Redis at this address, with the default prefix.
+    #[must_use]
+    pub fn new(url: &str) -> Self {
+        Self { url: url.to_owned(), prefix: PREFIX_DEFAULT.to_owned(), slots: Slots::default() }
+    }
+
+    /// A client that is not yet connected, and the address without the password.
+    pub(crate) fn client(&self) -> Result<(Client, String), RedisAddressError> {
+        let scheme = self.url.split("://").next().unwrap_or_default();
+        if matches!(scheme, "rediss" | "valkeys") {
+            return Err(RedisAddressError::Tls);
+        }
+        let url = redis::parse_redis_url(&self.url).ok_or(RedisAddressError::Form("it is not a URL"))?;
+        // The library's error is left out, because it may quote the address.
+        let info = url.into_connection_info().map_err(|_| RedisAddressError::Form("host, port or database"))?;
+        let shown = match info.addr() {
+            ConnectionAddr::Unix(path) => format!("unix://{}", path.display()),
+            other => format!("redis://{other}"),
+        };
+        let tcp = TcpSettings::default().set_nodelay(true);
+        #[cfg(target_os = "linux")]
+        let tcp = tcp.set_user_timeout(UNDELIVERED_MAX);
+        let client = Client::open(info.set_tcp_settings(tcp)).map_err(|_| RedisAddressError::Form("not supported"))?;
+        Ok((client, shown))
+    }
+}
+
+impl fmt::Debug for RedisSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisSettings").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(url: &str) -> Result<String, String> {
+        RedisSettings::new(url).client().map(|(_, shown)| shown).map_err(|error| error.to_string())
+    }
+
+    /// D7: a Unix socket is an address, too.
+    #[test]
+    fn addresses_are_shown_without_the_password() {
+        assert_eq!(shown("redis://:secret@10.0.0.5"), Ok("redis://10.0.0.5:6379".to_owned()));
+        assert_eq!(shown("redis://user:secret@host:7000/3"), Ok("redis://host:7000".to_owned()));
+        assert_eq!(shown("unix:///run/redis.sock?pass=secret"), Ok("unix:///run/redis.sock".to_owned()));
+        assert_eq!(shown("redis+unix:///run/redis.sock"), Ok("unix:///run/redis.sock".to_owned()));
+        assert!(!format!("{:?}", RedisSettings::new("redis://:secret@h")).contains("secret"));
+    }
+
+    #[test]
+    fn an_unusable_address_is_refused_without_quoting_it() {
+        let refused =
+            ["", "10.0.0.5", "http://:secret@host", "redis://:secret@host/x", "redis://:secret@h:99999", "unix:"];
+        for url in refused {
+            let error = shown(url).expect_err(url);
+            assert!(error.contains("not the address of a Redis") && !error.contains("secret"), "{error}");
+        }
+        assert!(shown("rediss://:secret@host").expect_err("TLS").contains("needs TLS"));
+    }
+}
