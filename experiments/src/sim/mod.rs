@@ -1,301 +1,327 @@
-//! The world in virtual time: agents, store, bus and aggregator, driven by one queue of events.
+//! The simulation: agents, a store, a bus and aggregators in virtual time, driven by one queue of events.
 //!
-//! The parts are the real ones ([`Engine`](tollgate_engine::Engine), [`MemoryStore`], [`Counting`], and every record
-//! encoded and decoded); what is simulated is what lies between them: time, delays, loss. One seed decides everything, so a
-//! run can be repeated. Whoever drives a world lets calls [arrive](World::arrive), moves time
-//! [forward](World::run_until) and collects what was [decided](World::decided).
+//! The state machines are those of production, and nothing of their behaviour is written again here: [`agent`] and
+//! [`aggregator`] are shells that execute effects, [`environment`] is everything around them, and every record is encoded and
+//! decoded. Simulated are time, delays and faults. One seed decides everything, so a run can be repeated. A test lets calls
+//! [arrive](Simulation::check), moves time [forward](Simulation::step_until), and reads [observations](Simulation::observations).
 
 mod event;
+mod scheduler;
+mod faults;
 mod network;
-mod agents;
 mod bus;
-mod planted;
-mod call;
-mod batch;
+mod store;
+mod observation;
+mod planted_bugs;
+mod environment;
+mod agent;
+mod aggregator;
+mod workload;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::Arc;
-
-use tollgate::store::{MemoryStore, StoreError};
-use tollgate::{Call, Decision, RuleSet};
-use tollgate_aggregator_engine::counting::{Counting, CountingSettings};
+use tollgate::{Call, RuleSet};
+use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::Charge;
-use tollgate_core::counter::Partition;
-use tollgate_core::messages::presence;
-use tollgate_core::messages::signals::SignalBatch;
-use tollgate_engine::StoreRequest;
-use tollgate_wire::Record;
+use tollgate_core::rules::Generation;
 
-pub use agents::SimAgent;
-pub use bus::{SimBus, Stored};
-pub use event::VirtualClock;
-pub use network::{Delay, Faults, Network};
-pub use planted::Bug;
+pub use agent::{Amendment, SimAgent};
+pub use aggregator::SimAggregator;
+pub use bus::{LogRecord, SimBus};
+pub use faults::{Faults, StoreState};
+pub use observation::{AmendedCall, AnsweredCall, Node, Observation, Ticket};
+pub use planted_bugs::PlantedBug;
+pub use scheduler::VirtualClock;
+pub use store::SimStore;
+pub use workload::Workload;
 
-use event::{Event, Scheduled, Ticket};
-use planted::Planted;
+use environment::Environment;
+use event::Event;
+use network::Network;
+use scheduler::Scheduler;
 
-/// How often the aggregator looks at its partitions when nothing comes, and an agent does its housekeeping, in ms.
-const TICK_MS: u64 = 20;
-/// How often an agent in debt looks whether the store is back, in ms.
-const PROBE_MS: u64 = 10;
-
-/// What a world is made of.
+/// The parts of a simulation.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// When it begins.
+pub struct SimSettings {
+    /// Begin of time.
     pub start: Timestamp,
-    /// How many agents there are, and how far their clocks are off, in ms.
-    pub skews_ms: Vec<i64>,
-    /// How many partitions the bus has.
-    pub partitions: u32,
-    /// How many counters an agent, the store and a partition hold at most.
+    /// Seed of delays and random faults.
+    pub seed: u64,
+    /// The agents.
+    pub agents: Vec<SimAgentSettings>,
+    /// Number of aggregators.
+    pub aggregators: usize,
+    /// Number of partitions of the bus; nothing for agents without a bus.
+    pub partitions: Option<u32>,
+    /// Maximum number of counters of an agent, of the store, and of a partition.
     pub counters_max: usize,
-    /// What lies between the parts.
-    pub network: Network,
-    /// Whether agents and aggregator give signs of life. Without, time can jump over years in which nothing happens.
-    pub heartbeats: bool,
-    /// From which part of its quota on a counter is signalled, in thousandths.
+    /// Delays and random faults.
+    pub faults: Faults,
+    /// Part of its quota from which on a counter is signalled, in thousandths.
     pub threshold_permille: u32,
 }
 
-/// A call that was decided.
-#[derive(Clone, Debug)]
-pub struct Decided<'c> {
-    /// By which agent.
-    pub agent: usize,
-    /// What was asked.
-    pub call: Call<'c>,
-    /// When it arrived, in true time.
-    pub arrived: Timestamp,
-    /// When it was answered, in true time.
-    pub answered: Timestamp,
-    /// The answer.
-    pub decision: Decision,
+/// One agent of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SimAgentSettings {
+    /// Difference of its clock from true time, in ms.
+    pub clock_offset_ms: i64,
+    /// True if it keeps the counts in its own table instead of the shared store.
+    pub owns_table: bool,
 }
 
-/// A world in virtual time.
-pub struct World<'c> {
-    settings: Settings,
-    clock: Arc<VirtualClock>,
-    queue: BinaryHeap<Reverse<Scheduled>>,
-    scheduled: u64,
-    agents: Vec<SimAgent>,
-    store: MemoryStore,
-    store_is_up: bool,
-    unread: Vec<(Ticket, Vec<Charge>)>,
-    bus: SimBus,
-    counts: Vec<Counting>,
-    planted: Planted,
-    in_flight: BTreeMap<Ticket, InFlight<'c>>,
-    tickets: Ticket,
-    decided: Vec<Decided<'c>>,
+/// Agents, a store, a bus and aggregators in virtual time.
+pub struct Simulation<'c> {
+    settings: SimSettings,
+    env: Environment<'c>,
+    agents: Vec<SimAgent<'c>>,
+    aggregators: Vec<SimAggregator>,
 }
 
-struct InFlight<'c> {
-    agent: usize,
-    call: Call<'c>,
-    pending: StoreRequest,
-    arrived: Timestamp,
-}
-
-impl Settings {
-    /// One agent, no delays, no faults, no signs of life: what a replay needs.
+impl SimSettings {
+    /// Returns the settings of one agent that keeps its own table and has no bus; nothing is delayed and nothing fails.
     #[must_use]
     pub fn instant(start: Timestamp) -> Self {
         Self {
             start,
-            skews_ms: vec![0],
-            partitions: 1,
+            seed: 0,
+            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: true }],
+            aggregators: 0,
+            partitions: None,
             counters_max: 4_000_000,
-            network: Network::instant(),
-            heartbeats: false,
+            faults: Faults::default(),
             threshold_permille: 500,
         }
     }
 }
 
-impl<'c> World<'c> {
-    /// A world whose agents enforce these rules.
+impl<'c> Simulation<'c> {
+    /// Returns a simulation in which all nodes have started and the agents enforce these rules.
     #[must_use]
-    pub fn new(settings: Settings, rules: &RuleSet) -> Self {
-        let clock = Arc::new(VirtualClock::at(settings.start));
-        let agents = (0_usize..)
-            .zip(&settings.skews_ms)
-            .map(|(index, skew_ms)| SimAgent::new(index, *skew_ms, &settings, rules.clone()))
-            .collect();
-        let mut world = Self {
-            store: MemoryStore::with_counters_max(clock.clone(), settings.counters_max),
-            store_is_up: true,
-            unread: Vec::new(),
-            bus: SimBus::new(settings.partitions),
-            counts: (0..settings.partitions).map(|partition| Counting::new(scope(&settings, partition))).collect(),
-            planted: Planted::default(),
-            in_flight: BTreeMap::new(),
-            tickets: 0,
-            decided: Vec::new(),
-            queue: BinaryHeap::new(),
-            scheduled: 0,
-            agents,
-            clock,
+    pub fn new(settings: SimSettings, rules: &RuleSet) -> Self {
+        let scheduler = Scheduler::new(settings.start);
+        let network = Network::new(settings.seed, settings.faults);
+        let bus = SimBus::new(settings.partitions.unwrap_or(1));
+        let env = Environment::new(scheduler, network, bus, SimStore::new(settings.counters_max));
+        let mut simulation = Self {
+            env,
+            agents: (0..settings.agents.len()).map(SimAgent::new).collect(),
+            aggregators: (0..settings.aggregators).map(SimAggregator::new).collect(),
             settings,
         };
-        world.restored();
-        if world.settings.heartbeats {
-            for agent in 0..world.agents.len() {
-                world.after(agent as u64 % 7, Event::Wake { agent });
-                world.after(agent as u64 * 31 % presence::INTERVAL_MS, Event::Show { agent });
-            }
-            for partition in 0..world.settings.partitions {
-                world.after(u64::from(partition) % TICK_MS, Event::Count { partition, again: true });
-            }
-        }
-        world
+        (0..simulation.agents.len()).for_each(|agent| simulation.start_agent(agent, rules));
+        (0..simulation.aggregators.len()).for_each(|aggregator| simulation.start_aggregator(aggregator));
+        simulation
     }
 
-    /// True time.
+    /// Returns true time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.clock.now_ms()
+        self.env.now()
     }
 
-    /// The agents.
+    /// Returns the agents.
     #[must_use]
-    pub fn agents(&self) -> &[SimAgent] {
+    pub fn agents(&self) -> &[SimAgent<'c>] {
         &self.agents
     }
 
-    /// The store.
+    /// Returns the aggregators.
     #[must_use]
-    pub fn store(&self) -> &MemoryStore {
-        &self.store
+    pub fn aggregators(&self) -> &[SimAggregator] {
+        &self.aggregators
     }
 
-    /// The bus.
+    /// Returns the store that the agents share.
+    #[must_use]
+    pub fn store(&self) -> &SimStore {
+        &self.env.store
+    }
+
+    /// Returns the bus.
     #[must_use]
     pub fn bus(&self) -> &SimBus {
-        &self.bus
+        &self.env.bus
     }
 
-    /// The counts, by partition.
+    /// Returns the number of records in the queue of a node.
     #[must_use]
-    pub fn counts(&self) -> &[Counting] {
-        &self.counts
+    pub fn queued(&self, node: Node) -> usize {
+        self.env.queued(node)
     }
 
-    /// Calls that wait for the store.
-    #[must_use]
-    pub fn in_flight(&self) -> usize {
-        self.in_flight.len()
+    /// Takes the observations since the last call, in their order.
+    pub fn observations(&mut self) -> std::vec::Drain<'_, Observation<'c>> {
+        self.env.observations.drain(..)
     }
 
-    /// What was decided since this was asked the last time, in order.
-    pub fn decided(&mut self) -> std::vec::Drain<'_, Decided<'c>> {
-        self.decided.drain(..)
+    /// A call arrives at an agent.
+    pub fn check(&mut self, agent: usize, call: Call<'c>) {
+        self.agents[agent].check(&mut self.env, call);
     }
 
-    /// Moves time forward and does all that happens until then.
+    /// Several calls arrive at an agent, of which all or none are to be charged.
+    pub fn check_all(&mut self, agent: usize, calls: Vec<Call<'c>>) {
+        self.agents[agent].check_all(&mut self.env, calls);
+    }
+
+    /// A call is settled or released at an agent.
+    pub fn amend(&mut self, agent: usize, call: Call<'c>, amendment: Amendment) {
+        self.agents[agent].amend(&mut self.env, call, amendment);
+    }
+
+    /// Does everything that happens until an instant.
     pub fn run_until(&mut self, until: Timestamp) {
         while self.step_until(until) {}
     }
 
-    /// Does the next thing that happens until then; false when nothing is left to do, and it is `until`.
+    /// Does the next thing that happens until an instant; false if nothing is left to do, and it is `until`.
     pub fn step_until(&mut self, until: Timestamp) -> bool {
-        match self.queue.peek() {
-            Some(Reverse(next)) if next.at <= until => {}
-            _ => {
-                self.clock.set(until.max(self.now()));
-                return false;
-            }
-        }
-        if let Some(Reverse(next)) = self.queue.pop() {
-            self.clock.set(next.at);
-            self.happen(next.event);
-        }
+        let Some(event) = self.env.scheduler.next_until(until) else { return false };
+        self.apply(event);
         true
     }
 
-    /// The store goes away: it answers nobody and keeps what it has. Or it comes back and reads what was sent meanwhile.
-    pub fn set_store_up(&mut self, up: bool) {
-        self.store_is_up = up;
-        if up {
-            for (ticket, takes) in std::mem::take(&mut self.unread) {
-                self.store_reads(ticket, takes);
-            }
-        }
+    /// Moves the store to another state.
+    pub fn set_store(&mut self, state: StoreState) {
+        self.env.set_store(state);
     }
 
-    /// The aggregator dies and starts anew from the beginning of its log.
-    pub fn crash_aggregator(&mut self) {
-        for partition in 0..self.settings.partitions {
-            self.counts[partition as usize] = Counting::new(scope(&self.settings, partition));
-            self.count(partition);
-        }
-        self.restored();
+    /// Lets the store's clock step.
+    pub fn step_store_clock(&mut self, by_ms: i64) {
+        self.env.store.step_clock(by_ms);
+        self.env.observe(Observation::StoreClockStepped(by_ms));
     }
 
-    /// Cuts the bus: from now on every batch and every record is lost on its way. Or mends it.
-    pub fn set_bus_up(&mut self, up: bool) {
-        self.settings.network.set_bus_up(up);
+    /// Makes the bus available or unavailable.
+    pub fn set_bus_up(&mut self, is_up: bool) {
+        self.env.network.bus_is_up = is_up;
     }
 
-    /// Plants a bug in the aggregator's way: a test that does not notice it proves nothing.
-    pub fn plant(&mut self, bug: Bug) {
-        self.planted.bug = Some(bug);
+    /// Changes delays and rates of faults.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.env.network.faults = faults;
     }
 
-    fn restored(&mut self) {
-        self.counts.iter_mut().for_each(Counting::mark_restored);
+    /// Deletes the topic `calls` and creates it anew.
+    pub fn recreate_calls(&mut self) {
+        self.env.bus.recreate_calls();
     }
 
-    fn happen(&mut self, event: Event) {
+    /// Hands rules to an agent.
+    ///
+    /// # Errors
+    /// If the agent refuses them; returns the generation in force.
+    pub fn set_rules(&mut self, agent: usize, rules: RuleSet) -> Result<(), Generation> {
+        self.agents[agent].set_rules(rules)
+    }
+
+    /// Starts an agent that is down.
+    pub fn start_agent(&mut self, agent: usize, rules: &RuleSet) {
+        self.agents[agent].start(&self.settings, &mut self.env, rules.clone());
+    }
+
+    /// Ends an agent at once. Calls that it has not answered are lost with it.
+    pub fn crash_agent(&mut self, agent: usize) {
+        self.agents[agent].crash(&mut self.env);
+    }
+
+    /// Lets an agent publish what is left, leave, and end.
+    pub fn leave_agent(&mut self, agent: usize) {
+        self.agents[agent].leave(&mut self.env);
+    }
+
+    /// Starts an aggregator that is down.
+    pub fn start_aggregator(&mut self, aggregator: usize) {
+        self.aggregators[aggregator].start(&self.settings, &mut self.env);
+    }
+
+    /// Ends an aggregator at once; its counts are lost.
+    pub fn crash_aggregator(&mut self, aggregator: usize) {
+        self.aggregators[aggregator].crash(&mut self.env);
+    }
+
+    /// Lets an aggregator publish what is due, leave, and end.
+    pub fn leave_aggregator(&mut self, aggregator: usize) {
+        self.aggregators[aggregator].leave(&mut self.env);
+    }
+
+    /// Suspends an aggregator until an instant.
+    pub fn pause_aggregator(&mut self, aggregator: usize, until: Timestamp) {
+        self.aggregators[aggregator].pause(until);
+    }
+
+    /// Plants a bug.
+    pub fn plant(&mut self, bug: PlantedBug) {
+        self.env.bug = Some(bug);
+    }
+
+    fn apply(&mut self, event: Event) {
+        let env = &mut self.env;
         match event {
-            Event::StoreReads { ticket, takes } => self.store_reads(ticket, takes),
-            Event::StoreReplies { ticket, answer } => self.finish(ticket, answer),
-            Event::Deadline { ticket } => self.finish(ticket, Err(StoreError::TimedOut)),
-            Event::Wake { agent } => self.wake(agent),
-            Event::Show { agent } => self.show(agent),
-            Event::Probe { agent } => self.probe(agent),
-            Event::Append { agent, batch } => self.append(agent, batch),
-            Event::Report { agent, report, rows } => {
-                self.agents[agent].engine().delivered(report.partition, report.tag, report.offset, rows);
-            }
-            Event::Count { partition, again } => {
-                self.count(partition);
-                if again {
-                    self.after(TICK_MS, Event::Count { partition, again });
+            Event::StoreReads(message) => env.store_reads(message),
+            Event::Append(record) => env.append(record),
+            Event::AgentRound { agent, life } => {
+                if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
+                    agent.round(env);
                 }
             }
-            Event::Hear { agent, appended, payload } => {
-                let (engine, own_now) = self.agents[agent].at(self.now());
-                if let Ok(batch) = SignalBatch::decode(&payload) {
-                    engine.receive_signals(own_now, appended, &batch, &mut Vec::new());
+            Event::StoreReplies { agent, life, ticket, answer } => {
+                if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
+                    agent.store_replies(env, ticket, answer);
                 }
             }
-            Event::Meet { agent, payload } => {
-                let (engine, own_now) = self.agents[agent].at(self.now());
-                if let Ok(presence) = presence::Presence::decode(&payload) {
-                    engine.receive_presence(own_now, &presence);
+            Event::Deadline { agent, life, ticket } => {
+                if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
+                    agent.deadline(env, ticket);
                 }
+            }
+            Event::AggregatorRound { aggregator, life } => {
+                if let Some(aggregator) = living(&mut self.aggregators, aggregator, |one| one.life == life) {
+                    aggregator.round(env);
+                }
+            }
+            Event::LogEnd { aggregator, life, partition } => {
+                if let Some(aggregator) = living(&mut self.aggregators, aggregator, |one| one.life == life) {
+                    aggregator.log_end(env, partition);
+                }
+            }
+            Event::Acknowledge { writer, topic, partition, tag, offset } => {
+                self.acknowledge(writer, topic, partition, tag, offset);
             }
         }
     }
 
-    fn after(&mut self, ms: u64, event: Event) {
-        self.scheduled += 1;
-        let at = self.now().plus_ms(ms);
-        self.queue.push(Reverse(Scheduled { at, order: self.scheduled, event }));
+    fn acknowledge(
+        &mut self,
+        writer: event::Writer,
+        topic: Topic,
+        partition: u32,
+        tag: u64,
+        offset: Option<u64>,
+    ) {
+        let env = &mut self.env;
+        match writer.node {
+            Node::Agent(agent) => {
+                let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == writer.life) else { return };
+                env.dequeue(writer.node);
+                if topic == Topic::Calls {
+                    env.observe(Observation::Acknowledged { node: writer.node, topic, partition, tag, offset });
+                    agent.acknowledged(env, partition, tag, offset);
+                }
+            }
+            Node::Aggregator(aggregator) => {
+                let aggregator = living(&mut self.aggregators, aggregator, |one| one.life == writer.life);
+                let Some(aggregator) = aggregator else { return };
+                env.dequeue(writer.node);
+                if topic == Topic::Signals {
+                    env.observe(Observation::Acknowledged { node: writer.node, topic, partition, tag, offset });
+                }
+                aggregator.acknowledged(env, topic);
+            }
+        }
     }
 }
 
-fn scope(settings: &Settings, partition: Partition) -> CountingSettings {
-    CountingSettings {
-        aggregator: "aggregator".into(),
-        partition,
-        log: 1,
-        threshold_permille: settings.threshold_permille,
-        counters_max: settings.counters_max,
-    }
+/// Returns the node of an index if it still lives the life that an event was meant for.
+fn living<T>(nodes: &mut [T], index: usize, lives: impl FnOnce(&T) -> bool) -> Option<&mut T> {
+    nodes.get_mut(index).filter(|node| lives(node))
 }

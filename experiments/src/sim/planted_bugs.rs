@@ -74,6 +74,11 @@ impl PlantedBug {
         vec![charges.into_iter().map(dropped).collect()]
     }
 
+    /// Returns the number of times that each acknowledgement is passed on.
+    pub(super) fn acknowledgements(self) -> usize {
+        if self == Self::AcknowledgedTwice { 2 } else { 1 }
+    }
+
     /// Returns the offset that a report on a batch tells.
     pub(super) fn reported(self, offset: Option<Offset>, end: Offset) -> Option<Offset> {
         if self == Self::LostReportedDelivered { offset.or(Some(end)) } else { offset }
