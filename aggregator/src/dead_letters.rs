@@ -84,6 +84,8 @@ impl DeadLetters {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::clock::Timestamp;
+
     use super::*;
 
     #[test]
@@ -91,7 +93,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("tollgate-dead-letters-{}", std::process::id()));
         let mut dead_letters = DeadLetters::new(Some(folder.clone()));
         for offset in 0..=LISTED_LEN_MAX as u64 {
-            let letter = DeadLetter { partition: 3, offset, appended: Default::default(), reason: "torn".into() };
+            let letter = DeadLetter { partition: 3, offset, appended: Timestamp::default(), reason: "torn".into() };
             dead_letters.keep(letter, None, &[7; 5]);
         }
         let listed: Vec<_> = dead_letters.newest().map(|kept| (kept.letter.offset, kept.len)).collect();

@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate_aggregator_engine::worker::{LogEnd, Notice, Worker, WorkerEffect, WorkerInput};
+use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerNotice};
 use tollgate_bus::{Bus, Delivered, From, Full, Log, Reader, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
@@ -32,6 +32,7 @@ const UNKNOWN_LOG: LogId = 0;
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 pub(crate) struct EventLoop<B: Bus> {
+    pub(crate) id: Arc<str>,
     pub(crate) bus: B,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) worker: Worker,
@@ -155,8 +156,10 @@ impl<B: Bus> EventLoop<B> {
                 }
             }
             WorkerEffect::DeadLetter { letter, unlogged } => self.dead_letters.keep(letter, unlogged, record),
-            WorkerEffect::Notice(notice @ Notice::Recreated { .. }) => tracing::warn!("{notice}"),
-            WorkerEffect::Notice(notice) => tracing::info!("{notice}"),
+            WorkerEffect::Notice(notice @ WorkerNotice::Recreated { .. }) => {
+                tracing::warn!(aggregator = %self.id, "{notice}");
+            }
+            WorkerEffect::Notice(notice) => tracing::info!(aggregator = %self.id, "{notice}"),
         }
     }
 

@@ -50,7 +50,7 @@ impl RuleCopier {
     /// returns. Pinned rules only widen the replay window; without a mirror, nothing is copied.
     ///
     /// # Errors
-    /// When the system provides no thread.
+    /// Fails if the system provides no thread.
     pub fn start<B: Bus>(
         bus: &B,
         pinned: Option<&RuleSet>,

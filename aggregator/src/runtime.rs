@@ -47,7 +47,7 @@ impl Aggregator {
     /// Starts the threads. Counting begins when the bus is available.
     ///
     /// # Errors
-    /// When the system provides no thread.
+    /// Fails if the system provides no thread.
     pub fn start<B: Bus>(
         bus: &B,
         settings: &AggregatorSettings,
@@ -59,6 +59,7 @@ impl Aggregator {
         let (queries, queue) = Queries::open();
         let presence = || (bus.log(Topic::Presence), bus.read(Topic::Presence, &[0], From::Next));
         let mut event_loop = EventLoop {
+            id: worker.id.clone(),
             calls: bus.read(Topic::Calls, &[], From::Oldest),
             signals: bus.log(Topic::Signals),
             presence: worker.shares.then(presence),

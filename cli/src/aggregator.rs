@@ -22,37 +22,37 @@ use crate::servers::{KafkaArgs, RedisArgs};
 
 /// Starts an aggregator: counts the calls of all agents in Kafka and signals them
 ///
-/// Start as many as you like: they share the partitions, and take over from one that dies within seconds.
+/// Any number of aggregators may run: they share the partitions, and take over those of a dead one within seconds.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct AggregatorArgs {
     #[command(flatten)]
     kafka: KafkaArgs,
     #[command(flatten)]
     redis: RedisArgs,
-    /// The rules that agents enforce, if they are not published: their widest window says how far back it reads at its start
+    /// Rules that the agents enforce, if they are not published; their widest window decides how much of the log a restore reads
     #[arg(long, value_name = "FILE", env = "TOLLGATE_RULES", hide_env_values = true)]
     rules: Option<PathBuf>,
-    /// Where to listen; port 0 takes any that is free
+    /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_HTTP", hide_env_values = true, default_value = "127.0.0.1:8090", value_parser = serve::address)]
     http: SocketAddr,
-    /// Where the other aggregators find it, to show the counts of all [default: where it listens]
+    /// Address at which other aggregators reach this one, to show all counters [default: the address it listens on]
     #[arg(long, value_name = "HOST:PORT", env = "TOLLGATE_ADVERTISE", hide_env_values = true, value_parser = serve::node)]
     advertise: Option<String>,
-    /// The name by which it is told apart [default: aggregator-RANDOM]
+    /// Name of this aggregator, unique in the fleet [default: aggregator-RANDOM]
     #[arg(long, value_name = "NAME", env = "TOLLGATE_NODE", hide_env_values = true, value_parser = serve::node)]
     node: Option<String>,
-    /// Where it is
+    /// Name of the region
     #[arg(long, value_name = "NAME", env = "TOLLGATE_REGION", hide_env_values = true, default_value = "default", value_parser = serve::node)]
     region: String,
-    /// Where it writes records that it cannot read
+    /// Folder in which undecodable records are kept
     #[arg(long, value_name = "DIR", env = "TOLLGATE_STATE_DIR", hide_env_values = true)]
     state_dir: Option<PathBuf>,
-    /// From which part of its quota on a counter is signalled
+    /// Part of its quota from which on a counter is signalled
     #[arg(long, value_name = "PERCENT", env = "TOLLGATE_THRESHOLD", hide_env_values = true, default_value_t = Percent(THRESHOLD_PERMILLE_DEFAULT / 10))]
     threshold: Percent,
 }
 
-/// 0 to 100.
+/// A number from 0 to 100.
 #[derive(Clone, Copy, Debug)]
 struct Percent(u32);
 
@@ -71,12 +71,12 @@ impl FromStr for Percent {
     }
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     runtime.block_on(aggregator(args))
 }
 
-async fn aggregator(args: Args) -> anyhow::Result<Exit> {
+async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let stopping = Stopping::listen()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
@@ -96,7 +96,7 @@ async fn aggregator(args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-impl Args {
+impl AggregatorArgs {
     fn settings(&self, clock: &dyn Clock, listens_on: SocketAddr) -> AggregatorSettings {
         let id = self.node.clone().unwrap_or_else(serve::random_aggregator);
         // A wildcard address cannot be reached from elsewhere; the name of a container can.

@@ -54,7 +54,7 @@ enum Command {
     Replay(replay::Args),
     Up(up::Args),
     Agent(agent::Args),
-    Aggregator(aggregator::Args),
+    Aggregator(aggregator::AggregatorArgs),
     Check(check::Args),
     #[command(subcommand)]
     Rules(rules::Command),

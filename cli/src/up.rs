@@ -33,7 +33,7 @@ const PARTITIONS: u32 = 4;
 pub(crate) struct Args {
     #[command(flatten)]
     limits: Limits,
-    /// Where to listen; port 0 takes any that is free
+    /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_HTTP", hide_env_values = true, default_value = "127.0.0.1:8080", value_parser = serve::address)]
     http: SocketAddr,
     #[command(flatten)]

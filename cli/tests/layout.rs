@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Each crate's folder, its root file, and the crates of this workspace that it may use; `tollgate-servers` in tests only.
 const CRATES: [(&str, &str, &[&str]); 13] = [
@@ -151,5 +152,24 @@ fn only_one_file_reads_clocks() {
         for file in files.iter().filter(|file| !file.ends_with("common/core/src/clock.rs")) {
             assert!(!read(file).contains("disallowed_methods"), "{} silences the ban on clocks", file.display());
         }
+    }
+}
+
+/// The aggregator's engine does no I/O: its dependencies contain no runtime, server, client, metrics or log.
+#[test]
+fn the_aggregator_engine_depends_on_nothing_that_does_io() {
+    const BANNED: [&str; 9] =
+        ["axum", "prometheus-client", "prost", "rdkafka", "redis", "saphyr", "saphyr-parser", "tokio", "tracing"];
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--package", "tollgate-aggregator-engine"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout).expect("text");
+    let used: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(used.contains(&"tollgate-core"), "{tree}");
+    for name in BANNED {
+        assert!(!used.contains(&name), "tollgate-aggregator-engine must not use {name}");
     }
 }

@@ -1,7 +1,7 @@
 //! The HTTP interface of an aggregator: health, readiness, metrics, counters and dead letters.
 //!
 //! It only reads: everything comes from [`Queries`], which the event loop answers. Counters of the partitions of other
-//! aggregators come from their HTTP ([`peers`]).
+//! aggregators come from their HTTP (`peers`).
 
 mod peers;
 mod counters;

@@ -1,7 +1,7 @@
 //! The count of one partition: a state machine over its log.
 //!
-//! The counts are a function of the log alone, so a replay from the start gives the same counts. [`dedup`] recognises
-//! batches that were written twice, [`table`] holds the counters, and [`signals`] chooses the counters to signal and the
+//! The counts are a function of the log alone, so a replay from the start gives the same counts. `dedup` recognises
+//! batches that were written twice, `table` holds the counters, and `signals` chooses the counters to signal and the
 //! threshold in force. Reading the log is the task of [`crate::worker`].
 
 mod tally;

@@ -230,9 +230,9 @@ mod tests {
     #[test]
     fn past_the_cap_there_is_no_slot_until_a_counter_expires() {
         let mut table = CounterTable::new(2);
-        for id in [1, 2] {
+        for (id, sub_window) in [(1, 10), (2, 20)] {
             let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap();
-            table.get_mut(slot).count(&row(Outcome::Admitted, 1, id as u64 * 10));
+            table.get_mut(slot).count(&row(Outcome::Admitted, 1, sub_window));
         }
         assert_eq!(table.slot(&written(3, 1, (10, 1_000))), None);
         assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some(1), "a known counter has its slot");

@@ -40,7 +40,7 @@ pub enum WorkerEffect {
         unlogged: Option<u64>,
     },
     /// Write a line to the log.
-    Notice(Notice),
+    Notice(WorkerNotice),
 }
 
 /// An undecodable record.
@@ -58,7 +58,7 @@ pub struct DeadLetter {
 
 /// A line for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum WorkerNotice {
     /// Aggregators came or went.
     MembersChanged {
         /// The number of live aggregators, this one included.
@@ -83,7 +83,7 @@ pub enum Notice {
     },
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for WorkerNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MembersChanged { members } => write!(f, "the number of live aggregators is now {members}"),

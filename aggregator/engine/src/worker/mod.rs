@@ -1,7 +1,7 @@
 //! The worker: the one state machine of an aggregator, from records of `calls` to signals.
 //!
 //! It owns all distributed behaviour, so that a simulation exercises exactly what runs in production: which partitions to
-//! count ([`rebalance`]), the restore and hand-over of each ([`partition`]), and the pace of signals ([`publisher`]). It does
+//! count (`rebalance`), the restore and hand-over of each (`partition`), and the pace of signals (`publisher`). It does
 //! no I/O and reads no clock; [`crate::counting`] and [`crate::membership`] are its parts.
 //!
 //! A shell drives it in rounds. In each round it reads records for at most [`Worker::wait_ms`], passes them on, then the
@@ -10,6 +10,7 @@
 //! exactly once, and a refused batch is handed back before the next tick. A worker starts empty: after a crash, a new one
 //! restores the counts from the log.
 
+mod inputs;
 mod effects;
 mod partition;
 mod publisher;
@@ -22,16 +23,15 @@ use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
-use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::{Presence, Role};
-use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
 
 use crate::membership::{HEARTBEAT_MS, Membership};
 use crate::replay_window::ReplayWindow;
 
-use publisher::Publisher;
+use publisher::SignalPublisher;
 
-pub use effects::{DeadLetter, Notice, WorkerEffect};
+pub use effects::{DeadLetter, WorkerEffect, WorkerNotice};
+pub use inputs::{LogEnd, WorkerInput};
 pub use partition::AssignedPartition;
 
 /// Default maximum number of counters.
@@ -60,64 +60,6 @@ pub struct WorkerSettings {
     pub http: Arc<str>,
 }
 
-/// A fact that the shell passes to the worker.
-#[derive(Debug)]
-pub enum WorkerInput<'a> {
-    /// A record of `calls`, in the order of its partition.
-    Record {
-        /// The partition.
-        partition: Partition,
-        /// The offset in the partition.
-        offset: Offset,
-        /// The append time.
-        appended: Timestamp,
-        /// The decoded record, or the reason for which it is undecodable.
-        batch: Result<&'a Batch, String>,
-    },
-    /// A record of `presence`, this aggregator's own records included.
-    Presence {
-        /// The decoded record.
-        presence: &'a Presence,
-        /// The append time.
-        appended: Timestamp,
-    },
-    /// The answer to [`WorkerEffect::FindLogEnd`].
-    LogEnd {
-        /// The partition of `calls`.
-        partition: Partition,
-        /// The end of its log; nothing if the bus did not answer.
-        end: Option<LogEnd>,
-    },
-    /// The reading position in a partition after [`WorkerEffect::Read`]. It is needed until the partition is restored, because
-    /// the last records before the end of the log may have been deleted or may be none of `calls`.
-    Position {
-        /// The partition of `calls`.
-        partition: Partition,
-        /// The offset of the next record.
-        next: Offset,
-    },
-    /// Signals reached the log or were lost for good.
-    Acknowledged {
-        /// The number of batches.
-        batches: usize,
-    },
-    /// A batch of [`WorkerEffect::Publish`] was not taken because the queue of the bus is full.
-    Refused(SignalBatch),
-    /// The end of a round.
-    Tick,
-    /// The end of this worker: it publishes what is due and leaves. No input follows, except acknowledgements.
-    Stop,
-}
-
-/// The end of a partition's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogEnd {
-    /// The identity of the log.
-    pub log: LogId,
-    /// The offset of the record that will be appended next.
-    pub next: Offset,
-}
-
 /// An aggregator's state.
 #[derive(Clone, Debug)]
 pub struct Worker {
@@ -134,7 +76,7 @@ pub struct Worker {
     measured_at: Timestamp,
     /// The partition with which the next rebalance begins.
     turn: Partition,
-    publisher: Publisher,
+    publisher: SignalPublisher,
     announced_at: Timestamp,
     members_noticed: usize,
 }
@@ -169,7 +111,7 @@ impl Worker {
             to_measure: Vec::new(),
             measured_at: Timestamp::default(),
             turn: 0,
-            publisher: Publisher::default(),
+            publisher: SignalPublisher::default(),
             announced_at: Timestamp::default(),
             members_noticed: 1,
             settings,
@@ -246,7 +188,7 @@ impl Worker {
         let members = self.membership.as_ref().map_or(1, Membership::members);
         if members != self.members_noticed {
             self.members_noticed = members;
-            effects.push(WorkerEffect::Notice(Notice::MembersChanged { members }));
+            effects.push(WorkerEffect::Notice(WorkerNotice::MembersChanged { members }));
         }
         self.rebalance(now, effects);
         self.measure(now, effects);
@@ -292,7 +234,7 @@ impl Worker {
         for (partition, assigned) in &mut self.assigned {
             if assigned.restore() && self.membership.is_some() {
                 let counters = assigned.counting.tally().counters;
-                effects.push(WorkerEffect::Notice(Notice::Restored { partition: *partition, counters }));
+                effects.push(WorkerEffect::Notice(WorkerNotice::Restored { partition: *partition, counters }));
             }
             due.extend(assigned.counting.signals_due(now));
         }

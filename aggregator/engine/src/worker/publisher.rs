@@ -18,7 +18,7 @@ const WAIT_MS: u64 = 20;
 const WAIT_UNPUBLISHED_MS: u64 = 1;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Publisher {
+pub(super) struct SignalPublisher {
     refused: VecDeque<SignalBatch>,
     /// The number of batches that were published and not acknowledged.
     in_flight: usize,
@@ -27,7 +27,7 @@ pub(super) struct Publisher {
     unpublished: bool,
 }
 
-impl Publisher {
+impl SignalPublisher {
     pub(super) fn note_record(&mut self) {
         self.unpublished = true;
     }
@@ -107,7 +107,7 @@ mod tests {
             (2, 1, 100, true),
         ];
         for (published, acknowledged, ms, may_publish) in cases {
-            let mut publisher = Publisher::default();
+            let mut publisher = SignalPublisher::default();
             publisher.publish(at(1_000), (0..published).map(batch), &mut Vec::new());
             publisher.on_acknowledged(acknowledged);
             assert_eq!(publisher.may_publish(at(1_000 + ms)), may_publish, "{acknowledged} of {published}, {ms} ms");
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn refused_batches_are_not_in_flight_and_keep_their_order() {
-        let (mut publisher, mut effects) = (Publisher::default(), Vec::new());
+        let (mut publisher, mut effects) = (SignalPublisher::default(), Vec::new());
         publisher.publish(at(0), [0, 1, 2].map(batch), &mut effects);
         publisher.on_refused(batch(1));
         publisher.on_refused(batch(2));
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn ticks_follow_at_once_while_counted_records_wait_for_their_signals() {
-        let mut publisher = Publisher::default();
+        let mut publisher = SignalPublisher::default();
         assert_eq!(publisher.wait_ms(), WAIT_MS);
         publisher.note_record();
         assert_eq!(publisher.wait_ms(), WAIT_UNPUBLISHED_MS);

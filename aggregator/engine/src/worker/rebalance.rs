@@ -4,7 +4,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 
-use super::effects::{Notice, WorkerEffect};
+use super::effects::{WorkerEffect, WorkerNotice};
 use super::partition::AssignedPartition;
 use super::{LogEnd, Worker};
 use crate::counting::{Counting, CountingSettings};
@@ -31,7 +31,7 @@ impl Worker {
                     may_assign = !shares;
                 }
                 Some(false) => {
-                    effects.push(WorkerEffect::Notice(Notice::HandedOver { partition }));
+                    effects.push(WorkerEffect::Notice(WorkerNotice::HandedOver { partition }));
                     self.revoke(partition, effects);
                 }
                 _ => {}
@@ -71,7 +71,7 @@ impl Worker {
                 assigned.lag_records = Some(end.next.saturating_sub(assigned.next()));
                 // Compared with the position at the question: records may have come before the answer.
                 if end.next < assigned.next_when_asked || end.log != assigned.counting.log() {
-                    effects.push(WorkerEffect::Notice(Notice::Recreated { partition }));
+                    effects.push(WorkerEffect::Notice(WorkerNotice::Recreated { partition }));
                     self.revoke(partition, effects);
                 }
             }

@@ -1,168 +1,10 @@
-//! Workers over a bus in memory, driven in rounds as a shell drives them.
+//! Workers in rounds: assignment, restore, hand-over, signals, dead letters.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use tollgate_core::counter::CounterId;
-use tollgate_core::messages::calls::{BatchName, CounterEntry, Outcome, Row};
-use tollgate_core::window::Window;
+mod bus;
 
 use super::*;
 
-const ROUND_MS: u64 = 20;
-const QUOTA: u64 = 100;
-
-fn at(ms: u64) -> Timestamp {
-    Timestamp::from_ms(1_000_000 + ms)
-}
-
-/// A batch of one agent that charges a partition's only counter.
-fn batch(partition: Partition, sequence: u64, units: i64) -> Batch {
-    let window = Window::new(60_000, 1).unwrap();
-    let row = Row {
-        call: sequence,
-        counter: Some(0),
-        at: at(0),
-        sub_window: window.sub_window(at(0)),
-        cost: units,
-        outcome: Outcome::Admitted,
-        home: None,
-    };
-    Batch {
-        name: BatchName { agent: "gw".into(), epoch: 1, partition, sequence },
-        region: "r".into(),
-        complete_through: at(0),
-        counters: vec![CounterEntry {
-            id: CounterId::from_u128(partition.into()),
-            rule: "per-key".into(),
-            label: "k".into(),
-            generation: 1,
-            quota: QUOTA,
-            window,
-        }],
-        texts: Vec::new(),
-        descriptor_sets: Vec::new(),
-        rows: vec![row],
-    }
-}
-
-/// The logs; nothing stands for an undecodable record.
-struct TestBus {
-    log: LogId,
-    calls: Vec<Vec<Option<Batch>>>,
-    presence: Vec<(Timestamp, Presence)>,
-    signals: Vec<(Timestamp, SignalBatch)>,
-    /// The number of batches of signals for which there is room.
-    room: usize,
-    /// Partitions whose log ends are not known.
-    silent: Vec<Partition>,
-}
-
-struct Node {
-    worker: Worker,
-    reading: BTreeMap<Partition, usize>,
-    presence_read: usize,
-    acknowledges: bool,
-    /// Effects of the last round, except for those that the bus took.
-    effects: Vec<WorkerEffect>,
-}
-
-impl TestBus {
-    fn new(partitions: usize) -> Self {
-        let calls = vec![Vec::new(); partitions];
-        Self { log: 7, calls, presence: Vec::new(), signals: Vec::new(), room: usize::MAX, silent: Vec::new() }
-    }
-
-    fn append(&mut self, partition: Partition, units: i64) {
-        let log = &mut self.calls[partition as usize];
-        let sequence = log.len() as u64 + 1;
-        log.push(Some(batch(partition, sequence, units)));
-    }
-
-    fn newest_signal(&self, partition: Partition) -> Option<&(Timestamp, SignalBatch)> {
-        self.signals.iter().rev().find(|(_, batch)| batch.partition == partition)
-    }
-}
-
-impl Node {
-    fn new(id: &str, shares: bool, bus: &TestBus) -> Self {
-        let settings = WorkerSettings { shares, ..WorkerSettings::new(id) };
-        let worker = Worker::new(settings, u32::try_from(bus.calls.len()).unwrap());
-        let presence_read = bus.presence.len();
-        Self { worker, reading: BTreeMap::new(), presence_read, acknowledges: true, effects: Vec::new() }
-    }
-
-    fn input(&mut self, now: Timestamp, input: WorkerInput<'_>, bus: &mut TestBus) {
-        let mut effects = Vec::new();
-        self.worker.poll(now, input, &mut effects);
-        let mut effects = VecDeque::from(effects);
-        while let Some(effect) = effects.pop_front() {
-            let mut answers = Vec::new();
-            match &effect {
-                WorkerEffect::Read { partition, .. } => drop(self.reading.insert(*partition, 0)),
-                WorkerEffect::StopReading { partition } => drop(self.reading.remove(partition)),
-                WorkerEffect::FindLogEnd { partition } => {
-                    let next = bus.calls[*partition as usize].len() as u64;
-                    let end = (!bus.silent.contains(partition)).then_some(LogEnd { log: bus.log, next });
-                    let answer = WorkerInput::LogEnd { partition: *partition, end };
-                    self.worker.poll(now, answer, &mut answers);
-                }
-                WorkerEffect::Publish(batch) if bus.room == 0 => {
-                    self.worker.poll(now, WorkerInput::Refused(batch.clone()), &mut answers);
-                }
-                WorkerEffect::Publish(batch) => {
-                    bus.room -= 1;
-                    bus.signals.push((now, batch.clone()));
-                    if self.acknowledges {
-                        self.worker.poll(now, WorkerInput::Acknowledged { batches: 1 }, &mut answers);
-                    }
-                }
-                WorkerEffect::Announce(presence) => bus.presence.push((now, presence.clone())),
-                WorkerEffect::DeadLetter { .. } | WorkerEffect::Notice(_) => {}
-            }
-            effects.extend(answers);
-            self.effects.push(effect);
-        }
-    }
-
-    fn round(&mut self, now: Timestamp, bus: &mut TestBus) {
-        self.effects.clear();
-        for partition in self.reading.keys().copied().collect::<Vec<_>>() {
-            let read = self.reading[&partition];
-            for (offset, batch) in bus.calls[partition as usize].clone().iter().enumerate().skip(read) {
-                let (offset, batch) = (offset as u64, batch.as_ref().ok_or_else(|| "torn".to_owned()));
-                self.input(now, WorkerInput::Record { partition, offset, appended: at(0), batch }, bus);
-            }
-            self.reading.insert(partition, bus.calls[partition as usize].len());
-        }
-        for (appended, presence) in bus.presence[self.presence_read..].to_vec() {
-            self.input(now, WorkerInput::Presence { presence: &presence, appended }, bus);
-            self.presence_read += 1;
-        }
-        self.input(now, WorkerInput::Tick, bus);
-    }
-
-    fn owned(&self) -> Vec<Partition> {
-        let owned = self.worker.assigned().filter(|(_, assigned)| assigned.is_owned());
-        owned.map(|(partition, _)| partition).collect()
-    }
-
-    fn notices(&self) -> Vec<Notice> {
-        let notice =
-            |effect: &WorkerEffect| if let WorkerEffect::Notice(notice) = effect { Some(*notice) } else { None };
-        self.effects.iter().filter_map(notice).collect()
-    }
-}
-
-/// Runs rounds of all nodes from one instant to another, both in ms.
-fn run(nodes: &mut [&mut Node], bus: &mut TestBus, from_ms: u64, to_ms: u64) {
-    for ms in (from_ms..to_ms).step_by(usize::try_from(ROUND_MS).unwrap()) {
-        nodes.iter_mut().for_each(|node| node.round(at(ms), bus));
-    }
-}
-
-fn used(signal: Option<&(Timestamp, SignalBatch)>) -> u64 {
-    signal.map_or(0, |(_, batch)| batch.signals[0].admitted.counts().map(|(_, units)| units).sum())
-}
+use bus::{Node, TestBus, at, run, used, used_in};
 
 #[test]
 fn a_record_over_the_threshold_is_signalled_with_the_tick_after_it() {
@@ -179,16 +21,14 @@ fn a_record_over_the_threshold_is_signalled_with_the_tick_after_it() {
 #[test]
 fn nothing_is_signalled_before_the_log_is_read_to_the_end_that_it_had() {
     let mut bus = TestBus::new(1);
-    (0..3).for_each(|_| bus.append(0, 20));
+    bus.append(0, 60);
+    bus.undelivered = 1;
     let mut node = Node::new("a", false, &bus);
-    node.round(at(0), &mut bus);
-    let (first, rest) = (bus.calls[0][..2].to_vec(), bus.calls[0][2].clone());
-    bus.calls[0] = first;
-    node.round(at(20), &mut bus);
+    run(&mut [&mut node], &mut bus, 0, 60);
     assert!(bus.signals.is_empty() && node.worker.restoring().eq([0]));
-    bus.calls[0].push(rest);
-    node.round(at(40), &mut bus);
-    assert_eq!((used(bus.newest_signal(0)), node.worker.restoring().count()), (60, 0));
+    bus.append(0, 20);
+    node.round(at(60), &mut bus);
+    assert_eq!((used(bus.newest_signal(0)), node.worker.restoring().count()), (80, 0));
 }
 
 #[test]
@@ -200,6 +40,19 @@ fn a_position_past_the_end_restores_a_partition_whose_records_are_gone() {
     node.input(at(20), WorkerInput::Position { partition: 0, next: 1 }, &mut bus);
     node.input(at(20), WorkerInput::Tick, &mut bus);
     assert_eq!(node.worker.restoring().count(), 0);
+}
+
+#[test]
+fn a_partition_is_announced_once_it_is_restored() {
+    let mut bus = TestBus::new(1);
+    bus.undelivered = 1;
+    let mut node = Node::new("a", true, &bus);
+    let announced = |bus: &TestBus| bus.presence.last().unwrap().1.partitions.clone();
+    run(&mut [&mut node], &mut bus, 0, 2_000);
+    assert_eq!((node.owned(), announced(&bus)), (vec![0], vec![]));
+    bus.append(0, 20);
+    run(&mut [&mut node], &mut bus, 2_000, 2_400);
+    assert_eq!(announced(&bus), [0]);
 }
 
 /// E3, E6: partitions are handed over without a gap in their signals, and with the same counts.
@@ -283,10 +136,6 @@ fn while_the_queue_is_full_no_new_signals_are_produced() {
     assert!((0..3).all(|partition| used(bus.newest_signal(partition)) == 70));
 }
 
-fn used_in(batch: &SignalBatch) -> u64 {
-    batch.signals[0].admitted.counts().map(|(_, units)| units).sum()
-}
-
 #[test]
 fn signals_wait_for_acknowledgements_of_earlier_ones_for_at_most_100_ms() {
     let mut bus = TestBus::new(1);
@@ -328,9 +177,11 @@ fn a_recreated_log_is_counted_from_its_beginning() {
         node.round(at(20), &mut bus);
         assert_eq!(used(bus.newest_signal(0)), 60);
         (bus.log, bus.calls) = (log, vec![Vec::new()]);
-        records.iter().for_each(|units| bus.append(0, *units));
+        for units in &records {
+            bus.append(0, *units);
+        }
         node.round(at(6_000), &mut bus);
-        assert_eq!(node.notices(), [Notice::Recreated { partition: 0 }]);
+        assert_eq!(node.notices(), [WorkerNotice::Recreated { partition: 0 }]);
         run(&mut [&mut node], &mut bus, 6_020, 6_080);
         let counted = node.worker.assigned().map(|(_, assigned)| assigned.counting().log()).collect::<Vec<_>>();
         assert_eq!(counted, [log]);

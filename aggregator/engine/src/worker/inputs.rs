@@ -1,0 +1,65 @@
+//! The inputs of a worker: facts that its shell has observed, decoded.
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::calls::Batch;
+use tollgate_core::messages::presence::Presence;
+use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
+
+/// A fact that the shell passes to the worker.
+#[derive(Debug)]
+pub enum WorkerInput<'a> {
+    /// A record of `calls`, in the order of its partition.
+    Record {
+        /// The partition.
+        partition: Partition,
+        /// The offset in the partition.
+        offset: Offset,
+        /// The append time.
+        appended: Timestamp,
+        /// The decoded record, or the reason for which it is undecodable.
+        batch: Result<&'a Batch, String>,
+    },
+    /// A record of `presence`, this aggregator's own records included.
+    Presence {
+        /// The decoded record.
+        presence: &'a Presence,
+        /// The append time.
+        appended: Timestamp,
+    },
+    /// The answer to [`FindLogEnd`](super::WorkerEffect::FindLogEnd).
+    LogEnd {
+        /// The partition of `calls`.
+        partition: Partition,
+        /// The end of its log; nothing if the bus did not answer.
+        end: Option<LogEnd>,
+    },
+    /// The reading position in a partition after [`Read`](super::WorkerEffect::Read). It is needed until the partition is restored, because
+    /// the last records before the end of the log may have been deleted or may be none of `calls`.
+    Position {
+        /// The partition of `calls`.
+        partition: Partition,
+        /// The offset of the next record.
+        next: Offset,
+    },
+    /// Signals reached the log or were lost for good.
+    Acknowledged {
+        /// The number of batches.
+        batches: usize,
+    },
+    /// A batch of [`Publish`](super::WorkerEffect::Publish) was not taken because the queue of the bus is full.
+    Refused(SignalBatch),
+    /// The end of a round.
+    Tick,
+    /// The end of this worker: it publishes what is due and leaves. No input follows, except acknowledgements.
+    Stop,
+}
+
+/// The end of a partition's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The identity of the log.
+    pub log: LogId,
+    /// The offset of the record that will be appended next.
+    pub next: Offset,
+}
