@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use tollgate::store::{RedisSettings, RedisStore, Store};
+use tollgate::store::{ChargeStore, RedisSettings, RedisStore};
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::{SystemClock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeMode};
@@ -82,7 +82,7 @@ impl Bench {
         if step.filled > 0 {
             for number in 0..step.counters {
                 let fill = take(counter(number, step.counters), step.filled);
-                assert!(self.store.take(&[fill]).await.expect("an answer")[0].charged);
+                assert!(self.store.charge(&[fill]).await.expect("an answer")[0].charged);
             }
         }
         let counters = step.counters;
@@ -91,7 +91,7 @@ impl Bench {
             let request = || RequestId::from_u128(u128::from(requests.fetch_add(1, Ordering::Relaxed)));
             let take = Charge { request: named.then(request), ..take(counter(number, counters), 1) };
             let store = self.store.clone();
-            async move { drop(store.take(&[take]).await.expect("an answer")) }
+            async move { drop(store.charge(&[take]).await.expect("an answer")) }
         };
         let each_us = self.measure(ask).await;
         let key = format!("tollgate:{{{}}}", CounterId::from_u128(u128::from(first_counter)));

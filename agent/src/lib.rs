@@ -29,7 +29,7 @@ mod state_dir;
 mod files;
 mod rules_source;
 mod keys_file;
-mod link;
+mod runtime;
 mod agent;
 
 pub use agent::{Agent, Builder, Readiness, StartError};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
@@ -21,27 +22,37 @@ const LAG_BUCKETS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.
 /// Prefix of all metric names.
 const PREFIX: &str = "tollgate";
 
-/// Durations that the shell observes itself.
+/// Durations that an agent observes itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Durations {
-    /// Duration of a check.
-    pub(crate) check: Histogram,
-    /// Time from a charge to its signal at this agent.
-    pub(crate) signal_lag: Histogram,
+pub(crate) struct AgentMetrics {
+    check: Histogram,
+    signal_lag: Histogram,
 }
 
 /// Exports the counts of an engine.
 struct EngineCollector(Arc<Engine>);
 
-/// Registers the metrics of an agent.
-pub(crate) fn register(registry: &mut Registry, engine: &Arc<Engine>) -> Durations {
-    let durations = Durations { check: Histogram::new(DURATION_BUCKETS_S), signal_lag: Histogram::new(LAG_BUCKETS_S) };
-    let registry = registry.sub_registry_with_prefix(PREFIX);
-    registry.register_with_unit("check_duration", "Duration of a check", Unit::Seconds, durations.check.clone());
-    let lag = "Time from a charge to its signal at this agent";
-    registry.register_with_unit("signal_lag", lag, Unit::Seconds, durations.signal_lag.clone());
-    registry.register_collector(Box::new(EngineCollector(engine.clone())));
-    durations
+impl AgentMetrics {
+    /// Registers the metrics of an agent.
+    pub(crate) fn register(registry: &mut Registry, engine: &Arc<Engine>) -> Self {
+        let metrics = Self { check: Histogram::new(DURATION_BUCKETS_S), signal_lag: Histogram::new(LAG_BUCKETS_S) };
+        let registry = registry.sub_registry_with_prefix(PREFIX);
+        registry.register_with_unit("check_duration", "Duration of a check", Unit::Seconds, metrics.check.clone());
+        let lag = "Time from a charge to its signal at this agent";
+        registry.register_with_unit("signal_lag", lag, Unit::Seconds, metrics.signal_lag.clone());
+        registry.register_collector(Box::new(EngineCollector(engine.clone())));
+        metrics
+    }
+
+    /// Observes the duration of a check.
+    pub(crate) fn observe_check(&self, took: Duration) {
+        self.check.observe(took.as_secs_f64());
+    }
+
+    /// Observes the time from a charge to its signal at this agent.
+    pub(crate) fn observe_signal_lag(&self, lag: Duration) {
+        self.signal_lag.observe(lag.as_secs_f64());
+    }
 }
 
 impl Collector for EngineCollector {

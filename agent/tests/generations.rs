@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::store::{AnyStore, MemoryStore, RedisSettings, RedisStore, Store};
+use tollgate::store::{AnyStore, ChargeStore, MemoryStore, RedisSettings, RedisStore};
 use tollgate::{Agent, Call, Decision, Rule, RuleSet};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};

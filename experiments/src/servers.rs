@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::store::{RedisAddressError, RedisSettings, RedisStore, Store};
+use tollgate::store::{ChargeStore, RedisAddressError, RedisSettings, RedisStore};
 use tollgate_bus::kafka::{Kafka, KafkaError, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch};
 

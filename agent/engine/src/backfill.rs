@@ -145,6 +145,7 @@ impl Engine {
             let MatchedRule { counter, policy, .. } = &forgotten.charge;
             self.table.with(*counter, |seen| seen.own(policy).forget_debts());
         }
+        self.health.waker.wake();
     }
 
     /// Whether something passed on one of these counters that the store does not know.

@@ -2,7 +2,6 @@
 //!
 //! All methods may be called from many threads at once. Decisions are in [`crate::check`] and [`crate::decide`].
 
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,12 +15,11 @@ use tollgate_core::decision::DENY_LIST;
 use tollgate_core::rules::{ApplicableRule, Generation, Index, RuleSet};
 
 use crate::backfill::UnsyncedQueue;
-use crate::exchange::FLEET_EXPECTED_DEFAULT;
-use crate::exchange::batcher::Batcher;
-use crate::exchange::fleet::Fleet;
-use crate::exchange::signals::Signals;
+use crate::batcher::Batcher;
+use crate::fleet::{FLEET_EXPECTED_DEFAULT, Fleet};
 use crate::metrics::{EngineMetrics, RuleCounts};
-use crate::notice::{Notice, Notices};
+use crate::notice::Notices;
+use crate::signals::Signals;
 use crate::store_health::StoreHealth;
 use crate::table::CounterTable;
 
@@ -223,12 +221,6 @@ impl Engine {
     #[must_use]
     pub fn dropped_rows(&self) -> u64 {
         self.batcher.dropped_rows()
-    }
-
-    /// Takes the notices that wait for the log.
-    #[must_use]
-    pub fn take_notices(&self) -> VecDeque<Notice> {
-        self.notices.take()
     }
 }
 

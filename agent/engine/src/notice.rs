@@ -1,4 +1,6 @@
-//! Notices: changes of state that an operator should read in the log. An engine queues them and a shell logs them.
+//! Notices: changes of state that an operator should read in the log.
+//!
+//! An engine writes no log: any thread queues a notice here, and [`crate::maintenance`] hands it to the shell.
 
 use std::collections::VecDeque;
 
@@ -7,7 +9,7 @@ use tollgate_core::clock::Timestamp;
 
 use crate::store_error::StoreError;
 
-/// Most notices that wait for the shell; past that the oldest are dropped.
+/// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
 const NOTICES_LEN_MAX: usize = 64;
 
 /// Change of state that belongs in the log.
@@ -41,6 +43,11 @@ impl Notices {
             waiting.pop_front();
         }
         waiting.push_back(notice);
+    }
+
+    /// Returns true if notices wait.
+    pub(crate) fn wait(&self) -> bool {
+        !self.0.lock().is_empty()
     }
 
     pub(crate) fn take(&self) -> VecDeque<Notice> {

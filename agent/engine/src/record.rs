@@ -7,10 +7,10 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Outcome, Row};
 
+use crate::batcher::Publish;
 use crate::decide::Asked;
 use crate::enforce::Combined;
 use crate::engine::{ActiveRules, Engine};
-use crate::exchange::batcher::Publish;
 use crate::match_rules::MatchedRule;
 use crate::view::Sequence;
 

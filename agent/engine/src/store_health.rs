@@ -1,70 +1,83 @@
-//! Whether the store answers, and what its clock says.
+//! Health of the store: the breaker, and the interval in which the store's time lies.
+//!
+//! Every answer and every missed deadline comes through here. [`crate::maintenance`] sends the pings that close the breaker.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::ChargeResults;
 
 use crate::enforce::Breaker;
 use crate::engine::Engine;
 use crate::notice::Notice;
+use crate::shell_waker::ShellWaker;
 use crate::store_error::StoreError;
 use crate::time_bounds::{StoreClock, TimeBounds};
-use tollgate_core::counter::ChargeResults;
 
-/// What the agent knows of its store.
+/// Health of the store, as this agent knows it.
 #[derive(Debug, Default)]
 pub(crate) struct StoreHealth {
     time: RwLock<StoreClock>,
     pub(crate) breaker: Breaker,
+    /// True once a ping was answered.
+    reached: AtomicBool,
+    /// Wakes the shell of the maintenance.
+    pub(crate) waker: ShellWaker,
 }
 
 impl Engine {
-    /// The store's time, as well as this agent knows it.
+    /// Returns the interval in which the store's time lies.
     #[must_use]
     pub fn store_time(&self, now: Timestamp) -> TimeBounds {
         self.health.time.read().at(now)
     }
 
-    /// Whether the store is not asked, since it did not answer.
+    /// Returns true while the breaker is open: calls are decided without the store.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.health.breaker.is_open()
     }
 
-    /// Whether someone should look if the store answers: it is not asked, or must be told what passed without it.
+    /// Returns true if the store has to be probed: the breaker is open, or unsynced units wait for the store.
     #[must_use]
     pub fn needs_store(&self) -> bool {
         self.is_degraded() || self.has_unsynced()
     }
 
-    /// The store answered a ping that was sent at `sent`: from here on it is asked again.
+    /// Returns true if the store has answered a ping in this life.
+    #[must_use]
+    pub fn has_reached_store(&self) -> bool {
+        self.health.reached.load(Ordering::Relaxed)
+    }
+
+    /// Records the answer to a ping: sent and received by this agent's clock, and the store's time. Closes the breaker.
     pub fn store_answers(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
         self.learn_time(sent, received, store_now);
+        self.health.reached.store(true, Ordering::Relaxed);
         if self.health.breaker.close() {
-            self.notices.push(Notice::StoreRecovered);
+            self.notify(Notice::StoreRecovered);
         }
     }
 
-    /// The store did not answer a ping or another thing that no call asked for.
-    pub fn store_is_silent(&self, error: StoreError) {
-        self.unanswered(error);
-    }
-
-    pub(crate) fn answered(&self, sent: Timestamp, received: Timestamp, answers: &ChargeResults) {
-        if let Some(taken) = answers.iter().find(|taken| taken.rebased) {
+    /// Records the answer to charges.
+    pub(crate) fn answered(&self, sent: Timestamp, received: Timestamp, results: &ChargeResults) {
+        if let Some(result) = results.iter().find(|result| result.rebased) {
             self.metrics.store_clock_steps.add(1);
             self.table.forget_denials();
-            self.notices.push(Notice::StoreClockSteppedBack { store_now: taken.at });
+            self.notify(Notice::StoreClockSteppedBack { store_now: result.at });
         }
-        if let Some(taken) = answers.first() {
+        if let Some(result) = results.first() {
             self.health.breaker.answered();
-            self.learn_time(sent, received, taken.at);
+            self.learn_time(sent, received, result.at);
         }
     }
 
+    /// Records a request that the store did not answer.
     pub(crate) fn unanswered(&self, error: StoreError) {
         self.metrics.store_error(error);
         if self.health.breaker.missed(error) {
-            self.notices.push(Notice::StoreUnavailable(error));
+            self.notify(Notice::StoreUnavailable(error));
         }
     }
 
@@ -72,5 +85,10 @@ impl Engine {
         if self.health.time.read().would_learn(sent, received) {
             self.health.time.write().update(sent, received, store_now);
         }
+    }
+
+    fn notify(&self, notice: Notice) {
+        self.notices.push(notice);
+        self.health.waker.wake();
     }
 }

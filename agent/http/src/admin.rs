@@ -9,14 +9,14 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tollgate::Agent;
-use tollgate::store::Store;
+use tollgate::store::ChargeStore;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
 
 /// Names the node on every answer, so that whoever looks into one knows whom to ask.
-pub(crate) async fn sign<S: Store>(State(agent): State<Agent<S>>, mut response: Response) -> Response {
+pub(crate) async fn sign<S: ChargeStore>(State(agent): State<Agent<S>>, mut response: Response) -> Response {
     if let Ok(node) = HeaderValue::from_str(&agent.engine().settings().node) {
         response.headers_mut().insert(NODE, node);
     }
@@ -24,7 +24,7 @@ pub(crate) async fn sign<S: Store>(State(agent): State<Agent<S>>, mut response: 
 }
 
 /// Alive, and by which rules.
-pub(crate) async fn healthz<S: Store>(State(agent): State<Agent<S>>) -> Response {
+pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     let engine = agent.engine();
     let (generation, rules, origin) = engine.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
     let health = json!({
@@ -44,14 +44,14 @@ pub(crate) async fn healthz<S: Store>(State(agent): State<Agent<S>>) -> Response
 }
 
 /// Whether a gateway should ask this agent, and what is missing if not.
-pub(crate) async fn readyz<S: Store>(State(agent): State<Agent<S>>) -> Response {
+pub(crate) async fn readyz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     let missing = agent.readiness().await.missing;
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     respond(status, &json!({ "ready": missing.is_empty(), "missing": missing }))
 }
 
 /// Everything that the process counts.
-pub(crate) async fn metrics<S: Store>(State(agent): State<Agent<S>>) -> Response {
+pub(crate) async fn metrics<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     ([(CONTENT_TYPE, OPEN_METRICS)], agent.metrics()).into_response()
 }
 

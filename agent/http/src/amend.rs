@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde_json::json;
-use tollgate::store::{Store, StoreError};
+use tollgate::store::{ChargeStore, StoreError};
 use tollgate::{Agent, LimitStatus};
 use tollgate_core::clock::Timestamp;
 
@@ -18,7 +18,10 @@ use crate::call::{self, RELEASE, SETTLE};
 use crate::problem::Problem;
 
 /// Charges what a call cost beyond what it asked for, or gives back what it did not cost.
-pub(crate) async fn settle<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn settle<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    request: Request,
+) -> Result<Response, Problem> {
     let body = body::read(request.into_body()).await?;
     let said = call::read(&body, &SETTLE).map_err(Problem::bad_request)?;
     let missing =
@@ -28,7 +31,10 @@ pub(crate) async fn settle<S: Store>(State(agent): State<Agent<S>>, request: Req
 }
 
 /// Gives the slots of a call back.
-pub(crate) async fn release<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn release<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    request: Request,
+) -> Result<Response, Problem> {
     let body = body::read(request.into_body()).await?;
     let said = call::read(&body, &RELEASE).map_err(Problem::bad_request)?;
     let missing = "`at_ms` is missing: a slot is known by it; send the `at_ms` that the answer of /check had";

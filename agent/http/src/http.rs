@@ -14,7 +14,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tollgate::answer::{self, PROBLEM_JSON};
 use tollgate::explain::explain;
-use tollgate::store::Store;
+use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, Decision, request};
 
 use crate::body;
@@ -26,7 +26,7 @@ const METHOD_HEADERS: [&str; 2] = ["x-forwarded-method", "x-original-method"];
 const URI_HEADERS: [&str; 2] = ["x-forwarded-uri", "x-original-uri"];
 
 /// Decides the request itself, by the descriptors that the rules ask for.
-pub(crate) async fn check_request<S: Store>(
+pub(crate) async fn check_request<S: ChargeStore>(
     State(agent): State<Agent<S>>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -39,14 +39,17 @@ pub(crate) async fn check_request<S: Store>(
 }
 
 /// Decides the call in the body.
-pub(crate) async fn check_call<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn check_call<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    request: Request,
+) -> Result<Response, Problem> {
     let body = body::read(request.into_body()).await?;
     let said = call::read(&body, &CHECK).map_err(Problem::bad_request)?;
     Ok(decide(&agent, &said.call).await)
 }
 
 /// Says why the call in the body would be limited as it would be; nothing is counted.
-pub(crate) async fn explain_call<S: Store>(
+pub(crate) async fn explain_call<S: ChargeStore>(
     State(agent): State<Agent<S>>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -79,7 +82,7 @@ pub(crate) async fn wrong_method(request: Request) -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not take {method}; use {known}"))
 }
 
-async fn decide<S: Store>(agent: &Agent<S>, call: &Call<'_>) -> Response {
+async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
     let decision = agent.check(call).await;
     respond(&decision, &agent.engine().settings().node)
 }

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::{Deserialize, Serialize};
-use tollgate::store::Store;
+use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, Decision, LimitStatus, answer};
 use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
 use tollgate_core::rules::Charging;
@@ -97,7 +97,10 @@ struct CurrentLimit {
 }
 
 /// Decides a request of several descriptors.
-pub(crate) async fn check<S: Store>(State(agent): State<Agent<S>>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn check<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    request: Request,
+) -> Result<Response, Problem> {
     let body = body::read(request.into_body()).await?;
     let refused = |why| Problem::bad_request(format!("the body is no rate limit request: {why}; send {EXAMPLE}"));
     let calls = replaced(agent.engine(), read(&body).map_err(refused)?);
@@ -156,7 +159,7 @@ fn replaced(engine: &Engine, calls: Vec<Call<'static>>) -> Vec<Call<'static>> {
 
 /// One of the descriptors is over its limit: what the others were charged under rules that are charged all or none is given
 /// back.
-async fn refund<S: Store>(agent: &Agent<S>, calls: &[Call<'static>], decisions: &mut [Decision]) {
+async fn refund<S: ChargeStore>(agent: &Agent<S>, calls: &[Call<'static>], decisions: &mut [Decision]) {
     for (call, decision) in calls.iter().zip(decisions).filter(|(_, decision)| decision.allowed) {
         let all_or_none = agent.engine().with_applicable(call, |applicable| {
             applicable.iter().any(|applicable| applicable.rule.charge == Charging::AllOrNone)

@@ -27,14 +27,14 @@ use axum::Router;
 use axum::middleware::map_response_with_state;
 use axum::routing::{get, post};
 use tollgate::Agent;
-use tollgate::store::Store;
+use tollgate::store::ChargeStore;
 
 pub use body::BODY_LEN_MAX;
 pub use call::COST_MAX;
 pub use serve::{DRAIN_WAIT, serve};
 
 /// Everything that an agent answers over HTTP.
-pub fn router<S: Store>(agent: Agent<S>) -> Router {
+pub fn router<S: ChargeStore>(agent: Agent<S>) -> Router {
     Router::new()
         .route("/check", get(http::check_request::<S>).post(http::check_call::<S>))
         .route("/settle", post(amend::settle::<S>))

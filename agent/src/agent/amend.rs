@@ -4,13 +4,13 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::LimitStatus;
 
-use super::{Agent, PING_DEADLINE, Shared};
-use crate::store::{Store, StoreError};
+use super::{Agent, BACKGROUND_DEADLINE, Shared};
+use crate::store::{ChargeStore, StoreError};
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::ChargeResults;
 use tollgate_engine::Amend;
 
-impl<S: Store> Agent<S> {
+impl<S: ChargeStore> Agent<S> {
     /// Says what a call really cost: so many units more than it asked for, or fewer. Every rule that goes by the call's own
     /// cost is charged or given back the difference; how the tightest of them stands then. What was decided when it is given
     /// back should be told, so that it is taken off where it was charged.
@@ -49,14 +49,14 @@ impl<S: Store> Agent<S> {
     }
 }
 
-impl<S: Store> Shared<S> {
+impl<S: ChargeStore> Shared<S> {
     /// Tells the store something for which no caller waits, so it may take as long as a ping.
     async fn tell(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
-        match self.store.take_now(takes) {
+        match self.store.try_charge(takes) {
             Some(answer) => answer,
-            None => {
-                tokio::time::timeout(PING_DEADLINE, self.store.take(takes)).await.unwrap_or(Err(StoreError::TimedOut))
-            }
+            None => tokio::time::timeout(BACKGROUND_DEADLINE, self.store.charge(takes))
+                .await
+                .unwrap_or(Err(StoreError::TimedOut)),
         }
     }
 }

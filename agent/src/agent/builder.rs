@@ -14,14 +14,14 @@ use tollgate_core::counter::DigestKey;
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::rules::{Rule, RuleSet};
 
-use crate::link::{Link, Listeners, Observer};
 use crate::request::jwt::Expected;
 use crate::rules_source::RulesFrom;
-use crate::store::{AnyStore, RedisSettings, Store};
+use crate::runtime::{BusListeners, BusThreads, SignalObserver};
+use crate::store::{AnyStore, ChargeStore, FleetServices, RedisSettings};
 use tollgate_engine::Engine;
 
 /// Says what an agent is made of.
-pub struct Builder<S: Store = AnyStore> {
+pub struct Builder<S: ChargeStore = AnyStore> {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) node: String,
     pub(super) region: String,
@@ -32,10 +32,11 @@ pub struct Builder<S: Store = AnyStore> {
     pub(super) follows: bool,
     pub(super) store: Option<Arc<S>>,
     pub(super) redis: Option<RedisSettings>,
+    pub(super) fleet: Option<Arc<FleetServices>>,
     #[cfg(feature = "kafka")]
     pub(super) kafka: Option<KafkaSettings>,
-    pub(super) link: Option<StartLink>,
-    pub(super) observer: Option<Observer>,
+    pub(super) bus: Option<StartBus>,
+    pub(super) observer: Option<SignalObserver>,
     pub(super) partitions: u32,
     pub(super) agents_expected: Option<NonZeroU32>,
     pub(super) counters_max: Option<usize>,
@@ -46,9 +47,9 @@ pub struct Builder<S: Store = AnyStore> {
     pub(super) registry: Registry,
 }
 
-type StartLink = Box<dyn FnOnce(&Arc<Engine>, &Arc<dyn Clock>, Listeners) -> std::io::Result<Link> + Send>;
+type StartBus = Box<dyn FnOnce(&Arc<Engine>, &Arc<dyn Clock>, BusListeners) -> std::io::Result<BusThreads> + Send>;
 
-impl<S: Store> Builder<S> {
+impl<S: ChargeStore> Builder<S> {
     /// The clock to go by.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -100,7 +101,7 @@ impl<S: Store> Builder<S> {
 
     /// Keeps counters in this store.
     #[must_use]
-    pub fn store<T: Store>(self, store: Arc<T>) -> Builder<T> {
+    pub fn store<T: ChargeStore>(self, store: Arc<T>) -> Builder<T> {
         Builder {
             clock: self.clock,
             node: self.node,
@@ -111,9 +112,10 @@ impl<S: Store> Builder<S> {
             follows: self.follows,
             store: Some(store),
             redis: None,
+            fleet: None,
             #[cfg(feature = "kafka")]
             kafka: self.kafka,
-            link: self.link,
+            bus: self.bus,
             observer: self.observer,
             partitions: self.partitions,
             agents_expected: self.agents_expected,
@@ -138,7 +140,7 @@ impl<S: Store> Builder<S> {
     #[must_use]
     pub fn bus<B: Bus>(mut self, bus: B) -> Self {
         self.partitions = bus.partitions(Topic::Calls);
-        self.link = Some(Box::new(move |engine, clock, listeners| Link::start(&bus, engine, clock, listeners)));
+        self.bus = Some(Box::new(move |engine, clock, listeners| BusThreads::start(&bus, engine, clock, listeners)));
         self
     }
 
@@ -205,9 +207,10 @@ impl Builder<AnyStore> {
             follows: false,
             store: None,
             redis: None,
+            fleet: None,
             #[cfg(feature = "kafka")]
             kafka: None,
-            link: None,
+            bus: None,
             observer: None,
             partitions: 1,
             agents_expected: None,

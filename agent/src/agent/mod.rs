@@ -5,7 +5,6 @@
 
 mod amend;
 mod builder;
-mod care;
 mod start;
 mod tokens;
 
@@ -19,20 +18,17 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_core::decision::Decision;
 
-use crate::link::Link;
-use crate::metrics::Durations;
+use crate::metrics::AgentMetrics;
 use crate::request::jwt::Verifier;
-use crate::store::{AnyStore, Store, StoreError};
+use crate::runtime::{BACKGROUND_DEADLINE, BusThreads, MaintenanceTask};
+use crate::store::{AnyStore, ChargeStore, StoreError};
 use tollgate_engine::{Engine, Progress};
 
 pub use builder::Builder;
 pub use start::StartError;
 
-/// How long the store may take to answer a ping, or what else no call waits for.
-const PING_DEADLINE: Duration = Duration::from_millis(50);
-
 /// A limiter in wall time.
-pub struct Agent<S: Store = AnyStore> {
+pub struct Agent<S: ChargeStore = AnyStore> {
     shared: Arc<Shared<S>>,
 }
 
@@ -45,14 +41,13 @@ pub struct Readiness {
 
 struct Shared<S> {
     engine: Arc<Engine>,
-    durations: Durations,
+    metrics: AgentMetrics,
     tokens: Arc<Verifier>,
     store: Arc<S>,
     clock: Arc<dyn Clock>,
     registry: Mutex<Registry>,
-    /// Whether the store has answered at least once.
-    store_seen: AtomicBool,
-    link: Mutex<Option<Link>>,
+    maintenance: MaintenanceTask,
+    bus_threads: Mutex<Option<BusThreads>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -64,7 +59,7 @@ impl Agent {
     }
 }
 
-impl<S: Store> Agent<S> {
+impl<S: ChargeStore> Agent<S> {
     /// Decides a call at once, if the agent need not wait for its store.
     #[must_use]
     pub fn try_check(&self, call: &Call<'_>) -> Option<Decision> {
@@ -73,7 +68,7 @@ impl<S: Store> Agent<S> {
         match shared.engine.begin(now, call) {
             Progress::Done(decision) => Some(decision),
             Progress::NeedsStore(pending) => {
-                let answer = shared.store.take_now(pending.takes())?;
+                let answer = shared.store.try_charge(pending.takes())?;
                 Some(shared.engine.finish(now, call, pending, answer))
             }
         }
@@ -86,16 +81,16 @@ impl<S: Store> Agent<S> {
         let decision = match shared.engine.begin(shared.clock.now(), call) {
             Progress::Done(decision) => decision,
             Progress::NeedsStore(pending) => {
-                let answer = match shared.store.take_now(pending.takes()) {
+                let answer = match shared.store.try_charge(pending.takes()) {
                     Some(answer) => answer,
-                    None => tokio::time::timeout(timer(pending.deadline()), shared.store.take(pending.takes()))
+                    None => tokio::time::timeout(timer(pending.deadline()), shared.store.charge(pending.takes()))
                         .await
                         .unwrap_or(Err(StoreError::TimedOut)),
                 };
                 shared.engine.finish(shared.clock.now(), call, pending, answer)
             }
         };
-        shared.durations.check.observe(took.elapsed().as_secs_f64());
+        shared.metrics.observe_check(took.elapsed());
         decision
     }
 
@@ -108,16 +103,14 @@ impl<S: Store> Agent<S> {
     /// Whether the agent can be relied on: it has rules, and its store answered or signals have been read for a while.
     pub async fn readiness(&self) -> Readiness {
         let shared = &self.shared;
-        if !shared.store_seen.load(Ordering::Relaxed) {
-            // Who asks right after the start need not wait for the next look.
-            let _ = care::seek_store(shared).await;
+        if !shared.engine.is_informed() {
+            shared.maintenance.reach_store().await;
         }
-        let informed = shared.store_seen.load(Ordering::Relaxed) || shared.engine.has_read_signals();
         let mut missing = Vec::new();
         if shared.engine.with_rules(|rules| rules.generation) == 0 {
             missing.push("no rules have been published yet; publish some with `tollgate rules publish FILE`");
         }
-        if !informed {
+        if !shared.engine.is_informed() {
             missing.push("the store has not answered yet, and signals have not been read for 2 s");
         }
         Readiness { missing }
@@ -136,17 +129,16 @@ impl<S: Store> Agent<S> {
     /// Publishes what is left and leaves the fleet. Calls are decided as before, but nobody hears of them.
     pub async fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        let link = self.shared.link.lock().take();
-        if let Some(mut link) = link {
-            // Threads are joined, which must not hold up the runtime.
-            let _ = tokio::task::spawn_blocking(move || link.stop()).await;
+        let bus_threads = self.shared.bus_threads.lock().take();
+        if let Some(mut bus_threads) = bus_threads {
+            // Threads are joined, which must not block the runtime.
+            let _ = tokio::task::spawn_blocking(move || bus_threads.stop()).await;
         }
-        let goodbye = self.shared.store.show(&self.shared.engine.settings().node, true);
-        let _ = tokio::time::timeout(PING_DEADLINE, goodbye).await;
+        self.shared.maintenance.stop().await;
     }
 }
 
-impl<S: Store> Clone for Agent<S> {
+impl<S: ChargeStore> Clone for Agent<S> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }

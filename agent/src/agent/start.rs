@@ -11,15 +11,15 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
 
 use super::builder::Builder;
-use super::{Agent, Shared, care};
+use super::{Agent, Shared};
 use crate::files;
 use crate::keys_file::{self, KeysFileError};
-use crate::link::Listeners;
-use crate::metrics;
+use crate::metrics::AgentMetrics;
 use crate::request::jwt::Verifier;
 use crate::rules_source::{self, Follower, RulesFileError};
+use crate::runtime::{BusListeners, MaintenanceParts, MaintenanceTask};
 use crate::state_dir::{Saved, StateDir};
-use crate::store::{AnyStore, MemoryStore, RedisAddressError, RedisStore, Store};
+use crate::store::{AnyStore, ChargeStore, MemoryStore, RedisAddressError, RedisStore};
 use tollgate_engine::FLEET_EXPECTED_DEFAULT;
 use tollgate_engine::{Engine, EngineSettings};
 
@@ -65,14 +65,19 @@ impl Builder<AnyStore> {
     /// Outside a tokio runtime.
     pub fn start(mut self) -> Result<Agent, StartError> {
         let store = match self.redis.take() {
-            Some(redis) => AnyStore::Redis(RedisStore::new(&redis, self.clock.clone())?),
+            Some(redis) => {
+                let redis = RedisStore::new(&redis, self.clock.clone())?;
+                self.fleet = Some(redis.fleet_services());
+                AnyStore::Redis(redis)
+            }
             None => AnyStore::Memory(MemoryStore::new(self.clock.clone())),
         };
-        self.store(Arc::new(store)).start_with_store()
+        let fleet = self.fleet.take();
+        Builder { fleet, ..self.store(Arc::new(store)) }.start_with_store()
     }
 }
 
-impl<S: Store> Builder<S> {
+impl<S: ChargeStore> Builder<S> {
     /// Starts the agent with the store that [`Builder::store`] gave it.
     ///
     /// # Errors
@@ -89,7 +94,7 @@ impl<S: Store> Builder<S> {
         let state = self.state_dir.as_ref().map(|folder| open(folder)).transpose()?.map(Arc::new);
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
         let (rules, pinned) = self.first_rules(now, &saved)?;
-        let has_bus = self.link.is_some();
+        let has_bus = self.bus.is_some();
         let mut settings = EngineSettings::new(&self.node, now);
         settings.region = self.region.as_str().into();
         settings.partitions = self.partitions;
@@ -107,7 +112,7 @@ impl<S: Store> Builder<S> {
             tracing::warn!(node = %self.node, "rules ask for claims of tokens, and there are no keys to verify tokens with: such descriptors are absent; give the keys with --jwks FILE");
         }
         let engine = Arc::new(Engine::new(settings, rules));
-        let durations = metrics::register(&mut self.registry, &engine);
+        let metrics = AgentMetrics::register(&mut self.registry, &engine);
         let follow_rules = |from| rules_source::follow(from, engine.clone(), self.clock.clone());
         let mut watched: Vec<_> = self.rules_from.take().map(follow_rules).into_iter().collect();
         let tokens = Arc::new(Verifier::new(self.tokens, &mut self.registry));
@@ -116,22 +121,31 @@ impl<S: Store> Builder<S> {
         }
         let follower = (!pinned).then(|| Arc::new(Follower::new(engine.clone(), state.clone())));
         let stop = Arc::new(AtomicBool::new(false));
-        let signal_lag = durations.signal_lag.clone();
-        let listeners = Listeners { follower: follower.clone(), observer: self.observer.take(), signal_lag };
-        let link = self.link.take().map(|start| start(&engine, &self.clock, listeners)).transpose()?;
+        let listeners =
+            BusListeners { metrics: metrics.clone(), follower: follower.clone(), observer: self.observer.take() };
+        let bus_threads = self.bus.take().map(|start| start(&engine, &self.clock, listeners)).transpose()?;
         files::watch(watched, stop.clone())?;
+        let store = self.store.expect("a store was given");
+        let maintenance = MaintenanceTask::start(MaintenanceParts {
+            engine: engine.clone(),
+            clock: self.clock.clone(),
+            store: store.clone(),
+            fleet: self.fleet,
+            follower,
+            state,
+            has_bus,
+        });
         let shared = Arc::new(Shared {
             engine,
-            durations,
+            metrics,
             tokens,
-            store: self.store.expect("a store was given"),
+            store,
             clock: self.clock,
             registry: Mutex::new(self.registry),
-            store_seen: AtomicBool::new(false),
-            link: Mutex::new(link),
+            maintenance,
+            bus_threads: Mutex::new(bus_threads),
             stop,
         });
-        tokio::spawn(care::look_after(Arc::downgrade(&shared), care::Duties { has_bus, follower, state }));
         Ok(Agent { shared })
     }
 

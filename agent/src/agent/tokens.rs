@@ -6,9 +6,9 @@ use tollgate_core::call::Call;
 
 use super::{Agent, Builder};
 use crate::request::{self, Request};
-use crate::store::Store;
+use crate::store::ChargeStore;
 
-impl<S: Store> Builder<S> {
+impl<S: ChargeStore> Builder<S> {
     /// Believes the claims of bearer tokens that a key of this JWKS file signed, and follows its changes; a broken file never
     /// replaces good keys.
     #[must_use]
@@ -32,7 +32,7 @@ impl<S: Store> Builder<S> {
     }
 }
 
-impl<S: Store> Agent<S> {
+impl<S: ChargeStore> Agent<S> {
     /// The call that a request is, by the rules in force and by the claims of its token. It borrows nothing from them, since
     /// they are not held while the store is asked.
     #[must_use]

@@ -1,32 +1,30 @@
-//! The store that an agent was told to use, of those there are.
+//! The store that the builder's settings select.
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::rules::Published;
-use tollgate_core::rules::Generation;
+use tollgate_core::counter::{Charge, ChargeResults};
 
-use super::{ChargeResults, MemoryStore, RedisStore, Store, StoreError};
-use tollgate_core::counter::Charge;
+use super::{ChargeStore, MemoryStore, RedisStore, StoreError};
 
 /// One of the stores.
 pub enum AnyStore {
-    /// In this process.
+    /// Counters in this process.
     Memory(MemoryStore),
-    /// In Redis.
+    /// Counters in Redis.
     Redis(RedisStore),
 }
 
-impl Store for AnyStore {
-    async fn take(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
+impl ChargeStore for AnyStore {
+    async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self {
-            Self::Memory(store) => store.take(takes).await,
-            Self::Redis(store) => store.take(takes).await,
+            Self::Memory(store) => store.charge(charges).await,
+            Self::Redis(store) => store.charge(charges).await,
         }
     }
 
-    fn take_now(&self, takes: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
+    fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         match self {
-            Self::Memory(store) => store.take_now(takes),
-            Self::Redis(store) => store.take_now(takes),
+            Self::Memory(store) => store.try_charge(charges),
+            Self::Redis(store) => store.try_charge(charges),
         }
     }
 
@@ -34,20 +32,6 @@ impl Store for AnyStore {
         match self {
             Self::Memory(store) => store.ping().await,
             Self::Redis(store) => store.ping().await,
-        }
-    }
-
-    async fn show(&self, agent: &str, leaving: bool) -> Result<Option<u32>, StoreError> {
-        match self {
-            Self::Memory(store) => store.show(agent, leaving).await,
-            Self::Redis(store) => store.show(agent, leaving).await,
-        }
-    }
-
-    async fn rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
-        match self {
-            Self::Memory(store) => store.rules().await,
-            Self::Redis(store) => store.rules().await,
         }
     }
 }

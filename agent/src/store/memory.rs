@@ -12,7 +12,7 @@ use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{CounterId, RequestId};
 use tollgate_core::rules::Generation;
 
-use super::{ChargeResults, Store, StoreError};
+use super::{ChargeResults, ChargeStore, StoreError};
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 
 /// How many counters a memory store holds unless told otherwise.
@@ -122,13 +122,13 @@ impl MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
-    async fn take(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
-        self.step(takes)
+impl ChargeStore for MemoryStore {
+    async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+        self.step(charges)
     }
 
-    fn take_now(&self, takes: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
-        Some(self.step(takes))
+    fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
+        Some(self.step(charges))
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {

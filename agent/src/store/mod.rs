@@ -1,52 +1,38 @@
-//! Where counters live.
+//! Stores of counters.
 //!
-//! A store charges all counters of a call or none, by its own clock. Every backend runs the same conformance suite.
+//! A store charges all counters of a call or none, by its own clock. Every backend runs the same conformance suite. Registry
+//! and rules that a Redis holds beside the counters are in [`fleet_services`].
 
 mod memory;
 mod redis;
 mod any;
+mod fleet_services;
 #[cfg(test)]
 mod conformance;
 
 use std::future::Future;
 
-use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::rules::Published;
-use tollgate_core::rules::Generation;
-
-use tollgate_core::counter::{Charge, ChargeResult};
+use tollgate_core::counter::Charge;
 
 pub use any::AnyStore;
+pub(crate) use fleet_services::FleetServices;
 pub use memory::MemoryStore;
 pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore, Slots};
+pub use tollgate_core::counter::ChargeResults;
 pub use tollgate_engine::StoreError;
 
-/// The answers to the charges of one call, in their order.
-pub type ChargeResults = SmallVec<[ChargeResult; 2]>;
+/// Store of counters.
+pub trait ChargeStore: Send + Sync + 'static {
+    /// Charges counters in one step and one round trip: all of them or none. Backfill is charged in any case.
+    fn charge(&self, charges: &[Charge]) -> impl Future<Output = Result<ChargeResults, StoreError>> + Send;
 
-/// Where counters live.
-pub trait Store: Send + Sync + 'static {
-    /// Charges the counters of one call: all or none, in one round trip. What is owed is charged in any case.
-    fn take(&self, takes: &[Charge]) -> impl Future<Output = Result<ChargeResults, StoreError>> + Send;
-
-    /// The same at once, for a store that need not be waited for.
-    fn take_now(&self, takes: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
-        let _ = takes;
+    /// Charges at once, if the store needs no waiting.
+    fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
+        let _ = charges;
         None
     }
 
-    /// The store's time, if it answers at all.
+    /// Returns the store's time.
     fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
-
-    /// Shows that an agent is there, or is leaving; how many are, if the store is one that agents share.
-    fn show(&self, agent: &str, leaving: bool) -> impl Future<Output = Result<Option<u32>, StoreError>> + Send {
-        let _ = (agent, leaving);
-        async { Ok(None) }
-    }
-
-    /// The rules that were published in the store, if it is one that agents share.
-    fn rules(&self) -> impl Future<Output = Result<Option<(Generation, Published)>, StoreError>> + Send {
-        async { Ok(None) }
-    }
 }

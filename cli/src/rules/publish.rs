@@ -68,7 +68,7 @@ fn published(file: &Path) -> anyhow::Result<Published> {
 
 fn to_kafka(kafka: &Kafka, published: &Published) -> anyhow::Result<Generation> {
     let mut log = kafka.log(Topic::Rules);
-    log.append(0, published.clone().encode(), 0)?;
+    log.append(0, published.encode(), 0)?;
     log.flush(KAFKA_WAIT);
     let offset = log.reports().into_iter().find_map(|report| report.offset);
     offset.ok_or_else(|| {

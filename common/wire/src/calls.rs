@@ -5,7 +5,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
 
-pub(super) fn to_wire(batch: Batch) -> v1::CallBatch {
+pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
     let mut wire = v1::CallBatch {
         version: VERSION,
         agent: batch.name.agent.to_string(),
@@ -14,7 +14,7 @@ pub(super) fn to_wire(batch: Batch) -> v1::CallBatch {
         sequence: batch.name.sequence,
         region: batch.region.to_string(),
         complete_through_ms: batch.complete_through.as_ms(),
-        texts: batch.texts,
+        texts: batch.texts.clone(),
         ..v1::CallBatch::default()
     };
     let (mut call, mut at) = (0_u64, 0_u64);
@@ -34,10 +34,10 @@ pub(super) fn to_wire(batch: Batch) -> v1::CallBatch {
             wire.home_source.push(source_to_wire(home.source).into());
         }
     }
-    wire.counters = batch.counters.into_iter().map(counter_to_wire).collect();
-    for set in batch.descriptor_sets {
+    wire.counters = batch.counters.iter().map(counter_to_wire).collect();
+    for set in &batch.descriptor_sets {
         wire.set_len.push(u32::try_from(set.len()).unwrap_or(u32::MAX));
-        wire.set_names_and_values.extend(set.into_iter().flat_map(|(name, value)| [name, value]));
+        wire.set_names_and_values.extend(set.iter().flat_map(|(name, value)| [*name, *value]));
     }
     wire
 }

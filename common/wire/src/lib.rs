@@ -53,7 +53,7 @@ pub enum WireError {
 /// A record that can be written to a log and read back.
 pub trait Record: Sized {
     /// The bytes of the record.
-    fn encode(self) -> Vec<u8>;
+    fn encode(&self) -> Vec<u8>;
 
     /// The record of these bytes.
     ///
@@ -63,7 +63,7 @@ pub trait Record: Sized {
 }
 
 impl Record for Batch {
-    fn encode(self) -> Vec<u8> {
+    fn encode(&self) -> Vec<u8> {
         calls::to_wire(self).encode_to_vec()
     }
 
@@ -74,8 +74,8 @@ impl Record for Batch {
 }
 
 impl Record for SignalBatch {
-    fn encode(self) -> Vec<u8> {
-        signals::to_wire(&self).encode_to_vec()
+    fn encode(&self) -> Vec<u8> {
+        signals::to_wire(self).encode_to_vec()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, WireError> {
@@ -85,8 +85,8 @@ impl Record for SignalBatch {
 }
 
 impl Record for Presence {
-    fn encode(self) -> Vec<u8> {
-        presence::to_wire(&self).encode_to_vec()
+    fn encode(&self) -> Vec<u8> {
+        presence::to_wire(self).encode_to_vec()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, WireError> {
@@ -96,7 +96,7 @@ impl Record for Presence {
 }
 
 impl Record for Published {
-    fn encode(self) -> Vec<u8> {
+    fn encode(&self) -> Vec<u8> {
         rules::to_wire(self).encode_to_vec()
     }
 
@@ -107,13 +107,13 @@ impl Record for Published {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "each half is cut out of the whole")]
-fn counter_to_wire(entry: CounterEntry) -> v1::Counter {
+fn counter_to_wire(entry: &CounterEntry) -> v1::Counter {
     let id = entry.id.as_u128();
     v1::Counter {
         id_high: (id >> 64) as u64,
         id_low: id as u64,
         rule: entry.rule.to_string(),
-        label: entry.label,
+        label: entry.label.clone(),
         generation: entry.generation,
         quota: entry.quota,
         window_ms: entry.window.width_ms(),

@@ -3,8 +3,8 @@
 use super::{VERSION, WireError, check_version, v1};
 use tollgate_core::messages::rules::Published;
 
-pub(super) fn to_wire(published: Published) -> v1::Rules {
-    v1::Rules { version: VERSION, name: published.name, text: published.text }
+pub(super) fn to_wire(published: &Published) -> v1::Rules {
+    v1::Rules { version: VERSION, name: published.name.clone(), text: published.text.clone() }
 }
 
 pub(super) fn from_wire(wire: v1::Rules) -> Result<Published, WireError> {

@@ -38,7 +38,7 @@ fn signal_to_wire(signal: &Signal) -> v1::Signal {
     let slots = u64::from(signal.admitted.window().parts()) + 1;
     let counts = (0..slots).filter_map(|back| newest.checked_sub(back)).map(|index| signal.admitted.get(index));
     v1::Signal {
-        counter: Some(counter_to_wire(CounterEntry {
+        counter: Some(counter_to_wire(&CounterEntry {
             id: signal.counter,
             rule: signal.rule.clone(),
             label: signal.label.to_string(),

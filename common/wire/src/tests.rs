@@ -115,7 +115,7 @@ fn a_row_of_a_busy_batch_costs_few_bytes() {
 
 #[test]
 fn an_unknown_version_says_which_side_to_upgrade() {
-    let mut wire = calls::to_wire(batch());
+    let mut wire = calls::to_wire(&batch());
     wire.version = 9;
     let error = Batch::decode(&wire.encode_to_vec()).unwrap_err();
     assert_eq!(error.to_string(), "version 9 is not known here; this reader knows version 1: upgrade it first");
@@ -138,7 +138,7 @@ fn poison_is_refused_and_never_panics() {
         |wire| wire.counters = vec![v1::Counter::default(); BATCH_ROWS_LEN_MAX + 1],
     ];
     for poison in poisons {
-        let mut wire = calls::to_wire(batch());
+        let mut wire = calls::to_wire(&batch());
         poison(&mut wire);
         assert!(Batch::decode(&wire.encode_to_vec()).is_err());
     }
@@ -156,7 +156,7 @@ fn the_bytes_of_version_1_are_written_and_read() {
     fn pinned<R: Record + Clone + PartialEq + std::fmt::Debug>(record: &R, golden: &str) {
         let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap();
         let golden: Vec<u8> = golden.as_bytes().chunks(2).map(byte).collect();
-        assert_eq!(record.clone().encode(), golden);
+        assert_eq!(record.encode(), golden);
         assert_eq!(&R::decode(&golden).unwrap(), record);
     }
     pinned(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
-use tollgate::store::Store;
+use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call};
 use tollgate_core::clock::Stopwatch;
 
@@ -27,7 +27,7 @@ pub(super) struct Load {
 }
 
 /// Starts the callers; each call goes to the next of the agents.
-pub(super) fn start<S: Store>(agents: &[Agent<S>], callers: u32, recorder: &Arc<Mutex<Recorder>>) -> Load {
+pub(super) fn start<S: ChargeStore>(agents: &[Agent<S>], callers: u32, recorder: &Arc<Mutex<Recorder>>) -> Load {
     let stop = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
     for caller in 1..=callers {
@@ -73,7 +73,7 @@ pub(super) fn key(caller: u32) -> String {
     if caller == ABUSER { "abuser".to_owned() } else { format!("caller-{caller:03}") }
 }
 
-async fn call<S: Store>(agent: &Agent<S>, caller: u32, recorder: &Mutex<Recorder>) {
+async fn call<S: ChargeStore>(agent: &Agent<S>, caller: u32, recorder: &Mutex<Recorder>) {
     let call = Call::new().with("api_key", key(caller));
     let took = Stopwatch::start();
     let decision = agent.check(&call).await;

@@ -1,12 +1,10 @@
 //! A store that can be switched off: it answers nobody, keeps its counts, and reads what waits when it is back.
 
 use tokio::sync::watch;
-use tollgate::store::{Store, StoreError};
+use tollgate::store::{ChargeStore, StoreError};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::ChargeResults;
-use tollgate_core::messages::rules::Published;
-use tollgate_core::rules::Generation;
 
 pub(super) struct SwitchedStore<S> {
     inner: S,
@@ -29,28 +27,18 @@ impl<S> SwitchedStore<S> {
     }
 }
 
-impl<S: Store> Store for SwitchedStore<S> {
-    async fn take(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
+impl<S: ChargeStore> ChargeStore for SwitchedStore<S> {
+    async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         self.wait().await;
-        self.inner.take(takes).await
+        self.inner.charge(charges).await
     }
 
-    fn take_now(&self, takes: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
-        if *self.up.borrow() { self.inner.take_now(takes) } else { None }
+    fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
+        if *self.up.borrow() { self.inner.try_charge(charges) } else { None }
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
         self.wait().await;
         self.inner.ping().await
-    }
-
-    async fn show(&self, agent: &str, leaving: bool) -> Result<Option<u32>, StoreError> {
-        self.wait().await;
-        self.inner.show(agent, leaving).await
-    }
-
-    async fn rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
-        self.wait().await;
-        self.inner.rules().await
     }
 }

@@ -1,7 +1,220 @@
-//! Exchange with the bus: batches of calls go out, signals and presence come in.
+//! The outgoing half of the agent's exchange with the bus, as a state machine: batches of calls, delivery reports, presence.
+//!
+//! [`Exchange::poll`] takes an input and returns effects; a shell (`agent/src/runtime/bus_threads.rs`, or the simulator)
+//! executes the effects and reports the results as inputs. A batch is sent once the previous ones are acknowledged, or after
+//! 100 ms. One batch per partition is handed over at a time, and the next one follows its acceptance, so a batch that the
+//! bus has no room for is never overtaken. Rows are gathered by [`crate::batcher`]. Records that arrive are not part of this
+//! state machine: a thread of its own hands them to [`Engine::receive`], which needs no state beside the engine's.
 
-pub(crate) mod batcher;
-pub(crate) mod fleet;
-pub(crate) mod signals;
+mod in_flight;
+#[cfg(test)]
+mod tests;
 
-pub use fleet::FLEET_EXPECTED_DEFAULT;
+use std::sync::Arc;
+use std::task::Waker;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::calls::Batch;
+use tollgate_core::messages::presence::{INTERVAL_MS, Presence, Role};
+use tollgate_core::messages::signals::Offset;
+
+use crate::batcher::LINGER_MS;
+use crate::engine::Engine;
+use in_flight::InFlight;
+
+/// Interval of the engine's housekeeping, in ms.
+const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
+/// Bounds of the interval at which a shell that must poll fetches delivery reports, in ms.
+const REPORTS_INTERVAL_MS_MAX: u64 = 100;
+
+/// Event that the exchange reacts to.
+#[derive(Debug)]
+pub enum ExchangeInput {
+    /// Time has passed: [`Exchange::wake_at`] is reached.
+    Tick,
+    /// The bus took the batch of an [`ExchangeEffect::Append`]. To be reported at once.
+    Accepted {
+        /// Partition of the batch.
+        partition: Partition,
+    },
+    /// The bus has no room for the batch of an [`ExchangeEffect::Append`]. To be reported at once.
+    Refused(Batch),
+    /// An accepted batch is in the log, or lost.
+    Delivered {
+        /// Partition of the batch.
+        partition: Partition,
+        /// Number of the batch.
+        sequence: u64,
+        /// Offset in the log, or nothing if the batch is lost.
+        offset: Option<Offset>,
+    },
+    /// The agent stops: everything that is left goes out, and no round follows.
+    Stop,
+}
+
+/// Work for the shell.
+#[derive(Debug)]
+pub enum ExchangeEffect {
+    /// Append this record to `calls`; the answer is [`ExchangeInput::Accepted`] or [`ExchangeInput::Refused`].
+    Append(Batch),
+    /// Append this record to `presence`. One that finds no room is dropped, because the next one follows in a second.
+    Announce(Presence),
+}
+
+/// Outgoing half of the exchange with the bus.
+pub struct Exchange {
+    engine: Arc<Engine>,
+    in_flight: InFlight,
+    announce_at: Timestamp,
+    housekeeping_at: Timestamp,
+    stopped: bool,
+}
+
+impl Exchange {
+    /// Creates the exchange of an agent.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self {
+            engine,
+            in_flight: InFlight::default(),
+            announce_at: Timestamp::default(),
+            housekeeping_at: Timestamp::default(),
+            stopped: false,
+        }
+    }
+
+    /// Sets the waker of a shell that sleeps until [`Exchange::wake_at`]. It is woken when the first row of a batch comes
+    /// earlier.
+    pub fn set_waker(&self, waker: Waker) {
+        self.engine.batcher.waker.set(waker);
+    }
+
+    /// Applies an input and appends the effects that follow from it.
+    pub fn poll(&mut self, now: Timestamp, input: ExchangeInput, effects: &mut Vec<ExchangeEffect>) {
+        match input {
+            ExchangeInput::Tick => self.tick(now, effects),
+            ExchangeInput::Accepted { partition } => self.append_next(partition, effects),
+            ExchangeInput::Refused(batch) => {
+                self.in_flight.refuse((batch.name.partition, batch.name.sequence));
+                if let Some((partition, sequence)) = self.engine.batcher.put_back(batch) {
+                    self.engine.signals.delivered(partition, sequence, None);
+                }
+            }
+            ExchangeInput::Delivered { partition, sequence, offset } => {
+                let rows = self.in_flight.remove((partition, sequence));
+                self.delivered(partition, sequence, offset, rows);
+            }
+            ExchangeInput::Stop => {
+                self.stopped = true;
+                self.engine.batcher.close_all(now, self.engine.complete_through(now));
+                self.begin_round(now, effects);
+                effects.push(ExchangeEffect::Announce(self.presence(now)));
+            }
+        }
+    }
+
+    /// Returns the time of the next tick, if no other input comes earlier, and arms the waker.
+    ///
+    /// Rows that calls add can bring it forward: a shell without a waker asks again after each operation.
+    #[must_use]
+    pub fn wake_at(&self, now: Timestamp) -> Timestamp {
+        let waker = &self.engine.batcher.waker;
+        waker.disarm();
+        let wake_at = self.due_at();
+        if self.stopped || wake_at.ms_since(now) <= LINGER_MS {
+            return wake_at.max(now.plus_ms(1));
+        }
+        waker.arm();
+        self.due_at().max(now.plus_ms(1))
+    }
+
+    /// Returns the time at which to fetch delivery reports, for a shell that must poll for them; nothing while no batch is in
+    /// flight. The interval is a quarter of the time waited already.
+    #[must_use]
+    pub fn reports_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let since = self.in_flight.waits_since()?;
+        // Only batches that are due wait for reports.
+        let shortest_ms = if self.engine.batcher.due_at() <= now { 1 } else { LINGER_MS };
+        Some(now.plus_ms((now.ms_since(since) / 4).clamp(shortest_ms, REPORTS_INTERVAL_MS_MAX)))
+    }
+
+    fn due_at(&self) -> Timestamp {
+        if self.stopped {
+            return Timestamp::from_ms(u64::MAX);
+        }
+        let batches_at = self.engine.batcher.due_at().max(self.in_flight.may_send_at());
+        batches_at.min(self.announce_at).min(self.housekeeping_at)
+    }
+
+    fn tick(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
+        if self.stopped {
+            return;
+        }
+        if self.in_flight.may_send(now) && self.engine.batcher.due_at() <= now {
+            self.engine.batcher.close_due(now, self.engine.complete_through(now));
+            self.begin_round(now, effects);
+        }
+        if now >= self.announce_at {
+            self.announce_at = now.plus_ms(INTERVAL_MS);
+            effects.push(ExchangeEffect::Announce(self.presence(now)));
+        }
+        if now >= self.housekeeping_at {
+            self.housekeeping_at = now.plus_ms(HOUSEKEEPING_INTERVAL_MS);
+            self.engine.tick(now);
+        }
+    }
+
+    fn begin_round(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
+        self.in_flight.begin_round(now);
+        for partition in 0..self.engine.settings.partitions {
+            self.append_next(partition, effects);
+        }
+    }
+
+    /// Hands over the oldest batch that waits in a partition.
+    fn append_next(&mut self, partition: Partition, effects: &mut Vec<ExchangeEffect>) {
+        let Some(batch) = self.engine.batcher.take_waiting(partition) else { return };
+        let given_up = self.in_flight.add((partition, batch.name.sequence), batch.rows.len());
+        if let Some(((partition, sequence), rows)) = given_up {
+            self.delivered(partition, sequence, None, rows);
+        }
+        effects.push(ExchangeEffect::Append(batch));
+    }
+
+    /// Records the offset of a batch, or that it is lost.
+    fn delivered(&self, partition: Partition, sequence: u64, offset: Option<Offset>, rows: usize) {
+        if offset.is_none() {
+            self.engine.batcher.count_lost(rows);
+        }
+        self.engine.signals.delivered(partition, sequence, offset);
+    }
+
+    fn presence(&self, now: Timestamp) -> Presence {
+        let engine = &self.engine;
+        Presence {
+            id: engine.settings.node.clone(),
+            epoch: engine.settings.epoch.as_ms(),
+            region: engine.settings.region.clone(),
+            role: Role::Agent,
+            generation: engine.with_rules(|rules| rules.generation),
+            clock: now,
+            open_breakers: if engine.is_degraded() { vec!["store".into()] } else { Vec::new() },
+            dropped_rows: engine.dropped_rows(),
+            leaving: self.stopped,
+            http: "".into(),
+            partitions: Vec::new(),
+        }
+    }
+}
+
+impl Engine {
+    /// Returns a time before which no later row lies: a request that is sent now is decided within the longest deadline.
+    fn complete_through(&self, now: Timestamp) -> Timestamp {
+        let active = self.rules.load();
+        let deadlines = active.set.rules.iter().flat_map(|rule| rule.all_policies()).map(|policy| policy.deadline);
+        let longest = deadlines.max().unwrap_or_default();
+        let in_flight_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        self.store_time(now).earliest.minus_ms(in_flight_ms + 1)
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate::store::{Store, StoreError};
+use tollgate::store::{ChargeStore, StoreError};
 use tollgate::{Agent, Rule};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
@@ -14,8 +14,8 @@ use crate::support::{CALL, Sidecar};
 /// A store that is away.
 struct Away;
 
-impl Store for Away {
-    async fn take(&self, _: &[Charge]) -> Result<ChargeResults, StoreError> {
+impl ChargeStore for Away {
+    async fn charge(&self, _: &[Charge]) -> Result<ChargeResults, StoreError> {
         Err(StoreError::Unreachable)
     }
 

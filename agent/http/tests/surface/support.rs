@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tollgate::store::Store;
+use tollgate::store::ChargeStore;
 use tollgate::{Agent, Rule};
 
 pub(crate) const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
@@ -41,7 +41,7 @@ impl Sidecar {
         Self::of(Agent::builder().node("gw-1").rules(rules).start().unwrap()).await
     }
 
-    pub(crate) async fn of<S: Store>(agent: Agent<S>) -> Self {
+    pub(crate) async fn of<S: ChargeStore>(agent: Agent<S>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();

@@ -241,7 +241,7 @@ pub(super) fn equal_the_pure_algorithm<S: Loses>(refusal: Refusal, fresh: impl F
                 Event::Call(takes) => {
                     clock.set(ms);
                     let takes: Vec<Charge> = takes.iter().map(|take| at_time(take, ms)).collect();
-                    let mut answers = super::now(store.take(&takes));
+                    let mut answers = super::now(store.charge(&takes));
                     if refusal == Refusal::IsGivenBack {
                         // For a while a denial may stand on what another call has just charged.
                         answers.iter_mut().flatten().for_each(|taken| taken.firm = true);

@@ -13,7 +13,7 @@ use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{CounterId, RequestId, SlotId};
 use tollgate_core::window::{Estimate, Window};
 
-use super::{ChargeResults, Store, StoreError};
+use super::{ChargeResults, ChargeStore, StoreError};
 use tollgate_core::counter::{Charge, ChargeMode};
 
 /// A clock that stands until it is set.
@@ -59,7 +59,7 @@ pub(super) fn ask(counter: u128, units: u64) -> Charge {
 }
 
 /// A store that a test can make lose a counter, as an eviction or a failover would.
-pub(super) trait Loses: Store {
+pub(super) trait Loses: ChargeStore {
     fn lose(&self, counter: CounterId);
 }
 
@@ -103,11 +103,11 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn take<S: Store>(store: &S, takes: &[Charge]) -> ChargeResults {
-    now(store.take(takes)).expect("the store answers")
+fn take<S: ChargeStore>(store: &S, takes: &[Charge]) -> ChargeResults {
+    now(store.charge(takes)).expect("the store answers")
 }
 
-fn all_counters_of_a_call_or_none<S: Store>(store: &S) {
+fn all_counters_of_a_call_or_none<S: ChargeStore>(store: &S) {
     let (wide, narrow) = (ask(1, 10), ask(2, 1));
     assert!(take(store, &[wide.clone(), narrow.clone()]).iter().all(|taken| taken.charged));
     let refused = take(store, &[wide.clone(), narrow]);
@@ -117,7 +117,7 @@ fn all_counters_of_a_call_or_none<S: Store>(store: &S) {
 }
 
 /// B4: one unit left, many racing calls: one passes.
-fn one_unit_left_is_given_once<S: Store>(store: S) {
+fn one_unit_left_is_given_once<S: ChargeStore>(store: S) {
     let store = Arc::new(store);
     let racers: Vec<_> = (0..4)
         .map(|_| {
@@ -129,13 +129,13 @@ fn one_unit_left_is_given_once<S: Store>(store: S) {
     assert_eq!(passed, 1);
 }
 
-fn a_question_read_too_late_charges_nothing<S: Store>(store: &S) {
+fn a_question_read_too_late_charges_nothing<S: ChargeStore>(store: &S) {
     let late = Charge { mode: ChargeMode::Enforce { expires_at: Timestamp::from_ms(999_999) }, ..ask(1, 1) };
-    assert_eq!(now(store.take(&[late])), Err(StoreError::Expired));
+    assert_eq!(now(store.charge(&[late])), Err(StoreError::Expired));
     assert!(take(store, &[ask(1, 1)])[0].charged);
 }
 
-fn what_is_owed_is_charged_in_any_case<S: Store>(store: &S) {
+fn what_is_owed_is_charged_in_any_case<S: ChargeStore>(store: &S) {
     let owed = |cost, ms| Charge { cost, mode: ChargeMode::Backfill { at: Timestamp::from_ms(ms) }, ..ask(1, 10) };
     assert!(take(store, &[owed(8, 960_000)])[0].charged);
     assert_eq!(take(store, &[ask(1, 10)])[0].verdict.remaining, 1);
@@ -143,7 +143,7 @@ fn what_is_owed_is_charged_in_any_case<S: Store>(store: &S) {
     assert!(!take(store, &[ask(1, 10)])[0].charged);
 }
 
-fn a_raise_opens_at_once_and_an_older_generation_is_judged_by_the_newer<S: Store>(store: &S) {
+fn a_raise_opens_at_once_and_an_older_generation_is_judged_by_the_newer<S: ChargeStore>(store: &S) {
     assert!(take(store, &[ask(1, 1)])[0].charged);
     assert!(!take(store, &[ask(1, 1)])[0].charged);
     let raised = Charge { generation: 2, ..ask(1, 3) };
@@ -153,7 +153,7 @@ fn a_raise_opens_at_once_and_an_older_generation_is_judged_by_the_newer<S: Store
 }
 
 /// A9, A10: previous 60, current 0 at :43 reads 17; in finer parts it reads what they hold.
-fn the_previous_window_is_weighed_by_what_is_left_of_it<S: Store>((store, clock): (S, Arc<HandClock>)) {
+fn the_previous_window_is_weighed_by_what_is_left_of_it<S: ChargeStore>((store, clock): (S, Arc<HandClock>)) {
     let interpolated = |counter, parts, cost| {
         let window = Window::new(60_000, parts).expect("a window");
         let limit = Limit { algorithm: Algorithm::SlidingWindow(Estimate::Interpolated), units: 100, window, burst: 0 };
@@ -166,7 +166,7 @@ fn the_previous_window_is_weighed_by_what_is_left_of_it<S: Store>((store, clock)
 }
 
 /// A12: up to L within W whatever their timing inside it.
-fn a_whole_quota_passes_at_once_and_the_next_call_waits<S: Store>(store: &S) {
+fn a_whole_quota_passes_at_once_and_the_next_call_waits<S: ChargeStore>(store: &S) {
     for (counter, algorithm) in (0..).zip([
         Algorithm::SlidingWindow(Estimate::Interpolated),
         Algorithm::SlidingWindow(Estimate::Conservative),

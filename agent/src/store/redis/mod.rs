@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults};
-use tollgate_core::messages::rules::Published;
-use tollgate_core::rules::Generation;
 use tollgate_redis::{Connection, FleetRegistry, RuleMirror};
 
-use super::{Store, StoreError};
+use super::{ChargeStore, FleetServices, StoreError};
 use codec::Manner;
-use steps::{Steps, store_error};
+use steps::Steps;
+
+pub(super) use steps::store_error;
 
 pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
 
@@ -30,12 +30,11 @@ pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots
 pub struct RedisStore {
     slots: Slots,
     steps: Steps,
-    registry: FleetRegistry,
-    mirror: RuleMirror,
+    fleet: Arc<FleetServices>,
 }
 
 impl RedisStore {
-    /// A store at this address. It connects at the first [`Store::ping`], inside a tokio runtime; until then it is
+    /// A store at this address. It connects at the first [`ChargeStore::ping`], inside a tokio runtime; until then it is
     /// unreachable.
     ///
     /// # Errors
@@ -44,8 +43,10 @@ impl RedisStore {
         let connection = Arc::new(Connection::new(settings, clock, steps::charge_script())?);
         Ok(Self {
             slots: settings.slots,
-            registry: FleetRegistry::on(connection.clone(), &settings.prefix),
-            mirror: RuleMirror::on(connection.clone(), &settings.prefix),
+            fleet: Arc::new(FleetServices {
+                registry: FleetRegistry::on(connection.clone(), &settings.prefix),
+                mirror: RuleMirror::on(connection.clone(), &settings.prefix),
+            }),
             steps: Steps::new(&settings.prefix, connection),
         })
     }
@@ -55,27 +56,23 @@ impl RedisStore {
     pub fn address(&self) -> &str {
         self.steps.connection.address()
     }
+
+    /// Services of this Redis beside the counters.
+    pub(crate) fn fleet_services(&self) -> Arc<FleetServices> {
+        self.fleet.clone()
+    }
 }
 
-impl Store for RedisStore {
-    async fn take(&self, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
+impl ChargeStore for RedisStore {
+    async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self.slots {
-            Slots::Together => self.steps.run(takes, Manner::Whole).await,
-            Slots::Multi => multi_slot::take(&self.steps, takes).await,
+            Slots::Together => self.steps.run(charges, Manner::Whole).await,
+            Slots::Multi => multi_slot::take(&self.steps, charges).await,
         }
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
-        self.steps.connection.ping().await.map_err(store_error)
-    }
-
-    async fn show(&self, agent: &str, leaving: bool) -> Result<Option<u32>, StoreError> {
-        let agents = if leaving { self.registry.leave(agent).await } else { self.registry.announce(agent).await };
-        agents.map(Some).map_err(store_error)
-    }
-
-    async fn rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
-        self.mirror.read().await.map_err(store_error)
+        self.steps.connection.ping().await.map_err(steps::store_error)
     }
 }
 

@@ -117,7 +117,7 @@ pub(super) fn tentative(counter: &str) -> String {
 }
 
 /// The store's error for an error of its server.
-pub(super) fn store_error(error: RequestError) -> StoreError {
+pub(in crate::store) fn store_error(error: RequestError) -> StoreError {
     match error {
         RequestError::Unreachable => StoreError::Unreachable,
         RequestError::Busy => StoreError::Busy,

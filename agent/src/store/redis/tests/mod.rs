@@ -21,7 +21,7 @@ use super::steps;
 use super::{RedisSettings, RedisStore, Slots};
 use crate::store::conformance::{self, Loses};
 use crate::store::memory::MemoryStore;
-use crate::store::{Store, StoreError};
+use crate::store::{ChargeStore, StoreError};
 use tollgate_core::counter::ChargeResults;
 use tollgate_core::counter::{Charge, ChargeMode};
 
@@ -86,7 +86,7 @@ fn ask(counter: u128, units: u64) -> Charge {
 }
 
 fn take(store: &RedisStore, one: &Charge) -> Result<ChargeResults, StoreError> {
-    on(store.take(std::slice::from_ref(one)))
+    on(store.charge(std::slice::from_ref(one)))
 }
 
 /// What is left of a counter, without taking anything.

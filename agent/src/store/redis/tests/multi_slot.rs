@@ -70,7 +70,7 @@ fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
                         .iter()
                         .map(|counter| until(&Charge { cost, ..rule(*counter as u128, QUOTAS[*counter]) }, expires_at))
                         .collect();
-                    let answers = agent.take(&takes).await.expect("Redis answers");
+                    let answers = agent.charge(&takes).await.expect("Redis answers");
                     let charged = answers.iter().filter(|taken| taken.charged).count();
                     assert!(charged == 0 || charged == takes.len(), "all or none");
                     if charged == 0 {
@@ -113,7 +113,7 @@ fn calls_whose_callers_have_left_are_given_back_too() {
     let before = steps();
     for _ in 0..100 {
         let takes = [open.clone(), full.clone()];
-        let mut call = Box::pin(agent.take(&takes));
+        let mut call = Box::pin(agent.charge(&takes));
         // Begun and left; now and then the answer is there at once.
         let _ = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     }
@@ -128,11 +128,11 @@ fn where_a_slot_fails_the_others_give_back() {
     let redis = Redis::start();
     let agent = agent(&redis, "fail:");
     assert_eq!(redis.command(&format!("SET {} hello", key(&agent, 2))), "+OK");
-    assert_eq!(on(agent.take(&[ask(1, 10), ask(2, 10)])), Err(StoreError::Unreadable));
+    assert_eq!(on(agent.charge(&[ask(1, 10), ask(2, 10)])), Err(StoreError::Unreadable));
     assert_eq!(left(&agent, &ask(1, 10)), 10);
     // What was charged in any case is charged; that it is owed no more must not get lost.
     let owed = Charge { mode: ChargeMode::Backfill { at: wait_for_answer(&agent) }, ..ask(1, 10) };
-    assert_eq!(on(agent.take(&[owed, ask(2, 10)])), Err(StoreError::TimedOut));
+    assert_eq!(on(agent.charge(&[owed, ask(2, 10)])), Err(StoreError::TimedOut));
     assert_eq!(left(&agent, &ask(1, 10)), 9);
 }
 
@@ -198,12 +198,12 @@ fn a_request_that_was_given_back_is_forgotten() {
     let name = Some(conformance::REQUESTS[0]);
     let (open, full) = (Charge { request: name, ..ask(1, 10) }, Charge { request: name, ..ask(2, 1) });
     assert!(take(&agent, &ask(2, 1)).expect("Redis answers")[0].charged);
-    let refused = on(agent.take(&[open.clone(), full.clone()])).expect("Redis answers");
+    let refused = on(agent.charge(&[open.clone(), full.clone()])).expect("Redis answers");
     assert!(refused.iter().all(|taken| !taken.charged && !taken.repeated));
     let raised = Charge { limit: ask(2, 5).limit, generation: 2, ..full };
-    let charged = on(agent.take(&[open.clone(), raised.clone()])).expect("Redis answers");
+    let charged = on(agent.charge(&[open.clone(), raised.clone()])).expect("Redis answers");
     assert!(charged.iter().all(|taken| taken.charged && !taken.repeated));
-    let again = on(agent.take(&[open, raised])).expect("Redis answers");
+    let again = on(agent.charge(&[open, raised])).expect("Redis answers");
     assert!(again.iter().all(|taken| taken.charged && taken.repeated));
     assert_eq!(left(&agent, &ask(1, 10)), 9);
 }

@@ -39,7 +39,7 @@ fn a_killed_server_is_found_again() {
     assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
     redis.kill();
     wait_for("the loss to be noticed", || {
-        (impatiently(store.take(&[ask(1, 1)])) == Err(StoreError::Unreachable)).then_some(())
+        (impatiently(store.charge(&[ask(1, 1)])) == Err(StoreError::Unreachable)).then_some(())
     });
     redis.restart();
     wait_for_answer(&store);
@@ -57,7 +57,7 @@ fn questions_that_a_stopped_server_reads_too_late_charge_nothing() {
     let expires_at = now.plus_ms(1_500);
     let late = Charge { mode: ChargeMode::Enforce { expires_at }, ..ask(1, 100) };
     for _ in 0..20 {
-        assert_eq!(impatiently(store.take(std::slice::from_ref(&late))), Err(StoreError::TimedOut));
+        assert_eq!(impatiently(store.charge(std::slice::from_ref(&late))), Err(StoreError::TimedOut));
     }
     wait_until(expires_at.plus_ms(1_000));
     redis.resume();
@@ -120,7 +120,7 @@ fn a_connection_that_swallows_everything_is_replaced() {
     let store = store(&proxy(&redis, swallow.clone()), "hole:");
     wait_for_answer(&store);
     swallow.store(true, Ordering::Relaxed);
-    assert_eq!(impatiently(store.take(&[ask(1, 1)])), Err(StoreError::TimedOut));
+    assert_eq!(impatiently(store.charge(&[ask(1, 1)])), Err(StoreError::TimedOut));
     assert_eq!(impatiently(store.ping()), Err(StoreError::TimedOut));
     wait_for_answer(&store);
     assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
@@ -148,7 +148,7 @@ fn a_value_of_somebody_else_is_a_refusal_of_this_counter_alone() {
         let key = key(&store, counter);
         assert!(!SHARED.command(&write.replace("KEY", &key)).starts_with('-'));
         assert_eq!(take(&store, &ask(counter, 1)), Err(StoreError::Unreadable), "{write}");
-        assert_eq!(on(store.take(&[ask(9, 1), ask(counter, 1)])), Err(StoreError::Unreadable), "{write}");
+        assert_eq!(on(store.charge(&[ask(9, 1), ask(counter, 1)])), Err(StoreError::Unreadable), "{write}");
     }
     assert_eq!(left(&store, &ask(9, 1)), 1, "a call that failed charged nothing");
 }
@@ -160,7 +160,7 @@ fn a_full_server_says_so_and_charges_nothing() {
     on(store.ping()).expect("Redis answers");
     assert!(take(&store, &ask(1, 10)).expect("Redis answers")[0].charged);
     assert_eq!(redis.command("CONFIG SET maxmemory 1"), "+OK");
-    assert_eq!(on(store.take(&[ask(1, 10), ask(2, 10)])), Err(StoreError::Full));
+    assert_eq!(on(store.charge(&[ask(1, 10), ask(2, 10)])), Err(StoreError::Full));
     assert!(on(store.ping()).is_ok());
     assert_eq!(redis.command("CONFIG SET maxmemory 0"), "+OK");
     assert_eq!([left(&store, &ask(1, 10)), left(&store, &ask(2, 10))], [9, 10]);
@@ -187,7 +187,7 @@ fn what_is_in_flight_is_capped() {
     let calls = 11_000;
     let answers = on(async {
         let call = |store: Arc<RedisStore>| async move {
-            tokio::time::timeout(PATIENCE, store.take(&[ask(1, 1)])).await.unwrap_or(Err(StoreError::TimedOut)).err()
+            tokio::time::timeout(PATIENCE, store.charge(&[ask(1, 1)])).await.unwrap_or(Err(StoreError::TimedOut)).err()
         };
         let calls: Vec<_> = (0..calls).map(|_| tokio::spawn(call(store.clone()))).collect();
         let mut answers = Vec::new();
@@ -200,5 +200,5 @@ fn what_is_in_flight_is_capped() {
     assert!((500..=1_500).contains(&busy), "{busy} of {calls} were too many");
     redis.resume();
     wait_for_answer(&store);
-    wait_for("room", || impatiently(store.take(&[ask(2, 10)])).ok());
+    wait_for("room", || impatiently(store.charge(&[ask(2, 10)])).ok());
 }

@@ -31,14 +31,14 @@ fn a_call_is_one_command() {
             for call in 0..5 {
                 let id = Some(RequestId::from_u128(call));
                 let takes = [ask(1, 5), Charge { request: id, ..ask(2, 30) }, beside.clone()];
-                assert!(on(store.take(&takes)).expect("Redis answers")[0].charged);
+                assert!(on(store.charge(&takes)).expect("Redis answers")[0].charged);
             }
         });
         // Asked once after connecting, whether the server may evict.
         sent.retain(|line| !line.contains("\"INFO\""));
         assert_eq!(sent.len(), commands, "{sent:?}");
         assert!(sent.iter().all(|line| line.contains("\"EVALSHA\"")), "{sent:?}");
-        let refused = on(store.take(&[ask(1, 5), beside])).expect("Redis answers");
+        let refused = on(store.charge(&[ask(1, 5), beside])).expect("Redis answers");
         assert!(refused.iter().all(|taken| !taken.charged));
     }
 }
@@ -54,7 +54,7 @@ fn a_flushed_script_is_sent_again_unseen() {
             let store = store.clone();
             RUNTIME.spawn(async move {
                 for _ in 0..200 {
-                    store.take(&[ask(caller, 1_000)]).await.expect("no check fails");
+                    store.charge(&[ask(caller, 1_000)]).await.expect("no check fails");
                 }
             })
         })
@@ -79,7 +79,7 @@ fn the_last_unit_goes_to_one_of_two_agents() {
     let calls: Vec<_> = (0..1_000)
         .map(|call| {
             let agent = agents[call % 2].clone();
-            RUNTIME.spawn(async move { agent.take(&[ask(1, 1)]).await.expect("Redis answers")[0].charged })
+            RUNTIME.spawn(async move { agent.charge(&[ask(1, 1)]).await.expect("Redis answers")[0].charged })
         })
         .collect();
     let passed = calls.into_iter().map(|call| on(call).expect("a call ends")).filter(|passed| *passed);

@@ -86,9 +86,9 @@ fn a_burst_that_fills_for_ages_is_charged_like_any_other() {
     ];
     for later_ms in [0, 1, 60_000, 3_600_000] {
         clock.set(NOW + later_ms);
-        assert_eq!(on(store.take(&call)), on(pure.take(&call)), "{later_ms} ms later");
+        assert_eq!(on(store.charge(&call)), on(pure.charge(&call)), "{later_ms} ms later");
         let looks = call.each_ref().map(|take| Charge { cost: 0, ..take.clone() });
-        assert_eq!(on(store.take(&looks)), on(pure.take(&looks)), "{later_ms} ms later");
+        assert_eq!(on(store.charge(&looks)), on(pure.charge(&looks)), "{later_ms} ms later");
     }
     for counter in [2, 3] {
         let ttl = SHARED.command(&format!("PTTL {}", key(&store, counter)));
@@ -117,7 +117,7 @@ fn every_key_expires() {
             let other = Charge { request: None, ..ask_within(100 + counter, 1_000, 1_000) };
             let soon = ChargeMode::Enforce { expires_at: on(store.ping()).expect("Redis answers").plus_ms(100) };
             let call = [Charge { mode: soon, ..one }, Charge { mode: soon, ..other }];
-            assert!(on(store.take(&call)).expect("Redis answers").iter().all(|taken| taken.charged));
+            assert!(on(store.charge(&call)).expect("Redis answers").iter().all(|taken| taken.charged));
         }
     }
     let info = redis.command("INFO keyspace");

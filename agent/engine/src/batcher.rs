@@ -1,10 +1,8 @@
-//! What an agent has to publish: rows gathered into batches, one open batch per partition.
+//! Batches of calls: rows of all calls are gathered into one open batch per partition.
 //!
-//! Pure but for its locks: it never waits, reads no clock and knows no bus. Whoever drives it asks for what is [due], hands
-//! that to the bus and says what came back. All queues have caps; past them rows are dropped and counted, and the agent
-//! takes what they told for never heard.
-//!
-//! [due]: Batcher::due
+//! Calls add rows under the lock of one partition and never wait; [`crate::exchange`] closes the batches that are due and
+//! hands them to the bus. All queues have caps. Past them, rows are dropped and counted, and their units count as if no
+//! signal would ever contain them.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -19,20 +17,24 @@ use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Row};
 
+use crate::shell_waker::ShellWaker;
 use crate::view::Sequence;
 
-/// How long rows wait for company, in ms.
+/// Time for which an open batch waits for further rows, in ms.
 pub(crate) const LINGER_MS: u64 = 5;
-/// How often every partition gets a batch, if only an empty one, in ms.
-pub(crate) const SILENCE_MS_MAX: u64 = 1_000;
-/// The most rows of one batch.
+/// Interval after which a partition gets a batch even if it is empty, in ms.
+const SILENCE_MS_MAX: u64 = 1_000;
+/// Maximum number of rows in one batch.
 const BATCH_ROWS_MAX: usize = 4_096;
-/// A batch with so many bytes of text gets no further row: brokers take a megabyte.
+/// Text after which a batch gets no further row, in bytes. Brokers refuse records of more than a megabyte.
 const BATCH_TEXT_BYTES_MAX: usize = 256 << 10;
-/// The most batches of one partition that wait for the bus.
+/// Maximum number of closed batches per partition that wait for the bus.
 const WAITING_LEN_MAX: usize = 64;
 
+/// Open and waiting batches of all partitions.
 pub(crate) struct Batcher {
+    /// Wakes the shell of the exchange.
+    pub(crate) waker: ShellWaker,
     agent: Arc<str>,
     region: Arc<str>,
     epoch: u64,
@@ -41,21 +43,21 @@ pub(crate) struct Batcher {
     dropped_rows: AtomicU64,
 }
 
-/// What the outbox is to say of one charge.
+/// One charge to publish.
 pub(crate) struct Publish<'a, 'c, T> {
-    /// The counter, and what its entry is made of.
+    /// The counter, and the source of its entry.
     pub(crate) counter: Option<(CounterId, &'a T)>,
     pub(crate) row: Row,
-    /// For the home row: the call, which rule decided, and who.
+    /// For the home row: the call, the deciding rule, and the source of the decision.
     pub(crate) home: Option<(&'a Call<'c>, Option<Arc<str>>, Source)>,
 }
 
-/// The open batch of one partition and those that wait.
+/// The open batch of one partition, and the closed ones that wait for the bus.
 #[derive(Default)]
 struct OpenBatch {
     sequence: u64,
     opened_at: Option<Timestamp>,
-    written_at: Timestamp,
+    closed_at: Timestamp,
     complete_through: Timestamp,
     counters: HashMap<CounterId, u32, RandomState>,
     entries: Vec<CounterEntry>,
@@ -72,6 +74,7 @@ impl Batcher {
     pub(crate) fn new(agent: Arc<str>, region: Arc<str>, epoch: u64, partitions: u32) -> Self {
         let open = || Mutex::new(OpenBatch { sequence: 1, ..OpenBatch::default() });
         Self {
+            waker: ShellWaker::default(),
             agent,
             region,
             epoch,
@@ -81,17 +84,18 @@ impl Batcher {
         }
     }
 
+    /// Returns the number of rows that never reached the log in this life.
     pub(crate) fn dropped_rows(&self) -> u64 {
         self.dropped_rows.load(Ordering::Relaxed)
     }
 
-    /// Rows that were handed over never reached the log.
-    pub(crate) fn lost(&self, rows: usize) {
+    /// Counts rows that the bus lost.
+    pub(crate) fn count_lost(&self, rows: usize) {
         self.dropped_rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    /// Adds a row; says in which batch it will be. `entry` describes its counter, and `shown` says how the value of a
-    /// descriptor may be shown, if the batch does not know them yet.
+    /// Adds a row and returns the number of its batch. `entry` makes the entry of its counter, and `shown` the printable form
+    /// of a descriptor's value, if the batch does not contain them yet.
     pub(crate) fn publish<T>(
         &self,
         partition: Partition,
@@ -115,86 +119,92 @@ impl Batcher {
             decider: decider.map(|decider| open.index_of_text(self.hasher.hash_one(&decider), || decider.to_string())),
             source,
         });
-        open.opened_at.get_or_insert(now);
         open.rows.push(row);
+        if open.opened_at.is_none() {
+            open.opened_at = Some(now);
+            self.waker.wake();
+        }
         Sequence::Batch(open.sequence)
     }
 
-    /// When there will be something due.
+    /// Returns the time from which a batch is due for the bus; the past if one waits already.
     pub(crate) fn due_at(&self) -> Timestamp {
-        let due = |partial: &Mutex<OpenBatch>| {
-            let partial = partial.lock();
-            let silence = partial.written_at.plus_ms(SILENCE_MS_MAX);
-            partial.opened_at.map_or(silence, |opened_at| opened_at.plus_ms(LINGER_MS).min(silence))
-        };
-        self.partitions.iter().map(due).min().unwrap_or_default()
-    }
-
-    /// What the bus should get now. `complete_through` is the time before which no later row will be.
-    pub(crate) fn due(&self, now: Timestamp, complete_through: Timestamp) -> Vec<Batch> {
-        let mut due = Vec::new();
-        for (partition, partial) in (0..).zip(&self.partitions) {
-            let mut partial = partial.lock();
-            let lingered = partial.opened_at.is_some_and(|opened_at| now.ms_since(opened_at) >= LINGER_MS);
-            let silent = now.ms_since(partial.written_at) >= SILENCE_MS_MAX;
-            if (lingered || silent) && partial.waiting.len() < WAITING_LEN_MAX {
-                partial.complete_through = complete_through;
-                self.close(&mut partial, partition, now);
+        let due_at = |open: &Mutex<OpenBatch>| {
+            let open = open.lock();
+            if !open.waiting.is_empty() {
+                return Timestamp::default();
             }
-            due.extend(partial.waiting.drain(..));
-        }
-        due
+            let silent_at = open.closed_at.plus_ms(SILENCE_MS_MAX);
+            open.opened_at.map_or(silent_at, |opened_at| opened_at.plus_ms(LINGER_MS).min(silent_at))
+        };
+        self.partitions.iter().map(due_at).min().unwrap_or_default()
     }
 
-    /// Everything, whether it is due or not.
-    pub(crate) fn left(&self, now: Timestamp, complete_through: Timestamp) -> Vec<Batch> {
-        let mut left = Vec::new();
-        for (partition, partial) in (0..).zip(&self.partitions) {
-            let mut partial = partial.lock();
-            partial.complete_through = complete_through;
-            self.close(&mut partial, partition, now);
-            left.extend(partial.waiting.drain(..));
-        }
-        left
+    /// Closes the batches that are due. No later row will be of a time before `complete_through`.
+    pub(crate) fn close_due(&self, now: Timestamp, complete_through: Timestamp) {
+        self.close_where(now, complete_through, |open| {
+            let lingered = open.opened_at.is_some_and(|opened_at| now.ms_since(opened_at) >= LINGER_MS);
+            let silent = now.ms_since(open.closed_at) >= SILENCE_MS_MAX;
+            (lingered || silent) && open.waiting.len() < WAITING_LEN_MAX
+        });
     }
 
-    /// The bus would not take it now: it waits at the front of its queue. Returns its sequence when there is no room left.
-    pub(crate) fn refused(&self, outgoing: Batch) -> Option<(Partition, u64)> {
-        let mut partial = self.partitions[outgoing.name.partition as usize].lock();
-        if partial.waiting.len() >= WAITING_LEN_MAX {
-            self.dropped_rows.fetch_add(outgoing.rows.len() as u64, Ordering::Relaxed);
-            return Some((outgoing.name.partition, outgoing.name.sequence));
+    /// Closes all batches.
+    pub(crate) fn close_all(&self, now: Timestamp, complete_through: Timestamp) {
+        self.close_where(now, complete_through, |_| true);
+    }
+
+    /// Takes the oldest batch that waits in a partition.
+    pub(crate) fn take_waiting(&self, partition: Partition) -> Option<Batch> {
+        self.partitions[partition as usize].lock().waiting.pop_front()
+    }
+
+    /// Puts a batch that the bus refused back at the front. If there is no room, its rows are dropped, and its name is
+    /// returned.
+    pub(crate) fn put_back(&self, batch: Batch) -> Option<(Partition, u64)> {
+        let mut open = self.partitions[batch.name.partition as usize].lock();
+        if open.waiting.len() >= WAITING_LEN_MAX {
+            self.count_lost(batch.rows.len());
+            return Some((batch.name.partition, batch.name.sequence));
         }
-        // Those that came after it wait already, in their order.
-        let place = partial.waiting.partition_point(|waiting| waiting.name.sequence < outgoing.name.sequence);
-        partial.waiting.insert(place, outgoing);
+        open.waiting.push_front(batch);
         None
     }
 
-    /// Rows that wait, for those who check on caps.
+    /// Returns the number of closed batches that wait for the bus.
     pub(crate) fn waiting_batches(&self) -> usize {
-        self.partitions.iter().map(|partial| partial.lock().waiting.len()).sum()
+        self.partitions.iter().map(|open| open.lock().waiting.len()).sum()
     }
 
-    fn close(&self, partial: &mut OpenBatch, partition: Partition, now: Timestamp) {
-        let rows = std::mem::take(&mut partial.rows);
+    fn close_where(&self, now: Timestamp, complete_through: Timestamp, is_due: impl Fn(&OpenBatch) -> bool) {
+        for (partition, open) in (0..).zip(&self.partitions) {
+            let mut open = open.lock();
+            if is_due(&open) {
+                open.complete_through = complete_through;
+                self.close(&mut open, partition, now);
+            }
+        }
+    }
+
+    fn close(&self, open: &mut OpenBatch, partition: Partition, now: Timestamp) {
+        let rows = std::mem::take(&mut open.rows);
         let batch = Batch {
-            name: BatchName { agent: self.agent.clone(), epoch: self.epoch, partition, sequence: partial.sequence },
+            name: BatchName { agent: self.agent.clone(), epoch: self.epoch, partition, sequence: open.sequence },
             region: self.region.clone(),
-            complete_through: partial.complete_through,
-            counters: std::mem::take(&mut partial.entries),
-            descriptor_sets: std::mem::take(&mut partial.descriptor_sets),
-            texts: std::mem::take(&mut partial.texts),
+            complete_through: open.complete_through,
+            counters: std::mem::take(&mut open.entries),
+            descriptor_sets: std::mem::take(&mut open.descriptor_sets),
+            texts: std::mem::take(&mut open.texts),
             rows,
         };
-        partial.waiting.push_back(batch);
-        partial.counters.clear();
-        partial.sets.clear();
-        partial.text_indexes.clear();
-        partial.text_bytes = 0;
-        partial.sequence += 1;
-        partial.opened_at = None;
-        partial.written_at = now;
+        open.waiting.push_back(batch);
+        open.counters.clear();
+        open.sets.clear();
+        open.text_indexes.clear();
+        open.text_bytes = 0;
+        open.sequence += 1;
+        open.opened_at = None;
+        open.closed_at = now;
     }
 
     fn index_of_set(&self, open: &mut OpenBatch, call: &Call<'_>, shown: impl Fn(&str, &str) -> String) -> u32 {

@@ -1,0 +1,279 @@
+//! The work of an agent beside its calls, as a state machine: probing and backfilling the store, announcing the agent there,
+//! reading published rules, saving the fleet's size, housekeeping, and handing notices to the log.
+//!
+//! [`Maintenance::poll`] takes an input and returns effects; a shell (`agent/src/runtime/maintenance_task.rs`, or the
+//! simulator) executes them and reports each result as an input. It applies the deadline, so every request is answered, and
+//! at most one request of each kind is outstanding. The store is probed until it answers first, while the breaker is open,
+//! and while unsynced units wait for it. A probe is a ping and then the backfill: no call may be admitted by counts that
+//! lack the unsynced units. An agent that needs none of this sleeps until [`Maintenance::wake_at`].
+
+mod probe_pace;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::task::Waker;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::messages::presence::INTERVAL_MS;
+
+use crate::backfill::BackfillRequest;
+use crate::engine::Engine;
+use crate::notice::Notice;
+use crate::store_error::StoreError;
+use probe_pace::ProbePace;
+
+/// Interval of the engine's housekeeping, in ms.
+const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
+/// Interval at which the published rules are read from the store, in ms.
+const RULES_INTERVAL_MS: u64 = 10_000;
+/// Interval at which a new fleet size is saved, in ms.
+const SAVE_INTERVAL_MS: u64 = 10_000;
+/// Maximum number of backfill requests in one probe. After them, calls use the store again even if units are left.
+const BACKFILLS_MAX: u32 = 10_000;
+
+/// Duties of an agent, which depend on its store and bus.
+#[derive(Clone, Copy, Debug)]
+pub struct MaintenanceSettings {
+    /// True without a bus, whose thread does the housekeeping otherwise.
+    pub does_housekeeping: bool,
+    /// True if the agents of the fleet announce themselves in the store.
+    pub announces: bool,
+    /// True if the agent follows the rules that are published in the store.
+    pub follows_rules: bool,
+}
+
+/// Event that the maintenance reacts to.
+#[derive(Debug)]
+pub enum MaintenanceInput {
+    /// Time has passed: [`Maintenance::wake_at`] is reached, or the waker was called.
+    Tick,
+    /// Answer to [`MaintenanceRequest::Ping`]: the store's time.
+    Pinged(Result<Timestamp, StoreError>),
+    /// Answer to [`MaintenanceRequest::Backfill`].
+    Backfilled(BackfillRequest, Result<ChargeResults, StoreError>),
+    /// Answer to [`MaintenanceRequest::Announce`]: the number of live agents in the store.
+    Announced(Result<u32, StoreError>),
+    /// [`MaintenanceRequest::ReadRules`] has been executed. The rules themselves go to [`Engine::set_rules`].
+    RulesRead,
+}
+
+/// Work for the shell.
+#[derive(Debug)]
+pub enum MaintenanceEffect {
+    /// Send this request to the store; the answer comes back as an input.
+    Send(MaintenanceRequest),
+    /// Save the size of the fleet for the next start.
+    SaveFleetSize(NonZeroU32),
+    /// Write this to the log.
+    Notify(Notice),
+}
+
+/// Request to the store that no call waits for. Its deadline is 50 ms.
+#[derive(Debug)]
+pub enum MaintenanceRequest {
+    /// Ask for the store's time.
+    Ping,
+    /// Charge these units, which were admitted without the store.
+    Backfill(BackfillRequest),
+    /// Announce the agent.
+    Announce,
+    /// Read the published rules, and put newer ones in force.
+    ReadRules,
+}
+
+/// Work of an agent beside its calls.
+pub struct Maintenance {
+    engine: Arc<Engine>,
+    settings: MaintenanceSettings,
+    /// True if the last request that the maintenance itself sent was answered.
+    reached: bool,
+    probe: Probe,
+    pace: ProbePace,
+    announcing: bool,
+    reading_rules: bool,
+    announce_at: Timestamp,
+    rules_at: Timestamp,
+    save_at: Timestamp,
+    housekeeping_at: Timestamp,
+    saved: Option<NonZeroU32>,
+}
+
+/// State of the probe.
+#[derive(Debug)]
+enum Probe {
+    Idle,
+    Pinging { sent: Timestamp },
+    Backfilling { ping: Ping, requests: u32 },
+}
+
+/// A ping that was answered.
+#[derive(Clone, Copy, Debug)]
+struct Ping {
+    sent: Timestamp,
+    received: Timestamp,
+    store_now: Timestamp,
+}
+
+impl Maintenance {
+    /// Creates the maintenance of an agent.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, settings: MaintenanceSettings) -> Self {
+        Self {
+            engine,
+            settings,
+            reached: false,
+            probe: Probe::Idle,
+            pace: ProbePace::default(),
+            announcing: false,
+            reading_rules: false,
+            announce_at: Timestamp::default(),
+            rules_at: Timestamp::default(),
+            save_at: Timestamp::default(),
+            housekeeping_at: Timestamp::default(),
+            saved: None,
+        }
+    }
+
+    /// Sets the waker of a shell that sleeps until [`Maintenance::wake_at`]. It is woken when the breaker opens, when the
+    /// first unsynced units appear, and when a notice waits.
+    pub fn set_waker(&self, waker: Waker) {
+        self.engine.health.waker.set(waker);
+    }
+
+    /// Applies an input and appends the effects that follow from it.
+    pub fn poll(&mut self, now: Timestamp, input: MaintenanceInput, effects: &mut Vec<MaintenanceEffect>) {
+        match input {
+            MaintenanceInput::Tick => {}
+            MaintenanceInput::Pinged(answer) => self.pinged(now, answer, effects),
+            MaintenanceInput::Backfilled(request, answer) => self.backfilled(now, request, &answer, effects),
+            MaintenanceInput::Announced(answer) => {
+                self.announcing = false;
+                match answer {
+                    Ok(agents) => self.engine.fleet.by_store(now, agents),
+                    // An agent without calls would not notice otherwise that the store is unavailable.
+                    Err(_) => self.reached = false,
+                }
+            }
+            MaintenanceInput::RulesRead => self.reading_rules = false,
+        }
+        self.begin_what_is_due(now, effects);
+    }
+
+    /// Returns the time of the next tick, if no other input comes earlier, and arms the waker.
+    ///
+    /// A request that the store does not answer can bring it forward: a shell without a waker asks again after each one.
+    #[must_use]
+    pub fn wake_at(&self, now: Timestamp) -> Timestamp {
+        self.engine.health.waker.arm();
+        self.due_at().max(now.plus_ms(1))
+    }
+
+    fn due_at(&self) -> Timestamp {
+        let duties = [
+            (self.engine.notices.wait(), Timestamp::default()),
+            (self.needs_probe(), self.pace.probe_at()),
+            (self.settings.does_housekeeping, self.housekeeping_at),
+            (self.may_announce(), self.announce_at),
+            (self.may_read_rules(), self.rules_at),
+            (self.size_to_save().is_some(), self.save_at),
+        ];
+        let due = duties.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, at)| at);
+        due.min().unwrap_or(Timestamp::from_ms(u64::MAX))
+    }
+
+    fn begin_what_is_due(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
+        if self.needs_probe() && now >= self.pace.probe_at() {
+            self.probe = Probe::Pinging { sent: now };
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping));
+        }
+        if self.settings.does_housekeeping && now >= self.housekeeping_at {
+            self.housekeeping_at = now.plus_ms(HOUSEKEEPING_INTERVAL_MS);
+            self.engine.tick(now);
+        }
+        if self.may_announce() && now >= self.announce_at {
+            self.announce_at = now.plus_ms(INTERVAL_MS);
+            self.announcing = true;
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Announce));
+        }
+        if self.may_read_rules() && now >= self.rules_at {
+            self.rules_at = now.plus_ms(RULES_INTERVAL_MS);
+            self.reading_rules = true;
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::ReadRules));
+        }
+        if now >= self.save_at
+            && let Some(agents) = self.size_to_save()
+        {
+            self.save_at = now.plus_ms(SAVE_INTERVAL_MS);
+            self.saved = Some(agents);
+            effects.push(MaintenanceEffect::SaveFleetSize(agents));
+        }
+        effects.extend(self.engine.notices.take().into_iter().map(MaintenanceEffect::Notify));
+    }
+
+    fn needs_probe(&self) -> bool {
+        matches!(self.probe, Probe::Idle) && (!self.reached || self.engine.needs_store())
+    }
+
+    fn may_announce(&self) -> bool {
+        self.settings.announces && !self.announcing && self.store_answers()
+    }
+
+    fn may_read_rules(&self) -> bool {
+        self.settings.follows_rules && !self.reading_rules && self.store_answers()
+    }
+
+    fn store_answers(&self) -> bool {
+        self.reached && !self.engine.is_degraded()
+    }
+
+    fn size_to_save(&self) -> Option<NonZeroU32> {
+        self.engine.known_fleet_size().filter(|agents| self.saved != Some(*agents))
+    }
+
+    fn pinged(&mut self, now: Timestamp, answer: Result<Timestamp, StoreError>, effects: &mut Vec<MaintenanceEffect>) {
+        let Probe::Pinging { sent } = self.probe else { return };
+        match answer {
+            Ok(store_now) => self.backfill_next(Ping { sent, received: now, store_now }, 0, effects),
+            Err(error) => self.probe_missed(now, error),
+        }
+    }
+
+    fn backfilled(
+        &mut self,
+        now: Timestamp,
+        request: BackfillRequest,
+        answer: &Result<ChargeResults, StoreError>,
+        effects: &mut Vec<MaintenanceEffect>,
+    ) {
+        self.engine.paid(request, answer);
+        let Probe::Backfilling { ping, requests } = self.probe else { return };
+        match answer {
+            // One of its counters cannot be charged; the others can.
+            Ok(_) | Err(StoreError::Unreadable) => self.backfill_next(ping, requests, effects),
+            Err(error) => self.probe_missed(now, *error),
+        }
+    }
+
+    /// Sends the next unsynced units. When none are left, the store is used again.
+    fn backfill_next(&mut self, ping: Ping, requests: u32, effects: &mut Vec<MaintenanceEffect>) {
+        if self.engine.has_unsynced() && requests < BACKFILLS_MAX {
+            self.probe = Probe::Backfilling { ping, requests: requests + 1 };
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(self.engine.pay_debts())));
+            return;
+        }
+        self.probe = Probe::Idle;
+        self.reached = true;
+        self.pace.found(ping.received);
+        self.engine.store_answers(ping.sent, ping.received, ping.store_now);
+    }
+
+    fn probe_missed(&mut self, now: Timestamp, error: StoreError) {
+        self.probe = Probe::Idle;
+        self.reached = false;
+        self.pace.missed(now);
+        self.engine.unanswered(error);
+    }
+}

@@ -1,0 +1,224 @@
+//! Threads between an agent and its bus, which no call waits for.
+//!
+//! The writer executes the effects of the [`Exchange`]. The reader decodes signals, presence and published rules and hands
+//! them to the engine. A third thread keeps the bus prepared and waits for one that is unavailable. On stopping, the writer
+//! sends what is left and announces that the agent leaves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tollgate_bus::{Bus, From, Log, Reader, Topic, Unusable, keep_prepared};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::messages::presence::Presence;
+use tollgate_core::messages::rules::Published;
+use tollgate_core::messages::signals::SignalBatch;
+use tollgate_engine::{Engine, Exchange, ExchangeEffect, ExchangeInput, Incoming};
+use tollgate_wire::Record;
+
+use super::ThreadWaker;
+use crate::metrics::AgentMetrics;
+use crate::rules_source::Follower;
+
+/// Time for which the reader waits for records before it checks whether to stop.
+const READ_WAIT: Duration = Duration::from_millis(50);
+/// Maximum number of records that the reader takes at once.
+const READ_RECORDS_LEN_MAX: usize = 1_000;
+/// Time for which a stop waits until the last records are in the log.
+const FLUSH_WAIT: Duration = Duration::from_secs(2);
+
+/// Running threads of one agent.
+pub(crate) struct BusThreads {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Receivers of records, beside the engine.
+pub(crate) struct BusListeners {
+    /// Observes the lag of each signal.
+    pub(crate) metrics: AgentMetrics,
+    /// Follows published rules, unless the agent's rules are given.
+    pub(crate) follower: Option<Arc<Follower>>,
+    /// Receives each record of signals after the engine.
+    pub(crate) observer: Option<SignalObserver>,
+}
+
+/// Receiver of records of signals and the times at which the bus appended them.
+pub(crate) type SignalObserver = Box<dyn FnMut(&SignalBatch, Timestamp) + Send>;
+
+/// The thread that reads.
+struct BusReader<R> {
+    engine: Arc<Engine>,
+    clock: Arc<dyn Clock>,
+    signals: R,
+    presence: R,
+    rules: Option<(Arc<Follower>, R)>,
+    observer: Option<SignalObserver>,
+    metrics: AgentMetrics,
+    lags: Vec<Duration>,
+}
+
+/// The thread that writes.
+struct BusWriter<L> {
+    exchange: Exchange,
+    clock: Arc<dyn Clock>,
+    calls: L,
+    presence: L,
+    effects: Vec<ExchangeEffect>,
+}
+
+impl BusThreads {
+    /// Starts the threads.
+    pub(crate) fn start<B: Bus>(
+        bus: &B,
+        engine: &Arc<Engine>,
+        clock: &Arc<dyn Clock>,
+        listeners: BusListeners,
+    ) -> std::io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Self { stop: stop.clone(), threads: Vec::new() };
+        let prepared_for = engine.clone();
+        let report = move |prepared: Result<(), &Unusable>| report_bus(&prepared_for, prepared);
+        threads.threads.push(keep_prepared(bus.clone(), stop.clone(), report)?);
+
+        let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
+        let mut reader = BusReader {
+            engine: engine.clone(),
+            clock: clock.clone(),
+            signals: bus.read(Topic::Signals, &partitions, From::Next),
+            presence: bus.read(Topic::Presence, &[0], From::Next),
+            rules: listeners.follower.map(|follower| (follower, bus.read(Topic::Rules, &[0], From::Oldest))),
+            observer: listeners.observer,
+            metrics: listeners.metrics,
+            lags: Vec::new(),
+        };
+        let stopped = stop.clone();
+        threads.spawn("tollgate-read", move || reader.run(&stopped))?;
+
+        let mut writer = BusWriter {
+            exchange: Exchange::new(engine.clone()),
+            clock: clock.clone(),
+            calls: bus.log(Topic::Calls),
+            presence: bus.log(Topic::Presence),
+            effects: Vec::new(),
+        };
+        threads.spawn("tollgate-write", move || writer.run(&stop))?;
+        Ok(threads)
+    }
+
+    /// Sends what is left and ends the threads.
+    pub(crate) fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
+            }
+        }
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(run)?);
+        Ok(())
+    }
+}
+
+impl Drop for BusThreads {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn report_bus(engine: &Engine, prepared: Result<(), &Unusable>) {
+    let node = &engine.settings().node;
+    match prepared {
+        Ok(()) => tracing::info!(%node, "the bus is ready: calls are published and signals are read"),
+        Err(error) if error.transient => tracing::warn!(%node, "limiting without the bus until it is ready: {error}"),
+        Err(error) => tracing::error!(%node, "limiting without the bus: {error}"),
+    }
+    engine.set_bus_error(prepared.err().map(ToString::to_string));
+}
+
+impl<R: Reader> BusReader<R> {
+    fn run(&mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            for record in self.signals.poll(READ_WAIT, READ_RECORDS_LEN_MAX) {
+                let batch = SignalBatch::decode(&record.payload);
+                self.receive(batch.as_ref().map(|batch| Incoming::Signals(record.appended, batch)).ok());
+                if let (Ok(batch), Some(observe)) = (&batch, &mut self.observer) {
+                    observe(batch, record.appended);
+                }
+            }
+            for record in self.presence.poll(Duration::ZERO, READ_RECORDS_LEN_MAX) {
+                self.receive(Presence::decode(&record.payload).as_ref().map(Incoming::Presence).ok());
+            }
+            let rules = self.rules.as_mut().map(|(_, rules)| rules.poll(Duration::ZERO, READ_RECORDS_LEN_MAX));
+            for record in rules.unwrap_or_default() {
+                match (Published::decode(&record.payload), &self.rules) {
+                    (Ok(published), Some((follower, _))) => {
+                        follower.hear(record.offset, Some(record.appended), published);
+                    }
+                    _ => self.receive(None),
+                }
+            }
+        }
+    }
+
+    /// Hands a record to the engine; one that could not be decoded is `None`.
+    fn receive(&mut self, incoming: Option<Incoming<'_>>) {
+        let incoming = incoming.unwrap_or(Incoming::Undecodable);
+        self.engine.receive(self.clock.now(), incoming, &mut self.lags);
+        for lag in self.lags.drain(..) {
+            self.metrics.observe_signal_lag(lag);
+        }
+    }
+}
+
+impl<L: Log> BusWriter<L> {
+    fn run(&mut self, stop: &AtomicBool) {
+        self.exchange.set_waker(ThreadWaker::current());
+        while !stop.load(Ordering::Relaxed) {
+            self.fetch_reports();
+            self.poll(ExchangeInput::Tick);
+            let now = self.clock.now();
+            let wake_at = self.exchange.wake_at(now);
+            let wake_at = self.exchange.reports_at(now).map_or(wake_at, |reports_at| reports_at.min(wake_at));
+            std::thread::park_timeout(Duration::from_millis(wake_at.ms_since(now)));
+        }
+        self.poll(ExchangeInput::Stop);
+        self.calls.flush(FLUSH_WAIT);
+        self.presence.flush(FLUSH_WAIT);
+        self.fetch_reports();
+    }
+
+    fn fetch_reports(&mut self) {
+        for report in self.calls.reports() {
+            let (partition, sequence, offset) = (report.partition, report.tag, report.offset);
+            self.poll(ExchangeInput::Delivered { partition, sequence, offset });
+        }
+    }
+
+    /// Polls the state machine with this input, and with those that its effects lead to.
+    fn poll(&mut self, input: ExchangeInput) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            self.exchange.poll(self.clock.now(), input, &mut self.effects);
+            for effect in self.effects.drain(..) {
+                match effect {
+                    ExchangeEffect::Append(batch) => {
+                        let (partition, sequence) = (batch.name.partition, batch.name.sequence);
+                        inputs.push(match self.calls.append(partition, batch.encode(), sequence) {
+                            Ok(()) => ExchangeInput::Accepted { partition },
+                            Err(_) => ExchangeInput::Refused(batch),
+                        });
+                    }
+                    ExchangeEffect::Announce(presence) => {
+                        let _ = self.presence.append(0, presence.encode(), 0);
+                        self.presence.reports();
+                    }
+                }
+            }
+        }
+    }
+}
