@@ -156,7 +156,7 @@ impl SimAggregator {
         let records = env.poll(&mut running.presence, RECORDS_MAX);
         for record in records {
             let Ok(mut presence) = Presence::decode(&record.payload) else { continue };
-            if let Some(bug) = env.bug.filter(|_| presence.id != self.name().into()) {
+            if let Some(bug) = env.bug.filter(|_| *presence.id != *self.name()) {
                 bug.alter_peer(&mut presence, env.bus.partitions());
             }
             let input = WorkerInput::Presence { presence: &presence, appended: record.appended };

@@ -49,8 +49,10 @@ pub struct SimSettings {
     pub agents: Vec<SimAgentSettings>,
     /// Number of aggregators.
     pub aggregators: usize,
-    /// Number of partitions of the bus; nothing for agents without a bus.
-    pub partitions: Option<u32>,
+    /// True if there is a bus.
+    pub has_bus: bool,
+    /// Number of partitions of the bus.
+    pub partitions: u32,
     /// Maximum number of counters of an agent, of the store, and of a partition.
     pub counters_max: usize,
     /// Delays and random faults.
@@ -85,7 +87,8 @@ impl SimSettings {
             seed: 0,
             agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: true }],
             aggregators: 0,
-            partitions: None,
+            has_bus: false,
+            partitions: 1,
             counters_max: 4_000_000,
             faults: Faults::default(),
             threshold_permille: 500,
@@ -99,7 +102,7 @@ impl<'c> Simulation<'c> {
     pub fn new(settings: SimSettings, rules: &RuleSet) -> Self {
         let scheduler = Scheduler::new(settings.start);
         let network = Network::new(settings.seed, settings.faults);
-        let bus = SimBus::new(settings.partitions.unwrap_or(1));
+        let bus = SimBus::new(settings.partitions);
         let env = Environment::new(scheduler, network, bus, SimStore::new(settings.counters_max));
         let mut simulation = Self {
             env,
@@ -156,11 +159,6 @@ impl<'c> Simulation<'c> {
     /// A call arrives at an agent.
     pub fn check(&mut self, agent: usize, call: Call<'c>) {
         self.agents[agent].check(&mut self.env, call);
-    }
-
-    /// Several calls arrive at an agent, of which all or none are to be charged.
-    pub fn check_all(&mut self, agent: usize, calls: Vec<Call<'c>>) {
-        self.agents[agent].check_all(&mut self.env, calls);
     }
 
     /// A call is settled or released at an agent.

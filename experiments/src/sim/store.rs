@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tollgate::store::{MemoryStore, Store, StoreError};
+use tollgate::store::{ChargeStore, MemoryStore, StoreError};
 use tollgate_core::algorithm::CounterState;
-use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
 
 use super::event::StoreMessage;
@@ -58,7 +58,6 @@ impl SimStore {
 
     pub(super) fn charge(&self, now: Timestamp, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         self.clock.set(self.time(now));
-        debug_assert_eq!(self.clock.now(), self.time(now));
-        self.memory.take_now(charges).unwrap_or(Err(StoreError::Unreachable))
+        self.memory.try_charge(charges).unwrap_or(Err(StoreError::Unreachable))
     }
 }

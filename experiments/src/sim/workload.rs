@@ -30,7 +30,7 @@ impl Workload {
         let caller = rng.usize(0..self.callers);
         let endpoint = ENDPOINTS[rng.usize(0..ENDPOINTS.len())];
         let call = Call::new().with("endpoint", endpoint).with("ip", format!("10.0.{group}.{caller}"));
-        let call = call.with("group", group.to_string()).costing(rng.u64(1..4));
+        let call = call.costing(rng.u64(1..4));
         let call = match rng.u8(0..20) {
             0 => call.identified(format!("request-{group}-{}", rng.u8(0..REQUESTS))),
             _ => call,

@@ -1,11 +1,12 @@
 //! The facts that several invariants share: all rule sets, and the charges that a call means under one of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tollgate::{Call, RuleSet};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::{CounterId, DigestKey};
-use tollgate_core::rules::{Charging, Generation, LimitPolicy, ListMatch, Rule};
+use tollgate_core::rules::{ApplicableRule, Charging, Generation, LimitPolicy, ListMatch, Rule};
 use tollgate_experiments::sim::AmendedCall;
 
 /// All rule sets that agents may be given.
@@ -16,8 +17,8 @@ pub(crate) struct Facts {
 }
 
 /// A rule that applies to a call, and its counter.
-pub(crate) struct Applied<'r> {
-    pub(crate) rule: &'r Rule,
+pub(crate) struct Applied {
+    pub(crate) rule: Arc<Rule>,
     pub(crate) policy: LimitPolicy,
     pub(crate) counter: CounterId,
     pub(crate) cost: u64,
@@ -43,13 +44,14 @@ impl Facts {
     }
 
     /// Returns the limits that apply to a call under the rules of a generation.
-    pub(crate) fn applied<'r>(&'r self, generation: Generation, call: &Call<'_>) -> Vec<Applied<'r>> {
+    pub(crate) fn applied(&self, generation: Generation, call: &Call<'_>) -> Vec<Applied> {
         let rules = self.rules(generation);
         let resolved = rules.resolved(call);
-        let applied = |applicable: tollgate_core::rules::ApplicableRule<'r>| {
-            let (rule, policy) = (applicable.rule, applicable.policy?);
+        let applied = |applicable: ApplicableRule<'_>| {
+            let (rule, policy) = (applicable.rule.clone(), applicable.policy?);
             let counter = self.key.counter(&rule.name, rule.values(&resolved));
-            Some(Applied { rule, policy, counter, cost: rule.cost_of(&resolved, call.cost()) })
+            let cost = rule.cost_of(&resolved, call.cost());
+            Some(Applied { rule, policy, counter, cost })
         };
         rules.applicable(&resolved).into_iter().filter_map(applied).collect()
     }
@@ -63,8 +65,8 @@ impl Facts {
     }
 
     /// Returns the limits that a settlement or a release concerns, and the units that each of them gets or gives back.
-    pub(crate) fn amended<'r>(&'r self, amended: &AmendedCall<'_>) -> Vec<(Applied<'r>, i64)> {
-        let concerned = |applied: Applied<'r>| {
+    pub(crate) fn amended(&self, amended: &AmendedCall<'_>) -> Vec<(Applied, i64)> {
+        let concerned = |applied: Applied| {
             let is_slot = applied.policy.algorithm == Algorithm::Concurrency;
             match amended.units {
                 Some(units) => (!is_slot && applied.rule.goes_by_call_cost()).then_some((applied, units)),
@@ -83,7 +85,7 @@ impl Facts {
     }
 }
 
-impl Applied<'_> {
+impl Applied {
     /// Returns true if the store charges it even if the call is denied.
     pub(crate) fn counts_denials(&self) -> bool {
         self.rule.shadow || self.rule.charge == Charging::Each

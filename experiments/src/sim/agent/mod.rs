@@ -8,7 +8,7 @@ mod operations;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tollgate::{Call, RuleSet};
+use tollgate::RuleSet;
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
@@ -17,7 +17,7 @@ use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_core::rules::Generation;
 use tollgate_engine::{
     Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
-    MaintenanceInput, MaintenanceSettings,
+    MaintenanceInput, MaintenanceRequest, MaintenanceSettings,
 };
 use tollgate_wire::Record;
 
@@ -26,6 +26,7 @@ use super::bus::SimReader;
 use super::environment::Environment;
 use super::event::{Event, Life, StoreCommand, Writer};
 use super::observation::{Node, Observation, Ticket};
+use super::store::SimStore;
 use operations::PendingRequest;
 
 pub use operations::Amendment;
@@ -57,6 +58,7 @@ struct Running<'c> {
     signals: SimReader,
     presence: SimReader,
     pending: BTreeMap<Ticket, PendingRequest<'c>>,
+    own: SimStore,
 }
 
 impl<'c> SimAgent<'c> {
@@ -97,12 +99,11 @@ impl<'c> SimAgent<'c> {
         self.owns_table = settings.agents[self.index].owns_table;
         let mut engine = EngineSettings::new(&format!("agent-{}", self.index + 1), self.time(env.now()));
         engine.counters_max = settings.counters_max;
-        engine.partitions = settings.partitions.unwrap_or(1);
-        engine.publishes = settings.partitions.is_some();
+        engine.partitions = settings.partitions;
+        engine.publishes = settings.has_bus;
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
-        let has_bus = settings.partitions.is_some();
-        let duties = MaintenanceSettings { does_housekeeping: !has_bus, announces: false, follows_rules: false };
+        let duties = MaintenanceSettings { does_housekeeping: !settings.has_bus, announces: false, follows_rules: false };
         self.running = Some(Running {
             exchange: Exchange::new(engine.clone()),
             maintenance: Maintenance::new(engine.clone(), duties),
@@ -110,11 +111,12 @@ impl<'c> SimAgent<'c> {
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions(), &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
+            own: SimStore::new(settings.counters_max),
             engine,
         });
         env.observe(Observation::Started(self.node()));
         self.maintain(env, MaintenanceInput::Tick);
-        if has_bus {
+        if settings.has_bus {
             env.scheduler.after(0, self.next_round());
         }
     }
@@ -210,13 +212,15 @@ impl<'c> SimAgent<'c> {
         running.maintenance.poll(own_now, input, &mut effects);
         for effect in effects {
             match effect {
-                MaintenanceEffect::Ping => self.request(env, StoreCommand::Ping, PendingRequest::Ping),
-                MaintenanceEffect::Backfill(request) => {
+                MaintenanceEffect::Send(MaintenanceRequest::Ping) => {
+                    self.request(env, StoreCommand::Ping, PendingRequest::Ping);
+                }
+                MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)) => {
                     let command = StoreCommand::Charge(request.takes().to_vec());
                     self.request(env, command, PendingRequest::Backfill(request));
                 }
-                MaintenanceEffect::Announce
-                | MaintenanceEffect::ReadRules
+                // A memory store has neither a registry of agents nor rules.
+                MaintenanceEffect::Send(MaintenanceRequest::Announce | MaintenanceRequest::ReadRules)
                 | MaintenanceEffect::SaveFleetSize(_)
                 | MaintenanceEffect::Notify(_) => {}
             }

@@ -78,6 +78,18 @@ impl<'c> SimAgent<'c> {
 
     /// Sends a request to the store, and sets its deadline.
     pub(super) fn request(&mut self, env: &mut Environment<'c>, command: StoreCommand, pending: PendingRequest<'c>) {
+        if self.owns_table {
+            let Some(running) = &self.running else { return };
+            let own_now = self.time(env.now());
+            match command {
+                StoreCommand::Ping => self.maintain(env, MaintenanceInput::Pinged(Ok(own_now))),
+                StoreCommand::Charge(charges) => {
+                    let answer = running.own.charge(own_now, &charges);
+                    self.finish(env, 0, pending, answer);
+                }
+            }
+            return;
+        }
         let deadline_ms = match &pending {
             PendingRequest::Check { request, .. } => u64::try_from(request.deadline().as_millis()).unwrap_or(u64::MAX),
             _ => MAINTENANCE_DEADLINE_MS,

@@ -1,0 +1,153 @@
+//! Backfill and refund: an agent's units reach the store once each.
+//!
+//! For each agent and counter, the units that its answers and amendments mean equal the units that the store executed for it,
+//! whenever nothing of the agent is unsynced or waits for an answer. Excused: requests that timed out. A charge that timed
+//! out is taken for made: for a call or a refund, neither side counts; for a backfill, both do. A call with a request id
+//! counts as the store executed it. Agents that crash take their unsynced units with them. Callers that share an overflow
+//! counter and agents with their own table are not balanced.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tollgate::Source;
+use tollgate::store::StoreError;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId};
+use tollgate_experiments::sim::{AmendedCall, AnsweredCall, Node, Observation, Simulation, Ticket};
+
+use super::facts::Facts;
+
+/// Accounts of all agents.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    /// Units by request, as the store executed them.
+    executed: HashMap<Ticket, Vec<(CounterId, i64)>>,
+    agents: BTreeMap<usize, Accounts>,
+    pub(crate) balanced: usize,
+}
+
+/// Accounts of one agent.
+#[derive(Default)]
+struct Accounts {
+    /// Units that the agent's answers mean, less those that the store executed.
+    missing: BTreeMap<CounterId, i64>,
+    changed: BTreeSet<CounterId>,
+}
+
+impl Ledger {
+    pub(crate) fn observe(&mut self, facts: &Facts, sim: &Simulation<'_>, observation: &Observation<'_>) {
+        match observation {
+            Observation::Ended(Node::Agent(agent)) => {
+                self.agents.remove(agent);
+            }
+            Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
+                self.executed.entry(*ticket).or_default().extend(executed(charges, results));
+            }
+            Observation::Finished { agent, ticket, charges, error } => self.finished(*agent, *ticket, charges, *error),
+            Observation::Answered(answered) if !sim.agents()[answered.agent].owns_table() => {
+                self.answered(facts, answered);
+            }
+            Observation::Amended(amended) if !sim.agents()[amended.agent].owns_table() => self.amended(facts, amended),
+            _ => {}
+        }
+    }
+
+    fn finished(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], error: Option<StoreError>) {
+        if charges.iter().any(|charge| matches!(charge.mode, ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. })) {
+            return; // A call: its answer follows.
+        }
+        let executed = self.executed.remove(&ticket).unwrap_or_default();
+        let accounts = self.agents.entry(agent).or_default();
+        match error {
+            None => executed.into_iter().for_each(|(counter, units)| accounts.enter(counter, -units)),
+            Some(StoreError::TimedOut) => {
+                for charge in charges.iter().filter(|charge| matches!(charge.mode, ChargeMode::Backfill { .. })) {
+                    accounts.enter(charge.counter, -signed(charge.cost));
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn answered(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) {
+        let executed = answered.ticket.and_then(|ticket| self.executed.remove(&ticket)).unwrap_or_default();
+        let accounts = self.agents.entry(answered.agent).or_default();
+        let by_store = answered.ticket.is_some() && answered.error.is_none();
+        if by_store && answered.call.id().is_some() {
+            return;
+        }
+        if by_store {
+            executed.into_iter().for_each(|(counter, units)| accounts.enter(counter, -units));
+        }
+        let is_backfilled = !by_store && answered.error != Some(StoreError::TimedOut);
+        for applied in facts.applied(answered.generation, &answered.call) {
+            let allowed = answered.decision.allowed;
+            let is_denied_by_store = !allowed && by_store && applied.counts_denials();
+            let is_admitted = allowed && (by_store || is_backfilled) && answered.decision.source != Source::Local;
+            if is_admitted || is_denied_by_store {
+                accounts.enter(applied.counter, signed(applied.cost));
+            }
+        }
+    }
+
+    fn amended(&mut self, facts: &Facts, amended: &AmendedCall<'_>) {
+        let accounts = self.agents.entry(amended.agent).or_default();
+        for (applied, units) in facts.amended(amended) {
+            let was_asked = amended.charges.iter().any(|charge| charge.counter == applied.counter);
+            // Units to give back are given back by the store, or at once if it was never told of them.
+            if units > 0 || !was_asked || amended.error.is_none() {
+                accounts.enter(applied.counter, units);
+            }
+        }
+    }
+
+    pub(crate) fn check(&mut self, facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
+        if facts.overflows() {
+            return Ok(());
+        }
+        for (index, accounts) in &mut self.agents {
+            let agent = &sim.agents()[*index];
+            let is_synced = |engine: &tollgate_engine::Engine| engine.held().unsynced_counters == 0;
+            if accounts.changed.is_empty() || agent.pending() > 0 || !agent.engine().is_some_and(is_synced) {
+                continue;
+            }
+            for counter in std::mem::take(&mut accounts.changed) {
+                self.balanced += 1;
+                let missing = accounts.missing.remove(&counter).unwrap_or_default();
+                if missing != 0 {
+                    return Err(format!("backfill and refund: {missing} units of {counter} lack in the store"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that nothing is left unsynced.
+    pub(crate) fn finish(&self, sim: &Simulation<'_>) -> Result<(), String> {
+        for (index, agent) in sim.agents().iter().enumerate() {
+            let unsynced = agent.engine().map_or(0, |engine| engine.held().unsynced_counters);
+            if unsynced > 0 {
+                return Err(format!("backfill: agent {index} has {unsynced} unsynced counters in the end"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Accounts {
+    fn enter(&mut self, counter: CounterId, units: i64) {
+        *self.missing.entry(counter).or_default() += units;
+        self.changed.insert(counter);
+    }
+}
+
+fn executed(charges: &[Charge], results: &ChargeResults) -> Vec<(CounterId, i64)> {
+    let charged = charges.iter().zip(results).filter(|(_, result)| result.charged && !result.repeated);
+    let units = |charge: &Charge| {
+        let units = signed(charge.cost);
+        if matches!(charge.mode, ChargeMode::Refund { .. }) { -units } else { units }
+    };
+    charged.map(|(charge, _)| (charge.counter, units(charge))).collect()
+}
+
+fn signed(units: u64) -> i64 {
+    i64::try_from(units).unwrap_or(i64::MAX)
+}
