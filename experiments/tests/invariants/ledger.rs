@@ -34,6 +34,7 @@ struct Accounts {
 
 impl Ledger {
     pub(crate) fn observe(&mut self, facts: &Facts, sim: &Simulation<'_>, observation: &Observation<'_>) {
+        if let Ok(d) = std::env::var("DBG") { let t = format!("{observation:?}"); if t.contains(&d) || t.contains("Answered(Answ") || t.contains("Amended(") { eprintln!("O {} {}", sim.now().as_ms() - 1_763_700_000_000, t); } }
         match observation {
             Observation::Ended(Node::Agent(agent)) => {
                 self.agents.remove(agent);
@@ -113,7 +114,7 @@ impl Ledger {
                 self.balanced += 1;
                 let missing = accounts.missing.remove(&counter).unwrap_or_default();
                 if missing != 0 {
-                    return Err(format!("backfill and refund: {missing} units of {counter} lack in the store"));
+                    return Err(format!("backfill and refund: {missing} units of {counter} of agent {index} lack in the store"));
                 }
             }
         }
@@ -134,6 +135,7 @@ impl Ledger {
 
 impl Accounts {
     fn enter(&mut self, counter: CounterId, units: i64) {
+        if std::env::var("DBG").is_ok_and(|d| d == counter.to_string()) { eprintln!("  L {:p} {units}", self); }
         *self.missing.entry(counter).or_default() += units;
         self.changed.insert(counter);
     }

@@ -2,8 +2,9 @@
 //!
 //! Everything that the store executed counts: admissions, units that are only counted, backfills, settlements; refunds count
 //! against them. For an agent that keeps its own table, its answers count. Under rules of different generations the largest
-//! quota holds. Excused: units that were entered before the store's clock stepped back so far that their counter was re-based;
-//! callers that share an overflow counter, up to twice the quota; `bounded` rules, interpolated windows, and `concurrency`.
+//! quota holds. Excused: units that were entered before the store's clock stepped back, because their counter may have expired
+//! in between, or loses its oldest sub-window when it is re-based; callers that share an overflow counter, up to twice the
+//! quota; `bounded` rules, interpolated windows, and `concurrency`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -61,6 +62,10 @@ impl NeverOver {
                 }
                 Ok(())
             }
+            Observation::StoreClockStepped(..0) => {
+                self.entries.retain(|(of, _), _| of.is_some());
+                Ok(())
+            }
             Observation::Answered(answered) => self.answered(facts, sim, answered),
             Observation::Amended(amended) if sim.agents()[amended.agent].owns_table() => {
                 self.amended(facts, sim, amended);
@@ -72,9 +77,6 @@ impl NeverOver {
 
     fn executed(&mut self, charge: &Charge, result: &ChargeResult) -> Result<(), String> {
         let key = (None, charge.counter);
-        if result.rebased {
-            self.entries.remove(&key);
-        }
         if !result.charged || result.repeated {
             return Ok(());
         }
@@ -143,6 +145,7 @@ impl NeverOver {
         };
         let held: i64 = self.entries[&key].iter().filter(counts).map(|entry| entry.units).sum();
         if held > 0 && held.unsigned_abs() > times * bound.units {
+            if std::env::var_os("DBG").is_some() { for e in self.entries[&key].iter().filter(counts) { eprintln!("  at {} units {} enforced {}", e.at - 1_763_700_000_000, e.units, e.is_enforced); } }
             return Err(format!("never-over: {} holds {held} of {} in a window", key.1, bound.units));
         }
         Ok(())

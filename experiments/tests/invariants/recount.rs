@@ -59,16 +59,16 @@ impl Recount {
             self.duplicates += 1;
             return;
         }
+        for counter in &batch.counters {
+            let window = counter.window;
+            let fresh = || Recounted { window, is_uniform: true, units: HashMap::new(), oldest: 0 };
+            let recounted = self.counters.entry(counter.id).or_insert_with(fresh);
+            recounted.is_uniform &= recounted.window == window;
+        }
         for row in batch.rows.iter().filter(|row| row.outcome == Outcome::Admitted) {
             let Some(counter) = row.counter.map(|index| &batch.counters[index as usize]) else { continue };
             let window = counter.window;
-            let recounted = self.counters.entry(counter.id).or_insert_with(|| Recounted {
-                window,
-                is_uniform: true,
-                units: HashMap::new(),
-                oldest: 0,
-            });
-            recounted.is_uniform &= recounted.window == window;
+            let Some(recounted) = self.counters.get_mut(&counter.id) else { continue };
             let latest = (appended_ms + CLOCK_ERROR_MAX_MS) / window.part_ms();
             let sub_window = row.sub_window.min(latest);
             recounted.oldest = recounted.oldest.max(sub_window.saturating_sub(window.parts().into()));

@@ -2,7 +2,8 @@
 //!
 //! Excused, because a cached denial overlooks it today: units that were given back on the counter within the last window;
 //! charges on the counter under rules of another generation within the last window; steps of the store's clock within the
-//! last window; slots of `concurrency`; and callers that share an overflow counter.
+//! last window; slots of `concurrency`; callers that share an overflow counter; and agents that keep their own
+//! table.
 
 use std::collections::HashMap;
 
@@ -66,7 +67,8 @@ impl TrueDenial {
         let applied = applied.find(|applied| applied.rule.name == status.rule);
         let applied = applied.ok_or("true-denial: by a rule that does not apply")?;
         let is_slot = applied.policy.algorithm == Algorithm::Concurrency;
-        if !answers || is_slot || self.excuses(sim.now(), applied.counter, answered.generation) {
+        let owns_table = sim.agents()[answered.agent].owns_table();
+        if !answers || owns_table || is_slot || self.excuses(sim.now(), applied.counter, answered.generation) {
             return Ok(());
         }
         let state = sim.store().peek(applied.counter);

@@ -75,6 +75,7 @@ impl Incidents {
         }
         let (kind, agent) = (self.kinds[rng.usize(0..self.kinds.len())], rng.usize(0..sim.agents().len()));
         let aggregator = rng.usize(0..sim.aggregators().len());
+        if std::env::var_os("DBG").is_some() { eprintln!("at {} {kind:?} agent {agent} aggregator {aggregator}", now.ms_since(START)); }
         match kind {
             Kind::StoreFails => {
                 let states =
@@ -85,6 +86,7 @@ impl Incidents {
             Kind::StoreClockSteps => {
                 let small = i64::try_from(CLOCK_ERROR_MAX_MS).unwrap_or_default();
                 let by_ms = if rng.bool() { rng.i64(1..small) } else { rng.i64(small + 100..4 * small) };
+                if std::env::var_os("DBG").is_some() { eprintln!("  step +-{by_ms}"); }
                 sim.step_store_clock(if rng.bool() { by_ms } else { -by_ms });
             }
             Kind::BusFails => {
