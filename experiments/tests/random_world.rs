@@ -50,9 +50,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         return println!("seed {seed}: {run:?}");
     }
     let runs = run_all(scaled(SEEDS)).unwrap_or_else(|(seed, broken)| {
-        panic!(
-            "seed {seed}: {broken}\nTOLLGATE_SEED={seed} cargo test -p tollgate-experiments --test random_world"
-        )
+        panic!("seed {seed}: {broken}\nTOLLGATE_SEED={seed} cargo test -p tollgate-experiments --test random_world")
     });
     let mut sources = BTreeMap::new();
     for (source, calls) in runs.values().flat_map(|run| &run.totals.by_source) {

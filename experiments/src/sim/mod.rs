@@ -288,14 +288,7 @@ impl<'c> Simulation<'c> {
         }
     }
 
-    fn acknowledge(
-        &mut self,
-        writer: event::Writer,
-        topic: Topic,
-        partition: u32,
-        tag: u64,
-        offset: Option<u64>,
-    ) {
+    fn acknowledge(&mut self, writer: event::Writer, topic: Topic, partition: u32, tag: u64, offset: Option<u64>) {
         let env = &mut self.env;
         match writer.node {
             Node::Agent(agent) => {

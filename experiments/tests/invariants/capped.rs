@@ -24,6 +24,8 @@ pub(crate) struct Capped {
     rows: BTreeMap<usize, Rows>,
     is_recreated: bool,
     turn: usize,
+    /// A writer that did not wait for its acknowledgements in this step; it may if it leaves.
+    hasty: Option<(Node, String)>,
 }
 
 /// The records of a writer that were sent last at one instant.
@@ -47,20 +49,16 @@ impl Capped {
         self.is_recreated = true;
     }
 
-    pub(crate) fn observe(
-        &mut self,
-        facts: &Facts,
-        sim: &Simulation<'_>,
-        observation: &Observation<'_>,
-    ) -> Result<(), String> {
+    pub(crate) fn observe(&mut self, facts: &Facts, sim: &Simulation<'_>, observation: &Observation<'_>) {
         match observation {
             Observation::Ended(node) => {
                 self.rounds.remove(node);
+                self.hasty.take_if(|(hasty, _)| hasty == node);
                 if let Node::Agent(agent) = node {
                     self.rows.remove(agent);
                 }
             }
-            Observation::Sent { node, .. } => self.sent(sim.now().as_ms(), *node)?,
+            Observation::Sent { node, .. } => self.sent(sim.now().as_ms(), *node),
             Observation::Acknowledged { node, partition, tag, offset, .. } => {
                 self.rounds.entry(*node).or_default().acknowledged += 1;
                 if let (Node::Agent(agent), None) = (node, offset) {
@@ -68,8 +66,7 @@ impl Capped {
                 }
             }
             Observation::Answered(answered) => {
-                let is_denied =
-                    matches!(facts.list_match(answered.generation, &answered.call), ListMatch::Denied(_));
+                let is_denied = matches!(facts.list_match(answered.generation, &answered.call), ListMatch::Denied(_));
                 let applied = if is_denied { 0 } else { facts.applied(answered.generation, &answered.call).len() };
                 self.rows.entry(answered.agent).or_default().expected += applied.max(1) as u64;
             }
@@ -84,29 +81,27 @@ impl Capped {
             }
             _ => {}
         }
-        Ok(())
     }
 
-    fn sent(&mut self, now_ms: u64, node: Node) -> Result<(), String> {
+    fn sent(&mut self, now_ms: u64, node: Node) {
         let round = self.rounds.entry(node).or_default();
         if round.sent_ms == now_ms {
             round.sent += 1;
-            return Ok(());
+            return;
         }
         let (before, after_ms) = (std::mem::take(round), now_ms);
         *round = Round { sent_ms: now_ms, sent: 1, acknowledged: 0 };
         if before.acknowledged < before.sent && after_ms - before.sent_ms < ROUND_MS_MAX {
-            return Err(format!(
-                "capped: {node:?} sends again after {} of {} acknowledgements and {} ms",
-                before.acknowledged,
-                before.sent,
-                after_ms - before.sent_ms
-            ));
+            let (acknowledged, sent, waited_ms) = (before.acknowledged, before.sent, after_ms - before.sent_ms);
+            let what = format!("sends again after {acknowledged} of {sent} acknowledgements and {waited_ms} ms");
+            self.hasty = Some((node, what));
         }
-        Ok(())
     }
 
     pub(crate) fn check(&mut self, facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
+        if let Some((node, what)) = self.hasty.take() {
+            return Err(format!("capped: {node:?} {what}"));
+        }
         // One node at each step, since to count a table takes a lock of each of its shards.
         self.turn = self.turn.wrapping_add(1);
         let counters_max = facts.counters_max();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use tollgate_aggregator_engine::counting::Counting;
+use tollgate_aggregator_engine::worker::{AssignedPartition, Worker};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_experiments::sim::{Node, Observation, Simulation};
@@ -44,7 +45,7 @@ impl ExactlyCounted {
         }
         self.check_counts(sim, is_whole)?;
         for (aggregator, batch) in std::mem::take(&mut self.published) {
-            self.check_signals(aggregator, &batch)?;
+            self.check_signals(sim, aggregator, &batch)?;
         }
         Ok(())
     }
@@ -98,6 +99,7 @@ impl ExactlyCounted {
         for counter in counting.counters() {
             if is_whole || recount.touched.contains(&counter.id) {
                 recount.touched.remove(&counter.id);
+                if std::env::var("DBG").is_ok_and(|d| d == counter.id.to_string()) { eprintln!("  C t {} agg {} next {} tally {:?} counter {:?}", sim.now().as_ms() - 1_763_700_000_000, key.0, next, counting.tally(), counter); }
                 recount.compare(counter.id, Some(&counter.admitted)).map_err(wrong)?;
             }
         }
@@ -112,7 +114,12 @@ impl ExactlyCounted {
     }
 
     /// Compares the signals of a batch, if the recount is still where the batch says that it counted to.
-    fn check_signals(&self, aggregator: usize, batch: &SignalBatch) -> Result<(), String> {
+    fn check_signals(&self, sim: &Simulation<'_>, aggregator: usize, batch: &SignalBatch) -> Result<(), String> {
+        let mut assigned = sim.aggregators()[aggregator].worker().into_iter().flat_map(Worker::assigned);
+        let is_whole = |assigned: &AssignedPartition| assigned.counting().tally().uncounted == 0;
+        if !assigned.any(|(partition, assigned)| partition == batch.partition && is_whole(assigned)) {
+            return Ok(());
+        }
         let Some(recount) = self.recounts.get(&(aggregator, batch.partition)) else { return Ok(()) };
         if (recount.log, recount.next) != (batch.log, batch.as_of + 1) {
             return Ok(());

@@ -2,8 +2,8 @@
 //!
 //! For each agent and counter, the units that its answers and amendments mean equal the units that the store executed for it,
 //! whenever nothing of the agent is unsynced or waits for an answer. Excused: requests that timed out. A charge that timed
-//! out is taken for made: for a call or a refund, neither side counts; for a backfill, both do. A call with a request id
-//! counts as the store executed it. Agents that crash take their unsynced units with them. Callers that share an overflow
+//! out is taken for made: for a call or a refund, neither side counts; for a backfill, both do. A call with a request id,
+//! and one that a rule of `charge: each` denies after the other rules have charged it, count as the store executed them. Agents that crash take their unsynced units with them. Callers that share an overflow
 //! counter and agents with their own table are not balanced.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tollgate::Source;
 use tollgate::store::StoreError;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId};
+use tollgate_core::decision::LimitStatus;
 use tollgate_experiments::sim::{AmendedCall, AnsweredCall, Node, Observation, Simulation, Ticket};
 
 use super::facts::Facts;
@@ -34,7 +35,12 @@ struct Accounts {
 
 impl Ledger {
     pub(crate) fn observe(&mut self, facts: &Facts, sim: &Simulation<'_>, observation: &Observation<'_>) {
-        if let Ok(d) = std::env::var("DBG") { let t = format!("{observation:?}"); if t.contains(&d) || t.contains("Answered(Answ") || t.contains("Amended(") { eprintln!("O {} {}", sim.now().as_ms() - 1_763_700_000_000, t); } }
+        if let Ok(d) = std::env::var("DBG") {
+            let t = format!("{observation:?}");
+            if t.contains(&d) || t.contains("Answered(Answ") || t.contains("Amended(") {
+                eprintln!("O {} {}", sim.now().as_ms() - 1_763_700_000_000, t);
+            }
+        }
         match observation {
             Observation::Ended(Node::Agent(agent)) => {
                 self.agents.remove(agent);
@@ -52,7 +58,8 @@ impl Ledger {
     }
 
     fn finished(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], error: Option<StoreError>) {
-        if charges.iter().any(|charge| matches!(charge.mode, ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. })) {
+        if charges.iter().any(|charge| matches!(charge.mode, ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. }))
+        {
             return; // A call: its answer follows.
         }
         let executed = self.executed.remove(&ticket).unwrap_or_default();
@@ -72,14 +79,19 @@ impl Ledger {
         let executed = answered.ticket.and_then(|ticket| self.executed.remove(&ticket)).unwrap_or_default();
         let accounts = self.agents.entry(answered.agent).or_default();
         let by_store = answered.ticket.is_some() && answered.error.is_none();
-        if by_store && answered.call.id().is_some() {
+        let applied = facts.applied(answered.generation, &answered.call);
+        let denied_by = answered.decision.status.as_ref().filter(|_| !answered.decision.allowed);
+        let is_counted_each = |denied_by: &LimitStatus| {
+            applied.iter().any(|applied| applied.rule.name == denied_by.rule && applied.counts_denials())
+        };
+        if by_store && (answered.call.id().is_some() || denied_by.is_some_and(is_counted_each)) {
             return;
         }
         if by_store {
             executed.into_iter().for_each(|(counter, units)| accounts.enter(counter, -units));
         }
         let is_backfilled = !by_store && answered.error != Some(StoreError::TimedOut);
-        for applied in facts.applied(answered.generation, &answered.call) {
+        for applied in applied {
             let allowed = answered.decision.allowed;
             let is_denied_by_store = !allowed && by_store && applied.counts_denials();
             let is_admitted = allowed && (by_store || is_backfilled) && answered.decision.source != Source::Local;
@@ -114,7 +126,9 @@ impl Ledger {
                 self.balanced += 1;
                 let missing = accounts.missing.remove(&counter).unwrap_or_default();
                 if missing != 0 {
-                    return Err(format!("backfill and refund: {missing} units of {counter} of agent {index} lack in the store"));
+                    return Err(format!(
+                        "backfill and refund: {missing} units of {counter} of agent {index} lack in the store"
+                    ));
                 }
             }
         }
@@ -135,7 +149,9 @@ impl Ledger {
 
 impl Accounts {
     fn enter(&mut self, counter: CounterId, units: i64) {
-        if std::env::var("DBG").is_ok_and(|d| d == counter.to_string()) { eprintln!("  L {:p} {units}", self); }
+        if std::env::var("DBG").is_ok_and(|d| d == counter.to_string()) {
+            eprintln!("  L {:p} {units}", self);
+        }
         *self.missing.entry(counter).or_default() += units;
         self.changed.insert(counter);
     }

@@ -114,7 +114,7 @@ impl Invariants {
             self.store_time.observe(&observation);
             self.hand_over.observe(sim.now(), &observation);
             self.ledger.observe(&self.facts, sim, &observation);
-            self.capped.observe(&self.facts, sim, &observation)?;
+            self.capped.observe(&self.facts, sim, &observation);
             self.last_good.observe(&observation);
             self.exactly_counted.observe(&observation);
             if let Observation::Answered(call) = observation {

@@ -139,13 +139,18 @@ impl NeverOver {
     /// Checks the window that ends with an admission at `at`.
     fn check(&self, key: (Option<usize>, CounterId), at: u64, times: u64) -> Result<(), String> {
         let Some(bound) = self.bounds.get(&key.1).copied().flatten() else { return Ok(()) };
-        let begin = if bound.is_fixed { at / bound.width_ms * bound.width_ms } else { (at + 1).saturating_sub(bound.width_ms) };
+        let begin =
+            if bound.is_fixed { at / bound.width_ms * bound.width_ms } else { (at + 1).saturating_sub(bound.width_ms) };
         let counts = |entry: &&Entry| {
             (begin..=at).contains(&entry.at) && (!bound.is_bucket || entry.is_enforced || entry.units < 0)
         };
         let held: i64 = self.entries[&key].iter().filter(counts).map(|entry| entry.units).sum();
         if held > 0 && held.unsigned_abs() > times * bound.units {
-            if std::env::var_os("DBG").is_some() { for e in self.entries[&key].iter().filter(counts) { eprintln!("  at {} units {} enforced {}", e.at - 1_763_700_000_000, e.units, e.is_enforced); } }
+            if std::env::var_os("DBG").is_some() {
+                for e in self.entries[&key].iter().filter(counts) {
+                    eprintln!("  at {} units {} enforced {}", e.at - 1_763_700_000_000, e.units, e.is_enforced);
+                }
+            }
             return Err(format!("never-over: {} holds {held} of {} in a window", key.1, bound.units));
         }
         Ok(())

@@ -69,6 +69,7 @@ impl Recount {
             let Some(counter) = row.counter.map(|index| &batch.counters[index as usize]) else { continue };
             let window = counter.window;
             let Some(recounted) = self.counters.get_mut(&counter.id) else { continue };
+            if std::env::var("DBG").is_ok_and(|d| d == counter.id.to_string()) { eprintln!("  R offset {} row {:?} of {:?} appended {} window {:?}", self.next - 1, row, batch.name, appended_ms, window); }
             let latest = (appended_ms + CLOCK_ERROR_MAX_MS) / window.part_ms();
             let sub_window = row.sub_window.min(latest);
             recounted.oldest = recounted.oldest.max(sub_window.saturating_sub(window.parts().into()));
@@ -85,7 +86,8 @@ impl Recount {
 
     /// Compares a counter with what an aggregator holds of it.
     ///
-    /// Excused: a counter whose window changed with the rules, because its units are carried to other sub-windows.
+    /// Excused: a counter whose window changed with the rules, because its units are carried to other sub-windows; and
+    /// sub-windows that have left the window before, in case the store's clock stepped back to them.
     pub(crate) fn compare(&self, counter: CounterId, held: Option<&Ring>) -> Result<(), String> {
         let Some(recounted) = self.counters.get(&counter).filter(|recounted| recounted.is_uniform) else {
             return Ok(());
@@ -99,7 +101,8 @@ impl Recount {
             };
         };
         let newest = ring.newest();
-        for sub_window in newest.saturating_sub(recounted.window.parts().into())..=newest {
+        let oldest = newest.saturating_sub(recounted.window.parts().into()).max(recounted.oldest);
+        for sub_window in oldest..=newest {
             let (counted, truth) = (ring.get(sub_window), recounted.units.get(&sub_window).copied().unwrap_or(0));
             if counted != truth {
                 return Err(format!("{counter} counts {counted} in sub-window {sub_window}, the log holds {truth}"));

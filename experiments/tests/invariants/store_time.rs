@@ -1,15 +1,21 @@
 //! one-truth-of-time: the store's time lies in the interval in which each agent believes it.
 //!
-//! Excused: an agent whose interval a step of the store's clock made wrong, until the interval is right again.
+//! Excused: an agent whose interval a step of the store's clock made wrong, until the interval is right again and no answer
+//! from before the step is on its way.
 
 use std::collections::BTreeSet;
 
+use tollgate_core::clock::Timestamp;
 use tollgate_experiments::sim::{Observation, Simulation};
+
+/// Maximum time for which an answer of the store is on its way, in ms.
+const ANSWER_MS_MAX: u64 = 100;
 
 /// Agents that a step of the store's clock excuses.
 #[derive(Default)]
 pub(crate) struct StoreTime {
     has_stepped: bool,
+    stepped_at: Timestamp,
     excused: BTreeSet<usize>,
 }
 
@@ -21,14 +27,18 @@ impl StoreTime {
     pub(crate) fn check(&mut self, sim: &Simulation<'_>) -> Result<(), String> {
         if std::mem::take(&mut self.has_stepped) {
             self.excused.extend(0..sim.agents().len());
+            self.stepped_at = sim.now();
         }
+        let is_settled = sim.now().ms_since(self.stepped_at) > ANSWER_MS_MAX;
         for (index, agent) in sim.agents().iter().enumerate() {
             let Some(engine) = agent.engine() else { continue };
             let own_now = agent.time(sim.now());
             let truth = if agent.owns_table() { own_now } else { sim.store().time(sim.now()) };
             let bounds = engine.store_time(own_now);
             if bounds.earliest <= truth && truth <= bounds.latest {
-                self.excused.remove(&index);
+                if is_settled {
+                    self.excused.remove(&index);
+                }
             } else if !self.excused.contains(&index) {
                 return Err(format!("one-truth-of-time: {truth:?} is not in {bounds:?} of agent {index}"));
             }

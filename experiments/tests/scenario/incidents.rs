@@ -75,18 +75,26 @@ impl Incidents {
         }
         let (kind, agent) = (self.kinds[rng.usize(0..self.kinds.len())], rng.usize(0..sim.agents().len()));
         let aggregator = rng.usize(0..sim.aggregators().len());
-        if std::env::var_os("DBG").is_some() { eprintln!("at {} {kind:?} agent {agent} aggregator {aggregator}", now.ms_since(START)); }
+        if std::env::var_os("DBG").is_some() {
+            eprintln!("at {} {kind:?} agent {agent} aggregator {aggregator}", now.ms_since(START));
+        }
         match kind {
             Kind::StoreFails => {
-                let states =
-                    [StoreState::Slow(rng.u64(1..30)), StoreState::Silent, StoreState::Refusing, StoreState::Unreachable];
+                let states = [
+                    StoreState::Slow(rng.u64(1..30)),
+                    StoreState::Silent,
+                    StoreState::Refusing,
+                    StoreState::Unreachable,
+                ];
                 sim.set_store(states[rng.usize(0..states.len())]);
                 self.later(rng, now, 1_500, Repair::Store);
             }
             Kind::StoreClockSteps => {
                 let small = i64::try_from(CLOCK_ERROR_MAX_MS).unwrap_or_default();
                 let by_ms = if rng.bool() { rng.i64(1..small) } else { rng.i64(small + 100..4 * small) };
-                if std::env::var_os("DBG").is_some() { eprintln!("  step +-{by_ms}"); }
+                if std::env::var_os("DBG").is_some() {
+                    eprintln!("  step +-{by_ms}");
+                }
                 sim.step_store_clock(if rng.bool() { by_ms } else { -by_ms });
             }
             Kind::BusFails => {
@@ -94,11 +102,19 @@ impl Incidents {
                 self.later(rng, now, 1_500, Repair::Bus);
             }
             Kind::AgentEnds => {
-                if rng.bool() { sim.crash_agent(agent) } else { sim.leave_agent(agent) }
+                if rng.bool() {
+                    sim.crash_agent(agent)
+                } else {
+                    sim.leave_agent(agent)
+                }
                 self.later(rng, now, 2_000, Repair::Agent(agent));
             }
             Kind::AggregatorEnds => {
-                if rng.bool() { sim.crash_aggregator(aggregator) } else { sim.leave_aggregator(aggregator) }
+                if rng.bool() {
+                    sim.crash_aggregator(aggregator)
+                } else {
+                    sim.leave_aggregator(aggregator)
+                }
                 self.later(rng, now, 4_000, Repair::Aggregator(aggregator));
             }
             Kind::AggregatorPauses => sim.pause_aggregator(aggregator, now.plus_ms(rng.u64(50..3_000))),

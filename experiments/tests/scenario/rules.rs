@@ -33,7 +33,11 @@ descriptors:
 
 /// What each newer generation changes: a quota that rises or falls, a window that becomes wider or finer, an algorithm.
 const CHANGES: [&[(&str, &str)]; 2] = [
-    &[("version: 5", "version: 6"), ("quota: 20/2s }", "quota: 24/2s }"), ("quota: 9/1s, algorithm", "quota: 7/1s, algorithm")],
+    &[
+        ("version: 5", "version: 6"),
+        ("quota: 20/2s }", "quota: 24/2s }"),
+        ("quota: 9/1s, algorithm", "quota: 7/1s, algorithm"),
+    ],
     &[
         ("version: 5", "version: 7"),
         ("quota: 20/2s }", "quota: 16/2s }"),

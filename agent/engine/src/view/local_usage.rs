@@ -142,8 +142,9 @@ impl LocalUsage {
 
     /// What the store must be told. It stays unsynced until [`LocalUsage::paid`] or [`LocalUsage::unpaid`].
     pub(crate) fn pay(&mut self) -> Vec<Unsynced> {
+        let unsent = self.unsynced.iter().skip(self.paying).copied().collect();
         self.paying = self.unsynced.len();
-        self.unsynced.iter().copied().collect()
+        unsent
     }
 
     /// Forgets units of this very time that are unsynced and not being paid, if there are so many.
