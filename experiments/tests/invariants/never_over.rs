@@ -1,7 +1,8 @@
 //! never-over: the store admits no unit that makes a true window hold more than its algorithm states.
 //!
 //! Everything that the store executed counts: admissions, units that are only counted, backfills, settlements; refunds count
-//! against them. For an agent that keeps its own table, its answers count. Under rules of different generations the largest
+//! against them. For an agent that keeps its own table, its answers in one life
+//! count. Under rules of different generations the largest
 //! quota holds. Excused: units that were entered before the store's clock stepped back, because their counter may have expired
 //! in between, or loses its oldest sub-window when it is re-based; callers that share an overflow counter, up to twice the
 //! quota; `bounded` rules, interpolated windows, and `concurrency`.
@@ -12,7 +13,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
 use tollgate_core::window::Estimate;
-use tollgate_experiments::sim::{AmendedCall, AnsweredCall, Observation, Simulation};
+use tollgate_experiments::sim::{AmendedCall, AnsweredCall, Node, Observation, Simulation};
 
 use super::facts::Facts;
 
@@ -60,6 +61,10 @@ impl NeverOver {
                 for (charge, result) in charges.iter().zip(results) {
                     self.executed(charge, result)?;
                 }
+                Ok(())
+            }
+            Observation::Ended(Node::Agent(agent)) => {
+                self.entries.retain(|(of, _), _| *of != Some(*agent));
                 Ok(())
             }
             Observation::StoreClockStepped(..0) => {
@@ -148,7 +153,7 @@ impl NeverOver {
         if held > 0 && held.unsigned_abs() > times * bound.units {
             if std::env::var_os("DBG").is_some() {
                 for e in self.entries[&key].iter().filter(counts) {
-                    eprintln!("  at {} units {} enforced {}", e.at - 1_763_700_000_000, e.units, e.is_enforced);
+                    eprintln!("  at {} units {} enforced {}", e.at.cast_signed() - 1_763_700_000_000, e.units, e.is_enforced);
                 }
             }
             return Err(format!("never-over: {} holds {held} of {} in a window", key.1, bound.units));

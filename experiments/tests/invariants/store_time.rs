@@ -1,7 +1,8 @@
 //! one-truth-of-time: the store's time lies in the interval in which each agent believes it.
 //!
-//! Excused: an agent whose interval a step of the store's clock made wrong, until the interval is right again and no answer
-//! from before the step is on its way.
+//! Excused: an agent whose interval a step of the store's clock made wrong, until the interval is right again. It may become
+//! wrong once more as long as answers tell the old time: those on their way, and those of counters that ignore a small step
+//! back and stand still until the clock has caught up.
 
 use std::collections::BTreeSet;
 
@@ -16,6 +17,8 @@ const ANSWER_MS_MAX: u64 = 100;
 pub(crate) struct StoreTime {
     has_stepped: bool,
     stepped_at: Timestamp,
+    /// Newest time that the store's clock ever showed.
+    newest: Timestamp,
     excused: BTreeSet<usize>,
 }
 
@@ -29,11 +32,13 @@ impl StoreTime {
             self.excused.extend(0..sim.agents().len());
             self.stepped_at = sim.now();
         }
-        let is_settled = sim.now().ms_since(self.stepped_at) > ANSWER_MS_MAX;
+        let store_now = sim.store().time(sim.now());
+        let is_settled = store_now >= self.newest && sim.now().ms_since(self.stepped_at) > ANSWER_MS_MAX;
+        self.newest = self.newest.max(store_now);
         for (index, agent) in sim.agents().iter().enumerate() {
             let Some(engine) = agent.engine() else { continue };
             let own_now = agent.time(sim.now());
-            let truth = if agent.owns_table() { own_now } else { sim.store().time(sim.now()) };
+            let truth = if agent.owns_table() { own_now } else { store_now };
             let bounds = engine.store_time(own_now);
             if bounds.earliest <= truth && truth <= bounds.latest {
                 if is_settled {
