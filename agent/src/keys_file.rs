@@ -1,61 +1,65 @@
-//! The JWKS file: read at the start, and again when it has changed. A broken file never replaces good keys.
+//! JWKS file of an agent: read at the start and whenever it changes. An invalid file never replaces valid keys.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::files::Watched;
-use crate::request::jwt::{Keys, Verifier};
+use crate::file_watch::FileWatch;
+use crate::request::jwt::{KeySet, Verifier};
 
-/// The largest JWKS file, in bytes.
+/// Maximum length of a JWKS file in bytes.
 const FILE_LEN_MAX: usize = 1 << 20;
 
-/// Why keys could not be read from a file.
+/// Error of reading a JWKS file.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysFileError {
-    /// The file cannot be read.
+    /// File that cannot be read.
     #[error("{path}: {error}; check the path and its permissions")]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
-    /// It is no JWKS file.
+    /// File that is not a valid JWKS file.
     #[error("{path}: {why}")]
     Invalid {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why, and the remedy.
+        /// Cause and remedy.
         why: String,
     },
 }
 
-/// Has tokens judged by the keys of this file, and by those it will hold.
-pub(crate) fn follow(path: PathBuf, verifier: Arc<Verifier>, node: Arc<str>) -> Result<Watched, KeysFileError> {
+/// Reads the keys into the verifier, and returns the watch that reloads them.
+pub(crate) fn reload_on_change(
+    path: PathBuf,
+    verifier: Arc<Verifier>,
+    node: Arc<str>,
+) -> Result<FileWatch, KeysFileError> {
     let content = read(&path)?;
-    verifier.trust(parse(&path, &content)?);
-    let again = path.clone();
+    verifier.set_keys(parse(&path, &content)?);
+    let watched = path.clone();
     let changed = move || match read(&path).and_then(|content| parse(&path, &content)) {
         Ok(keys) => {
-            tracing::info!(%node, keys = keys.len(), file = %path.display(), "keys of tokens reloaded");
-            verifier.trust(keys);
+            tracing::info!(%node, keys = keys.len(), file = %path.display(), "token keys reloaded");
+            verifier.set_keys(keys);
         }
         Err(error) => {
-            tracing::error!(%node, "keys of tokens refused, the old ones stay; mend the file, it is read again by itself: {error}");
-            verifier.refuse_keys(error.to_string());
+            tracing::error!(%node, "token keys rejected, the present ones stay in use; correct the file, it is reloaded automatically: {error}");
+            verifier.record_keys_error(error.to_string());
         }
     };
-    Ok(Watched::new(Some(content), move || std::fs::read(&again).ok(), changed))
+    Ok(FileWatch::new(Some(content), move || std::fs::read(&watched).ok(), changed))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, KeysFileError> {
     std::fs::read(path).map_err(|error| KeysFileError::Unreadable { path: path.to_owned(), error })
 }
 
-fn parse(path: &Path, content: &[u8]) -> Result<Keys, KeysFileError> {
+fn parse(path: &Path, content: &[u8]) -> Result<KeySet, KeysFileError> {
     let invalid = |why| KeysFileError::Invalid { path: path.to_owned(), why };
     if content.len() > FILE_LEN_MAX {
         return Err(invalid(format!("{} bytes; a JWKS file has at most {FILE_LEN_MAX}", content.len())));
     }
-    Keys::parse(content).map_err(invalid)
+    KeySet::parse(content).map_err(invalid)
 }

@@ -22,11 +22,11 @@
 
 pub mod store;
 pub mod request;
-pub mod answer;
+pub mod http_response;
 pub mod explain;
 mod metrics;
 mod state_dir;
-mod files;
+mod file_watch;
 mod rules_source;
 mod keys_file;
 mod runtime;
@@ -34,7 +34,7 @@ mod agent;
 
 pub use agent::{Agent, Builder, Readiness, StartError};
 pub use keys_file::KeysFileError;
-pub use rules_source::{RulesFileError, RulesFrom, import_envoy, read_rules};
+pub use rules_source::{RulesFileError, RulesSource, import_envoy, read_rules};
 pub use tollgate_core::call::Call;
 pub use tollgate_core::decision::{Decision, DecisionId, Denied, LimitStatus, Source};
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};

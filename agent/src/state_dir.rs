@@ -1,5 +1,6 @@
-//! What an agent knows across restarts (`--state-dir`): the last good rules and the size of the fleet, so that it can start
-//! when nothing can be reached. Counts are not here: they live in the store and in the log.
+//! State of an agent that survives restarts (`--state-dir`): the last valid rules and the size of the fleet. With it,
+//! an agent can start while neither store nor bus is available. Counts are not part of it; they are in the store and in
+//! the log.
 
 use std::fs;
 use std::io;
@@ -14,86 +15,86 @@ use tollgate_core::rules::Generation;
 const FILE: &str = "agent.json";
 const VERSION: u32 = 1;
 
-/// What is saved.
+/// Content of the state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Saved {
+pub(crate) struct SavedState {
     pub(crate) rules: Option<(Generation, Published)>,
     pub(crate) agents: Option<NonZeroU32>,
 }
 
-/// A folder of an agent's own.
+/// State directory of one agent.
 pub(crate) struct StateDir {
     folder: PathBuf,
-    saved: Mutex<Saved>,
+    saved: Mutex<SavedState>,
 }
 
-/// The file as it is written.
+/// JSON form of the state file.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct StateFile {
     version: u32,
     agents: Option<NonZeroU32>,
-    rules: Option<WrittenRules>,
+    rules: Option<SavedRules>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct WrittenRules {
+struct SavedRules {
     generation: Generation,
     name: String,
     text: String,
 }
 
 impl StateDir {
-    /// Opens a folder, made if need be, and reads what was saved there. A file that cannot be read is told of, and taken
-    /// for none: it only helps.
+    /// Opens a directory, creating it if necessary, and reads the saved state. An unreadable state file is logged and
+    /// ignored.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// Returns an error if the directory cannot be created.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join(FILE);
         let saved = match fs::read(&path) {
             Ok(bytes) => Self::read(&bytes).unwrap_or_else(|why| {
-                tracing::warn!(file = %path.display(), "what was saved cannot be used and will be overwritten: {why}");
-                Saved::default()
+                tracing::warn!(file = %path.display(), "the saved state is unreadable and will be overwritten: {why}");
+                SavedState::default()
             }),
-            Err(_) => Saved::default(),
+            Err(_) => SavedState::default(),
         };
         Ok(Self { folder: folder.to_owned(), saved: Mutex::new(saved) })
     }
 
-    /// What is saved.
-    pub(crate) fn saved(&self) -> Saved {
+    /// Returns the saved state.
+    pub(crate) fn saved(&self) -> SavedState {
         self.saved.lock().clone()
     }
 
-    /// Changes what is saved; written at once when it differs.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Saved)) {
+    /// Changes the saved state, and writes it if it differs.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut SavedState)) {
         let mut saved = self.saved.lock();
         let before = saved.clone();
         change(&mut saved);
         if *saved != before
             && let Err(error) = self.write(&saved)
         {
-            tracing::warn!(folder = %self.folder.display(), %error, "the state cannot be saved; check the folder and its permissions");
+            tracing::warn!(folder = %self.folder.display(), %error, "the state cannot be saved; check the directory and its permissions");
         }
     }
 
-    fn read(bytes: &[u8]) -> Result<Saved, String> {
-        let written: Written = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        if written.version != VERSION {
-            return Err(format!("it is of version {}, this agent writes {VERSION}", written.version));
+    fn read(bytes: &[u8]) -> Result<SavedState, String> {
+        let file: StateFile = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if file.version != VERSION {
+            return Err(format!("its version is {}, this agent supports {VERSION}", file.version));
         }
-        let rules = written.rules.map(|WrittenRules { generation, name, text }| (generation, Published { name, text }));
-        Ok(Saved { rules, agents: written.agents })
+        let rules = file.rules.map(|SavedRules { generation, name, text }| (generation, Published { name, text }));
+        Ok(SavedState { rules, agents: file.agents })
     }
 
-    /// A file appears whole or not at all.
-    fn write(&self, saved: &Saved) -> io::Result<()> {
+    /// Writes the file under another name first and then renames it, so that it is always complete.
+    fn write(&self, saved: &SavedState) -> io::Result<()> {
         let rules =
-            saved.rules.clone().map(|(generation, Published { name, text })| WrittenRules { generation, name, text });
-        let written = Written { version: VERSION, agents: saved.agents, rules };
+            saved.rules.clone().map(|(generation, Published { name, text })| SavedRules { generation, name, text });
+        let file = StateFile { version: VERSION, agents: saved.agents, rules };
         let draft = self.folder.join(format!("{FILE}.draft"));
-        fs::write(&draft, serde_json::to_vec_pretty(&written).map_err(io::Error::other)?)?;
+        fs::write(&draft, serde_json::to_vec_pretty(&file).map_err(io::Error::other)?)?;
         fs::rename(draft, self.folder.join(FILE))
     }
 }
@@ -103,14 +104,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_saved_is_there_after_a_restart_and_a_broken_file_is_none() {
+    fn the_state_survives_a_restart_and_a_broken_file_is_ignored() {
         let folder = std::env::temp_dir().join(format!("tollgate-state-{}", std::process::id()));
         let published = Published { name: "r.yaml".into(), text: "rules: []".into() };
-        let saved = Saved { rules: Some((7, published)), agents: NonZeroU32::new(3) };
+        let saved = SavedState { rules: Some((7, published)), agents: NonZeroU32::new(3) };
         StateDir::open(&folder).unwrap().change(|state| *state = saved.clone());
         assert_eq!(StateDir::open(&folder).unwrap().saved(), saved);
         fs::write(folder.join(FILE), "{").unwrap();
-        assert_eq!(StateDir::open(&folder).unwrap().saved(), Saved::default());
+        assert_eq!(StateDir::open(&folder).unwrap().saved(), SavedState::default());
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Several agents over one real Redis: one limit, wherever a call arrives.
+//! Several agents with one real Redis: one limit, whichever agent checks a call.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tollgate::{Agent, Call};
 use tollgate_core::clock::Stopwatch;
 use tollgate_servers::Redis;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const RULES: &str = "
 defaults: { consistency: strict, deadline: 5s }
 rules:
@@ -23,7 +23,7 @@ async fn agents(redis: &Redis, count: usize) -> Vec<Agent> {
         let agent = Agent::builder().node(format!("agent-{number}")).rules(rules).redis(&*redis.url()).start().unwrap();
         let waited = Stopwatch::start();
         while !agent.readiness().await.missing.is_empty() {
-            assert!(waited.elapsed() < PATIENCE, "Redis does not answer");
+            assert!(waited.elapsed() < TIMEOUT, "timed out waiting for Redis");
             tokio::task::yield_now().await;
         }
         agents.push(agent);
@@ -31,7 +31,7 @@ async fn agents(redis: &Redis, count: usize) -> Vec<Agent> {
     agents
 }
 
-/// K6: five attempts in a quarter of an hour over all replicas; the sixth is denied on any of them.
+/// K6: five attempts within a quarter of an hour over all agents; the sixth is denied by each of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sixth_login_is_denied_on_any_agent() {
     let redis = Redis::start();
@@ -46,7 +46,7 @@ async fn the_sixth_login_is_denied_on_any_agent() {
     assert!(agents[0].check(&Call::new().with("ip", "10.0.0.2").with("endpoint", "/login")).await.allowed);
 }
 
-/// K7: a rule by address where nobody is known yet, one by user elsewhere; who has no name shares the one of all such.
+/// K7: a rule by address before authentication, and by user after it; unauthenticated users share one counter.
 #[tokio::test(flavor = "multi_thread")]
 async fn public_paths_are_limited_by_address_and_others_by_user() {
     let redis = Redis::start();
@@ -65,9 +65,9 @@ async fn public_paths_are_limited_by_address_and_others_by_user() {
     assert!(!agents[1].check(&call("10.0.0.5", "/v1/orders")).await.allowed, "anon is one user");
 }
 
-/// A2: a request that is tried again, at another agent, is charged once.
+/// A2: a request that is retried at another agent is charged once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_is_charged_once_whichever_agent_is_asked() {
+async fn a_request_is_charged_once_by_all_agents() {
     let redis = Redis::start();
     let agents = agents(&redis, 2).await;
     let call = |id: &'static str| Call::new().with("user", "u").with("endpoint", "/v1/x").identified(id);
@@ -78,9 +78,9 @@ async fn a_request_is_charged_once_whichever_agent_is_asked() {
     assert_eq!(agents[1].check(&call("r-2")).await.status.unwrap().remaining, 1);
 }
 
-/// A slot that one agent gave out is given back at another.
+/// A slot that one agent granted is released by another.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_is_given_back_wherever_the_call_ends() {
+async fn a_slot_can_be_released_at_any_agent() {
     let redis = Redis::start();
     let agents = agents(&redis, 2).await;
     let call = Call::new().with("user", "u").with("endpoint", "/export");
@@ -90,7 +90,7 @@ async fn a_slot_is_given_back_wherever_the_call_ends() {
     agents[1].release(&call, first.at).await.unwrap();
     let waited = Stopwatch::start();
     while !agents[0].check(&call).await.allowed {
-        assert!(waited.elapsed() < PATIENCE, "a denial is repeated for 10 ms only");
+        assert!(waited.elapsed() < TIMEOUT, "a denial is repeated for 10 ms only");
     }
     assert!(!agents[1].check(&call).await.allowed);
 }

@@ -1,8 +1,8 @@
-//! A flood of addresses through one agent: what it must not cost.
+//! A flood of addresses through one agent: bounds of memory and effects on other callers.
 
 use tollgate::{Agent, Call};
 
-/// A tenth of what row K5 asks for, which is what a test has time for; the memory does not depend on it.
+/// A tenth of the addresses of row K5, to limit the test's duration; the memory does not depend on the number.
 const ADDRESSES: u32 = 1_000_000;
 const COUNTERS_MAX: usize = 10_000;
 
@@ -12,14 +12,14 @@ rules:
   - { name: by-key, match: { endpoint: /v1 }, per: [api_key], quota: 10/min, consistency: strict }
 ";
 
-/// K5: addresses out of a sea of IPv6 networks fill no memory, and users by key do not notice.
+/// K5: addresses from many IPv6 networks do not exhaust memory and do not affect rules by user.
 #[tokio::test]
-async fn a_sea_of_addresses_fills_no_memory_and_hurts_no_user() {
+async fn a_flood_of_addresses_exhausts_no_memory_and_affects_no_user() {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
     let agent = Agent::builder().rules(rules).counters_max(COUNTERS_MAX).start().unwrap();
     let user = |key: &str| {
         let call = Call::new().with("api_key", key.to_owned()).with("endpoint", "/v1");
-        let decision = agent.try_check(&call).expect("memory answers at once");
+        let decision = agent.try_check(&call).expect("the memory store needs no wait");
         (decision.allowed, decision.status.unwrap().remaining)
     };
     assert_eq!(user("known"), (true, 9));
@@ -27,7 +27,7 @@ async fn a_sea_of_addresses_fills_no_memory_and_hurts_no_user() {
     for address in 0..ADDRESSES {
         let ip = format!("2001:db8:{:x}:{:x}::/64", address >> 16, address & 0xffff);
         let call = Call::new().with("ip", ip).with("endpoint", "/login");
-        passed += u32::from(agent.try_check(&call).expect("memory answers at once").allowed);
+        passed += u32::from(agent.try_check(&call).expect("the memory store needs no wait").allowed);
         if address % 250_000 == 0 {
             let held = agent.engine().held();
             assert!(held.counters <= COUNTERS_MAX + 2, "{held:?}");
@@ -37,7 +37,7 @@ async fn a_sea_of_addresses_fills_no_memory_and_hurts_no_user() {
         usize::try_from(passed).unwrap() <= COUNTERS_MAX + 5,
         "past the cap all addresses share one quota: {passed}"
     );
-    assert_eq!(user("known"), (true, 8), "who was there before keeps his counter");
+    assert_eq!(user("known"), (true, 8), "an existing caller keeps its counter");
     for i in 0..20 {
         let key = format!("new-{i}");
         assert_eq!((user(&key), user(&key)), ((true, 9), (true, 8)), "{key}");

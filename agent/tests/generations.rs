@@ -1,4 +1,4 @@
-//! A rule that changes while counters are in use, with one agent still on the old set: over both stores.
+//! Changes of a rule with counters in use, while one agent still has the old rules, with both stores.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_core::window::Estimate;
 use tollgate_servers::Redis;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Two agents of a fleet, of which only the first has heard of the change.
+/// Two agents; only the first one receives the change.
 struct Fleet {
     new: Agent,
     old: Agent,
 }
 
 impl Fleet {
-    /// Both on the old rule.
+    /// Starts both agents with the old rule.
     async fn of(store: &Arc<AnyStore>, clock: &Arc<dyn Clock>, rule: &Rule) -> Self {
         let start = || {
             let rules = RuleSet::new(1, [rule.clone()]);
@@ -30,14 +30,14 @@ impl Fleet {
         for agent in [&fleet.new, &fleet.old] {
             let waited = Stopwatch::start();
             while !agent.readiness().await.missing.is_empty() {
-                assert!(waited.elapsed() < PATIENCE, "the store does not answer");
+                assert!(waited.elapsed() < TIMEOUT, "timed out waiting for the store");
                 tokio::task::yield_now().await;
             }
         }
         fleet
     }
 
-    /// The change reaches the one.
+    /// Applies a changed rule to the first agent.
     fn change(&self, rule: &Rule) {
         self.new.engine().set_rules(RuleSet::new(2, [rule.clone()])).unwrap();
     }
@@ -51,7 +51,7 @@ fn remaining(decision: &Decision) -> u64 {
     decision.status.as_ref().expect("a rule applies").remaining
 }
 
-/// A deadline that a busy machine keeps: what is asked is what the store says.
+/// Creates a rule with a deadline that a busy machine meets, so that the store decides every call.
 fn rule(quota: &str) -> Rule {
     Rule::per("per-key", &["api_key"], quota.parse().unwrap())
         .strict()
@@ -62,7 +62,7 @@ fn bucket(quota: &str, burst: u64) -> Rule {
     rule(quota).with(|policy| policy.burst = burst).counted_by(Algorithm::TokenBucket)
 }
 
-/// Runs it over the memory store and over a real Redis.
+/// Runs a test with the memory store and with a real Redis.
 async fn over_both_stores<F: Future<Output = ()>>(run: impl Fn(Arc<AnyStore>, Arc<dyn Clock>) -> F) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     run(Arc::new(AnyStore::Memory(MemoryStore::new(clock.clone()))), clock.clone()).await;
@@ -70,14 +70,15 @@ async fn over_both_stores<F: Future<Output = ()>>(run: impl Fn(Arc<AnyStore>, Ar
     let store = RedisStore::new(&RedisSettings::from(&*redis.url()), clock.clone()).unwrap();
     let waited = Stopwatch::start();
     while store.ping().await.is_err() {
-        assert!(waited.elapsed() < PATIENCE, "Redis does not answer");
+        assert!(waited.elapsed() < TIMEOUT, "timed out waiting for Redis");
     }
     run(Arc::new(AnyStore::Redis(store)), clock).await;
 }
 
-/// F9: raised, a window keeps what is spent and opens at once; the agent on the old set is judged by the new quota.
+/// F9: after a raise, a window keeps its count and admits more at once; the agent with the old rules gets the new quota
+/// from the store.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_raise_opens_at_once_for_everyone() {
+async fn a_raise_applies_at_once_to_all_agents() {
     over_both_stores(|store, clock| async move {
         let fleet = Fleet::of(&store, &clock, &rule("100/h")).await;
         assert_eq!(remaining(&check(&fleet.old, 100).await), 0);
@@ -89,7 +90,7 @@ async fn a_raise_opens_at_once_for_everyone() {
     .await;
 }
 
-/// F9: raised from 100 to 500 with 20 left, a bucket has 20 left, and then 8.33/s.
+/// F9: after a raise from 100 to 500 with 20 tokens left, a bucket has 20 tokens left and accrues 8.33/s.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_raised_bucket_keeps_its_tokens() {
     over_both_stores(|store, clock| async move {
@@ -103,9 +104,9 @@ async fn a_raised_bucket_keeps_its_tokens() {
     .await;
 }
 
-/// F10: lowered from 1000 to 100 at 500 used, nothing more is admitted by anyone once the store has heard of it.
+/// F10: after a reduction from 1000 to 100 at 500 used units, no agent admits more once the store has received it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lowering_holds_for_everyone_once_it_is_applied() {
+async fn a_reduction_applies_to_all_agents() {
     over_both_stores(|store, clock| async move {
         let fleet = Fleet::of(&store, &clock, &rule("1000/h")).await;
         assert!(check(&fleet.old, 500).await.allowed);
@@ -118,10 +119,9 @@ async fn a_lowering_holds_for_everyone_once_it_is_applied() {
     .await;
 }
 
-/// F13: whatever a rule is switched to in mid-window, what was spent stays spent, also for the agent that still asks in
-/// the old way.
+/// F13: after a change of the algorithm within a window, the count is kept, also for the agent with the old rules.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_switch_of_algorithm_carries_the_count_over() {
+async fn a_change_of_the_algorithm_keeps_the_count() {
     let all = [
         Algorithm::SlidingWindow(Estimate::Interpolated),
         Algorithm::SlidingWindow(Estimate::Conservative),
@@ -142,7 +142,7 @@ async fn a_switch_of_algorithm_carries_the_count_over() {
             assert!(check(&fleet.old, 10).await.allowed, "{from:?}");
             fleet.change(&named(*to));
             assert!(!check(&fleet.new, 1).await.allowed, "{from:?} to {to:?}");
-            assert!(!check(&fleet.old, 1).await.allowed, "{from:?} to {to:?}, asked as before");
+            assert!(!check(&fleet.old, 1).await.allowed, "{from:?} to {to:?}, by the old rule");
         }
     })
     .await;

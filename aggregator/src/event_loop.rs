@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerNotice};
-use tollgate_bus::{Bus, Delivered, From, Full, Log, Reader, Topic};
+use tollgate_bus::{Bus, BusRecord, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
@@ -37,9 +37,9 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) worker: Worker,
     pub(crate) calls: B::Reader,
-    pub(crate) signals: B::Log,
+    pub(crate) signals: B::Writer,
     /// Nothing if no other aggregator can be on the bus.
-    pub(crate) presence: Option<(B::Log, B::Reader)>,
+    pub(crate) presence: Option<(B::Writer, B::Reader)>,
     pub(crate) metrics: AggregatorMetrics,
     pub(crate) metrics_updated_at: Timestamp,
     pub(crate) dead_letters: DeadLetters,
@@ -64,7 +64,7 @@ impl<B: Bus> EventLoop<B> {
         }
     }
 
-    fn round(&mut self, records: &[Delivered]) {
+    fn round(&mut self, records: &[BusRecord]) {
         let now = self.clock.now();
         for record in records {
             self.pass_on(now, record);
@@ -82,8 +82,8 @@ impl<B: Bus> EventLoop<B> {
         }
     }
 
-    fn pass_on(&mut self, now: Timestamp, record: &Delivered) {
-        let Delivered { partition, offset, appended, ref payload } = *record;
+    fn pass_on(&mut self, now: Timestamp, record: &BusRecord) {
+        let BusRecord { partition, offset, appended, ref payload } = *record;
         let decoded = Batch::decode(payload);
         let batch = decoded.as_ref().map_err(ToString::to_string);
         self.poll_worker_for(now, WorkerInput::Record { partition, offset, appended, batch }, payload);
@@ -131,7 +131,7 @@ impl<B: Bus> EventLoop<B> {
     fn execute(&mut self, now: Timestamp, effect: WorkerEffect, record: &[u8]) {
         match effect {
             WorkerEffect::Read { partition, since } => {
-                self.calls.add(partition, since.map_or(From::Oldest, From::Time));
+                self.calls.add(partition, since.map_or(ReadFrom::Oldest, ReadFrom::Time));
             }
             WorkerEffect::StopReading { partition } => {
                 self.calls.remove(partition);
@@ -142,7 +142,7 @@ impl<B: Bus> EventLoop<B> {
                 self.poll_worker(now, WorkerInput::LogEnd { partition, end });
             }
             WorkerEffect::Publish(batch) => {
-                if let Err(Full(payload)) = self.signals.append(batch.partition, batch.encode(), 0)
+                if let Err(QueueFull(payload)) = self.signals.append(batch.partition, batch.encode(), 0)
                     // A batch that does not decode is of no use to agents either.
                     && let Ok(batch) = SignalBatch::decode(&payload)
                 {

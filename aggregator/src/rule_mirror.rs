@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tollgate_aggregator_engine::replay_window::ReplayWindow;
-use tollgate_bus::{Bus, Delivered, From, Reader, Topic};
+use tollgate_bus::{Bus, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::Offset;
@@ -60,7 +60,7 @@ impl RuleCopier {
         if let Some(rules) = pinned {
             replay_window.cover(rules);
         }
-        let reader = bus.read(Topic::Rules, &[0], From::Oldest);
+        let reader = bus.reader(Topic::Rules, &[0], ReadFrom::Oldest);
         let mut topic = RulesTopic { reader, read_through: None, replay_window: replay_window.clone(), newest: None };
         if let Some(last) = bus.next_offset(Topic::Rules, 0).and_then(|next| next.checked_sub(1)) {
             topic.catch_up(last);
@@ -83,7 +83,7 @@ impl RuleCopier {
     }
 }
 
-impl<R: Reader> RulesTopic<R> {
+impl<R: LogReader> RulesTopic<R> {
     fn copy_until(&mut self, stop: &AtomicBool, mirror: Option<&RuleMirror>, runtime: &Handle) {
         let mut copied: Option<(Offset, Stopwatch)> = None;
         while !stop.load(Ordering::Relaxed) {
@@ -117,7 +117,7 @@ impl<R: Reader> RulesTopic<R> {
     fn read(&mut self, wait: Duration) -> usize {
         let records = self.reader.poll(wait, RECORDS_MAX);
         let count = records.len();
-        for Delivered { offset, payload, .. } in records {
+        for BusRecord { offset, payload, .. } in records {
             self.read_through = Some(offset);
             match decode(&payload, offset) {
                 Ok((rules, published)) => {
@@ -150,15 +150,15 @@ mod tests {
     use super::*;
 
     /// The records of each poll.
-    struct ScriptedReader(Vec<Vec<Delivered>>);
+    struct ScriptedReader(Vec<Vec<BusRecord>>);
 
-    impl Reader for ScriptedReader {
-        fn poll(&mut self, _: Duration, _: usize) -> Vec<Delivered> {
+    impl LogReader for ScriptedReader {
+        fn poll(&mut self, _: Duration, _: usize) -> Vec<BusRecord> {
             assert!(!self.0.is_empty(), "one poll too many");
             self.0.remove(0)
         }
 
-        fn add(&mut self, _: Partition, _: From) {}
+        fn add(&mut self, _: Partition, _: ReadFrom) {}
 
         fn remove(&mut self, _: Partition) {}
 
@@ -171,13 +171,13 @@ mod tests {
         }
     }
 
-    fn record(offset: Offset, text: &str) -> Vec<Delivered> {
+    fn record(offset: Offset, text: &str) -> Vec<BusRecord> {
         let payload = Published { name: "rules.yaml".into(), text: text.into() }.encode();
-        vec![Delivered { partition: 0, offset, appended: Timestamp::from_ms(1), payload }]
+        vec![BusRecord { partition: 0, offset, appended: Timestamp::from_ms(1), payload }]
     }
 
     /// Reads polls up to a last record; returns the generation that is known then.
-    fn caught_up(polls: Vec<Vec<Delivered>>, last: Offset) -> Option<Offset> {
+    fn caught_up(polls: Vec<Vec<BusRecord>>, last: Offset) -> Option<Offset> {
         let reader = ScriptedReader(polls);
         let replay_window = ReplayWindow::default();
         let mut topic = RulesTopic { reader, read_through: None, replay_window, newest: None };

@@ -11,7 +11,7 @@ use std::thread::{Builder, JoinHandle};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate_aggregator_engine::worker::{Worker, WorkerSettings};
-use tollgate_bus::{Bus, From, Topic, keep_prepared};
+use tollgate_bus::{Bus, ReadFrom, Topic, supervise};
 use tollgate_core::clock::Clock;
 
 use crate::dead_letters::DeadLetters;
@@ -57,11 +57,11 @@ impl Aggregator {
         let AggregatorSettings { worker, dead_letters } = settings.clone();
         let (stop, bus_error) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let (queries, queue) = Queries::open();
-        let presence = || (bus.log(Topic::Presence), bus.read(Topic::Presence, &[0], From::Next));
+        let presence = || (bus.writer(Topic::Presence), bus.reader(Topic::Presence, &[0], ReadFrom::Next));
         let mut event_loop = EventLoop {
             id: worker.id.clone(),
-            calls: bus.read(Topic::Calls, &[], From::Oldest),
-            signals: bus.log(Topic::Signals),
+            calls: bus.reader(Topic::Calls, &[], ReadFrom::Oldest),
+            signals: bus.writer(Topic::Signals),
             presence: worker.shares.then(presence),
             metrics: AggregatorMetrics::register(registry),
             metrics_updated_at: clock.now(),
@@ -109,7 +109,7 @@ fn keep_bus<B: Bus>(
     id: Arc<str>,
     bus_error: Arc<Mutex<Option<String>>>,
 ) -> std::io::Result<JoinHandle<()>> {
-    keep_prepared(bus, stop, move |prepared| {
+    supervise(bus, stop, move |prepared| {
         *bus_error.lock() = prepared.as_ref().err().map(ToString::to_string);
         match prepared {
             Ok(()) => tracing::info!(aggregator = %id, "the bus is available; counting starts"),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tollgate_aggregator::{Aggregator, AggregatorSettings, CounterFilter};
-use tollgate_bus::embedded::Embedded;
-use tollgate_bus::{Bus, From, Log, Reader, Topic};
+use tollgate_bus::embedded::EmbeddedBus;
+use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, Outcome, Row};
@@ -48,12 +48,12 @@ fn batch(clock: &dyn Clock, units: i64) -> Batch {
 #[tokio::test]
 async fn records_become_signals_counters_and_dead_letters() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let bus = Embedded::new(clock.clone(), 2);
+    let bus = EmbeddedBus::new(clock.clone(), 2);
     let mut registry = Registry::default();
     let settings = AggregatorSettings::new("counting");
     let mut aggregator = Aggregator::start(&bus, &settings, clock.clone(), &mut registry).expect("threads");
-    let mut signals = bus.read(Topic::Signals, &[0, 1], From::Oldest);
-    let mut calls = bus.log(Topic::Calls);
+    let mut signals = bus.reader(Topic::Signals, &[0, 1], ReadFrom::Oldest);
+    let mut calls = bus.writer(Topic::Calls);
     calls.append(1, b"no batch".to_vec(), 0).expect("there is room");
     calls.append(1, batch(&*clock, 60).encode(), 0).expect("there is room");
 

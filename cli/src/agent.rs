@@ -10,20 +10,20 @@ use tollgate_aggregator::AggregatorSettings;
 use tollgate_core::clock::SystemClock;
 use tollgate_core::counter::DigestKey;
 
+use crate::decision_totals::DecisionTotals;
 use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
 use crate::number;
 use crate::output;
-use crate::serve::{self, Stopping};
+use crate::serve::{self, StopSignals};
 use crate::servers::{self, KafkaArgs, RedisArgs};
-use crate::tally::Tally;
 use crate::tokens::TokenArgs;
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
 ///
 /// Without --rules it follows the rules that `tollgate rules publish` publishes. Without --kafka it limits by Redis alone.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct AgentArgs {
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
@@ -34,39 +34,39 @@ pub(crate) struct Args {
     identity: Identity,
     #[command(flatten)]
     tokens: TokenArgs,
-    /// Where to listen; port 0 takes any that is free
+    /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_HTTP", hide_env_values = true, default_value = "127.0.0.1:8080", value_parser = serve::address)]
     http: SocketAddr,
 }
 
-/// Who an agent is, and what it remembers.
+/// Identity of an agent, and its caps.
 #[derive(clap::Args)]
 pub(crate) struct Identity {
-    /// The name in answers and logs [default: agent-RANDOM]
+    /// Name of the agent in answers and logs [default: agent-RANDOM]
     #[arg(long, value_name = "NAME", env = "TOLLGATE_NODE", hide_env_values = true, value_parser = serve::node)]
     node: Option<String>,
-    /// Where it is
+    /// Region of the agent
     #[arg(long, value_name = "NAME", env = "TOLLGATE_REGION", hide_env_values = true, default_value = "default", value_parser = serve::node)]
     region: String,
-    /// Where it keeps the last good rules and the size of the fleet, to start when nothing can be reached
+    /// Folder for the last good rules and the fleet size, with which the agent starts while no server can be reached
     #[arg(long, value_name = "DIR", env = "TOLLGATE_STATE_DIR", hide_env_values = true)]
     state_dir: Option<PathBuf>,
-    /// How many agents the fleet has, until heartbeats tell
+    /// Number of agents in the fleet to assume until heartbeats arrive
     #[arg(long, value_name = "N", env = "TOLLGATE_AGENTS_EXPECTED", hide_env_values = true, value_parser = number::positive)]
     agents_expected: Option<NonZeroU32>,
-    /// How many counters it remembers at most; further callers of a rule share one
+    /// Cap on the counters of this agent; callers past the cap share one counter per rule
     #[arg(long, value_name = "N", env = "TOLLGATE_COUNTERS_MAX", hide_env_values = true, default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT)]
     counters_max: usize,
-    /// The key of all digests, 32 hexadecimal digits, the same for all agents; without, one that everyone knows
+    /// File with the key of all digests, 32 hexadecimal digits, the same for all agents [default: a public key]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_DIGEST_KEY_FILE", hide_env_values = true)]
     digest_key_file: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
     servers::check_together(&args.redis, &args.kafka)?;
-    if args.limits == Limits::Unsaid && args.redis.settings().is_none() {
+    if args.limits == Limits::Unset && args.redis.settings().is_none() {
         bail!(Usage(
-            "which limits? give --rules FILE or --limit \"100/min per api_key\", or follow the rules that are published with --redis URL"
+            "no limits are given: add --rules FILE or --limit \"100/min per api_key\", or follow published rules with --redis URL"
                 .to_owned()
         ));
     }
@@ -74,14 +74,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     runtime.block_on(agent(args))
 }
 
-async fn agent(args: Args) -> anyhow::Result<Exit> {
-    let stopping = Stopping::listen()?;
+async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
+    let stopping = StopSignals::listen()?;
     let clock = SystemClock::start();
     let mut builder = args.tokens.apply(args.identity.apply(Agent::builder(), args.http)?)?;
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis).published_rules();
     } else {
-        tracing::warn!("no --redis: counters are in memory, limits are per process, and start anew with it");
+        tracing::warn!("no --redis: counters are in memory, so limits are per process and are lost when it stops");
     }
     if let Some(kafka) = args.kafka.connect()? {
         builder = builder.bus(kafka).published_rules();
@@ -93,14 +93,15 @@ async fn agent(args: Args) -> anyhow::Result<Exit> {
         tracing::warn!("{warning}");
     }
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
-    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.asked()).await?;
+    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.requested()).await?;
     agent.stop().await;
-    Tally::of(&agent.metrics()).tell();
+    DecisionTotals::of(&agent.metrics()).log();
     Ok(Exit::Done)
 }
 
 impl Identity {
-    /// Who the aggregator in the same process is: several of one name would take each other's partitions.
+    /// Returns the settings of the aggregator in the same process. Aggregators of the same name would take each other's
+    /// partitions, so its name is derived from the agent's.
     pub(crate) fn aggregator(&self) -> AggregatorSettings {
         let id = self.node.as_ref().map_or_else(serve::random_aggregator, |node| format!("aggregator-{node}"));
         let mut settings = AggregatorSettings::new(&id);
@@ -122,7 +123,7 @@ impl Identity {
         match &self.digest_key_file {
             Some(path) => builder = builder.digest_key(digest_key(path)?),
             None if !http.ip().is_loopback() => tracing::warn!(
-                "names of counters are digests under a key that everyone knows: whoever reads Redis or Kafka can guess callers; give all agents one --digest-key-file"
+                "counters are named by digests under a public key, so a reader of Redis or Kafka can guess callers; give all agents the same --digest-key-file"
             ),
             None => {}
         }
@@ -131,9 +132,9 @@ impl Identity {
 }
 
 fn digest_key(path: &Path) -> anyhow::Result<DigestKey> {
-    let refuse = |why: String| {
+    let refuse = |reason: String| {
         let remedy = format!("openssl rand -hex 16 > {}", path.display());
-        Usage(format!("{}: {why}; make one with `{remedy}` and give it to all agents", path.display()))
+        Usage(format!("{}: {reason}; create one with `{remedy}` and give it to all agents", path.display()))
     };
     let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
     let digits = text.trim();

@@ -17,7 +17,7 @@ use tollgate_redis::RuleMirror;
 
 use crate::exit::{Exit, Usage};
 use crate::output;
-use crate::serve::{self, Stopping};
+use crate::serve::{self, StopSignals};
 use crate::servers::{KafkaArgs, RedisArgs};
 
 /// Starts an aggregator: counts the calls of all agents in Kafka and signals them
@@ -77,7 +77,7 @@ pub(crate) fn run(args: AggregatorArgs) -> anyhow::Result<Exit> {
 }
 
 async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
-    let stopping = Stopping::listen()?;
+    let stopping = StopSignals::listen()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
     let listener = serve::listen(args.http).await?;
@@ -88,8 +88,12 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let mut registry = Registry::default();
     let mut aggregator = Aggregator::start(&kafka, &settings, clock, &mut registry)?;
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
-    tollgate_http::serve(listener, api::router(settings.worker.id, aggregator.queries(), registry), stopping.asked())
-        .await?;
+    tollgate_http::serve(
+        listener,
+        api::router(settings.worker.id, aggregator.queries(), registry),
+        stopping.requested(),
+    )
+    .await?;
     spawn_blocking(move || aggregator.stop()).await?;
     copier.stop();
     tracing::info!("stopped");

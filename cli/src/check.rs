@@ -1,4 +1,4 @@
-//! `tollgate check`: asks a running agent, for scripts and for those who want to know.
+//! `tollgate check`: asks a running agent about one call.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,56 +9,56 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tollgate_core::rules::parse_duration_ms;
 
-use crate::ask::ask;
+use crate::client;
 use crate::exit::{Exit, Usage};
 use crate::output::{self, Format};
 
 /// Asks a running agent whether a call may pass
 ///
-/// Exit code: 0 allowed, 3 denied, 4 nobody answered.
+/// Exit code: 0 allowed, 3 denied, 4 no agent answered.
 #[derive(clap::Args)]
-pub(crate) struct Args {
-    /// What the call is, such as user=u1 endpoint=/search
+pub(crate) struct CheckArgs {
+    /// Descriptors of the call, such as user=u1 endpoint=/search
     #[arg(required = true, value_name = "NAME=VALUE", value_parser = descriptor)]
     descriptors: Vec<(String, String)>,
-    /// How many units of its quotas the call takes
+    /// Cost of the call in units
     #[arg(long, value_name = "UNITS", env = "TOLLGATE_COST", hide_env_values = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
     cost: u64,
-    /// Whom to ask
+    /// Address of the agent
     #[arg(long, value_name = "URL", env = "TOLLGATE_AGENT", hide_env_values = true, default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
-    /// How long to wait for an answer
+    /// Time to wait for an answer
     #[arg(long, value_name = "DURATION", env = "TOLLGATE_TIMEOUT", hide_env_values = true, default_value = "2s", value_parser = duration)]
     timeout: Duration,
-    /// How to print the answer
+    /// Form of the answer
     #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
     format: Format,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let descriptors: Map<String, Value> =
         args.descriptors.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
     if descriptors.len() < args.descriptors.len() {
-        bail!(Usage("a descriptor is given twice; a call has one value of each".to_owned()));
+        bail!(Usage("a descriptor is given twice; give each name once".to_owned()));
     }
     let body = json!({ "descriptors": descriptors, "cost": args.cost });
-    let Some(answer) = ask(&args.agent, "/check", &body, args.timeout)? else {
+    let Some(answer) = client::post(&args.agent, "/check", &body, args.timeout)? else {
         return Ok(Exit::Unanswered);
     };
     let exit = match (answer.status, answer.body["allowed"].as_bool()) {
         (StatusCode::OK, Some(true)) => Exit::Done,
         (StatusCode::TOO_MANY_REQUESTS, Some(false)) => Exit::Denied,
-        _ => bail!("{} answers what no agent does; is it one? Name another with --agent", args.agent),
+        _ => bail!("{} does not answer like an agent; name one with --agent", args.agent),
     };
     match args.format {
         Format::Json => output::say(answer.body)?,
-        Format::Text => output::say(words(&answer.body))?,
+        Format::Text => output::say(text_of(&answer.body))?,
     }
     Ok(exit)
 }
 
-/// The answer for people.
-fn words(body: &Value) -> String {
+/// Formats the answer as text.
+fn text_of(body: &Value) -> String {
     let number = |name: &str| body[name].as_u64();
     let text = |name: &str| body[name].as_str();
     let mut words = if body["allowed"] == true { "allowed".to_owned() } else { "denied".to_owned() };

@@ -1,8 +1,8 @@
-//! `tollgate demo`: what Tollgate does, in ten seconds.
+//! `tollgate demo`: a fleet, an abuser and an outage, in ten seconds.
 
 use std::io::{IsTerminal, stdout};
 
-use tollgate_experiments::demo::{self, Servers};
+use tollgate_experiments::demo::{self, DemoServers};
 
 use crate::exit::Exit;
 use crate::servers::{KafkaArgs, RedisArgs};
@@ -16,17 +16,17 @@ this process then, too; the servers run on. Without a terminal it prints a line 
 /// Shows a fleet of agents, an abuser and an outage, in ten seconds
 #[derive(clap::Args)]
 #[command(after_help = ABOUT)]
-pub(crate) struct Args {
+pub(crate) struct DemoArgs {
     #[command(flatten)]
     redis: RedisArgs,
     #[command(flatten)]
     kafka: KafkaArgs,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let terminal = stdout().is_terminal();
-    let servers = Servers { redis: args.redis.settings(), kafka: args.kafka.settings() };
+    let servers = DemoServers { redis: args.redis.settings(), kafka: args.kafka.settings() };
     runtime.block_on(demo::run(&mut stdout(), terminal, &servers))?;
     Ok(Exit::Done)
 }

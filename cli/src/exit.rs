@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and how an error is told.
+//! End of a command: its exit code, and the form of an error.
 
 use std::process::ExitCode;
 
@@ -8,22 +8,22 @@ use tollgate_core::rules::problem::Problems;
 use tollgate_redis::RedisAddressError;
 use tollgate_rules::ShorthandError;
 
-/// What a script learns from a command.
+/// Exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It is done, or the call is allowed.
+    /// Done, or the call is allowed.
     Done = 0,
-    /// It failed.
+    /// Failed.
     Failed = 1,
-    /// It was asked wrongly, or its rules are not valid.
+    /// Wrong usage, or invalid rules.
     Usage = 2,
     /// The call is denied.
     Denied = 3,
-    /// Nobody answered.
+    /// No agent answered.
     Unanswered = 4,
 }
 
-/// A question that makes no sense, and how it would.
+/// Wrong usage, with the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
@@ -34,7 +34,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Tells an error on standard error. Problems of rules begin with their place, so that editors find it.
+/// Prints an error on standard error. Problems of rules begin with their place, so editors can jump to it.
 pub(crate) fn report(error: &anyhow::Error) -> Exit {
     let (exit, has_place) = kind(error);
     if has_place {
@@ -45,7 +45,7 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
     exit
 }
 
-/// The exit code of an error, and whether its text begins with a place.
+/// Returns the exit code of an error, and true if its text begins with a place.
 fn kind(error: &anyhow::Error) -> (Exit, bool) {
     let of_file = |error: &RulesFileError| matches!(error, RulesFileError::Invalid(_));
     if let Some(error) = error.downcast_ref::<RulesFileError>() {

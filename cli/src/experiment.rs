@@ -1,4 +1,4 @@
-//! `tollgate experiment`: measures what Tollgate does, on servers that are there.
+//! `tollgate experiment`: measurements on existing servers.
 
 use std::io::{IsTerminal, stderr};
 use std::num::NonZeroU32;
@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tollgate_experiments::live::lag::{self, LagError, Plan};
+use tollgate_experiments::live::lag::{self, LagError, LagPlan};
 
 use crate::exit::{Exit, Usage};
 use crate::number;
@@ -19,20 +19,20 @@ this process, each with its own connections. On the servers each run has names o
 --kafka-prefix and --redis-prefix `lag-` and a number): it deletes its topics in the end, its keys
 in Redis expire within two hours.";
 
-/// Measures what Tollgate does
+/// Measures Tollgate on real servers
 #[derive(Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum ExperimentCommand {
     /// On real servers, in wall time
     #[command(subcommand)]
-    Live(Live),
+    Live(LiveCommand),
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Live {
+pub(crate) enum LiveCommand {
     Lag(LagArgs),
 }
 
-/// How long it takes from a call at one agent until others know of it
+/// Time from a call at one agent to its signal at others
 #[derive(Args)]
 #[command(after_help = ABOUT_LAG)]
 pub(crate) struct LagArgs {
@@ -40,7 +40,7 @@ pub(crate) struct LagArgs {
     redis: RedisArgs,
     #[command(flatten)]
     kafka: KafkaArgs,
-    /// How many agents; one run for each number
+    /// Number of agents; one run for each number
     #[arg(
         long,
         value_name = "N",
@@ -54,34 +54,34 @@ pub(crate) struct LagArgs {
     /// Calls per second, of all agents together
     #[arg(long, value_name = "N", default_value = "5000", env = "TOLLGATE_RATE", hide_env_values = true, value_parser = number::positive)]
     rate: NonZeroU32,
-    /// How long each run is measured
+    /// Seconds of each measurement
     #[arg(long, value_name = "N", default_value_t = 20, env = "TOLLGATE_SECONDS", hide_env_values = true)]
     seconds: u32,
-    /// How many seconds of calls go before that
+    /// Seconds of warm-up before it
     #[arg(long, value_name = "N", default_value_t = 3, env = "TOLLGATE_WARM_UP", hide_env_values = true)]
     warm_up: u32,
-    /// How to print the report
+    /// Form of the report
     #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
     format: Format,
 }
 
-pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
-    let Command::Live(Live::Lag(args)) = command;
+pub(crate) fn run(command: &ExperimentCommand) -> anyhow::Result<Exit> {
+    let ExperimentCommand::Live(LiveCommand::Lag(args)) = command;
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     runtime.block_on(lag(args))
 }
 
 async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
     let (Some(redis), Some(kafka)) = (args.redis.settings(), args.kafka.settings()) else {
-        bail!(Usage("this is measured on real servers: name them with --redis URL and --kafka BROKERS".to_owned()));
+        bail!(Usage("the lag is measured on real servers: name them with --redis URL and --kafka BROKERS".to_owned()));
     };
-    let plan = |agents: &NonZeroU32| Plan {
+    let plan = |agents: &NonZeroU32| LagPlan {
         agents: *agents,
         rate: args.rate,
         seconds: args.seconds,
         warm_up_seconds: args.warm_up,
     };
-    let plans: Vec<Plan> = args.agents.iter().map(plan).collect();
+    let plans: Vec<LagPlan> = args.agents.iter().map(plan).collect();
     for plan in &plans {
         plan.check().map_err(|error| Usage(error.to_string()))?;
     }
@@ -92,7 +92,7 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
         bar.finish_and_clear();
         runs.push(run.map_err(|error: LagError| anyhow::Error::new(error))?);
     }
-    let report = lag::Report::new(runs);
+    let report = lag::LagReport::new(runs);
     match args.format {
         Format::Text => say(&report)?,
         Format::Json => say(serde_json::to_string(&report)?)?,
@@ -100,7 +100,7 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A progress bar on a terminal, nothing elsewhere.
+/// Returns a progress bar that is visible on a terminal only.
 fn bar() -> anyhow::Result<ProgressBar> {
     let target = if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(Some(0), target);

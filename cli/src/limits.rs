@@ -1,42 +1,42 @@
-//! Where a command's rules come from: `--rules FILE`, `--limit "100/min per ip"` or `--envoy-config DIR`.
+//! Source of a command's rules: `--rules FILE`, `--limit "100/min per ip"` or `--envoy-config DIR`.
 
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use tollgate::{Builder, RulesFrom};
+use tollgate::{Builder, RulesSource};
 use tollgate_core::clock::Clock;
 use tollgate_rules::ShorthandError;
 use tollgate_rules::import::EnvoySettings;
 
-/// What the user chose, if anything; a flag wins over an environment variable, as everywhere.
+/// The chosen source. A flag wins over an environment variable, as for every flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
     /// None of them.
-    Unsaid,
+    Unset,
     /// Rules from files.
-    From(RulesFrom),
+    From(RulesSource),
     /// One rule in short form.
     Limit(String),
 }
 
 impl Limits {
-    /// Has an agent enforce them; unsaid, it is told nothing.
+    /// Gives the rules to the builder of an agent, if a source is chosen.
     ///
     /// # Errors
-    /// When the short form is none.
+    /// When the short form is invalid.
     pub(crate) fn apply(&self, builder: Builder, clock: &dyn Clock) -> Result<Builder, ShorthandError> {
         Ok(match self {
             Self::From(from) => builder.rules_from(from.clone()),
             Self::Limit(limit) => builder.rules(tollgate_rules::from_shorthand(limit, clock.now().as_ms())?),
-            Self::Unsaid => builder,
+            Self::Unset => builder,
         })
     }
 }
 
 #[derive(Args)]
-struct Flags {
+struct LimitFlags {
     /// Rules to enforce, as YAML
     #[arg(long, value_name = "FILE", env = "TOLLGATE_RULES", hide_env_values = true)]
     rules: Option<PathBuf>,
@@ -50,11 +50,11 @@ struct Flags {
     envoy: EnvoyFlags,
 }
 
-/// How a configuration of envoyproxy/ratelimit is meant.
+/// Interpretation of a configuration of envoyproxy/ratelimit.
 #[derive(Args)]
 pub(crate) struct EnvoyFlags {
-    /// Domains of that configuration in which a call counts under all its limits or under none; in others it counts under
-    /// each, also when another denies it
+    /// Domains of that configuration in which a call counts under all its limits or under none; in other domains it counts
+    /// under each limit, even if another limit denies it
     #[arg(
         long,
         value_name = "DOMAINS",
@@ -63,7 +63,7 @@ pub(crate) struct EnvoyFlags {
         value_delimiter = ','
     )]
     envoy_all_or_none: Vec<String>,
-    /// Whether several files of that configuration may share a domain
+    /// Allows several files of that configuration to share a domain
     #[arg(long, env = "TOLLGATE_ENVOY_MERGE_DOMAINS", hide_env_values = true)]
     envoy_merge_domains: bool,
 }
@@ -74,37 +74,37 @@ impl EnvoyFlags {
     }
 }
 
-impl Flags {
+impl LimitFlags {
     fn chosen(self) -> [(&'static str, Option<Limits>); 3] {
         let settings = self.envoy.settings();
         [
-            ("rules", self.rules.map(|file| Limits::From(RulesFrom::File(file)))),
+            ("rules", self.rules.map(|file| Limits::From(RulesSource::File(file)))),
             ("limit", self.limit.map(Limits::Limit)),
-            ("envoy_config", self.envoy_config.map(|folder| Limits::From(RulesFrom::Envoy(folder, settings)))),
+            ("envoy_config", self.envoy_config.map(|folder| Limits::From(RulesSource::Envoy(folder, settings)))),
         ]
     }
 }
 
 impl Args for Limits {
     fn augment_args(command: Command) -> Command {
-        Flags::augment_args(command)
+        LimitFlags::augment_args(command)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        Flags::augment_args_for_update(command)
+        LimitFlags::augment_args_for_update(command)
     }
 }
 
 impl FromArgMatches for Limits {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let typed = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
-        let chosen = Flags::from_arg_matches(matches)?.chosen();
+        let chosen = LimitFlags::from_arg_matches(matches)?.chosen();
         let mut given: Vec<_> = chosen.into_iter().filter_map(|(flag, limits)| Some((flag, limits?))).collect();
         if given.iter().any(|(flag, _)| typed(flag)) {
             given.retain(|(flag, _)| typed(flag));
         }
         match given.len() {
-            0 => Ok(Self::Unsaid),
+            0 => Ok(Self::Unset),
             1 => Ok(given.remove(0).1),
             _ => {
                 let name = |(flag, _): &(&str, Self)| {

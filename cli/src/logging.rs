@@ -1,4 +1,4 @@
-//! Logs: to standard error, as much of them as `TOLLGATE_LOG` says.
+//! Logs on standard error, filtered by `TOLLGATE_LOG`.
 
 use std::io::{IsTerminal, stderr};
 
@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 const VARIABLE: &str = "TOLLGATE_LOG";
 
-/// Shows logs from here on: what the variable says, else so much.
+/// Starts logging with the filter of the variable, or with the default.
 pub(crate) fn start(default: &str) {
     let (filter, refused) = match std::env::var(VARIABLE) {
         Ok(text) if !text.is_empty() => match EnvFilter::try_new(&text) {

@@ -1,4 +1,4 @@
-//! `tollgate`: reads the command line, hands over to one file per command, and turns what became of it into an exit code.
+//! `tollgate`: parses the command line, runs one file per command, and turns its result into an exit code.
 //!
 //! A new command is a file with `Args` and `run`, a variant of [`Command`] and an arm in [`run`].
 
@@ -13,13 +13,13 @@ mod serve;
 mod servers;
 mod tokens;
 mod sample;
-mod tally;
+mod decision_totals;
 mod demo;
 mod replay;
 mod agent;
 mod up;
 mod aggregator;
-mod ask;
+mod client;
 mod check;
 mod rules;
 mod experiment;
@@ -34,8 +34,8 @@ use crate::exit::Exit;
 const START_HERE: &str = "\
 Start here, no server is needed:
   tollgate demo                                a fleet, an abuser, an outage
-  tollgate replay LOG --limit \"60/min per ip\"  whom it would have limited
-  tollgate up                                  a engine on 127.0.0.1:8080";
+  tollgate replay LOG --limit \"60/min per ip\"  the callers it would have limited
+  tollgate up                                  a limiter on 127.0.0.1:8080";
 
 /// Rate limiting for fleets of API gateways
 #[derive(Parser)]
@@ -50,17 +50,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Demo(demo::Args),
-    Replay(replay::Args),
-    Up(up::Args),
-    Agent(agent::Args),
+    Demo(demo::DemoArgs),
+    Replay(replay::ReplayArgs),
+    Up(up::UpArgs),
+    Agent(agent::AgentArgs),
     Aggregator(aggregator::AggregatorArgs),
-    Check(check::Args),
+    Check(check::CheckArgs),
     #[command(subcommand)]
-    Rules(rules::Command),
+    Rules(rules::RulesCommand),
     #[command(subcommand)]
-    Experiment(experiment::Command),
-    Config(config::Args),
+    Experiment(experiment::ExperimentCommand),
+    Config(config::ConfigArgs),
 }
 
 fn main() -> ExitCode {
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::report(&error).into(),
     };
     logging::start(match cli.command {
-        // These tell themselves what happens, on tables and bars that logs would tear.
+        // These commands draw tables and progress bars, which log lines would break.
         Some(Command::Demo(_) | Command::Experiment(_)) => "error",
         _ => "info",
     });
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line, over the environment and the file of settings.
+/// Parses the command line, with the environment and the settings file below it.
 fn parse() -> anyhow::Result<Cli> {
     let matches = config::layer(Cli::command(), std::env::args_os().collect())?.matches;
     if let Some((_, of_command)) = matches.subcommand() {

@@ -1,20 +1,20 @@
-//! Standard output, where data goes; talk goes to standard error.
+//! Standard output, which carries data; messages go to standard error.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use clap::ValueEnum;
 
-/// In which form data is written.
+/// Form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// Text for people.
     Text,
     /// One JSON object, for programs.
     Json,
 }
 
-/// Writes text and ends the line. Whoever reads may have read enough: a closed pipe is no error.
+/// Writes text and ends the line. A closed pipe is not an error, because the reader may have read enough.
 pub(crate) fn say(text: impl Display) -> io::Result<()> {
     let text = text.to_string();
     let mut out = io::stdout().lock();

@@ -1,4 +1,4 @@
-//! `tollgate replay`: whom a rule would have limited.
+//! `tollgate replay`: the callers that rules would have limited, from access logs.
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write, stderr};
@@ -24,16 +24,16 @@ A line of an access log (common or combined format of nginx and Apache) gives ip
 status, user and user_agent. A line of JSON is {\"time\": RFC 3339 or milliseconds, \"descriptors\":
 {\"name\": \"value\"}, \"cost\": 1}.";
 
-/// Shows whom rules would have limited, from access logs
+/// Shows which callers rules would have limited, from access logs
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct ReplayArgs {
     /// Logs to read, gzipped or not; - is standard input
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
     #[command(flatten)]
     limits: Limits,
-    /// How to print the report
+    /// Form of the report
     #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
     format: Format,
     /// Writes each decision to this file as a line of JSON; - is standard output
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     decisions: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
     let rules = rules(&args.limits)?;
     for warning in rules.warnings.iter().filter(|_| args.format == Format::Text) {
         eprintln!("warning: {warning}");
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let reading = bar("reading   {bar:40} {bytes} of {total_bytes}")?;
     let recording = Recording::read(&args.logs, &rules, &reading)?;
     if recording.is_empty() && recording.bad_lines > 0 {
-        let first = recording.bad_lines_shown.first().map(|bad| format!("{}: {}", bad.place, bad.why));
+        let first = recording.bad_lines_shown.first().map(|bad| format!("{}: {}", bad.place, bad.reason));
         anyhow::bail!("none of {} lines is a call; the first: {}", recording.bad_lines, first.unwrap_or_default());
     }
     let replaying = bar("replaying {bar:40} {human_pos} of {human_len} calls, {per_sec}")?;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Format::Text => say(&report)?,
         Format::Json => {
             for bad in &report.bad_lines_shown {
-                eprintln!("warning: {}: {}", bad.place, bad.why);
+                eprintln!("warning: {}: {}", bad.place, bad.reason);
             }
             say(serde_json::to_string(&report)?)?;
         }
@@ -78,8 +78,8 @@ fn rules(limits: &Limits) -> anyhow::Result<RuleSet> {
     match limits {
         Limits::From(from) => Ok(from.read(Timestamp::from_ms(1))?),
         Limits::Limit(text) => Ok(tollgate_rules::from_shorthand(text, 1)?),
-        Limits::Unsaid => {
-            Err(Usage("which limit? give --limit \"60/min per ip\" or --rules rules.yaml".to_owned()).into())
+        Limits::Unset => {
+            Err(Usage("no limit is given: add --limit \"60/min per ip\" or --rules rules.yaml".to_owned()).into())
         }
     }
 }
@@ -92,7 +92,7 @@ fn create(path: &Path) -> anyhow::Result<(&'static str, Box<dyn Write>)> {
     Ok(("--decisions", Box::new(BufWriter::with_capacity(1 << 16, file))))
 }
 
-/// A progress bar on a terminal, nothing elsewhere.
+/// Returns a progress bar that is visible on a terminal only.
 fn bar(template: &str) -> anyhow::Result<ProgressBar> {
     let target = if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(Some(0), target);

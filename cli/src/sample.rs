@@ -1,4 +1,4 @@
-//! A first call to try: a curl line that the rules in force really limit, and that shows no secret of the rules file.
+//! A sample call: a curl line that the rules in force limit, and that shows no secret of the rules file.
 
 use std::net::SocketAddr;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use tollgate::{Rule, RuleSet, request};
 use tollgate_core::rules::{DescriptorSource, Pattern};
 
-/// The value of a descriptor that may have any.
-const ANY: &str = "k1";
+/// Value of a descriptor that may have any value.
+const VALUE_DEFAULT: &str = "k1";
 
-/// A curl line for an agent at this address; plain `/check` when no rule limits anything that may be shown.
+/// Returns a curl line for an agent at this address; plain `/check` when every rule names a secret.
 pub(crate) fn curl(rules: &RuleSet, address: SocketAddr) -> String {
     let url = format!("http://{}/check", reachable(address));
     let Some(rule) = rules.rules.iter().find(|rule| !names_secret(rules, rule)) else {
@@ -25,12 +25,12 @@ pub(crate) fn curl(rules: &RuleSet, address: SocketAddr) -> String {
     }
 }
 
-/// Whether a call must hold a secret from the rules file to fall under the rule.
+/// Returns true if a call matches the rule only with a secret value from the rules file.
 fn names_secret(rules: &RuleSet, rule: &Rule) -> bool {
     rule.matches.iter().any(|(name, pattern)| matches!(pattern, Pattern::Exact(_)) && rules.is_secret(name))
 }
 
-/// The headers with which a `GET /check` falls under the rule, if headers can do that.
+/// Returns the headers with which a `GET /check` matches the rule, if headers suffice.
 fn headers<'a>(rules: &'a RuleSet, rule: &'a Rule, address: SocketAddr) -> Option<Vec<(&'a str, String)>> {
     let header = |name: &str| match &rules.descriptors.iter().find(|spec| *spec.name == *name)?.source {
         DescriptorSource::Header(header) => Some((&**header, value(rule, name))),
@@ -45,13 +45,13 @@ fn headers<'a>(rules: &'a RuleSet, rule: &'a Rule, address: SocketAddr) -> Optio
     rule.applies_to(&rules.resolved(&request::describe(rules, &request, || None))).then_some(headers)
 }
 
-/// The body with which a `POST /check` falls under the rule.
+/// Returns the body with which a `POST /check` matches the rule.
 fn body(rule: &Rule) -> Value {
     let descriptors: Map<String, Value> = names(rule).map(|name| (name.to_owned(), value(rule, name).into())).collect();
     json!({ "descriptors": descriptors })
 }
 
-/// What the rule must know of a call, each once.
+/// Returns the descriptors that the rule needs, each once.
 fn names(rule: &Rule) -> impl Iterator<Item = &str> {
     let matched = rule.matches.iter().map(|(name, _)| name).filter(|name| !rule.per.contains(name));
     rule.per.iter().chain(matched).map(|name| &**name)
@@ -61,11 +61,11 @@ fn value(rule: &Rule, name: &str) -> String {
     match rule.matches.iter().find(|(matched, _)| **matched == *name) {
         Some((_, Pattern::Exact(text) | Pattern::Prefix(text))) if !text.is_empty() => text.to_string(),
         _ if name == "endpoint" => "/".to_owned(),
-        _ => ANY.to_owned(),
+        _ => VALUE_DEFAULT.to_owned(),
     }
 }
 
-/// An address to connect to: whoever listens everywhere listens on loopback, too.
+/// Returns an address to connect to. A server that listens everywhere listens on loopback, too.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         let v4 = address.is_ipv4();
@@ -74,7 +74,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Quoted for a shell.
+/// Quotes a text for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_falls_under_the_first_rule() {
+    fn the_sample_matches_the_first_rule() {
         for (rules, expected) in [
             ("{ name: a, per: [api_key], quota: 1/s }", "-H 'x-api-key: k1'"),
             ("{ name: a, per: [api_key], match: { api_key: it's* }, quota: 1/s }", r"-H 'x-api-key: it'\''s'"),
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(line("rules: []"), plain);
     }
 
-    /// The key of a rule for a single caller once stood in what is printed at start.
+    /// The sample printed at start once contained the key of a rule for a single caller.
     #[test]
     fn a_secret_of_the_rules_file_is_not_shown() {
         let own = "{ name: own, per: [api_key], match: { api_key: sk_live_123 }, quota: 1/s }";

@@ -1,4 +1,5 @@
-//! Secrets: given by environment or file, since everyone on a machine sees its command lines, and never shown.
+//! Secrets: accepted from the environment or a file only, because every user of a machine can read command lines, and never
+//! printed.
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -7,13 +8,13 @@ use crate::exit::Usage;
 
 /// Flags whose values may hold a password.
 const FLAGS: [(&str, &str); 2] = [("redis", "TOLLGATE_REDIS"), ("kafka_set", "TOLLGATE_KAFKA_SET")];
-/// What the names of secret settings contain.
+/// Parts of names of secret settings.
 const WORDS: [&str; 6] = ["password", "passphrase", "secret", "token", "key.pem", "jaas"];
 
 /// Refuses passwords on a command line.
 ///
 /// # Errors
-/// When there is one.
+/// If there is one.
 pub(crate) fn refuse_on_command_line(matches: &ArgMatches) -> Result<(), Usage> {
     for (id, variable) in FLAGS {
         let typed = matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -25,17 +26,16 @@ pub(crate) fn refuse_on_command_line(matches: &ArgMatches) -> Result<(), Usage> 
             )));
         }
     }
-    // A command may have commands of its own.
     matches.subcommand().map_or(Ok(()), |(_, inner)| refuse_on_command_line(inner))
 }
 
-/// Whether values of this key may hold a secret, and no error may repeat them.
+/// Returns true if values of this key may hold a secret, so no error may repeat them.
 pub(crate) fn may_be_in(key: &str) -> bool {
     FLAGS.iter().any(|(id, _)| *id == key)
 }
 
-/// The settings in a text, `a=1,b=2`. A comma is between two settings where a name and `=` follow, else it belongs to the
-/// value, as in `a=1,2`.
+/// Splits a text such as `a=1,b=2` into settings. A comma separates two settings if a name and `=` follow it; otherwise it
+/// belongs to the value, as in `a=1,2`.
 pub(crate) fn settings(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut from, mut looked_at) = (0, 0);
@@ -56,7 +56,7 @@ fn begins_with_name(text: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && name.chars().all(legal))
 }
 
-/// A value as it may be shown: the passwords of a URL and the values of secret settings are stars.
+/// Returns a value that may be printed: stars replace the passwords of a URL and the values of secret settings.
 pub(crate) fn hidden(value: &str) -> String {
     match value.split_once('=') {
         Some((name, _)) if !name.contains([':', '@']) => {
@@ -80,7 +80,8 @@ fn hidden_in_url(url: &str) -> String {
         .map_or_else(|| url.to_owned(), |(scheme, rest)| format!("{scheme}://{}", hidden_in_place(rest)))
 }
 
-/// What follows the scheme. A password may contain what ends it in other places: all up to the last `@` is taken for one.
+/// Hides the password in the part of a URL after its scheme. A password may contain separators, so it extends to the last
+/// `@`.
 fn hidden_in_place(rest: &str) -> String {
     let rest = match rest.rsplit_once('@').map(|(user, host)| (user.split_once(':'), host)) {
         Some((Some((user, _)), host)) => format!("{user}:***@{host}"),

@@ -1,26 +1,26 @@
-//! Which Redis and which Kafka a command uses.
+//! Flags that name Redis and Kafka.
 
 use std::time::Duration;
 
 use anyhow::bail;
-use tollgate_bus::kafka::{Kafka, KafkaSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_redis::{RedisSettings, Slots};
 
 use crate::exit::Usage;
 use crate::secret;
 
-/// How long a command waits for Kafka at its start before it goes on without.
+/// Time that a command waits for Kafka at its start before it continues without.
 const KAFKA_WAIT: Duration = Duration::from_secs(3);
-/// How long one that needs it waits.
+/// Time that a command waits for a Kafka that it needs.
 const KAFKA_WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// Where counters live.
+/// Redis of a command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RedisArgs {
-    /// Redis, where the counters of all agents live: `redis://10.0.0.5:6379`; a password belongs into the variable
+    /// Redis that holds the counters of all agents: `redis://10.0.0.5:6379`; put a password into the variable
     #[arg(long, value_name = "URL", env = "TOLLGATE_REDIS", hide_env_values = true)]
     redis: Option<String>,
-    /// What the names of keys in Redis begin with
+    /// Prefix of keys in Redis
     #[arg(
         long,
         value_name = "TEXT",
@@ -29,42 +29,42 @@ pub(crate) struct RedisArgs {
         default_value = "tollgate:"
     )]
     redis_prefix: String,
-    /// Whether a call is one step, or one for each slot of its counters, as several servers behind one address need
+    /// Steps of a call: one for all counters, or one per slot, for several servers behind one address
     #[arg(long, value_name = "HOW", env = "TOLLGATE_REDIS_SLOTS", hide_env_values = true, default_value = "together")]
     redis_slots: SlotsArg,
 }
 
-/// How the counters of a call are charged.
+/// Steps in which the counters of a call are charged.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum SlotsArg {
-    /// In one step: right for one server
+    /// One step; for one server
     Together,
-    /// In a step for each slot; where one refuses, the others give back
+    /// One step per slot; if one refuses, the others are refunded
     Multi,
 }
 
-/// Where calls and signals go.
+/// Kafka of a command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct KafkaArgs {
-    /// Kafka, through which calls and signals go: `broker-1:9092,broker-2:9092`
+    /// Kafka brokers for calls and signals: `broker-1:9092,broker-2:9092`
     #[arg(long, value_name = "BROKERS", env = "TOLLGATE_KAFKA", hide_env_values = true)]
     kafka: Option<String>,
-    /// How many partitions the topics `calls` and `signals` have; the same for all agents and aggregators
+    /// Partitions of the topics `calls` and `signals`; the same for all agents and aggregators
     #[arg(long, value_name = "N", env = "TOLLGATE_KAFKA_PARTITIONS", hide_env_values = true, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     kafka_partitions: u32,
-    /// What the names of topics begin with
+    /// Prefix of topics
     #[arg(long, value_name = "TEXT", env = "TOLLGATE_KAFKA_PREFIX", hide_env_values = true, default_value = "")]
     kafka_prefix: String,
-    /// A setting of librdkafka, such as `security.protocol=SASL_SSL`; secrets belong into the variable or the file
+    /// Setting of librdkafka, such as `security.protocol=SASL_SSL`; put secrets into the variable or the file
     #[arg(long, value_name = "NAME=VALUE", env = "TOLLGATE_KAFKA_SET", hide_env_values = true, value_parser = kafka_set)]
     kafka_set: Vec<KafkaSet>,
 }
 
-/// Settings of librdkafka that were given together: `a=1,b=2`.
+/// Settings of librdkafka from one value: `a=1,b=2`.
 #[derive(Clone, Debug)]
 struct KafkaSet(Vec<(String, String)>);
 
-/// Refuses a Kafka that others may share without a Redis that all share: each agent would limit on its own.
+/// Refuses Kafka without Redis, because each agent would limit on its own.
 pub(crate) fn check_together(redis: &RedisArgs, kafka: &KafkaArgs) -> Result<(), Usage> {
     if kafka.is_named() && redis.settings().is_none() {
         let text = "with --kafka and without --redis each agent would limit on its own; name the Redis that all share with --redis URL";
@@ -74,7 +74,7 @@ pub(crate) fn check_together(redis: &RedisArgs, kafka: &KafkaArgs) -> Result<(),
 }
 
 impl RedisArgs {
-    /// The Redis that was named.
+    /// Returns the settings of the named Redis.
     pub(crate) fn settings(&self) -> Option<RedisSettings> {
         let url = self.redis.clone()?;
         let slots = match self.redis_slots {
@@ -86,7 +86,7 @@ impl RedisArgs {
 }
 
 impl KafkaArgs {
-    /// How to speak to the Kafka that was named.
+    /// Returns the settings of the named Kafka.
     pub(crate) fn settings(&self) -> Option<KafkaSettings> {
         let brokers = self.kafka.as_ref()?;
         Some(KafkaSettings {
@@ -97,23 +97,22 @@ impl KafkaArgs {
         })
     }
 
-    /// Whether one was named.
+    /// Returns true if Kafka was named.
     pub(crate) fn is_named(&self) -> bool {
         self.kafka.is_some()
     }
 
-    /// The Kafka that was named; its topics are there, unless it does not answer for now.
-    pub(crate) fn connect(&self) -> anyhow::Result<Option<Kafka>> {
+    /// Connects to the named Kafka and prepares its topics, unless it does not answer now.
+    pub(crate) fn connect(&self) -> anyhow::Result<Option<KafkaBus>> {
         let Some(kafka) = self.open()? else { return Ok(None) };
         match kafka.prepare(KAFKA_WAIT) {
             Err(error) if !error.is_transient() => bail!(error),
-            // Whoever uses it waits for it and says so.
             Ok(()) | Err(_) => Ok(Some(kafka)),
         }
     }
 
-    /// The Kafka that was named, which must answer.
-    pub(crate) fn require(&self) -> anyhow::Result<Kafka> {
+    /// Connects to the named Kafka, which must answer.
+    pub(crate) fn require(&self) -> anyhow::Result<KafkaBus> {
         let Some(kafka) = self.open()? else {
             bail!(Usage("this needs Kafka: --kafka BROKERS".to_owned()));
         };
@@ -121,13 +120,13 @@ impl KafkaArgs {
         Ok(kafka)
     }
 
-    fn open(&self) -> anyhow::Result<Option<Kafka>> {
-        Ok(self.settings().map(Kafka::new).transpose()?)
+    fn open(&self) -> anyhow::Result<Option<KafkaBus>> {
+        Ok(self.settings().map(KafkaBus::new).transpose()?)
     }
 }
 
 fn kafka_set(text: &str) -> Result<KafkaSet, &'static str> {
-    // An error names the setting: what is no name may be a part of a value.
+    // Text before `=` that is not a valid name may be part of a value.
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
     let is_name = |name: &str| !name.is_empty() && name.chars().all(legal);
     let name_and_value = |setting: &str| {

@@ -1,4 +1,4 @@
-//! By whose keys the claims of bearer tokens are believed.
+//! Flags for the verification of bearer tokens.
 
 use std::path::PathBuf;
 
@@ -6,28 +6,28 @@ use tollgate::Builder;
 
 use crate::exit::Usage;
 
-/// Whose tokens are believed.
+/// Keys and required claims of bearer tokens.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TokenArgs {
-    /// Keys of bearer tokens, as JWKS; rules may then use their claims
+    /// JWKS file with the keys of bearer tokens; rules can then use their claims
     #[arg(long, value_name = "FILE", env = "TOLLGATE_JWKS", hide_env_values = true)]
     jwks: Option<PathBuf>,
-    /// Who must have made a token, its `iss`
+    /// Required issuer of a token (`iss`)
     #[arg(long, value_name = "TEXT", env = "TOLLGATE_JWT_ISSUER", hide_env_values = true)]
     jwt_issuer: Option<String>,
-    /// For whom a token must be, one of its `aud`
+    /// Required audience of a token (one of its `aud`)
     #[arg(long, value_name = "TEXT", env = "TOLLGATE_JWT_AUDIENCE", hide_env_values = true)]
     jwt_audience: Option<String>,
 }
 
 impl TokenArgs {
-    /// Has an agent believe them.
+    /// Applies the flags to an agent.
     ///
     /// # Errors
-    /// When it is said what tokens must be, and not how to tell.
+    /// If claims are required but no keys are given.
     pub(crate) fn apply(&self, mut builder: Builder) -> Result<Builder, Usage> {
         if self.jwks.is_none() && (self.jwt_issuer.is_some() || self.jwt_audience.is_some()) {
-            let text = "--jwt-issuer and --jwt-audience narrow down whose tokens are believed, and without keys none are; give the keys with --jwks FILE";
+            let text = "--jwt-issuer and --jwt-audience restrict the accepted tokens, but without keys no token is accepted; give the keys with --jwks FILE";
             return Err(Usage(text.to_owned()));
         }
         if let Some(path) = &self.jwks {

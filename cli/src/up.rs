@@ -1,5 +1,4 @@
-//! `tollgate up`: agent and aggregator in one process, in memory or over the servers that are named. What it lacks of a fleet
-//! it says at start.
+//! `tollgate up`: agent and aggregator in one process, in memory or over the named servers.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -11,15 +10,15 @@ use tokio::task::spawn_blocking;
 use tollgate::Agent;
 use tollgate_aggregator::Aggregator;
 use tollgate_bus::Bus;
-use tollgate_bus::embedded::Embedded;
+use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_core::clock::{Clock, SystemClock};
 
 use crate::agent::Identity;
+use crate::decision_totals::DecisionTotals;
 use crate::exit::Exit;
 use crate::limits::Limits;
-use crate::serve::{self, Stopping};
+use crate::serve::{self, StopSignals};
 use crate::servers::{self, KafkaArgs, RedisArgs};
-use crate::tally::Tally;
 use crate::tokens::TokenArgs;
 use crate::{output, sample};
 
@@ -30,7 +29,7 @@ const PARTITIONS: u32 = 4;
 ///
 /// In memory by itself; with --redis and --kafka it is one agent and one aggregator of a fleet.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct UpArgs {
     #[command(flatten)]
     limits: Limits,
     /// Address to listen on; port 0 takes any free port
@@ -46,18 +45,18 @@ pub(crate) struct Args {
     tokens: TokenArgs,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
     servers::check_together(&args.redis, &args.kafka)?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     runtime.block_on(up(args))
 }
 
-async fn up(args: Args) -> anyhow::Result<Exit> {
-    let stopping = Stopping::listen()?;
+async fn up(args: UpArgs) -> anyhow::Result<Exit> {
+    let stopping = StopSignals::listen()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let (agent, mut aggregator) = match args.kafka.connect()? {
         Some(kafka) => start(&args, &clock, &kafka, true)?,
-        None => start(&args, &clock, &Embedded::new(clock.clone(), PARTITIONS), false)?,
+        None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS), false)?,
     };
     let listener = serve::listen(args.http).await?;
     let address = listener.local_addr()?;
@@ -65,27 +64,27 @@ async fn up(args: Args) -> anyhow::Result<Exit> {
         tracing::warn!("{warning}");
     }
     if args.redis.settings().is_none() {
-        tracing::warn!("counters are in memory: limits are per process, and start anew with it");
+        tracing::warn!("counters are in memory, so limits are per process and are lost when it stops");
     }
     output::say(format_args!("listening on http://{address}"))?;
     output::say(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))))?;
-    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.asked()).await?;
+    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.requested()).await?;
     agent.stop().await;
-    let tally = Tally::of(&agent.metrics());
+    let totals = DecisionTotals::of(&agent.metrics());
     spawn_blocking(move || aggregator.stop()).await?;
-    tally.tell();
+    totals.log();
     Ok(Exit::Done)
 }
 
-fn start<B: Bus>(args: &Args, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> anyhow::Result<(Agent, Aggregator)> {
+fn start<B: Bus>(args: &UpArgs, clock: &Arc<dyn Clock>, bus: &B, shares: bool) -> anyhow::Result<(Agent, Aggregator)> {
     let builder = Agent::builder().clock(clock.clone()).bus(bus.clone());
     let builder = if shares { builder } else { builder.agents_expected(NonZeroU32::MIN) };
     let limits = match &args.limits {
-        Limits::Unsaid => {
+        Limits::Unset => {
             tracing::info!("no --rules and no --limit: {LIMIT_DEFAULT} is enforced");
             &Limits::Limit(LIMIT_DEFAULT.to_owned())
         }
-        said => said,
+        given => given,
     };
     let mut builder = limits.apply(args.tokens.apply(args.identity.apply(builder, args.http)?)?, &**clock)?;
     if let Some(redis) = args.redis.settings() {

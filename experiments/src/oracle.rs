@@ -1,15 +1,14 @@
-//! The truth about one counter: the plain list of what was admitted and when.
+//! Exact count of one counter: the plain list of its admissions.
 //!
-//! It shares no arithmetic with the algorithms it judges. *Over-admitted* is a call that was admitted with more than the
-//! quota in (t-W, t]; *under-admitted* is a call that was denied with room there. Both are judged on the limiter's own
-//! admissions.
+//! It shares no arithmetic with the algorithms that it evaluates. A call is *over-admitted* if it was admitted with more than
+//! the quota in (t-W, t], and *under-admitted* if it was denied with room there. Both refer to the agent's own admissions.
 
 use std::collections::VecDeque;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-/// What was admitted on one counter within the last window.
+/// Admissions on one counter within the last window.
 #[derive(Clone, Debug)]
 pub struct Oracle {
     quota: Quota,
@@ -18,33 +17,33 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Nothing was admitted yet.
+    /// Creates an empty list.
     #[must_use]
     pub fn new(quota: Quota) -> Self {
         Self { quota, admitted: VecDeque::new(), units: 0 }
     }
 
-    /// Enters an admission; whether it was one too many. Calls come in the order of their time.
+    /// Enters an admission. Returns true if it exceeds the quota. Calls must come in order of time.
     pub fn admit(&mut self, at: Timestamp, cost: u64) -> bool {
-        self.leave(at);
+        self.expire(at);
         self.admitted.push_back((at, cost));
         self.units += cost;
         self.units > self.quota.units()
     }
 
-    /// Whether a call that was denied would have had room.
+    /// Returns true if a denied call would have had room.
     pub fn has_room(&mut self, at: Timestamp, cost: u64) -> bool {
-        self.leave(at);
+        self.expire(at);
         self.units + cost <= self.quota.units()
     }
 
-    /// Units in the window after the last call.
+    /// Returns the units in the window after the last call.
     #[must_use]
     pub fn units(&self) -> u64 {
         self.units
     }
 
-    fn leave(&mut self, now: Timestamp) {
+    fn expire(&mut self, now: Timestamp) {
         while let Some((at, cost)) = self.admitted.front().copied() {
             if at.plus_ms(self.quota.width_ms()) > now {
                 break;

@@ -1,6 +1,6 @@
-//! How big the big tests are: a tenth by default, whole with `TOLLGATE_TEST_FULL=1`, as `scripts/test --full` sets it.
+//! Size of the big tests: a tenth by default, the full size with `TOLLGATE_TEST_FULL=1`, which `scripts/test --full` sets.
 
-/// The number that a test runs, of the full one.
+/// Returns the number of repetitions that a test runs of its full number.
 #[must_use]
 pub fn scaled(full: u64) -> u64 {
     if std::env::var_os("TOLLGATE_TEST_FULL").is_some() { full } else { full.div_ceil(10) }

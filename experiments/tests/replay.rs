@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use indicatif::ProgressBar;
 use serde_json::Value;
 use tollgate::RuleSet;
-use tollgate_experiments::replay::{self, Recording, Report};
+use tollgate_experiments::replay::{self, Recording, ReplayReport};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/apache_combined_10k.log.gz");
 
@@ -14,7 +14,7 @@ fn read(paths: &[PathBuf], rules: &RuleSet) -> Recording {
     Recording::read(paths, rules, &ProgressBar::hidden()).expect("a log that can be read")
 }
 
-fn replay(recording: &Recording, rules: &RuleSet) -> (Report, Vec<Value>) {
+fn replay(recording: &Recording, rules: &RuleSet) -> (ReplayReport, Vec<Value>) {
     let mut out = Vec::new();
     let report = replay::run(recording, rules, Some(&mut out), &ProgressBar::hidden()).expect("memory can be written");
     let text = String::from_utf8(out).expect("JSON is UTF-8");

@@ -1,156 +1,169 @@
-//! What passed without the store: counters in debt, until the store is back and is told.
+//! Backfill: units that were admitted without the store are charged once it has recovered.
+//!
+//! A queue holds the counters with unsynced units; the units themselves are in each counter's view. Until they are charged, no
+//! call asks the store about such a counter, because its count is too low.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;
 
 use crate::engine::Engine;
 use crate::match_rules::MatchedRule;
+use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
 use crate::store_error::StoreError;
-use tollgate_core::counter::ChargeResults;
-use tollgate_core::counter::{Charge, ChargeMode};
+use crate::view::{Unsynced, ViewEvent, update};
 
-/// How many counters may be in debt to the store at once; past that the oldest debts are forgotten.
-const DEBTORS_LEN_MAX: usize = 100_000;
+/// Maximum number of counters with unsynced units. Past the cap, the units of the oldest counter are dropped.
+const UNSYNCED_COUNTERS_MAX: usize = 100_000;
+/// Maximum number of counters in one request.
+const REQUEST_COUNTERS_MAX: usize = 64;
+/// Number of charges after which a request gets no further counter, so that it does not delay others in the store.
+const REQUEST_CHARGES_LEN: usize = 256;
 
-/// How many of them are charged in one step, and after how many charges a step is long enough: no store should be held up.
-const DEBTORS_STEP_LEN: usize = 64;
-const CHARGES_STEP_LEN: usize = 256;
-
-/// What is being told to the store.
+/// Backfill that waits for the store.
 #[derive(Debug)]
-pub struct BackfillRequest {
-    debtors: Vec<UnsyncedCounter>,
-    takes: Vec<Charge>,
+pub(crate) struct PendingBackfill {
+    counters: Vec<UnsyncedCounter>,
 }
 
-/// Counters in debt.
+/// Counters with unsynced units.
 #[derive(Debug, Default)]
 pub(crate) struct UnsyncedQueue {
-    debtors: Mutex<VecDeque<UnsyncedCounter>>,
-    /// Whether there are any; a call looks here first.
+    counters: Mutex<VecDeque<UnsyncedCounter>>,
+    /// True if the queue is not empty. Every call reads it.
     any: AtomicBool,
-    /// Whether each is paid alone, since one of them cannot be.
+    /// True if each counter is sent alone, because the store cannot charge one of them.
     one_by_one: AtomicBool,
 }
 
 #[derive(Debug)]
 struct UnsyncedCounter {
-    charge: MatchedRule,
+    matched: MatchedRule,
     generation: Generation,
 }
 
-impl BackfillRequest {
-    /// What to tell the store, in one step.
-    #[must_use]
-    pub fn takes(&self) -> &[Charge] {
-        &self.takes
-    }
-}
-
 impl UnsyncedQueue {
-    /// How many counters are in debt.
+    /// Returns the number of counters.
     pub(crate) fn len(&self) -> usize {
-        self.debtors.lock().len()
+        self.counters.lock().len()
     }
 
-    /// A counter is in debt from now on; the one that is forgotten for it, when there are too many.
-    fn add(&self, debtor: UnsyncedCounter) -> Option<UnsyncedCounter> {
-        let mut debtors = self.debtors.lock();
+    /// Adds a counter; returns the oldest if there are too many.
+    fn add(&self, counter: UnsyncedCounter) -> Option<UnsyncedCounter> {
+        let mut counters = self.counters.lock();
         self.any.store(true, Ordering::Relaxed);
-        debtors.push_back(debtor);
-        if debtors.len() > DEBTORS_LEN_MAX { debtors.pop_front() } else { None }
+        counters.push_back(counter);
+        if counters.len() > UNSYNCED_COUNTERS_MAX { counters.pop_front() } else { None }
+    }
+
+    /// Puts counters back that are still unsynced.
+    fn put_back(&self, unsynced: Vec<UnsyncedCounter>) {
+        let mut counters = self.counters.lock();
+        counters.extend(unsynced);
+        self.any.store(!counters.is_empty(), Ordering::Relaxed);
     }
 }
 
 impl Engine {
-    /// Whether something passed that the store was not asked for.
+    /// Returns true if units were admitted without the store and are not charged yet.
     #[must_use]
     pub fn has_unsynced(&self) -> bool {
         self.unsynced.any.load(Ordering::Relaxed)
     }
 
-    /// What the store should be told now that it answers again: the debts of the next few counters. Until the answer comes
-    /// to [`Engine::paid`], these counters stay in debt, so no call overtakes the payment.
-    #[must_use]
-    pub fn pay_debts(&self) -> BackfillRequest {
-        let (mut debtors, mut takes) = (Vec::new(), Vec::new());
-        let step_len = if self.unsynced.one_by_one.load(Ordering::Relaxed) { 1 } else { DEBTORS_STEP_LEN };
-        while debtors.len() < step_len && takes.len() < CHARGES_STEP_LEN {
-            let Some(debtor) = self.unsynced.debtors.lock().pop_front() else { break };
-            let unsynced = self.table.with(debtor.charge.counter, |seen| seen.own(&debtor.charge.policy).pay());
-            let take = |units, at| debtor.charge.take(debtor.generation, units, ChargeMode::Backfill { at });
-            takes.extend(unsynced.into_iter().map(|unsynced| take(unsynced.units, unsynced.at)));
-            debtors.push(debtor);
+    /// Begins to charge the units of the next few counters. They stay unsynced until the store answers, so that no call
+    /// overtakes the backfill.
+    pub(crate) fn begin_backfill(&self) -> Stage<Result<(), StoreError>, PendingBackfill> {
+        let (mut counters, mut charges) = (Vec::new(), Charges::new());
+        let counters_max = if self.unsynced.one_by_one.load(Ordering::Relaxed) { 1 } else { REQUEST_COUNTERS_MAX };
+        while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
+            let Some(counter) = self.unsynced.counters.lock().pop_front() else { break };
+            let UnsyncedCounter { matched, generation } = &counter;
+            let charge = |unsynced: Unsynced| {
+                matched.charge(*generation, unsynced.units, ChargeMode::Backfill { at: unsynced.at })
+            };
+            self.table.with(matched.counter, |view| {
+                charges.extend(view.unsynced().map(charge));
+                update(&matched.policy, view, ViewEvent::BackfillSent);
+            });
+            counters.push(counter);
         }
-        BackfillRequest { debtors, takes }
+        let pending = PendingBackfill { counters };
+        if charges.is_empty() {
+            return Stage::Done(self.finish_backfill(pending, &charges, &Ok(ChargeResults::new())));
+        }
+        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, pending)
     }
 
-    /// What became of a payment. Where it is not known whether the store has charged, it is taken for made: told twice it
+    /// Finishes a backfill. If it is not known whether the store has charged, the units count as charged: sent again, they
     /// would count twice.
-    pub fn paid(&self, payment: BackfillRequest, answer: &Result<ChargeResults, StoreError>) {
-        let made = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
+    pub(crate) fn finish_backfill(
+        &self,
+        pending: PendingBackfill,
+        charges: &[Charge],
+        answer: &Result<ChargeResults, StoreError>,
+    ) -> Result<(), StoreError> {
         if matches!(answer, Err(StoreError::Unreadable)) {
-            return self.pay_one_by_one(payment);
+            self.send_one_by_one(pending);
+            return Ok(());
         }
-        if made {
-            self.metrics.unsynced_units.add(payment.takes.iter().map(|take| take.cost).sum());
+        let charged = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
+        if charged {
+            self.metrics.unsynced_units.add(charges.iter().map(|charge| charge.cost).sum());
         }
-        let mut still_in_debt = Vec::new();
-        for debtor in payment.debtors {
-            let in_debt = self.table.with(debtor.charge.counter, |seen| {
-                let own = seen.own(&debtor.charge.policy);
-                if made {
-                    own.paid();
-                } else {
-                    own.unpaid();
-                }
-                own.has_unsynced()
-            });
-            if in_debt {
-                still_in_debt.push(debtor);
-            }
-        }
-        let mut debtors = self.unsynced.debtors.lock();
-        debtors.extend(still_in_debt);
-        self.unsynced.any.store(!debtors.is_empty(), Ordering::Relaxed);
+        let event = || if charged { ViewEvent::BackfillCharged } else { ViewEvent::BackfillFailed };
+        let still_unsynced = |counter: &UnsyncedCounter| {
+            self.table.with(counter.matched.counter, |view| {
+                update(&counter.matched.policy, view, event());
+                view.has_unsynced()
+            })
+        };
+        let unsynced = pending.counters.into_iter().filter(still_unsynced).collect();
+        self.unsynced.put_back(unsynced);
+        answer.as_ref().map(|_| ()).map_err(|error| *error)
     }
 
-    /// One of several counters has no place in the store: each is paid alone, and that one's debts are forgotten.
-    fn pay_one_by_one(&self, payment: BackfillRequest) {
-        let alone = payment.debtors.len() == 1;
-        self.unsynced.one_by_one.store(!alone, Ordering::Relaxed);
-        for debtor in &payment.debtors {
-            self.table.with(debtor.charge.counter, |seen| {
-                let own = seen.own(&debtor.charge.policy);
-                if alone { own.forget_debts() } else { own.unpaid() }
-            });
+    /// The store cannot charge one of the counters: each is sent alone, and the units of that one are dropped.
+    fn send_one_by_one(&self, pending: PendingBackfill) {
+        let is_alone = pending.counters.len() == 1;
+        self.unsynced.one_by_one.store(!is_alone, Ordering::Relaxed);
+        for UnsyncedCounter { matched, .. } in &pending.counters {
+            let event = if is_alone { ViewEvent::UnsyncedDropped } else { ViewEvent::BackfillFailed };
+            self.table.with(matched.counter, |view| update(&matched.policy, view, event));
         }
-        let mut debtors = self.unsynced.debtors.lock();
-        if alone {
+        if is_alone {
             self.metrics.unsynced_forgotten.add(1);
-        } else {
-            debtors.extend(payment.debtors);
         }
-        self.unsynced.any.store(!debtors.is_empty(), Ordering::Relaxed);
+        self.unsynced.put_back(if is_alone { Vec::new() } else { pending.counters });
     }
 
-    /// A counter is in debt from now on.
-    pub(crate) fn falls_in_debt(&self, charge: &MatchedRule, generation: Generation) {
-        let debtor = UnsyncedCounter { charge: charge.clone(), generation };
-        if let Some(forgotten) = self.unsynced.add(debtor) {
+    /// Updates the view of a counter, and queues the counter if it has its first unsynced units.
+    pub(crate) fn update_counter(&self, matched: &MatchedRule, generation: Generation, event: ViewEvent<'_>) {
+        let became_unsynced = self.table.with(matched.counter, |view| {
+            let before = view.has_unsynced();
+            update(&matched.policy, view, event);
+            !before && view.has_unsynced()
+        });
+        if became_unsynced {
+            self.enqueue_unsynced(UnsyncedCounter { matched: matched.clone(), generation });
+        }
+    }
+
+    fn enqueue_unsynced(&self, counter: UnsyncedCounter) {
+        if let Some(dropped) = self.unsynced.add(counter) {
             self.metrics.unsynced_forgotten.add(1);
-            let MatchedRule { counter, policy, .. } = &forgotten.charge;
-            self.table.with(*counter, |seen| seen.own(policy).forget_debts());
+            let MatchedRule { counter, policy, .. } = &dropped.matched;
+            self.table.with(*counter, |view| update(policy, view, ViewEvent::UnsyncedDropped));
         }
         self.health.waker.wake();
     }
 
-    /// Whether something passed on one of these counters that the store does not know.
-    pub(crate) fn owes_any(&self, charges: &[MatchedRule]) -> bool {
-        let owes = |charge: &MatchedRule| self.table.with(charge.counter, |seen| seen.has_unsynced());
-        self.has_unsynced() && charges.iter().any(owes)
+    /// Returns true if a counter of a call has units that the store does not know.
+    pub(crate) fn any_unsynced(&self, matched: &[MatchedRule]) -> bool {
+        let has_unsynced = |matched: &MatchedRule| self.table.with(matched.counter, |view| view.has_unsynced());
+        self.has_unsynced() && matched.iter().any(has_unsynced)
     }
 }

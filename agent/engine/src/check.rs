@@ -1,115 +1,111 @@
-//! The way of one call: begun, asked of the store if need be, finished.
+//! Check: the decision of one call, from its rules to the answer.
+//!
+//! [`decide`](crate::decide) makes the decision from the verdicts; [`check_all`](crate::check_all) does the same for several
+//! calls of one request.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{ChargeResult, ChargeResults};
 use tollgate_core::decision::{Decision, Source};
-use tollgate_core::rules::ListMatch;
+use tollgate_core::rules::MatchScope;
 
-use crate::decide::{Ask, Asked};
+use crate::decide::{Evaluation, Verdicts};
 use crate::enforce::RuleVerdict;
 use crate::engine::{ActiveRules, Engine};
 use crate::match_rules::{MatchedRule, MatchedRules};
+use crate::stage::{Charges, Stage};
 use crate::store_error::StoreError;
-use tollgate_core::counter::ChargeResults;
-use tollgate_core::counter::{Charge, ChargeResult};
-
-/// What became of a call at once.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it lives for one call, which a box would cost an allocation")]
-pub enum Progress {
-    /// It is decided.
-    Done(Decision),
-    /// The store must be asked.
-    NeedsStore(StoreRequest),
-}
+use crate::time_bounds::TimeBounds;
 
 /// A call for which the store is asked.
 #[derive(Debug)]
-pub struct StoreRequest {
-    call: u64,
+pub(crate) struct PendingCheck {
+    number: u64,
     active: Arc<ActiveRules>,
-    charges: MatchedRules,
-    takes: SmallVec<[Charge; 2]>,
-    asked_at: Timestamp,
-}
-
-impl StoreRequest {
-    /// What to ask the store.
-    #[must_use]
-    pub fn takes(&self) -> &[Charge] {
-        &self.takes
-    }
-
-    /// How long to wait: the least deadline of the rules that are asked about.
-    #[must_use]
-    pub fn deadline(&self) -> Duration {
-        self.charges.iter().map(|charge| charge.policy.deadline).min().unwrap_or_default()
-    }
+    matched: MatchedRules,
 }
 
 impl Engine {
-    /// Begins a call.
-    #[must_use]
-    pub fn begin(&self, now: Timestamp, call: &Call<'_>) -> Progress {
+    pub(crate) fn begin_check(&self, now: Timestamp, call: &Call<'_>) -> Stage<Decision, PendingCheck> {
         let active = self.rules.load();
-        let span = self.store_time(now);
-        let list_match = active.set.list_match(&active.set.resolved(call));
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        if let ListMatch::Denied(_) = list_match {
-            return Progress::Done(self.turn_away(now, &active, call, number, span, None));
-        }
-        let charges = match self.charges(&active, span, call, list_match) {
-            Ok(charges) => charges,
-            Err(rule) => return Progress::Done(self.turn_away(now, &active, call, number, span, Some(rule))),
+        let bounds = self.store_time(now);
+        let number = self.next_call();
+        let matched = match self.match_call(&active, bounds, call, MatchScope::default()) {
+            Ok(matched) => matched,
+            Err(rejection) => {
+                return Stage::Done(self.reject(now, &active, call, number, bounds, rejection));
+            }
         };
-        // A count that lacks what passed without the store is wrong: it is not asked for until that is charged.
-        let store = if self.is_degraded() || self.owes_any(&charges) { Ask::Nobody } else { Ask::Store };
-        if let Some(verdicts) = self.plan(&active, &charges, span, store) {
-            let (active, charges, verdicts) = (&active, &charges, &verdicts);
-            let asked = Asked { number, active, charges, verdicts, answers: &[], missed: None, span };
-            Progress::Done(self.decide(now, call, &asked))
-        } else {
-            let id = call.id().map(|id| self.settings.digest_key.request(id));
-            let takes = charges.iter().map(|charge| charge.ask(active.set.generation, id, span)).collect();
-            Progress::NeedsStore(StoreRequest { call: number, active: active.clone(), charges, takes, asked_at: now })
+        if let Some(verdicts) = self.plan(&active, &matched, bounds, self.may_ask_store(&matched)) {
+            let evaluation = Evaluation::local(number, &active, &matched, &verdicts, bounds);
+            return Stage::Done(self.decide(now, call, &evaluation));
         }
+        let charges = self.check_charges(&active, &matched, call, bounds);
+        if self.counts_in_own_table() {
+            let results = self.charge_own_table(now, &charges);
+            let verdicts = verdicts_of(&matched, &results);
+            let evaluation =
+                Evaluation { results: &results, ..Evaluation::local(number, &active, &matched, &verdicts, bounds) };
+            return Stage::Done(self.decide(now, call, &evaluation));
+        }
+        let deadline = matched.iter().map(|matched| matched.policy.deadline).min().unwrap_or_default();
+        Stage::NeedsStore(charges, deadline, PendingCheck { number, active: active.clone(), matched })
     }
 
-    /// Finishes a call with what the store said; without an answer the agent decides by what it knows.
-    #[must_use]
-    pub fn finish(
+    pub(crate) fn finish_check(
         &self,
         now: Timestamp,
         call: &Call<'_>,
-        pending: StoreRequest,
+        pending: &PendingCheck,
         answer: Result<ChargeResults, StoreError>,
     ) -> Decision {
-        let StoreRequest { call: number, active, charges, asked_at, .. } = pending;
-        let span = self.store_time(now);
-        let missed = answer.as_ref().err().copied();
-        let (verdicts, answers) = match answer {
-            Ok(answers) => {
-                self.answered(asked_at, now, &answers);
-                let judged = |(charge, taken): (&MatchedRule, &ChargeResult)| {
-                    let admitted = taken.verdict.admitted || charge.is_lenient();
-                    let verdict = Verdict { admitted, ..taken.verdict };
-                    Some(RuleVerdict { verdict, limit: taken.limit, source: Source::Store })
-                };
-                (charges.iter().zip(&answers).map(judged).collect(), answers)
-            }
-            Err(error) => {
-                self.unanswered(error);
-                (self.plan(&active, &charges, span, Ask::Nobody).unwrap_or_default(), ChargeResults::new())
-            }
+        let PendingCheck { number, active, matched } = pending;
+        let bounds = self.store_time(now);
+        let error = answer.as_ref().err().copied();
+        let results = answer.unwrap_or_default();
+        let verdicts = match error {
+            None => verdicts_of(matched, &results),
+            Some(_) => self.plan(active, matched, bounds, false).unwrap_or_default(),
         };
-        let (active, charges, verdicts) = (&active, &charges, &verdicts);
-        let asked = Asked { number, active, charges, verdicts, answers: &answers, missed, span };
-        self.decide(now, call, &asked)
+        let evaluation =
+            Evaluation { results: &results, error, ..Evaluation::local(*number, active, matched, &verdicts, bounds) };
+        self.decide(now, call, &evaluation)
     }
+
+    /// Returns the charges that decide a call.
+    pub(crate) fn check_charges(
+        &self,
+        active: &ActiveRules,
+        matched: &[MatchedRule],
+        call: &Call<'_>,
+        bounds: TimeBounds,
+    ) -> Charges {
+        let request = call.id().map(|id| self.settings.digest_key.request(id));
+        matched.iter().map(|matched| matched.check(active.set.generation, request, bounds)).collect()
+    }
+
+    /// Returns true if the store may be asked: not while the breaker is open, nor about a counter that lacks units which were
+    /// admitted without the store.
+    pub(crate) fn may_ask_store(&self, matched: &[MatchedRule]) -> bool {
+        !self.is_degraded() && !self.any_unsynced(matched)
+    }
+
+    /// Returns the number of the next call.
+    pub(crate) fn next_call(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Returns the verdicts of a call from the answer of the store.
+pub(crate) fn verdicts_of(matched: &[MatchedRule], results: &[ChargeResult]) -> Verdicts {
+    let verdict_of = |(matched, result): (&MatchedRule, &ChargeResult)| {
+        let admitted = result.verdict.admitted || matched.never_denies();
+        let verdict = Verdict { admitted, ..result.verdict };
+        Some(RuleVerdict { verdict, limit: result.limit, source: Source::Store })
+    };
+    matched.iter().zip(results).map(verdict_of).collect()
 }

@@ -1,121 +1,153 @@
-//! From charges to a decision: plan, settle, publish, learn, and word the answer.
-
-use tollgate_core::call::Call;
-use tollgate_core::clock::Timestamp;
-use tollgate_core::decision::{DENY_LIST, Decision, DecisionId, LimitStatus, Source};
+//! From verdicts to a decision: plan, combine, publish, update the views, and make the answer.
 
 use smallvec::SmallVec;
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::ChargeResult;
+use tollgate_core::decision::{DENY_LIST, Decision, DecisionId, LimitStatus, Source};
 
 use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, combine, plan};
 use crate::engine::{ActiveRules, Engine};
-use crate::match_rules::MatchedRule;
+use crate::match_rules::{MatchedRule, Rejection};
 use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
-use crate::view::{Sequence, ViewEvent, update};
-use tollgate_core::counter::ChargeResult;
+use crate::view::{Sequence, ViewEvent};
 
+/// Verdict of each rule of a call; none for a rule that was not evaluated.
 pub(crate) type Verdicts = SmallVec<[Option<RuleVerdict>; 2]>;
 
-/// How long those are sent away who are denied by other right than a count, in ms: the rules may have changed then.
-const LISTED_RETRY_MS: u64 = 60_000;
+/// `Retry-After` of a denial that no counter gave, in ms: the rules may have changed by then.
+const REJECTED_RETRY_MS: u64 = 60_000;
 
-/// Everything by which a call is decided.
-pub(crate) struct Asked<'a> {
+/// Everything from which a call is decided.
+#[derive(Clone, Copy)]
+pub(crate) struct Evaluation<'a> {
     pub(crate) number: u64,
     pub(crate) active: &'a ActiveRules,
-    pub(crate) charges: &'a [MatchedRule],
+    pub(crate) matched: &'a [MatchedRule],
     pub(crate) verdicts: &'a [Option<RuleVerdict>],
-    pub(crate) answers: &'a [ChargeResult],
-    /// Why the store did not answer, if it was asked.
-    pub(crate) missed: Option<StoreError>,
-    pub(crate) span: TimeBounds,
+    /// Results of the store; empty if it was not asked or did not answer.
+    pub(crate) results: &'a [ChargeResult],
+    /// Reason for which the store did not answer, if it was asked.
+    pub(crate) error: Option<StoreError>,
+    pub(crate) bounds: TimeBounds,
+    /// True if another call of the same request is denied, so that enforced charges of this one do not count.
+    pub(crate) held_back: bool,
 }
 
-/// Whom a plan may ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
-    Store,
-    Nobody,
+impl<'a> Evaluation<'a> {
+    /// Evaluation of a call for which the store was not asked.
+    pub(crate) fn local(
+        number: u64,
+        active: &'a ActiveRules,
+        matched: &'a [MatchedRule],
+        verdicts: &'a [Option<RuleVerdict>],
+        bounds: TimeBounds,
+    ) -> Self {
+        Self { number, active, matched, verdicts, results: &[], error: None, bounds, held_back: false }
+    }
+
+    /// Returns the instant of the decision: the store's step, or the latest that the store's time may be.
+    pub(crate) fn at(&self) -> Timestamp {
+        self.results.first().map_or(self.bounds.latest, |result| result.at)
+    }
+
+    /// Combines the verdicts. A rule in shadow is counted and not shown.
+    pub(crate) fn combined(&self) -> Combined {
+        if !self.matched.iter().any(|matched| matched.rule.shadow) {
+            return combine(self.verdicts);
+        }
+        let shown = |matched: &MatchedRule| self.verdicts[matched.position].filter(|_| !matched.rule.shadow);
+        combine(&self.matched.iter().map(shown).collect::<Verdicts>())
+    }
+
+    /// Returns true if the charge of a rule stands when it was admitted without the store.
+    fn stands(&self, combined: &Combined, matched: &MatchedRule) -> bool {
+        combined.allowed && (!self.held_back || matched.is_counted_always())
+    }
+
+    /// Returns true if units of a rule were admitted: by the store, or without it.
+    pub(crate) fn is_admitted(&self, combined: &Combined, matched: &MatchedRule) -> bool {
+        // A rule that is counted always may have been charged although the call was denied.
+        let charged = self
+            .results
+            .get(matched.position)
+            .is_some_and(|result| result.charged && (result.verdict.admitted || matched.never_denies()));
+        charged || self.stands(combined, matched)
+    }
 }
 
 impl Engine {
-    /// Plans the charges of a call: their verdicts, up to the first denial; nothing when the store must be asked.
+    /// Plans a call: the verdicts of its rules, up to the first denial; none if the store must be asked.
     pub(crate) fn plan(
         &self,
         active: &ActiveRules,
-        charges: &[MatchedRule],
-        span: TimeBounds,
-        who: Ask,
+        matched: &[MatchedRule],
+        bounds: TimeBounds,
+        may_ask_store: bool,
     ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
-        let mut ask = false;
-        for charge in charges {
-            let authority = match who {
-                Ask::Store => Authority::Store,
-                Ask::Nobody => {
-                    let heard = self.signals.fresh(charge.counter.partition(self.settings.partitions), span);
-                    heard.map_or(Authority::Fallback, Authority::Signals)
-                }
+        let mut needs_store = false;
+        for matched in matched {
+            let authority = if may_ask_store {
+                Authority::Store
+            } else {
+                let fresh = self.signals.fresh(matched.counter.partition(self.settings.partitions), bounds);
+                fresh.map_or(Authority::Fallback, Authority::Signals)
             };
-            let facts = Facts { now: span, authority, fleet: self.fleet.size() };
+            let facts = Facts { now: bounds, authority, fleet: self.fleet.size() };
+            let MatchedRule { policy, cost, enforcement, .. } = matched;
             let generation = active.set.generation;
-            let plan = |seen: &mut _| plan(&charge.policy, generation, seen, &facts, charge.cost, charge.enforcement);
-            match self.table.with(charge.counter, plan) {
-                Plan::NeedsStore => ask = true,
+            match self.table.with(matched.counter, |view| plan(policy, generation, view, &facts, *cost, *enforcement)) {
+                Plan::NeedsStore => needs_store = true,
                 Plan::Decided(verdict, source) => {
-                    verdicts.resize(charge.place, None);
-                    verdicts.push(Some(RuleVerdict { verdict, limit: charge.policy.quota.units(), source }));
+                    verdicts.resize(matched.position, None);
+                    verdicts.push(Some(RuleVerdict { verdict, limit: policy.quota.units(), source }));
                     if !verdict.admitted {
-                        ask = false;
+                        needs_store = false;
                         break;
                     }
                 }
             }
         }
-        verdicts.resize(charges.len(), None);
-        (!ask).then_some(verdicts)
+        verdicts.resize(matched.len(), None);
+        (!needs_store).then_some(verdicts)
     }
 
-    /// Settles a call: publishes its charges, learns from them, and words the answer.
-    pub(crate) fn decide(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>) -> Decision {
-        let settled = if asked.charges.iter().any(|charge| charge.rule.shadow) {
-            count_shadows(asked);
-            // What only counts is not shown.
-            let shown = |charge: &MatchedRule| asked.verdicts[charge.place].filter(|_| !charge.rule.shadow);
-            combine(&asked.charges.iter().map(shown).collect::<Verdicts>())
-        } else {
-            combine(asked.verdicts)
-        };
-        for charge in asked.charges {
-            let sequence = self.publish(now, call, asked, &settled, Some(charge));
-            self.update(asked, settled.allowed, charge, sequence);
+    /// Decides a call: publishes its charges, updates the views, and makes the answer.
+    pub(crate) fn decide(&self, now: Timestamp, call: &Call<'_>, evaluation: &Evaluation<'_>) -> Decision {
+        let combined = evaluation.combined();
+        count_shadow_denials(evaluation);
+        for matched in evaluation.matched {
+            let sequence = self.publish(now, call, evaluation, &combined, Some(matched));
+            self.update_view(evaluation, &combined, matched, sequence);
         }
-        if asked.charges.is_empty() {
-            self.publish(now, call, asked, &settled, None);
+        if evaluation.matched.is_empty() {
+            self.publish(now, call, evaluation, &combined, None);
         }
-        let counters = settled.shown.map_or(&self.unlimited, |shown| &asked.active.counts[asked.charges[shown].index]);
-        counters.count(settled.source, settled.allowed);
-        self.word(asked, &settled)
+        let shown = combined.shown.map(|shown| &evaluation.active.counts[evaluation.matched[shown].index]);
+        shown.unwrap_or(&self.unlimited).count(combined.source, combined.allowed);
+        self.answer(evaluation, &combined)
     }
 
-    /// Denies a call by a rule that denies what it matches, or by the deny list: no counter is charged.
-    pub(crate) fn turn_away(
+    /// Denies a call by the deny list or by a rule that denies what it matches. No counter is charged.
+    pub(crate) fn reject(
         &self,
         now: Timestamp,
         active: &ActiveRules,
         call: &Call<'_>,
         number: u64,
-        span: TimeBounds,
-        rule: Option<usize>,
+        bounds: TimeBounds,
+        rejection: Rejection,
     ) -> Decision {
-        let (name, counters) = match rule {
-            Some(rule) => (active.set.rules[rule].name.clone(), &active.counts[rule]),
-            None => (DENY_LIST.into(), &self.listed),
+        let (name, counts) = match rejection {
+            Rejection::Rule(index) => (active.set.rules[index].name.clone(), &active.counts[index]),
+            Rejection::Listed => (DENY_LIST.into(), &self.listed),
         };
-        let asked = Asked { number, active, charges: &[], verdicts: &[], answers: &[], missed: None, span };
-        let settled = Combined { allowed: false, shown: None, source: Source::Local };
-        self.publish_denial(now, call, &asked, &name);
-        counters.count(settled.source, settled.allowed);
+        let evaluation = Evaluation::local(number, active, &[], &[], bounds);
+        let combined = Combined { allowed: false, shown: None, source: Source::Local };
+        self.publish_rejection(now, call, &evaluation, &name);
+        counts.count(combined.source, combined.allowed);
         let status = LimitStatus {
             rule: name,
             limit: 0,
@@ -123,79 +155,70 @@ impl Engine {
             at_once: 0,
             cost: call.cost(),
             remaining: 0,
-            reset_ms: LISTED_RETRY_MS,
-            retry_after_ms: LISTED_RETRY_MS,
+            reset_ms: REJECTED_RETRY_MS,
+            retry_after_ms: REJECTED_RETRY_MS,
         };
-        Decision { status: Some(status), ..self.word(&asked, &settled) }
+        Decision { status: Some(status), ..self.answer(&evaluation, &combined) }
     }
 
-    fn update(&self, asked: &Asked<'_>, allowed: bool, charge: &MatchedRule, sequence: Sequence) {
-        let judged = asked.verdicts[charge.place];
-        let generation = asked.active.set.generation;
-        let at = asked.span.latest;
-        let alone = judged.is_some_and(|judged| judged.verdict.admitted && judged.source != Source::Store);
-        let news = match asked.answers.get(charge.place) {
-            Some(taken) => ViewEvent::ChargeResult { taken, cost: charge.cost, generation, sequence },
-            None if alone && allowed => ViewEvent::PassedAlone {
+    fn update_view(&self, evaluation: &Evaluation<'_>, combined: &Combined, matched: &MatchedRule, sequence: Sequence) {
+        let (at, cost) = (evaluation.bounds.latest, matched.cost);
+        let generation = evaluation.active.set.generation;
+        let verdict = evaluation.verdicts[matched.position];
+        let admitted_locally =
+            verdict.is_some_and(|verdict| verdict.verdict.admitted && verdict.source != Source::Store);
+        let event = match evaluation.results.get(matched.position) {
+            // The own table has updated the view in the same step.
+            Some(_) if self.counts_in_own_table() => return,
+            Some(result) => {
+                ViewEvent::Charged { result, cost, evaluated_cost: matched.evaluated_cost, generation, sequence }
+            }
+            None if admitted_locally && evaluation.stands(combined, matched) => ViewEvent::AdmittedLocally {
                 at,
-                cost: charge.cost,
+                cost,
                 sequence,
-                unsynced: asked.missed.is_none_or(StoreError::leaves_debt),
+                is_unsynced: evaluation.error.is_none_or(StoreError::needs_backfill),
             },
-            None if alone => ViewEvent::Spared { at, cost: charge.cost },
+            None if admitted_locally => ViewEvent::Withdrawn { at, cost },
             None => return,
         };
-        let newly_in_debt = self.table.with(charge.counter, |seen| {
-            let before = seen.has_unsynced();
-            update(&charge.policy, seen, news);
-            !before && seen.has_unsynced()
-        });
-        if newly_in_debt {
-            self.falls_in_debt(charge, generation);
-        }
+        self.update_counter(matched, generation, event);
     }
 
-    fn word(&self, asked: &Asked<'_>, settled: &Combined) -> Decision {
+    fn answer(&self, evaluation: &Evaluation<'_>, combined: &Combined) -> Decision {
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
-        let from = asked.answers.first().map_or(asked.span.earliest, |taken| taken.at);
-        let status = settled.shown.and_then(|shown| Some((&asked.charges[shown], asked.verdicts[shown]?)));
-        let delays = asked.verdicts.iter().flatten().map(|judged| judged.verdict.delay_ms);
+        let from = evaluation.results.first().map_or(evaluation.bounds.earliest, |result| result.at);
+        let shown = combined.shown.and_then(|shown| Some((&evaluation.matched[shown], evaluation.verdicts[shown]?)));
+        let delays = evaluation.verdicts.iter().flatten().map(|verdict| verdict.verdict.delay_ms);
         Decision {
-            allowed: settled.allowed,
-            status: status.map(|(charge, judged)| LimitStatus {
-                rule: charge.rule.name.clone(),
-                limit: judged.limit,
-                window_ms: charge.policy.window.width_ms(),
-                at_once: if charge.policy.burst > 0 { charge.policy.burst } else { judged.limit },
-                cost: charge.cost,
-                remaining: judged.verdict.remaining,
-                reset_ms: judged.verdict.reset_at.ms_since(from),
-                retry_after_ms: if settled.allowed { 0 } else { judged.verdict.retry_at.ms_since(from).max(1) },
+            allowed: combined.allowed,
+            status: shown.map(|(matched, RuleVerdict { verdict, limit, .. })| LimitStatus {
+                rule: matched.rule.name.clone(),
+                limit,
+                window_ms: matched.policy.window.width_ms(),
+                at_once: if matched.policy.burst > 0 { matched.policy.burst } else { limit },
+                cost: matched.cost,
+                remaining: verdict.remaining,
+                reset_ms: verdict.reset_at.ms_since(from),
+                retry_after_ms: if combined.allowed { 0 } else { verdict.retry_at.ms_since(from).max(1) },
             }),
-            delay_ms: if settled.allowed { delays.max().unwrap_or(0) } else { 0 },
-            source: settled.source,
-            at: asked.at(),
+            delay_ms: if combined.allowed { delays.max().unwrap_or(0) } else { 0 },
+            source: combined.source,
+            at: evaluation.at(),
             id: DecisionId {
                 agent: self.settings.node.clone(),
                 epoch: self.settings.epoch.as_ms(),
-                call: asked.number,
+                call: evaluation.number,
             },
         }
     }
 }
 
-/// Counts whom a rule in shadow would have denied.
-fn count_shadows(asked: &Asked<'_>) {
-    for (charge, taken) in asked.charges.iter().zip(asked.answers) {
-        if charge.rule.shadow && !taken.verdict.admitted {
-            asked.active.counts[charge.index].shadow_denials.add(1);
+/// Counts the calls that a rule in shadow would have denied.
+fn count_shadow_denials(evaluation: &Evaluation<'_>) {
+    for (matched, result) in evaluation.matched.iter().zip(evaluation.results) {
+        if matched.rule.shadow && !result.verdict.admitted {
+            evaluation.active.counts[matched.index].shadow_denials.add(1);
         }
-    }
-}
-
-impl Asked<'_> {
-    /// When the call was decided: the store's step, or the latest that the store's time may be.
-    pub(crate) fn at(&self) -> Timestamp {
-        self.answers.first().map_or(self.span.latest, |taken| taken.at)
     }
 }

@@ -1,6 +1,6 @@
 //! The engine: the parts of one agent, the rules in force, and housekeeping.
 //!
-//! All methods may be called from many threads at once. Decisions are in [`crate::check`] and [`crate::decide`].
+//! All methods may be called from many threads at once. Operations begin in [`operation`](crate::operation).
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::DigestKey;
+use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
 use tollgate_core::decision::DENY_LIST;
-use tollgate_core::rules::{ApplicableRule, Generation, Index, RuleSet};
+use tollgate_core::rules::{Generation, Index, RuleSet};
 
 use crate::backfill::UnsyncedQueue;
 use crate::batcher::Batcher;
@@ -45,6 +44,18 @@ pub struct EngineSettings {
     pub publishes: bool,
     /// Number of agents to assume before the first heartbeat.
     pub agents_expected: Option<NonZeroU32>,
+    /// Place of the counts.
+    pub counts: CountsIn,
+}
+
+/// Place of an agent's counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CountsIn {
+    /// A store, which several agents may share: operations may need a request.
+    #[default]
+    Store,
+    /// The engine's own table, for one agent without a store: every operation is done at once, by the agent's own clock.
+    OwnTable,
 }
 
 /// One agent without its input and output.
@@ -86,6 +97,8 @@ pub(crate) struct ActiveRules {
     pub(crate) set: RuleSet,
     pub(crate) index: Index,
     pub(crate) counts: Vec<Arc<RuleCounts>>,
+    /// True if some rule replaces others.
+    pub(crate) any_replaces: bool,
 }
 
 impl EngineSettings {
@@ -101,6 +114,7 @@ impl EngineSettings {
             partitions: 1,
             publishes: true,
             agents_expected: None,
+            counts: CountsIn::default(),
         }
     }
 }
@@ -147,11 +161,16 @@ impl Engine {
         look(&self.rules.load().set)
     }
 
-    /// Applies a function to the rules that apply to a call.
-    pub fn with_applicable<R>(&self, call: &Call<'_>, look: impl FnOnce(&[ApplicableRule<'_>]) -> R) -> R {
-        let active = self.rules.load();
-        let resolved = active.set.resolved(call);
-        look(&active.set.applicable_among(&resolved, active.index.candidates(&resolved)))
+    /// Returns true if the counts are in the engine's own table.
+    pub(crate) fn counts_in_own_table(&self) -> bool {
+        self.settings.counts == CountsIn::OwnTable
+    }
+
+    /// Applies charges to the counts in the own table, which refuses no counter and where no request expires.
+    pub(crate) fn charge_own_table(&self, now: Timestamp, charges: &[Charge]) -> ChargeResults {
+        let results = self.table.charge(charges, now).unwrap_or_default();
+        self.note_clock_step(&results);
+        results
     }
 
     /// Puts rules in force. Counters keep their counts.
@@ -227,6 +246,7 @@ impl Engine {
 impl ActiveRules {
     fn new(set: RuleSet, metrics: &EngineMetrics) -> Self {
         let counts = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
-        Self { index: Index::new(&set.rules), set, counts }
+        let any_replaces = set.rules.iter().any(|rule| !rule.replaces.is_empty());
+        Self { index: Index::new(&set.rules), set, counts, any_replaces }
     }
 }

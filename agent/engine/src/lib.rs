@@ -1,7 +1,7 @@
 //! The agent without input and output: one state machine that a real agent and the simulation both drive.
 //!
-//! A call goes [`Engine::begin`], then the store if it must be asked, then [`Engine::finish`]. Signals, presence, delivery
-//! reports and rules arrive through other methods. The crate reads no clock, opens no socket and writes no log; a shell
+//! An [`Operation`] goes through [`Engine::begin`], then the store if it must be asked, then [`Engine::finish`]. Signals,
+//! presence, delivery reports and rules arrive through other methods. The crate reads no clock, opens no socket and writes no log; a shell
 //! (`tollgate`, or the simulator of `tollgate-experiments`) does that. Modules are listed in the order of their layers: each
 //! imports only the modules before it.
 
@@ -19,24 +19,25 @@ mod fleet;
 mod engine;
 mod match_rules;
 mod store_health;
+mod stage;
 mod record;
 mod backfill;
 mod decide;
 mod check;
+mod check_all;
 mod settle_release;
+mod operation;
 mod receive;
 mod exchange;
 mod maintenance;
 
-pub use backfill::BackfillRequest;
-pub use check::{Progress, StoreRequest};
-pub use engine::{COUNTERS_MAX_DEFAULT, Engine, EngineSettings, HeldEntries};
+pub use engine::{COUNTERS_MAX_DEFAULT, CountsIn, Engine, EngineSettings, HeldEntries};
 pub use exchange::{Exchange, ExchangeEffect, ExchangeInput};
 pub use fleet::FLEET_EXPECTED_DEFAULT;
 pub use maintenance::{Maintenance, MaintenanceEffect, MaintenanceInput, MaintenanceRequest, MaintenanceSettings};
 pub use metrics::{EngineMetrics, RuleCounts, Total};
 pub use notice::Notice;
+pub use operation::{Operation, Output, Progress, StoreRequest};
 pub use receive::Incoming;
-pub use settle_release::{Amend, Amendment};
 pub use store_error::StoreError;
 pub use time_bounds::{StoreClock, TimeBounds};

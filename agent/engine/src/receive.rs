@@ -84,7 +84,7 @@ impl Engine {
             return false;
         }
         self.table.with(counter, |view| {
-            let known = view.signal.as_ref().map(|signal| signal.newest_at);
+            let known = view.remote.as_ref().map(|remote| remote.newest_at);
             update(policy, view, ViewEvent::Signal { signal, log: batch.log, as_of: batch.as_of });
             known.is_none_or(|known| known < signal.newest_at)
         })

@@ -1,4 +1,6 @@
-//! What the outbox gets of a call: a row for each charge, and what is said of it afterwards.
+//! Records of a call for the bus: a row for each charge, and rows for later corrections.
+//!
+//! The rows go to the [batcher](crate::batcher), which returns the batch that will hold them.
 
 use std::sync::Arc;
 
@@ -8,60 +10,69 @@ use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Outcome, Row};
 
 use crate::batcher::Publish;
-use crate::decide::Asked;
+use crate::decide::Evaluation;
 use crate::enforce::Combined;
 use crate::engine::{ActiveRules, Engine};
 use crate::match_rules::MatchedRule;
 use crate::view::Sequence;
 
 impl Engine {
-    /// Publishes one charge, with the call itself if it is the first; a call without charge is a row, too.
+    /// Returns a copy of a call that a request may keep. Without publishing, only the cost is needed.
+    pub(crate) fn kept(&self, call: &Call<'_>) -> Call<'static> {
+        if self.settings.publishes { call.clone().into_owned() } else { Call::new().costing(call.cost()) }
+    }
+
+    /// Publishes one charge, with the call itself if it is the first. A call without charges has a row, too.
     pub(crate) fn publish(
         &self,
         now: Timestamp,
         call: &Call<'_>,
-        asked: &Asked<'_>,
-        settled: &Combined,
-        charge: Option<&MatchedRule>,
+        evaluation: &Evaluation<'_>,
+        combined: &Combined,
+        matched: Option<&MatchedRule>,
     ) -> Sequence {
-        let taken = charge.and_then(|charge| asked.answers.get(charge.place));
-        let outcome = match charge {
-            // What is counted for each call may have been charged although the call was denied.
-            Some(charge)
-                if taken.is_some_and(|taken| taken.charged && (taken.verdict.admitted || charge.is_lenient())) =>
-            {
-                Outcome::Admitted
-            }
-            _ if settled.allowed => Outcome::Admitted,
-            Some(charge) if settled.shown == Some(charge.place) => Outcome::Denied,
+        if !self.settings.publishes {
+            return Sequence::Unknown;
+        }
+        let outcome = match matched {
+            None if combined.allowed => Outcome::Admitted,
+            Some(matched) if evaluation.is_admitted(combined, matched) => Outcome::Admitted,
+            Some(matched) if combined.shown == Some(matched.position) && !combined.allowed => Outcome::Denied,
             _ => Outcome::Spared,
         };
-        let cost = charge.map_or_else(|| call.cost(), |charge| charge.cost);
-        let cost = if taken.is_some_and(|taken| taken.repeated) { 0 } else { signed(cost) };
-        let row = row(asked.number, asked.at(), charge, cost, outcome);
-        let decider = || settled.shown.map(|shown| asked.charges[shown].rule.name.clone());
-        let is_home = charge.is_none_or(|charge| charge.place == 0);
-        let home = is_home.then(|| (call, decider(), settled.source));
-        self.put(now, call, asked.active, charge, row, home)
+        let cost = matched.map_or_else(|| call.cost(), |matched| matched.cost);
+        let result = matched.and_then(|matched| evaluation.results.get(matched.position));
+        let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(cost) };
+        let row = row(evaluation.number, evaluation.at(), matched, cost, outcome);
+        let decider = || combined.shown.map(|shown| evaluation.matched[shown].rule.name.clone());
+        let is_home = matched.is_none_or(|matched| matched.position == 0);
+        let home = is_home.then(|| (call, decider(), combined.source));
+        self.put(now, call, evaluation.active, matched, row, home)
     }
 
-    /// Publishes a call that was denied by other right than a count.
-    pub(crate) fn publish_denial(&self, now: Timestamp, call: &Call<'_>, asked: &Asked<'_>, by: &Arc<str>) {
-        let row = row(asked.number, asked.at(), None, signed(call.cost()), Outcome::Denied);
-        self.put(now, call, asked.active, None, row, Some((call, Some(by.clone()), Source::Local)));
+    /// Publishes a call that was denied without a counter.
+    pub(crate) fn publish_rejection(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        evaluation: &Evaluation<'_>,
+        by: &Arc<str>,
+    ) {
+        let row = row(evaluation.number, evaluation.at(), None, signed(call.cost()), Outcome::Denied);
+        self.put(now, call, evaluation.active, None, row, Some((call, Some(by.clone()), Source::Local)));
     }
 
-    /// Publishes what is said of a call afterwards. It is no call of its own, so it has no home row.
-    pub(crate) fn publish_amendment(
+    /// Publishes a correction of a call. It is no call of its own, so it has no home row.
+    pub(crate) fn publish_adjustment(
         &self,
         now: Timestamp,
         call: &Call<'_>,
         active: &ActiveRules,
-        charge: &MatchedRule,
+        matched: &MatchedRule,
         (number, at, cost): (u64, Timestamp, i64),
     ) -> Sequence {
-        let row = row(number, at, Some(charge), cost, Outcome::Admitted);
-        self.put(now, call, active, Some(charge), row, None)
+        let row = row(number, at, Some(matched), cost, Outcome::Admitted);
+        self.put(now, call, active, Some(matched), row, None)
     }
 
     fn put(
@@ -69,7 +80,7 @@ impl Engine {
         now: Timestamp,
         call: &Call<'_>,
         active: &ActiveRules,
-        charge: Option<&MatchedRule>,
+        matched: Option<&MatchedRule>,
         row: Row,
         home: Option<(&Call<'_>, Option<Arc<str>>, Source)>,
     ) -> Sequence {
@@ -77,20 +88,20 @@ impl Engine {
             return Sequence::Unknown;
         }
         let key = &self.settings.digest_key;
-        let placed_by = charge.map_or_else(|| key.call(call.descriptors()), |charge| charge.counter);
-        let publish = Publish { counter: charge.map(|charge| (charge.counter, charge)), row, home };
-        let entry = |charge: &MatchedRule| charge.entry(&active.set, &active.set.resolved(call), key);
+        let placed_by = matched.map_or_else(|| key.call(call.descriptors()), |matched| matched.counter);
+        let publish = Publish { counter: matched.map(|matched| (matched.counter, matched)), row, home };
+        let entry = |matched: &MatchedRule| matched.entry(&active.set, &active.set.resolved(call), key);
         let shown = |name: &str, value: &str| key.shown(value, active.set.is_secret(name));
         self.batcher.publish(placed_by.partition(self.settings.partitions), now, publish, entry, shown)
     }
 }
 
-/// Units as a row holds them.
+/// Returns units as a row holds them.
 pub(crate) fn signed(units: u64) -> i64 {
     i64::try_from(units).unwrap_or(i64::MAX)
 }
 
-fn row(call: u64, at: Timestamp, charge: Option<&MatchedRule>, cost: i64, outcome: Outcome) -> Row {
-    let sub_window = charge.map_or(0, |charge| charge.sub_window(at));
+fn row(call: u64, at: Timestamp, matched: Option<&MatchedRule>, cost: i64, outcome: Outcome) -> Row {
+    let sub_window = matched.map_or(0, |matched| matched.sub_window(at));
     Row { call, counter: None, at, sub_window, cost, outcome, home: None }
 }

@@ -1,174 +1,174 @@
-//! What is said of a call after its decision: what it really cost, and that it has ended.
+//! Settlements and releases: corrections of a call after its decision.
 //!
-//! Settling charges the difference between what was asked for and what it was, on every rule that goes by the call's own
-//! cost. Ending gives back the slots of `concurrency` rules; a slot is known by the time of its decision.
+//! A settlement charges or refunds the difference between the requested and the real cost, under every rule that goes by the
+//! call's own cost. A release frees the slots of `concurrency` rules; a slot is identified by the instant of its decision.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
 use tollgate_core::decision::LimitStatus;
-use tollgate_core::rules::ListMatch;
+use tollgate_core::rules::MatchScope;
 
 use crate::engine::{ActiveRules, Engine};
 use crate::match_rules::{MatchedRule, MatchedRules};
 use crate::record::signed;
+use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
 use crate::store_error::StoreError;
-use tollgate_core::counter::ChargeResults;
-use tollgate_core::counter::{Charge, ChargeMode};
+use crate::view::{ViewEvent, update};
 
-/// What is said of a call after its decision.
+/// Status of the tightest rule concerned after a correction, none if no rule is concerned; or the reason for which nothing was
+/// refunded.
+pub(crate) type Adjusted = Result<Option<LimitStatus>, StoreError>;
+
+/// Correction of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amend {
-    /// It cost so many units more than it asked for, or fewer; it was decided then, if that is known.
-    Settle(i64, Option<Timestamp>),
-    /// It was decided then, and has ended.
-    Release(Timestamp),
+pub(crate) enum Adjustment {
+    /// The call cost so many units more than it requested, or fewer.
+    Settle { units: i64, decided: Option<Timestamp> },
+    /// The call has ended.
+    Release { decided: Timestamp },
 }
 
-/// What the store is told.
+/// A correction for which the store is asked.
 #[derive(Debug)]
-pub struct Amendment {
+pub(crate) struct PendingAdjustment {
     active: Arc<ActiveRules>,
-    charges: MatchedRules,
-    takes: Vec<Charge>,
-    /// When the units count as used or given back.
+    matched: MatchedRules,
+    is_refund: bool,
+    /// Instant at which the units count as used or refunded.
     at: Timestamp,
     number: u64,
 }
 
-impl Amendment {
-    /// What to tell the store, in one step; nothing when no rule is concerned.
-    #[must_use]
-    pub fn takes(&self) -> &[Charge] {
-        &self.takes
+impl Adjustment {
+    fn concerns(self, matched: &MatchedRule) -> bool {
+        let is_slot = matched.policy.algorithm == Algorithm::Concurrency;
+        match self {
+            Self::Settle { .. } => !is_slot && matched.rule.goes_by_call_cost(),
+            Self::Release { .. } => is_slot,
+        }
     }
 
-    /// Whether it gives units back.
-    #[must_use]
-    pub fn gives_back(&self) -> bool {
-        self.takes.iter().any(|take| matches!(take.mode, ChargeMode::Refund { .. }))
+    fn is_refund(self) -> bool {
+        !matches!(self, Self::Settle { units: 0.., .. })
     }
 
-    /// What to ask the store afterwards, to tell how the counters stand.
-    #[must_use]
-    pub fn looks(&self) -> Vec<Charge> {
-        let kind = ChargeMode::Enforce { expires_at: Timestamp::from_ms(u64::MAX) };
-        self.takes.iter().map(|take| Charge { cost: 0, mode: kind, ..take.clone() }).collect()
+    /// Returns the units to charge or refund under a rule.
+    fn units(self, matched: &MatchedRule) -> u64 {
+        match self {
+            Self::Settle { units, .. } => units.unsigned_abs(),
+            Self::Release { .. } => matched.cost,
+        }
     }
 }
 
 impl Engine {
-    /// What the store must be told. What it was never told of is given back here and now.
-    #[must_use]
-    pub fn amend(&self, now: Timestamp, call: &Call<'_>, amend: Amend) -> Amendment {
-        let active = self.rules.load_full();
-        let span = self.store_time(now);
-        let mut charges = self.charges(&active, span, call, ListMatch::Allowed(0)).unwrap_or_default();
-        charges.retain(|charge| amend.concerns(charge));
-        let (units, at) = match amend {
-            Amend::Settle(units, decided) if units < 0 => (Some(units.unsigned_abs()), decided.unwrap_or(span.latest)),
-            Amend::Settle(units, _) => (Some(units.unsigned_abs()), span.latest),
-            Amend::Release(decided) => (None, decided),
-        };
-        let gives_back = !matches!(amend, Amend::Settle(0.., _));
-        let kind = if gives_back { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let mut takes = Vec::new();
-        charges.retain(|charge| {
-            let units = units.unwrap_or(charge.cost);
-            let forgiven = gives_back
-                && self.table.with(charge.counter, |seen| {
-                    let forgiven = seen.own(&charge.policy).forgive(at, units);
-                    if forgiven {
-                        seen.refund(&charge.policy, at, units);
-                    }
-                    forgiven
-                });
-            if forgiven {
-                self.publish_amendment(now, call, &active, charge, (number, at, -signed(units)));
-            } else {
-                takes.push(charge.take(active.set.generation, units, kind));
-            }
-            !forgiven
-        });
-        Amendment { active, charges, takes, at, number }
-    }
-
-    /// What became of it: how the tightest of the rules stands now, by the answers to [`Amendment::looks`] if there are any.
-    /// Units that were used are charged later when the store did not answer; what was to be given back is not, but here.
-    ///
-    /// # Errors
-    /// When something was to be given back and the store did not answer.
-    pub fn amended(
+    /// Begins a correction. Units that the store was never told about are refunded here and now.
+    pub(crate) fn begin_adjustment(
         &self,
         now: Timestamp,
         call: &Call<'_>,
-        amendment: &Amendment,
-        answer: Result<ChargeResults, StoreError>,
-        looked: Option<ChargeResults>,
-    ) -> Result<Option<LimitStatus>, StoreError> {
-        let Amendment { active, charges, at, .. } = amendment;
-        let gives_back = amendment.gives_back();
-        if let Err(error) = &answer {
-            self.unanswered(*error);
-        }
-        let unsynced = !gives_back && answer.as_ref().err().is_some_and(|error| error.leaves_debt());
-        for (charge, take) in charges.iter().zip(&amendment.takes) {
-            let units = take.cost;
-            if gives_back {
-                self.table.with(charge.counter, |seen| {
-                    seen.refund(&charge.policy, *at, units);
-                    seen.denial = None;
-                });
-            }
-            if gives_back && answer.is_err() {
-                continue;
-            }
-            let cost = if gives_back { -signed(units) } else { signed(units) };
-            let row = (amendment.number, *at, cost);
-            let sequence = self.publish_amendment(now, call, active, charge, row);
-            let falls_in_debt = !gives_back
-                && self.table.with(charge.counter, |seen| {
-                    let was_in_debt = seen.has_unsynced();
-                    let own = seen.own(&charge.policy);
-                    own.admit(*at, units, sequence);
-                    if unsynced {
-                        own.owe(*at, units);
-                    }
-                    !was_in_debt && unsynced
-                });
-            if falls_in_debt {
-                self.falls_in_debt(charge, active.set.generation);
-            }
-        }
-        let answers = match answer {
-            Err(error) if gives_back => return Err(error),
-            answer => looked.or(answer.ok()).unwrap_or_default(),
+        adjustment: Adjustment,
+    ) -> Stage<Adjusted, PendingAdjustment> {
+        let active = self.rules.load_full();
+        let bounds = self.store_time(now);
+        let resolved = active.set.resolved_within(call, MatchScope::default());
+        let mut matched = self.match_rules(&active, bounds, call, &resolved, true).unwrap_or_default();
+        matched.retain(|matched| adjustment.concerns(matched));
+        let is_refund = adjustment.is_refund();
+        let at = match adjustment {
+            Adjustment::Settle { units: ..0, decided } => decided.unwrap_or(bounds.latest),
+            Adjustment::Settle { .. } => bounds.latest,
+            Adjustment::Release { decided } => decided,
         };
-        let bounds = charges.iter().zip(&amendment.takes).zip(&answers).map(|((charge, take), taken)| LimitStatus {
-            rule: charge.rule.name.clone(),
-            limit: taken.limit,
-            window_ms: charge.policy.window.width_ms(),
-            at_once: charge.policy.at_once(),
-            cost: take.cost,
-            remaining: taken.verdict.remaining,
-            reset_ms: taken.verdict.reset_at.ms_since(taken.at),
-            retry_after_ms: 0,
-        });
+        let number = self.next_call();
+        let generation = active.set.generation;
+        if is_refund {
+            matched.retain(|matched| {
+                let units = adjustment.units(matched);
+                let is_unsynced = self.refund_unsynced(matched, at, units);
+                if is_unsynced {
+                    self.publish_adjustment(now, call, &active, matched, (number, at, -signed(units)));
+                }
+                !is_unsynced
+            });
+        }
+        let mode = if is_refund { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
+        let charge = |matched: &MatchedRule| matched.charge(generation, adjustment.units(matched), mode);
+        let charges: Charges = matched.iter().map(charge).collect();
+        if charges.is_empty() {
+            return Stage::Done(Ok(None));
+        }
+        let pending = PendingAdjustment { active, matched, is_refund, at, number };
+        if self.counts_in_own_table() {
+            let results = self.charge_own_table(now, &charges);
+            return Stage::Done(self.finish_adjustment(now, call, &pending, &charges, Ok(results)));
+        }
+        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, pending)
+    }
+
+    /// Finishes a correction; returns the status of the tightest rule afterwards. Units that were used are charged later if
+    /// the store did not answer; units that were to be refunded are refunded in the view only.
+    pub(crate) fn finish_adjustment(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        pending: &PendingAdjustment,
+        charges: &[Charge],
+        answer: Result<ChargeResults, StoreError>,
+    ) -> Adjusted {
+        let PendingAdjustment { active, matched, is_refund, at, number } = pending;
+        let is_unsynced = answer.as_ref().err().is_some_and(|error| error.needs_backfill());
+        for (matched, charge) in matched.iter().zip(charges) {
+            let (at, units) = (*at, charge.cost);
+            let cost = if *is_refund { -signed(units) } else { signed(units) };
+            let publish = || self.publish_adjustment(now, call, active, matched, (*number, at, cost));
+            let event = if *is_refund {
+                if answer.is_ok() {
+                    publish();
+                }
+                ViewEvent::Refunded { at, units }
+            } else {
+                ViewEvent::Used { at, units, sequence: publish(), is_unsynced }
+            };
+            if !self.counts_in_own_table() {
+                self.update_counter(matched, active.set.generation, event);
+            }
+        }
+        let results = match answer {
+            Err(error) if *is_refund => return Err(error),
+            answer => answer.unwrap_or_default(),
+        };
+        let statuses = matched.iter().zip(charges).zip(&results).map(status);
         let part_left = |status: &LimitStatus| u128::from(status.remaining) * 1_000 / u128::from(status.limit.max(1));
-        Ok(bounds.min_by_key(part_left))
+        Ok(statuses.min_by_key(part_left))
+    }
+
+    /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.
+    fn refund_unsynced(&self, matched: &MatchedRule, at: Timestamp, units: u64) -> bool {
+        self.table.with(matched.counter, |view| {
+            let is_unsynced = view.has_unsynced_of(at, units);
+            if is_unsynced {
+                update(&matched.policy, view, ViewEvent::UnsyncedRefunded { at, units });
+            }
+            is_unsynced
+        })
     }
 }
 
-impl Amend {
-    fn concerns(self, charge: &MatchedRule) -> bool {
-        let is_slot = charge.policy.algorithm == Algorithm::Concurrency;
-        match self {
-            Self::Settle(..) => !is_slot && charge.rule.goes_by_call_cost(),
-            Self::Release(_) => is_slot,
-        }
+/// Status of a rule after a correction.
+fn status(((matched, charge), result): ((&MatchedRule, &Charge), &ChargeResult)) -> LimitStatus {
+    LimitStatus {
+        rule: matched.rule.name.clone(),
+        limit: result.limit,
+        window_ms: matched.policy.window.width_ms(),
+        at_once: matched.policy.at_once(),
+        cost: charge.cost,
+        remaining: result.verdict.remaining,
+        reset_ms: result.verdict.reset_at.ms_since(result.at),
+        retry_after_ms: 0,
     }
 }

@@ -1,27 +1,29 @@
 //! Reasons for which a store did not answer. Each tells whether the request may have charged.
 
-/// Why a store did not answer. None of these is ever a denial.
+use tollgate_core::counter::StepError;
+
+/// Reason for which a store did not answer. None of these is ever a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum StoreError {
-    /// It did not answer before the deadline; whether it charged is not known.
+    /// It did not answer before the deadline. It is not known if it charged.
     #[error("the store did not answer in time")]
     TimedOut,
-    /// It read the question after its time and charged nothing.
-    #[error("the store read the question too late")]
+    /// It read the request after its expiry and charged nothing.
+    #[error("the store read the request too late")]
     Expired,
     /// It cannot be reached; nothing was charged.
     #[error("the store cannot be reached")]
     Unreachable,
-    /// It holds as many counters as it may; nothing was charged.
+    /// It holds its maximum number of counters; nothing was charged.
     #[error("the store is full")]
     Full,
-    /// So many questions wait for it that this one was not sent.
-    #[error("too many questions wait for the store")]
+    /// The request was not sent, because too many others wait for the store.
+    #[error("too many requests wait for the store")]
     Busy,
-    /// Something else lies where this counter should; nothing was charged, and other counters are as well as ever.
-    #[error("something else lies where a counter should")]
+    /// The value under a counter's key is not a counter; nothing was charged. Other counters are not concerned.
+    #[error("the value under a counter's key is not a counter")]
     Unreadable,
-    /// It is there and answered with an error; nothing was charged. The log says which, and what to do.
+    /// It answered with an error; nothing was charged. The log has the error and the remedy.
     #[error("the store refuses to answer")]
     Refused,
 }
@@ -31,14 +33,14 @@ impl StoreError {
     pub const ALL: [Self; 7] =
         [Self::TimedOut, Self::Expired, Self::Unreachable, Self::Full, Self::Busy, Self::Unreadable, Self::Refused];
 
-    /// Whether a call that passes all the same is owed to the store: not when the store may have charged it, for told twice
-    /// it would count twice, nor when it has no place for it.
+    /// Returns true if units that are admitted without the store must be backfilled. Units that the store may have charged
+    /// would count twice, and a counter without a valid value cannot be charged.
     #[must_use]
-    pub const fn leaves_debt(self) -> bool {
+    pub const fn needs_backfill(self) -> bool {
         !matches!(self, Self::TimedOut | Self::Unreadable)
     }
 
-    /// Its name in metrics.
+    /// Returns its name in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,6 +51,15 @@ impl StoreError {
             Self::Unreadable => "unreadable",
             Self::Busy => "busy",
             Self::Refused => "refused",
+        }
+    }
+}
+
+impl From<StepError> for StoreError {
+    fn from(error: StepError) -> Self {
+        match error {
+            StepError::Expired => Self::Expired,
+            StepError::Full => Self::Full,
         }
     }
 }

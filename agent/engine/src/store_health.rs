@@ -30,7 +30,7 @@ impl Engine {
     /// Returns the interval in which the store's time lies.
     #[must_use]
     pub fn store_time(&self, now: Timestamp) -> TimeBounds {
-        self.health.time.read().at(now)
+        if self.counts_in_own_table() { TimeBounds::exactly(now) } else { self.health.time.read().at(now) }
     }
 
     /// Returns true while the breaker is open: calls are decided without the store.
@@ -45,10 +45,10 @@ impl Engine {
         self.is_degraded() || self.has_unsynced()
     }
 
-    /// Returns true if the store has answered a ping in this life.
+    /// Returns true if the store has answered a ping in this life, or the counts are in the engine's own table.
     #[must_use]
     pub fn has_reached_store(&self) -> bool {
-        self.health.reached.load(Ordering::Relaxed)
+        self.counts_in_own_table() || self.health.reached.load(Ordering::Relaxed)
     }
 
     /// Records the answer to a ping: sent and received by this agent's clock, and the store's time. Closes the breaker.
@@ -62,14 +62,19 @@ impl Engine {
 
     /// Records the answer to charges.
     pub(crate) fn answered(&self, sent: Timestamp, received: Timestamp, results: &ChargeResults) {
+        self.note_clock_step(results);
+        if let Some(result) = results.first() {
+            self.health.breaker.answered();
+            self.learn_time(sent, received, result.at);
+        }
+    }
+
+    /// Drops what was cached in store time if the store's clock stepped back.
+    pub(crate) fn note_clock_step(&self, results: &ChargeResults) {
         if let Some(result) = results.iter().find(|result| result.rebased) {
             self.metrics.store_clock_steps.add(1);
             self.table.forget_denials();
             self.notify(Notice::StoreClockSteppedBack { store_now: result.at });
-        }
-        if let Some(result) = results.first() {
-            self.health.breaker.answered();
-            self.learn_time(sent, received, result.at);
         }
     }
 

@@ -1,49 +1,55 @@
-//! What an agent has seen of all counters, with a cap.
+//! Counters of one agent: the view of each, and its state as well if the counts live here. The table has a cap.
 //!
-//! Past the cap, what is idle makes room; when nothing is, unknown callers of a rule share that rule's overflow counter:
-//! the map stays small, nobody goes unlimited, and those who were there before are unhurt. So are the callers of other rules:
-//! a rule takes a place only while it holds less than a few times what is free, so one that is flooded leaves a fifth to all
-//! others, whatever rules there are (dynamic thresholds, Choudhury and Hahne, 1998).
+//! Past the cap, idle counters make room; if none is idle, unknown callers of a rule share that rule's overflow counter. The
+//! table stays small, nobody is unlimited, and known callers are not affected. Neither are callers of other rules: a rule gets
+//! a place only while it holds less than a few times the free places, so a flooded rule leaves a fifth to all others (dynamic
+//! thresholds, Choudhury and Hahne, 1998).
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::CounterId;
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StepError, StoredCounter, step};
 
-use crate::view::CounterView;
+use crate::view::{CounterView, clock_stepped_back, update_in_step};
 
 const SHARDS: usize = 64;
-/// How many times what is free one rule may hold: alone it fills four fifths.
+/// Multiple of the free places that one rule may hold: alone it fills four fifths.
 const FREE_TIMES: usize = 4;
-/// A full shard is swept at most so often, in ms.
+/// Minimum time between two sweeps of a full shard, in ms.
 const SWEEP_INTERVAL_MS: u64 = 500;
 
 pub(crate) struct CounterTable {
     shard_len_max: usize,
     names: RandomState,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<TableShard>]>,
 }
 
 #[derive(Default)]
-struct Shard {
-    counters: HashMap<CounterId, Entry, RandomState>,
-    /// How many of them each rule holds.
+struct TableShard {
+    counters: HashMap<CounterId, TableEntry, RandomState>,
+    /// Number of counters of each rule.
     held: HashMap<RuleTag, usize, RandomState>,
     swept_at: Timestamp,
 }
 
 #[derive(Default)]
-struct Entry {
-    seen: CounterView,
-    /// Overflow counters are no rule's.
+struct TableEntry {
+    view: CounterView,
+    /// State, if the counts live here.
+    stored: Option<Box<StoredCounter>>,
+    /// Rule of the counter; overflow counters have none.
     rule: Option<RuleTag>,
 }
 
-/// Tells rules apart by their names.
+/// Digest of a rule's name.
 type RuleTag = u64;
+
+/// The shards of the counters of one request, locked.
+struct LockedTable<'a>(SmallVec<[(usize, MutexGuard<'a, TableShard>); 2]>);
 
 impl CounterTable {
     pub(crate) fn new(counters_max: usize) -> Self {
@@ -51,7 +57,7 @@ impl CounterTable {
         Self { shard_len_max: counters_max.div_ceil(SHARDS), names: RandomState::default(), shards }
     }
 
-    /// The counter to use for a charge under this rule: `counter` itself, or the overflow counter when there is no place for
+    /// Returns the counter to charge under this rule: `counter` itself, or the overflow counter if there is no place for
     /// another one.
     pub(crate) fn place(
         &self,
@@ -71,34 +77,51 @@ impl CounterTable {
         if !shard.has_place(rule, self.shard_len_max) {
             return overflow();
         }
-        shard.counters.insert(counter, Entry { seen: CounterView::default(), rule: Some(rule) });
+        shard.counters.insert(counter, TableEntry { rule: Some(rule), ..TableEntry::default() });
         *shard.held.entry(rule).or_default() += 1;
         counter
     }
 
-    /// Looks at a counter, known or not.
+    /// Applies a function to the view of a counter.
     pub(crate) fn with<R>(&self, counter: CounterId, look: impl FnOnce(&mut CounterView) -> R) -> R {
-        look(&mut self.shards[shard_of(counter)].lock().counters.entry(counter).or_default().seen)
+        look(&mut self.shards[shard_of(counter)].lock().counters.entry(counter).or_default().view)
     }
 
-    /// Forgets every denial: the store's time was set back, and they may hold too long.
+    /// Applies charges to the counts that live here, and updates the views in the same step. The shards of all counters are
+    /// locked in ascending order.
+    pub(crate) fn charge(&self, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StepError> {
+        let mut shards: SmallVec<[usize; 2]> = charges.iter().map(|charge| shard_of(charge.counter)).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let mut locked = LockedTable(shards.into_iter().map(|index| (index, self.shards[index].lock())).collect());
+        let results = step(&mut locked, charges, now)?;
+        for (charge, result) in charges.iter().zip(&results) {
+            if let Some(entry) = locked.entry(charge.counter) {
+                update_in_step(&mut entry.view, charge, result);
+            }
+        }
+        Ok(results)
+    }
+
+    /// Drops all cached denials: the store's clock stepped back, and they may hold too long.
     pub(crate) fn forget_denials(&self) {
         for shard in &self.shards {
-            shard.lock().counters.values_mut().for_each(|entry| entry.seen.denial = None);
+            shard.lock().counters.values_mut().for_each(|entry| clock_stepped_back(&mut entry.view));
         }
     }
 
-    /// Drops what is idle from one of the shards; called with 0, 1, 2, ... it comes round.
+    /// Drops idle counters from one of the shards, in turn.
     pub(crate) fn sweep(&self, turn: usize, now: Timestamp) {
         self.shards[turn % SHARDS].lock().sweep(now);
     }
 
+    /// Returns the number of counters.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().counters.len()).sum()
     }
 }
 
-impl Shard {
+impl TableShard {
     fn has_place(&self, rule: RuleTag, len_max: usize) -> bool {
         let free = len_max.saturating_sub(self.counters.len());
         self.held.get(&rule).copied().unwrap_or_default() < FREE_TIMES * free
@@ -108,7 +131,7 @@ impl Shard {
         self.swept_at = now;
         let held = &mut self.held;
         self.counters.retain(|_, entry| {
-            let stays = !entry.seen.is_idle_at(now);
+            let stays = !entry.is_idle_at(now);
             if let Some(count) = entry.rule.filter(|_| !stays).and_then(|rule| held.get_mut(&rule)) {
                 *count -= 1;
             }
@@ -121,6 +144,78 @@ impl Shard {
     }
 }
 
+impl TableEntry {
+    /// Returns true if neither the view nor the counts matter any more.
+    fn is_idle_at(&self, now: Timestamp) -> bool {
+        self.view.is_idle_at(now) && self.stored.as_ref().is_none_or(|stored| stored.is_idle_at(now))
+    }
+}
+
+impl LockedTable<'_> {
+    fn shard(&mut self, counter: CounterId) -> &mut TableShard {
+        let index = shard_of(counter);
+        let position = self.0.iter().position(|(locked, _)| *locked == index);
+        &mut self.0[position.expect("the shards of all charges are locked")].1
+    }
+
+    fn entry(&mut self, counter: CounterId) -> Option<&mut TableEntry> {
+        self.shard(counter).counters.get_mut(&counter)
+    }
+}
+
+impl Counters for LockedTable<'_> {
+    fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter> {
+        self.entry(counter)?.stored.as_deref_mut()
+    }
+
+    /// There is always room: [`CounterTable::place`] has found a place for the counter, or it is an overflow counter.
+    fn get_or_create(&mut self, charge: &Charge, _now: Timestamp) -> Option<&mut StoredCounter> {
+        let entry = self.shard(charge.counter).counters.entry(charge.counter).or_default();
+        Some(&mut **entry.stored.get_or_insert_with(|| Box::new(StoredCounter::new(charge))))
+    }
+
+    fn remove(&mut self, counter: CounterId) {
+        if let Some(entry) = self.entry(counter) {
+            entry.stored = None;
+        }
+    }
+}
+
 fn shard_of(counter: CounterId) -> usize {
     (counter.as_u128() % SHARDS as u128) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::algorithm::{Algorithm, Limit};
+    use tollgate_core::window::{Estimate, Window};
+
+    use super::*;
+
+    fn charge(counter: u128) -> Charge {
+        let algorithm = Algorithm::SlidingWindow(Estimate::Conservative);
+        let limit = Limit { algorithm, units: 9, window: Window::new(60_000, 12).unwrap(), burst: 0 };
+        Charge::enforce(CounterId::from_u128(counter), limit, 1, 1, Timestamp::from_ms(u64::MAX))
+    }
+
+    /// capped: a counter with live counts keeps its place however many others come, and leaves once it is idle.
+    #[test]
+    fn a_counter_with_live_counts_is_never_evicted() {
+        let table = CounterTable::new(640);
+        let at = Timestamp::from_ms(1_000_000);
+        let place = |number: u128, now| {
+            let counter = CounterId::from_u128(number);
+            table.place(counter, "rule", now, || CounterId::from_u128(u128::MAX)) == counter
+        };
+        let charge_at = |number, now| table.charge(&[charge(number)], now).unwrap()[0].verdict.remaining;
+        let placed: Vec<u128> = (0..2_000).filter(|number| place(*number, at)).collect();
+        assert!(placed.len() <= 640 && placed.len() > 400, "{}", placed.len());
+        placed.iter().for_each(|number| assert_eq!(charge_at(*number, at), 8));
+        let soon = at.plus_ms(1_000);
+        assert!(!(2_000..4_000).any(|number| place(number, soon)), "no counter is idle");
+        placed.iter().for_each(|number| assert_eq!(charge_at(*number, soon), 7));
+        let later = at.plus_ms(200_000);
+        (0..SHARDS).for_each(|turn| table.sweep(turn, later));
+        assert!(table.len() == 0 && place(5_000, later));
+    }
 }

@@ -1,20 +1,21 @@
-//! What an agent knows of the store's time.
+//! Time bounds: the interval of store time that an agent can prove.
 //!
-//! Every answer carries the store's time, and it was read between sending and receiving; so the difference between the two
-//! clocks lies in an interval as wide as the round trip. The agent keeps the narrowest it has seen, widened by what two
-//! quartz clocks may drift apart since. Cristian, "Probabilistic clock synchronization", 1989.
+//! Every answer carries the store's time, which was read between sending and receiving; so the difference between the two
+//! clocks lies in an interval as wide as the round trip. The agent keeps the narrowest interval, widened by the drift of two
+//! quartz clocks since (Cristian, "Probabilistic clock synchronization", 1989). Counts in the engine's own table have no such
+//! interval: their time is the agent's own.
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 
-/// How fast two clocks may drift apart, in millionths.
+/// Maximum drift between two clocks, in millionths.
 const DRIFT_PPM: u64 = 100;
 
-/// An instant of the store's time that is known to lie in `lo..=hi`.
+/// An instant of the store's time that is known to lie in `earliest..=latest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeBounds {
-    /// Not before this.
+    /// Earliest that the store's time may be.
     pub earliest: Timestamp,
-    /// Not after this.
+    /// Latest that the store's time may be.
     pub latest: Timestamp,
 }
 
@@ -24,7 +25,7 @@ pub struct StoreClock {
     best: Option<Sample>,
 }
 
-/// One answer: at the agent's `received` the store's clock stood in `lo..=hi`.
+/// One answer: at the agent's instant `received`, the store's clock stood in `earliest..=latest`.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     received: Timestamp,
@@ -33,7 +34,7 @@ struct Sample {
 }
 
 impl TimeBounds {
-    /// Exactly one instant.
+    /// Returns the bounds of exactly one instant.
     #[must_use]
     pub const fn exactly(at: Timestamp) -> Self {
         Self { earliest: at, latest: at }
@@ -45,7 +46,8 @@ impl TimeBounds {
 }
 
 impl StoreClock {
-    /// The store's time when the agent's own is `now`; before the first answer, the agent's ± the greatest clock error.
+    /// Returns the bounds of the store's time at the agent's `now`; before the first answer, the agent's own time plus or minus
+    /// the maximum clock error.
     #[must_use]
     pub fn at(&self, now: Timestamp) -> TimeBounds {
         match &self.best {
@@ -54,24 +56,24 @@ impl StoreClock {
         }
     }
 
-    /// Whether [`StoreClock::learn`] would know more after this answer.
+    /// Returns true if an answer that was sent for at `sent` would narrow the bounds.
     #[must_use]
     pub fn would_learn(&self, sent: Timestamp, received: Timestamp) -> bool {
         // A store's clock reads whole milliseconds, so a sample is at least one wide.
         self.best.is_none_or(|best| best.at(received).width_ms() > received.ms_since(sent) + 1)
     }
 
-    /// Takes an answer into account: asked at `sent`, here at `received`, given at `store_now`.
+    /// Takes an answer into account: requested at `sent`, received at `received`, given at `store_now`.
     pub fn update(&mut self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
         let sample = Sample { received, earliest: store_now, latest: store_now.plus_ms(received.ms_since(sent) + 1) };
-        let narrower = self.best.is_none_or(|best| {
-            let kept = best.at(received);
-            // What contradicts the estimate replaces it: one of the clocks was set.
-            kept.width_ms() > received.ms_since(sent) + 1
-                || sample.latest < kept.earliest
-                || sample.earliest > kept.latest
+        let replaces = self.best.is_none_or(|best| {
+            let known = best.at(received);
+            // A sample that contradicts the estimate replaces it: one of the clocks was set.
+            known.width_ms() > received.ms_since(sent) + 1
+                || sample.latest < known.earliest
+                || sample.earliest > known.latest
         });
-        if narrower {
+        if replaces {
             self.best = Some(sample);
         }
     }
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_answer_the_own_clock_is_trusted_so_far() {
+    fn before_the_first_answer_the_own_clock_is_trusted_to_a_second() {
         assert_eq!(StoreClock::default().at(at(10_000)), TimeBounds { earliest: at(9_000), latest: at(11_000) });
     }
 
@@ -129,9 +131,9 @@ mod tests {
             for (wait_ms, there_ms, back_ms) in exchanges {
                 now += wait_ms;
                 if time.best.is_some() {
-                    let span = time.at(at(now));
+                    let bounds = time.at(at(now));
                     let truth = at(store_us(now) / 1_000);
-                    prop_assert!(span.earliest <= truth && truth <= span.latest, "{span:?} {truth:?}");
+                    prop_assert!(bounds.earliest <= truth && truth <= bounds.latest, "{bounds:?} {truth:?}");
                 }
                 let (sent, read) = (now, now + there_ms);
                 now = read + back_ms;

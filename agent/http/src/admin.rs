@@ -1,7 +1,8 @@
-//! For those who run an agent: is it alive, can it be relied on, what does it count.
+//! `/healthz`, `/readyz` and `/metrics`, for the operators of an agent.
 //!
-//! `/healthz` is about the process and answers 200 as long as it answers at all: an agent that has lost its store still
-//! limits, and must not be restarted for it. `/readyz` is about traffic. Nothing here changes anything.
+//! `/healthz` reports on the process and returns 200 whenever it responds: an agent without its store still enforces
+//! limits and must not be restarted for it. `/readyz` reports whether gateways should send traffic. These routes change
+//! nothing.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -15,15 +16,15 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
 
-/// Names the node on every answer, so that whoever looks into one knows whom to ask.
-pub(crate) async fn sign<S: ChargeStore>(State(agent): State<Agent<S>>, mut response: Response) -> Response {
+/// Adds the header `X-Gateway-Node` to a response, so that a client can report which node responded.
+pub(crate) async fn add_node_header<S: ChargeStore>(State(agent): State<Agent<S>>, mut response: Response) -> Response {
     if let Ok(node) = HeaderValue::from_str(&agent.engine().settings().node) {
         response.headers_mut().insert(NODE, node);
     }
     response
 }
 
-/// Alive, and by which rules.
+/// `GET /healthz`: the version, the rules in force, and known faults.
 pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     let engine = agent.engine();
     let (generation, rules, origin) = engine.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
@@ -43,14 +44,14 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Re
     respond(StatusCode::OK, &health)
 }
 
-/// Whether a gateway should ask this agent, and what is missing if not.
+/// `GET /readyz`: 200 if gateways should use this agent, else 503 with the missing parts.
 pub(crate) async fn readyz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     let missing = agent.readiness().await.missing;
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     respond(status, &json!({ "ready": missing.is_empty(), "missing": missing }))
 }
 
-/// Everything that the process counts.
+/// `GET /metrics`: all metrics of the process.
 pub(crate) async fn metrics<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     ([(CONTENT_TYPE, OPEN_METRICS)], agent.metrics()).into_response()
 }

@@ -1,4 +1,4 @@
-//! An agent beside its gateway: the same limiter, asked over HTTP.
+//! HTTP server of an agent, for gateways that run beside it.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -10,17 +10,19 @@
 //! # Ok(()) }
 //! ```
 //!
-//! It decides nothing: a request becomes a call, the agent answers it, and the answer becomes a response. TLS and access
-//! control are left to what stands in front of it. Modules stand in the order of their layers: each imports only what
-//! stands before it.
+//! The crate makes no decisions: it parses a request into a call, passes it to the agent, and formats the decision. TLS and
+//! access control are the task of a proxy in front of it. Modules are listed in the order of their layers: each one imports
+//! only the modules before it, and a test checks this.
 
-mod problem;
+mod problem_details;
 mod body;
-mod call;
-mod http;
-mod amend;
+mod call_request;
+mod forwarded_request;
+mod check;
+mod settle_release;
 mod json;
 mod admin;
+mod unknown_route;
 mod serve;
 
 use axum::Router;
@@ -30,22 +32,22 @@ use tollgate::Agent;
 use tollgate::store::ChargeStore;
 
 pub use body::BODY_LEN_MAX;
-pub use call::COST_MAX;
+pub use call_request::COST_MAX;
 pub use serve::{DRAIN_WAIT, serve};
 
-/// Everything that an agent answers over HTTP.
+/// Returns the routes of an agent.
 pub fn router<S: ChargeStore>(agent: Agent<S>) -> Router {
     Router::new()
-        .route("/check", get(http::check_request::<S>).post(http::check_call::<S>))
-        .route("/settle", post(amend::settle::<S>))
-        .route("/release", post(amend::release::<S>))
-        .route("/explain", post(http::explain_call::<S>))
+        .route("/check", get(check::check_request::<S>).post(check::check_call::<S>))
+        .route("/settle", post(settle_release::settle::<S>))
+        .route("/release", post(settle_release::release::<S>))
+        .route("/explain", post(check::explain_call::<S>))
         .route("/json", post(json::check::<S>))
         .route("/healthz", get(admin::healthz::<S>))
         .route("/readyz", get(admin::readyz::<S>))
         .route("/metrics", get(admin::metrics::<S>))
-        .fallback(http::unknown_path)
-        .method_not_allowed_fallback(http::wrong_method)
-        .layer(map_response_with_state(agent.clone(), admin::sign::<S>))
+        .fallback(unknown_route::unknown_path)
+        .method_not_allowed_fallback(unknown_route::wrong_method)
+        .layer(map_response_with_state(agent.clone(), admin::add_node_header::<S>))
         .with_state(agent)
 }

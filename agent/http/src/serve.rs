@@ -1,5 +1,4 @@
-//! Serving on a socket until told to stop, and then ending well: what was asked is answered, who only holds a connection
-//! open is not waited for.
+//! HTTP server with graceful shutdown: accepted requests are answered, and idle connections are closed.
 
 use std::future::Future;
 use std::io;
@@ -11,23 +10,23 @@ use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// How long requests that are under way are waited for.
+/// Maximum time for requests in progress after the shutdown has begun.
 pub const DRAIN_WAIT: Duration = Duration::from_secs(5);
 
-/// Answers on this socket. When `shutdown` is done no new connection is taken and idle ones are closed; requests that are
-/// under way are answered, at most [`DRAIN_WAIT`] long.
+/// Serves requests on a socket. When `shutdown` completes, new connections are refused and idle ones are closed;
+/// requests in progress have up to [`DRAIN_WAIT`] to finish.
 ///
 /// # Errors
-/// When the socket fails.
+/// Returns an error if the socket fails.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    // Answers are one small packet each; holding them back for more would only cost time.
+    // Responses are single small packets, which Nagle's algorithm would only delay.
     let listener = listener.tap_io(|connection| {
         if let Err(error) = connection.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps its packets back; its answers may be 40 ms late");
+            tracing::debug!(%error, "TCP_NODELAY cannot be set; responses on this connection may be delayed by 40 ms");
         }
     });
     let (stopping, stopped) = oneshot::channel();
@@ -36,15 +35,15 @@ pub async fn serve(
         shutdown.await;
         let _ = stopping.send(());
     });
-    let too_long = async {
+    let drain_timeout = async {
         let _ = stopped.await;
         tokio::time::sleep(DRAIN_WAIT).await;
     };
     tokio::select! {
         ended = async { server.await } => ended,
-        () = too_long => {
+        () = drain_timeout => {
             let wait_s = DRAIN_WAIT.as_secs();
-            tracing::warn!("requests that were not finished within {wait_s} s are given up; their clients see a closed connection");
+            tracing::warn!("requests in progress did not finish within {wait_s} s and were aborted; their clients see a closed connection");
             Ok(())
         }
     }

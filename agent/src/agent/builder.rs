@@ -14,8 +14,8 @@ use tollgate_core::counter::DigestKey;
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::rules::{Rule, RuleSet};
 
-use crate::request::jwt::Expected;
-use crate::rules_source::RulesFrom;
+use crate::request::jwt::TokenRequirements;
+use crate::rules_source::RulesSource;
 use crate::runtime::{BusListeners, BusThreads, SignalObserver};
 use crate::store::{AnyStore, ChargeStore, FleetServices, RedisSettings};
 use tollgate_engine::Engine;
@@ -27,7 +27,7 @@ pub struct Builder<S: ChargeStore = AnyStore> {
     pub(super) region: String,
     pub(super) rules: Vec<Rule>,
     pub(super) rule_set: Option<RuleSet>,
-    pub(super) rules_from: Option<RulesFrom>,
+    pub(super) rules_from: Option<RulesSource>,
     /// Whether rules are published where this agent listens.
     pub(super) follows: bool,
     pub(super) store: Option<Arc<S>>,
@@ -43,7 +43,7 @@ pub struct Builder<S: ChargeStore = AnyStore> {
     pub(super) state_dir: Option<PathBuf>,
     pub(super) digest_key: DigestKey,
     pub(super) jwks_file: Option<PathBuf>,
-    pub(super) tokens: Expected,
+    pub(super) tokens: TokenRequirements,
     pub(super) registry: Registry,
 }
 
@@ -88,13 +88,13 @@ impl<S: ChargeStore> Builder<S> {
     /// Uses the rules of a file and follows its changes; a broken file never replaces a good one.
     #[must_use]
     pub fn rules_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.rules_from = Some(RulesFrom::File(path.into()));
+        self.rules_from = Some(RulesSource::File(path.into()));
         self
     }
 
     /// Uses rules from any files, such as a configuration of envoyproxy/ratelimit as it is, and follows their changes.
     #[must_use]
-    pub fn rules_from(mut self, from: RulesFrom) -> Self {
+    pub fn rules_from(mut self, from: RulesSource) -> Self {
         self.rules_from = Some(from);
         self
     }
@@ -218,7 +218,7 @@ impl Builder<AnyStore> {
             state_dir: None,
             digest_key: DigestKey::default(),
             jwks_file: None,
-            tokens: Expected::default(),
+            tokens: TokenRequirements::default(),
             registry: Registry::default(),
         }
     }

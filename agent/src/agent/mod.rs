@@ -17,12 +17,13 @@ use prometheus_client::registry::Registry;
 use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_core::decision::Decision;
+use tollgate_core::rules::MatchScope;
+use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
 use crate::metrics::AgentMetrics;
 use crate::request::jwt::Verifier;
-use crate::runtime::{BACKGROUND_DEADLINE, BusThreads, MaintenanceTask};
-use crate::store::{AnyStore, ChargeStore, StoreError};
-use tollgate_engine::{Engine, Progress};
+use crate::runtime::{BusThreads, MaintenanceTask};
+use crate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
 
 pub use builder::Builder;
 pub use start::StartError;
@@ -43,7 +44,8 @@ struct Shared<S> {
     engine: Arc<Engine>,
     metrics: AgentMetrics,
     tokens: Arc<Verifier>,
-    store: Arc<S>,
+    /// None if the counts are in the engine's own table.
+    store: Option<Arc<S>>,
     clock: Arc<dyn Clock>,
     registry: Mutex<Registry>,
     maintenance: MaintenanceTask,
@@ -63,35 +65,36 @@ impl<S: ChargeStore> Agent<S> {
     /// Decides a call at once, if the agent need not wait for its store.
     #[must_use]
     pub fn try_check(&self, call: &Call<'_>) -> Option<Decision> {
-        let shared = &self.shared;
-        let now = shared.clock.now();
-        match shared.engine.begin(now, call) {
-            Progress::Done(decision) => Some(decision),
-            Progress::NeedsStore(pending) => {
-                let answer = shared.store.try_charge(pending.takes())?;
-                Some(shared.engine.finish(now, call, pending, answer))
+        let Shared { engine, clock, store, .. } = &*self.shared;
+        let now = clock.now();
+        let output = match engine.begin(now, Operation::Check(call)) {
+            Progress::Done(output) => output,
+            Progress::NeedsStore(request) => {
+                let answer = store.as_ref()?.try_charge(request.charges())?;
+                engine.finish(now, request, answer)
             }
-        }
+        };
+        output.into_decision()
     }
 
     /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
     pub async fn check(&self, call: &Call<'_>) -> Decision {
-        let shared = &self.shared;
         let took = Stopwatch::start();
-        let decision = match shared.engine.begin(shared.clock.now(), call) {
-            Progress::Done(decision) => decision,
-            Progress::NeedsStore(pending) => {
-                let answer = match shared.store.try_charge(pending.takes()) {
-                    Some(answer) => answer,
-                    None => tokio::time::timeout(timer(pending.deadline()), shared.store.charge(pending.takes()))
-                        .await
-                        .unwrap_or(Err(StoreError::TimedOut)),
-                };
-                shared.engine.finish(shared.clock.now(), call, pending, answer)
-            }
-        };
-        shared.metrics.observe_check(took.elapsed());
-        decision
+        let output = self.shared.run(Operation::Check(call)).await;
+        self.shared.metrics.observe_check(took.elapsed());
+        output.into_decision().expect("the output of a check is a decision")
+    }
+
+    /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
+    /// own. Only the rules of the scope may apply.
+    pub async fn check_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
+        let took = Stopwatch::start();
+        let output = self.shared.run(Operation::CheckAll { calls, scope }).await;
+        self.shared.metrics.observe_check(took.elapsed());
+        match output {
+            Output::Decisions(decisions) => decisions,
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the engine of the agent.
@@ -141,6 +144,29 @@ impl<S: ChargeStore> Agent<S> {
 impl<S: ChargeStore> Clone for Agent<S> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
+    }
+}
+
+impl<S: ChargeStore> Shared<S> {
+    /// Runs an operation; waits for the store no longer than the operation's deadline.
+    async fn run(&self, operation: Operation<'_, '_>) -> Output {
+        match self.engine.begin(self.clock.now(), operation) {
+            Progress::Done(output) => output,
+            Progress::NeedsStore(request) => {
+                let answer = self.charge(&request).await;
+                self.engine.finish(self.clock.now(), request, answer)
+            }
+        }
+    }
+
+    async fn charge(&self, request: &StoreRequest) -> Result<ChargeResults, StoreError> {
+        let Some(store) = &self.store else { return Err(StoreError::Unreachable) };
+        match store.try_charge(request.charges()) {
+            Some(answer) => answer,
+            None => tokio::time::timeout(timer(request.deadline()), store.charge(request.charges()))
+                .await
+                .unwrap_or(Err(StoreError::TimedOut)),
+        }
     }
 }
 

@@ -6,22 +6,22 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 #[cfg(feature = "kafka")]
-use tollgate_bus::kafka::{Kafka, KafkaError};
+use tollgate_bus::kafka::{KafkaBus, KafkaError};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
 
 use super::builder::Builder;
 use super::{Agent, Shared};
-use crate::files;
+use crate::file_watch;
 use crate::keys_file::{self, KeysFileError};
 use crate::metrics::AgentMetrics;
 use crate::request::jwt::Verifier;
-use crate::rules_source::{self, Follower, RulesFileError};
+use crate::rules_source::{self, RulesFileError, RulesReceiver};
 use crate::runtime::{BusListeners, MaintenanceParts, MaintenanceTask};
-use crate::state_dir::{Saved, StateDir};
-use crate::store::{AnyStore, ChargeStore, MemoryStore, RedisAddressError, RedisStore};
+use crate::state_dir::{SavedState, StateDir};
+use crate::store::{AnyStore, ChargeStore, RedisAddressError, RedisStore};
 use tollgate_engine::FLEET_EXPECTED_DEFAULT;
-use tollgate_engine::{Engine, EngineSettings};
+use tollgate_engine::{CountsIn, Engine, EngineSettings};
 
 /// Why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ pub enum StartError {
 }
 
 impl Builder<AnyStore> {
-    /// Starts the agent; in memory unless told otherwise.
+    /// Starts the agent. Without Redis, its counts are in its own memory.
     ///
     /// # Errors
     /// When it has no rules, or they or the keys of tokens are not valid.
@@ -64,31 +64,27 @@ impl Builder<AnyStore> {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(mut self) -> Result<Agent, StartError> {
-        let store = match self.redis.take() {
-            Some(redis) => {
-                let redis = RedisStore::new(&redis, self.clock.clone())?;
-                self.fleet = Some(redis.fleet_services());
-                AnyStore::Redis(redis)
-            }
-            None => AnyStore::Memory(MemoryStore::new(self.clock.clone())),
-        };
-        let fleet = self.fleet.take();
-        Builder { fleet, ..self.store(Arc::new(store)) }.start_with_store()
+        if let Some(redis) = self.redis.take() {
+            let redis = RedisStore::new(&redis, self.clock.clone())?;
+            self.fleet = Some(redis.fleet_services());
+            self.store = Some(Arc::new(AnyStore::Redis(redis)));
+        }
+        self.start_with_store()
     }
 }
 
 impl<S: ChargeStore> Builder<S> {
-    /// Starts the agent with the store that [`Builder::store`] gave it.
+    /// Starts the agent with the store of [`Builder::store`]; without one, its counts are in its own memory.
     ///
     /// # Errors
     /// When it has no rules, or they or the keys of tokens are not valid.
     ///
     /// # Panics
-    /// Outside a tokio runtime, or without a store.
+    /// Outside a tokio runtime.
     pub fn start_with_store(mut self) -> Result<Agent<S>, StartError> {
         #[cfg(feature = "kafka")]
         if let Some(kafka) = self.kafka.take() {
-            self = self.bus(Kafka::new(kafka)?);
+            self = self.bus(KafkaBus::new(kafka)?);
         }
         let now = self.clock.now();
         let state = self.state_dir.as_ref().map(|folder| open(folder)).transpose()?.map(Arc::new);
@@ -102,6 +98,7 @@ impl<S: ChargeStore> Builder<S> {
         settings.counters_max = self.counters_max.unwrap_or(settings.counters_max);
         settings.digest_key = self.digest_key;
         settings.publishes = has_bus;
+        settings.counts = if self.store.is_some() { CountsIn::Store } else { CountsIn::OwnTable };
         if (has_bus || self.follows) && settings.agents_expected.is_none() {
             tracing::warn!(node = %self.node, "the size of the fleet is not known until heartbeats tell; {FLEET_EXPECTED_DEFAULT} agents are expected; say how many with --agents-expected");
         }
@@ -113,25 +110,27 @@ impl<S: ChargeStore> Builder<S> {
         }
         let engine = Arc::new(Engine::new(settings, rules));
         let metrics = AgentMetrics::register(&mut self.registry, &engine);
-        let follow_rules = |from| rules_source::follow(from, engine.clone(), self.clock.clone());
+        let follow_rules = |from| rules_source::reload_on_change(from, engine.clone(), self.clock.clone());
         let mut watched: Vec<_> = self.rules_from.take().map(follow_rules).into_iter().collect();
         let tokens = Arc::new(Verifier::new(self.tokens, &mut self.registry));
         if let Some(path) = self.jwks_file.take() {
-            watched.push(keys_file::follow(path, tokens.clone(), engine.settings().node.clone())?);
+            watched.push(keys_file::reload_on_change(path, tokens.clone(), engine.settings().node.clone())?);
         }
-        let follower = (!pinned).then(|| Arc::new(Follower::new(engine.clone(), state.clone())));
+        let rules_receiver = (!pinned).then(|| Arc::new(RulesReceiver::new(engine.clone(), state.clone())));
         let stop = Arc::new(AtomicBool::new(false));
-        let listeners =
-            BusListeners { metrics: metrics.clone(), follower: follower.clone(), observer: self.observer.take() };
+        let listeners = BusListeners {
+            metrics: metrics.clone(),
+            rules_receiver: rules_receiver.clone(),
+            observer: self.observer.take(),
+        };
         let bus_threads = self.bus.take().map(|start| start(&engine, &self.clock, listeners)).transpose()?;
-        files::watch(watched, stop.clone())?;
-        let store = self.store.expect("a store was given");
+        file_watch::start(watched, stop.clone())?;
         let maintenance = MaintenanceTask::start(MaintenanceParts {
             engine: engine.clone(),
             clock: self.clock.clone(),
-            store: store.clone(),
+            store: self.store.clone(),
             fleet: self.fleet,
-            follower,
+            rules_receiver,
             state,
             has_bus,
         });
@@ -139,7 +138,7 @@ impl<S: ChargeStore> Builder<S> {
             engine,
             metrics,
             tokens,
-            store,
+            store: self.store,
             clock: self.clock,
             registry: Mutex::new(self.registry),
             maintenance,
@@ -150,7 +149,7 @@ impl<S: ChargeStore> Builder<S> {
     }
 
     /// The rules to start with, and whether they are pinned: given ones are, published ones are followed.
-    fn first_rules(&mut self, now: Timestamp, saved: &Saved) -> Result<(RuleSet, bool), StartError> {
+    fn first_rules(&mut self, now: Timestamp, saved: &SavedState) -> Result<(RuleSet, bool), StartError> {
         if let Some(from) = &self.rules_from {
             return Ok((from.read(now)?, true));
         }

@@ -45,6 +45,6 @@ impl<S: ChargeStore> Agent<S> {
     /// Why the latest keys of tokens were refused, if they were; the ones before them stay.
     #[must_use]
     pub fn keys_refusal(&self) -> Option<String> {
-        self.shared.tokens.refusal()
+        self.shared.tokens.keys_error()
     }
 }

@@ -1,29 +1,30 @@
-//! The address of the client behind proxies.
+//! Client address behind proxies.
 //!
-//! Each proxy appends to `X-Forwarded-For` whom it heard from. With n trusted hops the n-th entry from the right was
-//! written by a proxy that may be believed; everything left of it is what the client claims. IPv6 clients own whole
-//! networks, so their address is cut to a prefix.
+//! Each proxy appends the address of its peer to `X-Forwarded-For`. With n trusted hops, the n-th entry from the right
+//! was written by a trusted proxy; all entries to its left can be forged by the client. An IPv6 client usually controls
+//! a whole network, so its address is truncated to a prefix.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use http::HeaderMap;
 
-/// The client's address as a descriptor: `10.0.0.1`, `2001:db8::/64`.
+/// Returns the client's address as a descriptor value, such as `10.0.0.1` or `2001:db8::/64`.
 #[must_use]
 pub fn client_ip(peer: Option<IpAddr>, headers: &HeaderMap, trusted_hops: u8, ipv6_prefix: u8) -> Option<String> {
     let address = if trusted_hops == 0 {
         peer
     } else {
-        // Read from the right and byte by byte: whatever a client wrote further left cannot hide what a proxy added.
+        // Read from the right and as bytes, so that a client's invalid entries cannot hide those of the proxies.
         let forwarded = headers.get_all("x-forwarded-for").iter().rev();
         let hops = forwarded.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b','));
-        // Fewer entries than trusted proxies: the request came in behind some of them; the first entry is theirs.
+        // With fewer entries than trusted proxies, the request bypassed some of them; its first entry was written by a
+        // proxy.
         hops.take(usize::from(trusted_hops)).last().and_then(parse).or(peer)
     };
     address.map(|address| show(address, ipv6_prefix))
 }
 
-/// `1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1`, `[2001:db8::1]:5678`.
+/// Parses `1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1` or `[2001:db8::1]:5678`.
 fn parse(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?.trim();
     let bare = hop.strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or(hop);
@@ -57,7 +58,7 @@ mod tests {
 
     /// K5: a client cannot choose its own address.
     #[test]
-    fn only_what_trusted_hops_wrote_is_believed() {
+    fn only_entries_of_trusted_hops_are_used() {
         assert_eq!(ip(&["1.1.1.1, 2.2.2.2"], 0).unwrap(), "192.0.2.1");
         assert_eq!(ip(&["1.1.1.1, 2.2.2.2"], 1).unwrap(), "2.2.2.2");
         assert_eq!(ip(&["1.1.1.1", "2.2.2.2, 3.3.3.3:80"], 2).unwrap(), "2.2.2.2");
@@ -66,12 +67,12 @@ mod tests {
         assert_eq!(ip(&[], 1).unwrap(), "192.0.2.1");
     }
 
-    /// A client that put bytes into the header which are no ASCII had the whole line ignored, and chose its address by an
-    /// earlier one.
+    /// Regression: bytes other than ASCII made the whole header line invisible, so that a client could choose its
+    /// address by an earlier line.
     #[test]
-    fn bytes_that_are_no_text_hide_nothing() {
+    fn invalid_bytes_do_not_hide_other_entries() {
         assert_eq!(ip(&["6.6.6.6", "é, 2.2.2.2"], 1).unwrap(), "2.2.2.2");
-        assert_eq!(ip(&["6.6.6.6, é"], 1).unwrap(), "192.0.2.1", "then it is who is connected");
+        assert_eq!(ip(&["6.6.6.6, é"], 1).unwrap(), "192.0.2.1", "the peer address is used");
         assert_eq!(ip(&["6.6.6.6", "", "2.2.2.2"], 2).unwrap(), "192.0.2.1");
     }
 

@@ -1,9 +1,12 @@
-//! From a request to a call: the descriptors that the rules ask for.
+//! Conversion of a request into a call: the descriptors that the rules declare.
+//!
+//! `extract` reads values from headers, the query and cookies; `raw_value` resolves contradicting ones; [`jwt`]
+//! verifies tokens; [`client_ip`] and [`path`](normalize) derive the other descriptors.
 
 mod client_ip;
 mod path;
-mod said;
-mod places;
+mod raw_value;
+mod extract;
 pub mod jwt;
 
 use std::borrow::Cow;
@@ -17,29 +20,29 @@ use tollgate_core::rules::{DescriptorSource, RuleSet};
 
 pub use client_ip::client_ip;
 pub use path::normalize;
-pub use said::SEVERAL;
+pub use raw_value::SEVERAL;
 
-use said::Said;
+use raw_value::RawValue;
 
-/// The parts of a request that descriptors are made of.
+/// Parts of a request from which descriptors are derived.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// `GET`.
+    /// Method, such as `GET`.
     pub method: &'a str,
-    /// Path and query, as received.
+    /// Path and query as received.
     pub path: &'a str,
-    /// Who is at the other end of the connection; unknown on a Unix socket.
+    /// Address of the connected peer; `None` on a Unix socket.
     pub peer: Option<IpAddr>,
     /// Headers.
     pub headers: &'a HeaderMap,
 }
 
-/// The call that a request is, by the descriptors of these rules. What a request does not have is left out, and so is what
-/// follows from other descriptors; a value longer than [`VALUE_LEN_MAX`] bytes is cut there.
+/// Derives the call of a request according to the descriptors of a rule set. Descriptors without a value in the request
+/// are omitted, as are those that are computed from other descriptors; values are truncated to [`VALUE_LEN_MAX`] bytes.
 ///
-/// What a client can write as it likes goes in as its word only, unless the rules say that the gateway has verified it, and
-/// the request does not contradict itself. `claims` tells what the request's token says ([`jwt::Verifier::claims`]); it is
-/// asked at most once, and only if the rules want to know.
+/// A value that the client controls becomes an unverified claim, unless the rules declare that the gateway verifies it
+/// and the request contains no contradicting value. `claims` returns the verified claims of the request's token
+/// ([`jwt::Verifier::claims`]); it is called at most once, and only if a descriptor needs them.
 #[must_use]
 pub fn describe<'a>(
     rules: &'a RuleSet,
@@ -49,25 +52,25 @@ pub fn describe<'a>(
     let mut call = Call::new();
     let claims = LazyCell::new(claims);
     for spec in &rules.descriptors {
-        let said = match &spec.source {
-            DescriptorSource::Header(name) => places::header(request.headers, name),
-            DescriptorSource::Query(name) => places::query(request.path, name),
-            DescriptorSource::Cookie(name) => places::cookie(request.headers, name),
-            DescriptorSource::Jwt(path) => claims.as_ref().and_then(|claims| claims.text(path)).map(Said::once),
+        let raw = match &spec.source {
+            DescriptorSource::Header(name) => extract::header(request.headers, name),
+            DescriptorSource::Query(name) => extract::query(request.path, name),
+            DescriptorSource::Cookie(name) => extract::cookie(request.headers, name),
+            DescriptorSource::Jwt(path) => claims.as_ref().and_then(|claims| claims.text(path)).map(RawValue::once),
             DescriptorSource::ClientIp { trusted_hops, ipv6_prefix } => {
-                client_ip(request.peer, request.headers, *trusted_hops, *ipv6_prefix).map(Said::once)
+                client_ip(request.peer, request.headers, *trusted_hops, *ipv6_prefix).map(RawValue::once)
             }
-            DescriptorSource::Method => Some(Said::once(upper_case(request.method))),
-            DescriptorSource::Path { normalized: true } => Some(Said::once(normalize(request.path))),
+            DescriptorSource::Method => Some(RawValue::once(upper_case(request.method))),
+            DescriptorSource::Path { normalized: true } => Some(RawValue::once(normalize(request.path))),
             DescriptorSource::Path { normalized: false } => {
-                Some(Said::once(request.path.split(['?', '#']).next().unwrap_or_default()))
+                Some(RawValue::once(request.path.split(['?', '#']).next().unwrap_or_default()))
             }
             DescriptorSource::Constant(_) | DescriptorSource::Map { .. } => None,
         };
-        let Some(said) = said.filter(|said| !said.value.is_empty()) else { continue };
-        let (name, value) = (Cow::Borrowed(&*spec.name), cut(said.value));
-        if spec.is_claim() || said.contradicted {
-            call.claim(name, value);
+        let Some(raw) = raw.filter(|raw| !raw.value.is_empty()) else { continue };
+        let (name, value) = (Cow::Borrowed(&*spec.name), truncated(raw.value));
+        if spec.is_unverified() || raw.contradicted {
+            call.set_unverified(name, value);
         } else {
             call.set(name, value);
         }
@@ -83,7 +86,7 @@ fn upper_case(method: &str) -> Cow<'_, str> {
     }
 }
 
-fn cut(value: Cow<'_, str>) -> Cow<'_, str> {
+fn truncated(value: Cow<'_, str>) -> Cow<'_, str> {
     if value.len() <= VALUE_LEN_MAX {
         return value;
     }
@@ -101,7 +104,7 @@ fn cut(value: Cow<'_, str>) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// P2: key from a header, endpoint normalised; /users/1 and /users/2 are one counter.
+    /// P2: key from a header, endpoint normalized; /users/1 and /users/2 are one counter.
     #[test]
     fn a_request_becomes_the_descriptors_of_the_rules() {
         let rules = tollgate_rules::from_shorthand("1/s per ip", 1).unwrap();
@@ -116,9 +119,9 @@ mod tests {
         assert_eq!(call, describe(&rules, &request("/users/18"), || None));
     }
 
-    /// A key that is no text still has a counter, and not that of another such key.
+    /// Keys with invalid UTF-8 are counted, and different ones separately.
     #[test]
-    fn a_header_that_is_no_text_does_not_escape_a_rule() {
+    fn a_header_with_invalid_utf8_does_not_evade_a_rule() {
         let rules = tollgate_rules::from_shorthand("1/s per api_key", 1).unwrap();
         let key = |byte: u8| {
             let mut headers = HeaderMap::new();

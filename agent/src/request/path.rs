@@ -1,16 +1,17 @@
-//! One endpoint, one name: the path of a request in its normal form.
+//! Normalization of request paths, so that each endpoint has one name.
 //!
-//! Without the query; `//`, `/./` and `/../` resolved, escaped letters read, no `;parameters` of a part (RFC 3986, 3.3), no
-//! slash and no escaped space or control at the end, so that nobody gets a second quota by writing a path otherwise; and
-//! numbers, UUIDs and hexadecimal parts become `{id}`. Case counts: `/Login` and `/login` are two paths, as they are for most
-//! servers; where they are not, the gateway must write them alike.
+//! The normal form has no query; `//`, `/./` and `/../` are resolved, escaped unreserved characters are decoded,
+//! `;parameters` of segments are removed (RFC 3986, 3.3), as are a trailing slash and trailing escaped spaces and
+//! control characters. Another spelling of a path therefore has no quota of its own. Numbers, UUIDs and hexadecimal
+//! segments become `{id}`. Case is significant: `/Login` and `/login` are two paths, as for most servers; in front of
+//! other servers, the gateway must normalize the case.
 
 use std::borrow::Cow;
 
-/// The shortest part that is taken for a hexadecimal id, in characters; it must hold a digit.
+/// Minimum length of a segment that is treated as a hexadecimal id, in characters; it must contain a digit.
 const HEX_LEN_MIN: usize = 8;
 
-/// The normal form of a path.
+/// Returns the normal form of a path.
 #[must_use]
 pub fn normalize(path: &str) -> Cow<'_, str> {
     let path = path.split(['?', '#']).next().unwrap_or_default();
@@ -30,7 +31,7 @@ pub fn normalize(path: &str) -> Cow<'_, str> {
         }
     }
     while let Some(last) = parts.pop() {
-        match without_blank_end(last) {
+        match without_trailing_blanks(last) {
             "" | "." => {}
             ".." => {
                 parts.pop();
@@ -51,8 +52,8 @@ fn without_parameters(part: &str) -> &str {
     part.split_once(';').map_or(part, |(name, _)| name)
 }
 
-/// Without escaped spaces and controls at the end.
-fn without_blank_end(mut part: &str) -> &str {
+/// Removes trailing escaped spaces and control characters.
+fn without_trailing_blanks(mut part: &str) -> &str {
     while let Some((rest, hex)) = part.len().checked_sub(3).and_then(|at| part.split_at_checked(at)) {
         let byte = hex.strip_prefix('%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
         if !byte.is_some_and(|byte| byte <= b' ' || byte == 0x7f) {
@@ -78,7 +79,7 @@ fn is_uuid(part: &str) -> bool {
         })
 }
 
-/// Reads the escapes of characters that never need one (RFC 3986, 2.3); others stay as they are.
+/// Decodes escaped characters that never require escaping (RFC 3986, 2.3) and leaves others unchanged.
 fn unescape(path: &str) -> Cow<'_, str> {
     if !path.contains('%') {
         return Cow::Borrowed(path);
@@ -122,17 +123,17 @@ mod tests {
     }
 
     #[test]
-    fn no_other_spelling_gives_a_second_quota() {
+    fn other_spellings_have_the_same_normal_form() {
         for path in ["/search", "/search/", "//search", "/./search", "/a/../search", "/%73earch", "/search?x#y"] {
             assert_eq!(normalize(path), "/search", "{path}");
         }
         assert_eq!(normalize("/%2e%2e/é%zz%"), "/é%zz%");
-        assert_eq!(normalize("/Search"), "/Search", "case counts");
+        assert_eq!(normalize("/Search"), "/Search", "case is significant");
     }
 
-    /// `/login;x=1` once escaped a rule for `/login`, which servers take it for.
+    /// Regression: `/login;x=1` evaded a rule for `/login`, although servers treat the two alike.
     #[test]
-    fn parameters_and_blank_ends_make_no_other_path() {
+    fn parameters_and_trailing_blanks_are_removed() {
         for path in [
             "/login;x=1",
             "/;a/login;",

@@ -1,4 +1,4 @@
-//! Rules from a folder with a configuration of envoyproxy/ratelimit: its files as they are, in the order of their names.
+//! Rules from a directory with a configuration of envoyproxy/ratelimit. Its files are read in the order of their names.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,8 @@ use super::RulesFileError;
 /// Reads the rules of a configuration; their generation is `now` in ms.
 ///
 /// # Errors
-/// When the folder cannot be read, or holds something that cannot be enforced; each problem with file and line.
+/// Returns an error if the directory cannot be read or a setting cannot be enforced; each problem has its file and
+/// line.
 pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp) -> Result<RuleSet, RulesFileError> {
     let imported = import_envoy(folder, settings)?;
     let origin = folder.display().to_string();
@@ -23,21 +24,23 @@ pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp
     Ok(set)
 }
 
-/// Reads a configuration and writes it as text of our own language.
+/// Reads a configuration and converts it to the text of a Tollgate rules file.
 ///
 /// # Errors
-/// When the folder cannot be read, or holds something that cannot be enforced; each problem with file and line.
+/// Returns an error if the directory cannot be read or a setting cannot be enforced; each problem has its file and
+/// line.
 pub fn import_envoy(folder: &Path, settings: &EnvoySettings) -> Result<Imported, RulesFileError> {
     let unreadable = |error| RulesFileError::Unreadable { path: folder.to_owned(), error };
     let files = files(folder).map_err(unreadable)?;
     if files.is_empty() {
-        return Err(RulesFileError::Nothing { path: folder.to_owned() });
+        return Err(RulesFileError::NoFiles { path: folder.to_owned() });
     }
     let foreign: Vec<Foreign<'_>> = files.iter().map(|(name, text)| Foreign { name, text }).collect();
     Ok(from_envoy(&foreign, settings)?)
 }
 
-/// Names and texts of the files of a configuration; hidden ones (those of a mounted config map) are none.
+/// Returns names and texts of a configuration's files. Hidden files, such as those of a mounted config map, are
+/// ignored.
 pub(super) fn files(folder: &Path) -> io::Result<Vec<(String, String)>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -1,4 +1,4 @@
-//! Rules from a file of our own.
+//! Rules from a Tollgate rules file.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use tollgate_core::rules::RuleSet;
 
 use super::RulesFileError;
 
-/// Reads a rules file; without a `version:` of its own its generation is `now` in ms.
+/// Reads a rules file. Without a `version:`, its generation is `now` in ms.
 ///
 /// # Errors
-/// When it cannot be read or is not valid; each problem with its line, reason and remedy.
+/// Returns an error if the file cannot be read or is not valid; each problem has its line, cause and remedy.
 pub fn read_rules(path: &Path, now: Timestamp) -> Result<RuleSet, RulesFileError> {
     let text =
         std::fs::read_to_string(path).map_err(|error| RulesFileError::Unreadable { path: path.to_owned(), error })?;

@@ -1,6 +1,7 @@
-//! Where an agent's rules come from while it runs: files, or what was published on the bus or in the store.
+//! Sources of an agent's rules: files ([`watch`] reloads them), or rule sets published on the bus or in the store
+//! ([`published`]).
 //!
-//! Whatever the source, a broken or older set never replaces the one in force.
+//! An invalid or older rule set never replaces the one in force.
 
 mod file;
 mod envoy;
@@ -16,45 +17,45 @@ use tollgate_rules::import::EnvoySettings;
 
 pub use envoy::import_envoy;
 pub use file::read_rules;
-pub(crate) use published::Follower;
-pub(crate) use watch::follow;
+pub(crate) use published::RulesReceiver;
+pub(crate) use watch::reload_on_change;
 
-/// Files that hold rules.
+/// Files that contain rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RulesFrom {
-    /// A rules file of our own.
+pub enum RulesSource {
+    /// Tollgate rules file.
     File(PathBuf),
-    /// A folder with a configuration of envoyproxy/ratelimit.
+    /// Directory with a configuration of envoyproxy/ratelimit.
     Envoy(PathBuf, EnvoySettings),
 }
 
-/// Why rules could not be read from files.
+/// Error of reading rules from files.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesFileError {
-    /// The file cannot be read.
+    /// File that cannot be read.
     #[error("{path}: {error}; check the path and its permissions")]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
-    /// The folder holds no configuration.
-    #[error("{path}: no file here ends in .yaml or .yml; name the folder that holds the configuration")]
-    Nothing {
-        /// Which folder.
+    /// Directory without configuration files.
+    #[error("{path}: no file ends in .yaml or .yml; specify the directory that contains the configuration")]
+    NoFiles {
+        /// Path of the directory.
         path: PathBuf,
     },
-    /// It is no rules file.
+    /// Invalid rules.
     #[error(transparent)]
     Invalid(#[from] Problems),
 }
 
-impl RulesFrom {
-    /// Reads the rules; without a version of their own their generation is `now` in ms.
+impl RulesSource {
+    /// Reads the rules. Without a version of their own, their generation is `now` in ms.
     ///
     /// # Errors
-    /// When they cannot be read or are not valid; each problem with its place, reason and remedy.
+    /// Returns an error if the files cannot be read or are not valid; each problem has its position, cause and remedy.
     pub fn read(&self, now: Timestamp) -> Result<RuleSet, RulesFileError> {
         match self {
             Self::File(path) => read_rules(path, now),
@@ -62,7 +63,7 @@ impl RulesFrom {
         }
     }
 
-    /// What the files say, to tell whether they have changed.
+    /// Returns the content of all files, to detect changes.
     fn content(&self) -> Option<Vec<u8>> {
         match self {
             Self::File(path) => std::fs::read(path).ok(),

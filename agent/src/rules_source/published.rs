@@ -1,4 +1,4 @@
-//! Rules that are published: put in force when they are newer, and kept for a start at which nothing can be reached.
+//! Published rules: applied if they are newer than those in force, and saved for a start without bus and store.
 
 use std::sync::Arc;
 
@@ -9,25 +9,26 @@ use tollgate_core::rules::Generation;
 use crate::state_dir::StateDir;
 use tollgate_engine::Engine;
 
-/// Follows what is published, wherever it was heard.
-pub(crate) struct Follower {
+/// Receiver of published rules, from the bus or from the store.
+pub(crate) struct RulesReceiver {
     engine: Arc<Engine>,
     state: Option<Arc<StateDir>>,
 }
 
-impl Follower {
+impl RulesReceiver {
     pub(crate) fn new(engine: Arc<Engine>, state: Option<Arc<StateDir>>) -> Self {
         Self { engine, state }
     }
 
-    /// Hears of rules, and when they were published, if that is known. What is not newer than what is in force changes nothing.
-    pub(crate) fn hear(&self, generation: Generation, appended: Option<Timestamp>, published: Published) {
+    /// Applies a published rule set, unless its generation is not newer than the one in force. `appended` is the time
+    /// of publication, if known.
+    pub(crate) fn receive(&self, generation: Generation, appended: Option<Timestamp>, published: Published) {
         let engine = &self.engine;
         let node = &engine.settings().node;
         let in_force = engine.with_rules(|rules| rules.generation);
         if generation <= in_force {
             if generation < in_force && appended.is_some_and(|appended| appended >= engine.settings().epoch) {
-                tracing::warn!(%node, generation, "published rules are not put in force: generation {in_force} is, from another source or from a topic that was made anew; restart the agents without their state folders");
+                tracing::warn!(%node, generation, "published rules ignored: generation {in_force} is in force, from another source or from a topic that was recreated; restart the agents without their state directories");
             }
             return;
         }
@@ -42,7 +43,7 @@ impl Follower {
                 }
             }
             Err(error) => {
-                tracing::error!(%node, generation, "published rules refused, generation {in_force} stays in force; publish mended ones:\n{error}");
+                tracing::error!(%node, generation, "published rules rejected, generation {in_force} stays in force; publish corrected ones:\n{error}");
                 engine.reject_rules(error.to_string());
             }
         }

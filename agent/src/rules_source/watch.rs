@@ -1,20 +1,20 @@
-//! Rules that are reloaded while the agent runs. What is broken never replaces a good set.
+//! Reloading of rules files that change. Invalid files never replace valid rules.
 
 use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
 
-use super::RulesFrom;
-use crate::files::Watched;
+use super::RulesSource;
+use crate::file_watch::FileWatch;
 use tollgate_engine::Engine;
 
-/// Has the limiter follow these files.
-pub(crate) fn follow(from: RulesFrom, engine: Arc<Engine>, clock: Arc<dyn Clock>) -> Watched {
-    let again = from.clone();
-    Watched::new(from.content(), move || again.content(), move || reload(&from, &engine, clock.now()))
+/// Returns the watch that reloads the limiter's rules.
+pub(crate) fn reload_on_change(from: RulesSource, engine: Arc<Engine>, clock: Arc<dyn Clock>) -> FileWatch {
+    let watched = from.clone();
+    FileWatch::new(from.content(), move || watched.content(), move || reload(&from, &engine, clock.now()))
 }
 
-fn reload(from: &RulesFrom, engine: &Engine, now: Timestamp) {
+fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
     let node = &engine.settings().node;
     let in_force = engine.with_rules(|rules| rules.generation);
     let refused = match from.read(now) {
@@ -36,6 +36,6 @@ fn reload(from: &RulesFrom, engine: &Engine, now: Timestamp) {
         }
         Err(error) => error.to_string(),
     };
-    tracing::error!(%node, "rules refused, generation {in_force} stays in force; mend the file, it is read again by itself:\n{refused}");
+    tracing::error!(%node, "rules rejected, generation {in_force} stays in force; correct the file, it is reloaded automatically:\n{refused}");
     engine.reject_rules(refused);
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tollgate_bus::{Bus, From, Log, Reader, Topic, Unusable, keep_prepared};
+use tollgate_bus::{Bus, BusError, LogReader, LogWriter, ReadFrom, Topic, supervise};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::rules::Published;
@@ -19,7 +19,7 @@ use tollgate_wire::Record;
 
 use super::ThreadWaker;
 use crate::metrics::AgentMetrics;
-use crate::rules_source::Follower;
+use crate::rules_source::RulesReceiver;
 
 /// Time for which the reader waits for records before it checks whether to stop.
 const READ_WAIT: Duration = Duration::from_millis(50);
@@ -38,8 +38,8 @@ pub(crate) struct BusThreads {
 pub(crate) struct BusListeners {
     /// Observes the lag of each signal.
     pub(crate) metrics: AgentMetrics,
-    /// Follows published rules, unless the agent's rules are given.
-    pub(crate) follower: Option<Arc<Follower>>,
+    /// Receives published rules, unless the agent's rules are given.
+    pub(crate) rules_receiver: Option<Arc<RulesReceiver>>,
     /// Receives each record of signals after the engine.
     pub(crate) observer: Option<SignalObserver>,
 }
@@ -53,7 +53,7 @@ struct BusReader<R> {
     clock: Arc<dyn Clock>,
     signals: R,
     presence: R,
-    rules: Option<(Arc<Follower>, R)>,
+    rules: Option<(Arc<RulesReceiver>, R)>,
     observer: Option<SignalObserver>,
     metrics: AgentMetrics,
     lags: Vec<Duration>,
@@ -79,16 +79,18 @@ impl BusThreads {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Self { stop: stop.clone(), threads: Vec::new() };
         let prepared_for = engine.clone();
-        let report = move |prepared: Result<(), &Unusable>| report_bus(&prepared_for, prepared);
-        threads.threads.push(keep_prepared(bus.clone(), stop.clone(), report)?);
+        let report = move |prepared: Result<(), &BusError>| report_bus(&prepared_for, prepared);
+        threads.threads.push(supervise(bus.clone(), stop.clone(), report)?);
 
         let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
         let mut reader = BusReader {
             engine: engine.clone(),
             clock: clock.clone(),
-            signals: bus.read(Topic::Signals, &partitions, From::Next),
-            presence: bus.read(Topic::Presence, &[0], From::Next),
-            rules: listeners.follower.map(|follower| (follower, bus.read(Topic::Rules, &[0], From::Oldest))),
+            signals: bus.reader(Topic::Signals, &partitions, ReadFrom::Next),
+            presence: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
+            rules: listeners
+                .rules_receiver
+                .map(|rules_receiver| (rules_receiver, bus.reader(Topic::Rules, &[0], ReadFrom::Oldest))),
             observer: listeners.observer,
             metrics: listeners.metrics,
             lags: Vec::new(),
@@ -99,8 +101,8 @@ impl BusThreads {
         let mut writer = BusWriter {
             exchange: Exchange::new(engine.clone()),
             clock: clock.clone(),
-            calls: bus.log(Topic::Calls),
-            presence: bus.log(Topic::Presence),
+            calls: bus.writer(Topic::Calls),
+            presence: bus.writer(Topic::Presence),
             effects: Vec::new(),
         };
         threads.spawn("tollgate-write", move || writer.run(&stop))?;
@@ -130,7 +132,7 @@ impl Drop for BusThreads {
     }
 }
 
-fn report_bus(engine: &Engine, prepared: Result<(), &Unusable>) {
+fn report_bus(engine: &Engine, prepared: Result<(), &BusError>) {
     let node = &engine.settings().node;
     match prepared {
         Ok(()) => tracing::info!(%node, "the bus is ready: calls are published and signals are read"),
@@ -140,7 +142,7 @@ fn report_bus(engine: &Engine, prepared: Result<(), &Unusable>) {
     engine.set_bus_error(prepared.err().map(ToString::to_string));
 }
 
-impl<R: Reader> BusReader<R> {
+impl<R: LogReader> BusReader<R> {
     fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             for record in self.signals.poll(READ_WAIT, READ_RECORDS_LEN_MAX) {
@@ -156,8 +158,8 @@ impl<R: Reader> BusReader<R> {
             let rules = self.rules.as_mut().map(|(_, rules)| rules.poll(Duration::ZERO, READ_RECORDS_LEN_MAX));
             for record in rules.unwrap_or_default() {
                 match (Published::decode(&record.payload), &self.rules) {
-                    (Ok(published), Some((follower, _))) => {
-                        follower.hear(record.offset, Some(record.appended), published);
+                    (Ok(published), Some((rules_receiver, _))) => {
+                        rules_receiver.receive(record.offset, Some(record.appended), published);
                     }
                     _ => self.receive(None),
                 }
@@ -175,7 +177,7 @@ impl<R: Reader> BusReader<R> {
     }
 }
 
-impl<L: Log> BusWriter<L> {
+impl<L: LogWriter> BusWriter<L> {
     fn run(&mut self, stop: &AtomicBool) {
         self.exchange.set_waker(ThreadWaker::current());
         while !stop.load(Ordering::Relaxed) {

@@ -15,7 +15,7 @@ use tollgate_engine::{
 };
 
 use super::BACKGROUND_DEADLINE;
-use crate::rules_source::Follower;
+use crate::rules_source::RulesReceiver;
 use crate::state_dir::StateDir;
 use crate::store::{ChargeStore, FleetServices};
 
@@ -23,9 +23,10 @@ use crate::store::{ChargeStore, FleetServices};
 pub(crate) struct MaintenanceParts<S> {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) store: Arc<S>,
+    /// None if the counts are in the engine's own table.
+    pub(crate) store: Option<Arc<S>>,
     pub(crate) fleet: Option<Arc<FleetServices>>,
-    pub(crate) follower: Option<Arc<Follower>>,
+    pub(crate) rules_receiver: Option<Arc<RulesReceiver>>,
     pub(crate) state: Option<Arc<StateDir>>,
     pub(crate) has_bus: bool,
 }
@@ -92,7 +93,7 @@ impl<S: ChargeStore> MaintenanceParts<S> {
         let settings = MaintenanceSettings {
             does_housekeeping: !self.has_bus,
             announces: self.fleet.is_some(),
-            follows_rules: self.fleet.is_some() && self.follower.is_some(),
+            follows_rules: self.fleet.is_some() && self.rules_receiver.is_some(),
         };
         let mut maintenance = Maintenance::new(self.engine.clone(), settings);
         let waker = Arc::new(TaskWaker(Notify::new()));
@@ -128,9 +129,15 @@ impl<S: ChargeStore> MaintenanceParts<S> {
     /// Executes a request to the store, within its deadline.
     async fn execute(&self, request: MaintenanceRequest) -> MaintenanceInput {
         match request {
-            MaintenanceRequest::Ping => MaintenanceInput::Pinged(in_time(self.store.ping()).await),
+            MaintenanceRequest::Ping => MaintenanceInput::Pinged(match &self.store {
+                Some(store) => in_time(store.ping()).await,
+                None => Err(StoreError::Unreachable),
+            }),
             MaintenanceRequest::Backfill(request) => {
-                let answer = in_time(self.store.charge(request.takes())).await;
+                let answer = match &self.store {
+                    Some(store) => in_time(store.charge(request.charges())).await,
+                    None => Err(StoreError::Unreachable),
+                };
                 MaintenanceInput::Backfilled(request, answer)
             }
             MaintenanceRequest::Announce => MaintenanceInput::Announced(self.announce().await),
@@ -149,10 +156,10 @@ impl<S: ChargeStore> MaintenanceParts<S> {
     }
 
     async fn read_rules(&self) {
-        if let (Some(fleet), Some(follower)) = (&self.fleet, &self.follower)
+        if let (Some(fleet), Some(rules_receiver)) = (&self.fleet, &self.rules_receiver)
             && let Ok(Some((generation, published))) = in_time(fleet.published_rules()).await
         {
-            follower.hear(generation, None, published);
+            rules_receiver.receive(generation, None, published);
         }
     }
 }

@@ -1,43 +1,43 @@
-//! `tollgate.yaml`: the keys of one process, one value or a list each.
+//! `tollgate.yaml`: the settings of one process, with one value or a list per key.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tollgate_core::rules::problem::Problems;
 use tollgate_rules::hint;
-use tollgate_rules::yaml::{Reader, line_of};
+use tollgate_rules::yaml::{YamlReader, line_of};
 
 use crate::exit::Usage;
 
-/// A file that was read.
+/// Parsed settings file.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigFile {
     path: PathBuf,
-    settings: BTreeMap<String, Setting>,
+    settings: BTreeMap<String, FileSetting>,
 }
 
-/// How many values a key takes.
+/// Number of values that a key takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     One,
     Many,
 }
 
-/// One key.
+/// Values of one key.
 #[derive(Clone, Debug)]
-pub(crate) struct Setting {
+pub(crate) struct FileSetting {
     pub(crate) values: Vec<String>,
     pub(crate) line: usize,
 }
 
 impl ConfigFile {
-    /// Reads a file that may hold these keys.
+    /// Reads a file that may contain these keys.
     pub(crate) fn read(path: PathBuf, keys: &BTreeMap<String, Takes>) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(&path).map_err(|error| {
             Usage(format!("{}: {error}; check the path that --config or TOLLGATE_CONFIG names", path.display()))
         })?;
         let name = path.display().to_string();
-        let mut reader = Reader::new(&name);
+        let mut reader = YamlReader::new(&name);
         let mut settings = BTreeMap::new();
         if let Some(document) = reader.document(&text) {
             for (written, node) in reader.mapping(&document, "the configuration").iter() {
@@ -51,7 +51,7 @@ impl ConfigFile {
                 let items = if *takes == Takes::Many { reader.items(node, &what) } else { vec![node] };
                 let values = items.into_iter().filter_map(|item| reader.text(item, &what));
                 let values = values.map(str::to_owned).collect();
-                settings.insert(key, Setting { values, line });
+                settings.insert(key, FileSetting { values, line });
             }
         }
         if reader.problems.is_empty() {
@@ -65,7 +65,7 @@ impl ConfigFile {
         &self.path
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<&Setting> {
+    pub(crate) fn get(&self, key: &str) -> Option<&FileSetting> {
         self.settings.get(key)
     }
 }

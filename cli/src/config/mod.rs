@@ -1,7 +1,7 @@
-//! Where settings come from: a flag, else an environment variable, else `--config tollgate.yaml`, else a default.
+//! Settings by precedence: flag, environment variable, `--config tollgate.yaml`, default.
 //!
-//! Clap knows flags, variables and defaults, and what their values must be. A file's values become defaults before the
-//! command line is read; so every flag has a key of its name, checked by the same code, and there is one order of
+//! Clap parses flags, variables and defaults and checks their values. The values of a file become defaults before the command
+//! line is parsed. Every flag therefore has a key of its name, which the same code checks, and there is one order of
 //! precedence.
 
 mod file;
@@ -21,7 +21,7 @@ use crate::secret;
 use file::Takes;
 
 pub(crate) use file::ConfigFile;
-pub(crate) use show::Args;
+pub(crate) use show::ConfigArgs;
 pub(crate) use show::run;
 
 /// The commands whose flags are keys of the file; `rules publish` is one of `rules`.
@@ -29,17 +29,16 @@ const CONFIGURED: [&[&str]; 5] = [&["agent"], &["aggregator"], &["up"], &["demo"
 const FLAG: &str = "--config";
 const VARIABLE: &str = "TOLLGATE_CONFIG";
 
-/// What a command line means together with the file it names.
+/// Parsed command line and the settings file below it.
 pub(crate) struct Layered {
     pub(crate) matches: ArgMatches,
     pub(crate) file: Option<ConfigFile>,
 }
 
-/// Reads a command line and the file that it, or the environment, names.
+/// Parses a command line and the settings file that it or the environment names.
 ///
 /// # Errors
-/// When the file cannot be read or holds what no command knows. A command line that makes no sense ends the process, as
-/// clap does.
+/// If the file cannot be read or contains unknown keys. A wrong command line ends the process, as clap does.
 pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<Layered> {
     let command = without_empty_variables(command);
     let file = path(&args).map(|path| ConfigFile::read(path, &keys(&command))).transpose()?;
@@ -58,12 +57,12 @@ pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<Lay
     }
 }
 
-/// The name by which a flag is a key.
+/// Returns the key of a flag.
 fn key(long: &str) -> String {
     long.replace('-', "_")
 }
 
-/// A variable that is empty counts as unset: that is how files of variables and of containers leave one out.
+/// Ignores empty variables, because container and environment files unset a variable that way.
 fn without_empty_variables(command: Command) -> Command {
     let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
     command
@@ -71,7 +70,7 @@ fn without_empty_variables(command: Command) -> Command {
         .mut_subcommands(without_empty_variables)
 }
 
-/// The command with the one of this path in it changed.
+/// Changes the command at this path.
 fn changed(command: Command, path: &[&str], change: &dyn Fn(Command) -> Command) -> Command {
     match path {
         [] => change(command),
@@ -79,7 +78,7 @@ fn changed(command: Command, path: &[&str], change: &dyn Fn(Command) -> Command)
     }
 }
 
-/// Every key that some command knows.
+/// Returns all keys of the configured commands.
 fn keys(command: &Command) -> BTreeMap<String, Takes> {
     let configured = CONFIGURED
         .iter()
@@ -101,7 +100,7 @@ fn with_defaults(command: Command, file: &ConfigFile) -> Command {
     known.into_iter().fold(command, |command, (id, values)| command.mut_arg(id, |arg| arg.default_values(values)))
 }
 
-/// The file that is named, before anything else is known of the command line.
+/// Returns the path of the settings file, before the command line is parsed.
 fn path(args: &[OsString]) -> Option<PathBuf> {
     let mut args = args.iter().skip(1);
     while let Some(arg) = args.next() {
@@ -115,8 +114,7 @@ fn path(args: &[OsString]) -> Option<PathBuf> {
     std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// A value of the file that its flag would refuse, too, is told with its place. One that may be a secret is not repeated,
-/// wherever it comes from.
+/// Returns the error of a refused value of the file, with its place. A value that may be a secret is not repeated.
 fn refused_value(error: &clap::Error, file: Option<&ConfigFile>) -> Option<String> {
     if !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) {
         return None;

@@ -1,4 +1,4 @@
-//! `tollgate config`: what a command would run with, and where each setting comes from.
+//! `tollgate config`: the settings of a command and their origins.
 
 use std::ffi::OsString;
 
@@ -14,23 +14,23 @@ use crate::secret;
 
 const SHOWN: [&str; 4] = ["agent", "aggregator", "up", "demo"];
 
-/// Shows what a command would run with, and where each setting comes from
+/// Shows the settings of a command and their origins
 ///
-/// A flag wins over its TOLLGATE_* variable, that over the key in --config FILE, that over the default.
+/// The precedence is flag, TOLLGATE_* variable, key in --config FILE, default.
 #[derive(clap::Args)]
-pub(crate) struct Args {
-    /// How to print it
+pub(crate) struct ConfigArgs {
+    /// Form of the output
     #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
     format: Format,
-    /// Which command: agent, aggregator, up or demo
+    /// Command: agent, aggregator, up or demo
     #[arg(default_value = "agent", value_parser = SHOWN)]
     command: String,
-    /// The flags it would get
+    /// Flags of that command
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
     flags: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args, whole: &Command) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &ConfigArgs, whole: &Command) -> anyhow::Result<Exit> {
     let mut line: Vec<OsString> = vec!["tollgate".into()];
     // The file may be named on this command line or on the one that is shown.
     if let Some(path) = super::path(&std::env::args_os().collect::<Vec<_>>()) {
@@ -56,13 +56,13 @@ pub(crate) fn run(args: &Args, whole: &Command) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-struct Setting {
+struct ShownSetting {
     key: String,
     value: Option<String>,
     origin: String,
 }
 
-fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) -> Vec<Setting> {
+fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) -> Vec<ShownSetting> {
     let mut settings = Vec::new();
     for arg in command.get_arguments() {
         let Some(long) = arg.get_long().filter(|long| !["help", "config"].contains(long)) else { continue };
@@ -82,12 +82,12 @@ fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) 
             let values: Vec<String> = values.map(|value| secret::hidden(&value.to_string_lossy())).collect();
             values.join(", ")
         });
-        settings.push(Setting { key, value, origin });
+        settings.push(ShownSetting { key, value, origin });
     }
     settings
 }
 
-fn table(settings: &[Setting]) -> Table {
+fn table(settings: &[ShownSetting]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header(["KEY", "VALUE", "FROM"]);

@@ -1,69 +1,72 @@
-//! `tollgate rules diff`: what changes in force when one rules file takes the place of another.
+//! `tollgate rules diff`: compares the rules that two files enforce.
+//!
+//! The compared settings come from the table in `tollgate-rules`.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 use serde_json::{Value, json};
 use tollgate::{Rule, RuleSet, read_rules};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
-use tollgate_core::rules::{LimitPolicy, Matches, Quota, display};
+use tollgate_core::rules::{LimitPolicy, Matches, Quota};
+use tollgate_rules::{display, settings};
 
+use super::table;
 use crate::exit::Exit;
 use crate::output::{self, Format};
 
-/// Says what changes when one rules file takes the place of another
+/// Compares the rules that two files enforce
 ///
-/// Compared is what is enforced, not how it is written. Keys are shown cut. Exit code: 0 both were read, whether they differ
-/// or not; 2 one is not valid.
+/// Two spellings of the same rule are equal. Keys are shown cut. Exit code: 0 both files are valid, 2 one is not.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct DiffArgs {
     /// The rules in force, as YAML
     from: PathBuf,
-    /// The rules to come
+    /// The new rules, as YAML
     to: PathBuf,
-    /// How to print it
+    /// Format of the output
     #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
     format: Format,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
     let now = SystemClock::start().now();
     let (from, to) = (read_rules(&args.from, now)?, read_rules(&args.to, now)?);
     let changes = changes(&from, &to);
     match args.format {
         Format::Text if changes.is_empty() => output::say("Both enforce the same.")?,
-        Format::Text => output::say(table(&changes))?,
+        Format::Text => output::say(changes_table(&changes))?,
         Format::Json => {
-            let changes: Vec<Value> = changes.iter().map(Change::json).collect();
+            let changes: Vec<Value> = changes.iter().map(Difference::json).collect();
             output::say(json!({ "same": changes.is_empty(), "changes": changes }))?;
         }
     }
     Ok(Exit::Done)
 }
 
-/// One thing that is other than before.
-struct Change {
-    /// `rule per-key`, `lists`.
+/// One difference between two rule sets.
+struct Difference {
+    /// Part of the file, such as `rule per-key` or `lists.deny`.
     what: String,
     field: String,
     from: Option<String>,
     to: Option<String>,
-    /// What it means.
+    /// Consequence of the change.
     note: &'static str,
 }
 
-/// What is enforced, field by field.
-type Fields = Vec<(String, String)>;
+/// Names and texts of everything that is enforced.
+type EnforcedFields = Vec<(String, String)>;
 
-impl Change {
+impl Difference {
     fn json(&self) -> Value {
         json!({ "what": self.what, "field": self.field, "from": self.from, "to": self.to, "note": self.note })
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.from, &self.to) {
             (Some(from), Some(to)) => write!(f, "{from} -> {to}"),
@@ -74,34 +77,29 @@ impl fmt::Display for Change {
     }
 }
 
-fn table(changes: &[Change]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["WHAT", "FIELD", "CHANGE", "NOTE"]);
-    for change in changes {
-        table.add_row([&change.what, &change.field, &change.to_string(), change.note]);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table
+fn changes_table(changes: &[Difference]) -> Table {
+    let rows = changes
+        .iter()
+        .map(|change| [change.what.clone(), change.field.clone(), change.to_string(), change.note.into()]);
+    table(&["WHAT", "FIELD", "CHANGE", "NOTE"], rows)
 }
 
-fn changes(from: &RuleSet, to: &RuleSet) -> Vec<Change> {
+fn changes(from: &RuleSet, to: &RuleSet) -> Vec<Difference> {
     let mut changes = Vec::new();
     for rule in &from.rules {
         let what = format!("rule {}", rule.name);
         match to.rules.iter().find(|other| other.name == rule.name) {
             Some(other) => compare(&mut changes, &what, &of_rule(from, rule), &of_rule(to, other)),
-            None => changes.push(whole(what, Some(display::allowed(rule, rule.policy.as_ref())), None, "removed")),
+            None => changes.push(whole(what, Some(settings::allowed(rule, rule.policy.as_ref())), None, "removed")),
         }
     }
     let added = to.rules.iter().filter(|rule| from.rules.iter().all(|other| other.name != rule.name));
     changes.extend(added.map(|rule| {
         let what = format!("rule {}", rule.name);
-        whole(what, None, Some(display::allowed(rule, rule.policy.as_ref())), "added")
+        whole(what, None, Some(settings::allowed(rule, rule.policy.as_ref())), "added")
     }));
-    // Among equals of a group the first counts.
-    let order = |set: &RuleSet, other: &RuleSet| -> Fields {
+    // Among equally specific rules of a group the first applies.
+    let order = |set: &RuleSet, other: &RuleSet| -> EnforcedFields {
         let both = set.rules.iter().filter(|rule| other.rules.iter().any(|found| found.name == rule.name));
         let names: Vec<&str> = both.map(|rule| &*rule.name).collect();
         vec![("order".to_owned(), names.join(", "))]
@@ -113,24 +111,25 @@ fn changes(from: &RuleSet, to: &RuleSet) -> Vec<Change> {
     changes
 }
 
-fn whole(what: String, from: Option<String>, to: Option<String>, note: &'static str) -> Change {
-    Change { what, field: String::new(), from, to, note }
+fn whole(what: String, from: Option<String>, to: Option<String>, note: &'static str) -> Difference {
+    Difference { what, field: String::new(), from, to, note }
 }
 
-fn compare(changes: &mut Vec<Change>, what: &str, from: &Fields, to: &Fields) {
-    let find =
-        |fields: &Fields, field: &str| fields.iter().find(|(name, _)| name == field).map(|(_, value)| value.clone());
+fn compare(changes: &mut Vec<Difference>, what: &str, from: &EnforcedFields, to: &EnforcedFields) {
+    let find = |fields: &EnforcedFields, field: &str| {
+        fields.iter().find(|(name, _)| name == field).map(|(_, value)| value.clone())
+    };
     let added = to.iter().filter(|(field, _)| find(from, field).is_none());
     for (field, _) in from.iter().chain(added) {
         let (before, after) = (find(from, field), find(to, field));
         if before != after {
             let note = note(field, before.as_deref(), after.as_deref());
-            changes.push(Change { what: what.to_owned(), field: field.clone(), from: before, to: after, note });
+            changes.push(Difference { what: what.to_owned(), field: field.clone(), from: before, to: after, note });
         }
     }
 }
 
-fn listed(changes: &mut Vec<Change>, what: &str, from: &[Matches], to: &[Matches]) {
+fn listed(changes: &mut Vec<Difference>, what: &str, from: &[Matches], to: &[Matches]) {
     let removed = from.iter().filter(|entry| !to.contains(entry));
     let added = to.iter().filter(|entry| !from.contains(entry));
     changes.extend(removed.map(|entry| whole(what.to_owned(), Some(display::matches(entry)), None, "removed")));
@@ -162,59 +161,34 @@ fn raised_or_lowered(from: Option<&str>, to: Option<&str>) -> &'static str {
     }
 }
 
-fn of_set(set: &RuleSet) -> Fields {
-    let mut fields = Fields::new();
+fn of_set(set: &RuleSet) -> EnforcedFields {
+    let mut fields = EnforcedFields::new();
     fields.extend(set.slot_by.as_ref().map(|name| ("slot_by".to_owned(), name.to_string())));
     fields
         .extend(set.descriptors.iter().map(|spec| (format!("descriptor `{}`", spec.name), display::descriptor(spec))));
     fields
 }
 
-fn of_rule(set: &RuleSet, rule: &Rule) -> Fields {
-    let mut fields = Fields::new();
-    let mut add = |field: &str, value: String| fields.push((field.to_owned(), value));
-    add("match", display::matches(&rule.matches));
-    add("per", display::per(rule));
-    if let Some(group) = &rule.group {
-        add("group", group.to_string());
-    }
-    if let Some(name) = &rule.quota_from {
-        add("quota.from", name.to_string());
-    }
-    if let Some(cost) = display::cost(rule) {
-        add("cost", cost);
-    }
-    add("charge", display::charge(rule.charge).to_owned());
-    add("shadow", rule.shadow.to_string());
-    if !rule.replaces.is_empty() {
-        add("replaces", rule.replaces.join(", "));
-    }
+fn of_rule(set: &RuleSet, rule: &Rule) -> EnforcedFields {
+    let own = settings::rule_texts(rule).into_iter();
+    let mut fields: EnforcedFields = own.map(|(name, text)| (name.to_owned(), text)).collect();
     if rule.deny {
-        add("quota", display::allowed(rule, None));
+        fields.push(("quota".to_owned(), settings::allowed(rule, None)));
         return fields;
     }
-    of_terms(&mut fields, "", rule.policy.as_ref());
+    add_policy(&mut fields, "", rule.policy.as_ref());
     for (tier, policy) in &rule.by_tier {
-        of_terms(&mut fields, &format!("tier {tier}: "), policy.as_ref());
+        add_policy(&mut fields, &format!("tier {tier}: "), policy.as_ref());
     }
     let (key, secret) = (DigestKey::default(), rule.per.first().is_some_and(|name| set.is_secret(name)));
     let mut keys: Vec<_> = rule.by_key.iter().collect();
     keys.sort_unstable_by_key(|(key, _)| *key);
     for (name, policy) in keys {
-        of_terms(&mut fields, &format!("key {}: ", key.shown(name, secret)), policy.as_ref());
+        add_policy(&mut fields, &format!("key {}: ", key.shown(name, secret)), policy.as_ref());
     }
     fields
 }
 
-fn of_terms(fields: &mut Fields, whose: &str, policy: Option<&LimitPolicy>) {
-    let mut add = |field: &str, value: String| fields.push((format!("{whose}{field}"), value));
-    add("quota", display::quota(policy));
-    let Some(policy) = policy else { return };
-    add("algorithm", display::algorithm(policy));
-    if let Some(burst) = display::burst(policy) {
-        add("burst", burst);
-    }
-    add("consistency", display::consistency(policy.consistency).to_owned());
-    add("on_failure", display::on_failure(policy.on_failure));
-    add("deadline", format!("{} ms", policy.deadline.as_millis()));
+fn add_policy(fields: &mut EnforcedFields, prefix: &str, policy: Option<&LimitPolicy>) {
+    fields.extend(settings::policy_texts(policy).into_iter().map(|(name, text)| (format!("{prefix}{name}"), text)));
 }

@@ -1,4 +1,4 @@
-//! `tollgate rules import`: what other limiters call their configuration, as a rules file of our own.
+//! `tollgate rules import`: the configuration of another limiter as a rules file.
 
 use std::path::PathBuf;
 
@@ -14,17 +14,17 @@ use crate::output;
 /// Writes a rules file from the configuration of another limiter, to standard output
 ///
 /// A folder is a configuration of envoyproxy/ratelimit (a domain in each file). A file is one of rules with `params`
-/// (a capacity and a refill rate, or a limit and a window). What is dropped, or means something else now, is said on standard
-/// error. Exit code: 0 done, 2 it cannot be imported.
+/// (a capacity and a refill rate, or a limit and a window). Warnings about dropped or changed parts go to standard error.
+/// Exit code: 0 done, 2 it cannot be imported.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ImportArgs {
     /// The folder or file
     from: PathBuf,
     #[command(flatten)]
     envoy: EnvoyFlags,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let name = args.from.display().to_string();
     let imported = if args.from.is_dir() {
         import_envoy(&args.from, &args.envoy.settings())?
@@ -34,9 +34,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         from_params(Foreign { name: &name, text: &text })?
     };
     let Imported { text, warnings } = imported;
-    // What is printed is what an agent would take.
+    // The output is parsed as an agent would parse it.
     let set = tollgate_rules::from_yaml(&format!("{name} (imported)"), &text, SystemClock::start().now().as_ms())?;
-    // What its own parser warns of speaks of lines that nobody has written.
+    // Warnings of the second parse name lines of the output, which nobody has written.
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }

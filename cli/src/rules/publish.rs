@@ -1,4 +1,4 @@
-//! `tollgate rules publish`: one rules file for the whole fleet.
+//! `tollgate rules publish`: publishes a rules file to Kafka, to Redis, or to both.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use tokio::time::timeout;
 use tollgate::read_rules;
-use tollgate_bus::kafka::Kafka;
-use tollgate_bus::{Bus, Log, Topic};
+use tollgate_bus::kafka::KafkaBus;
+use tollgate_bus::{Bus, LogWriter, Topic};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
@@ -19,15 +19,17 @@ use crate::exit::{Exit, Usage};
 use crate::output;
 use crate::servers::{KafkaArgs, RedisArgs};
 
+/// Time that Kafka has to acknowledge.
 const KAFKA_WAIT: Duration = Duration::from_secs(10);
+/// Time that Redis has to answer.
 const REDIS_WAIT: Duration = Duration::from_secs(3);
 
-/// Publishes a rules file to all agents that follow
+/// Publishes a rules file to all agents that follow the published rules
 ///
-/// With --kafka it goes on the topic `rules`, and --redis, too, gives a copy to agents that start while Kafka is away. A fleet
-/// without Kafka gets its rules by --redis alone.
+/// With --kafka the file goes to the topic `rules`; --redis beside it keeps a copy for agents that start while Kafka is
+/// unavailable. A fleet without Kafka uses --redis alone.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct PublishArgs {
     /// The rules, as YAML
     file: PathBuf,
     #[command(flatten)]
@@ -36,7 +38,7 @@ pub(crate) struct Args {
     redis: RedisArgs,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let set = read_rules(&args.file, clock.now())?;
     for warning in &set.warnings {
@@ -66,8 +68,8 @@ fn published(file: &Path) -> anyhow::Result<Published> {
     Ok(Published { name, text: std::fs::read_to_string(file)? })
 }
 
-fn to_kafka(kafka: &Kafka, published: &Published) -> anyhow::Result<Generation> {
-    let mut log = kafka.log(Topic::Rules);
+fn to_kafka(kafka: &KafkaBus, published: &Published) -> anyhow::Result<Generation> {
+    let mut log = kafka.writer(Topic::Rules);
     log.append(0, published.encode(), 0)?;
     log.flush(KAFKA_WAIT);
     let offset = log.reports().into_iter().find_map(|report| report.offset);
@@ -76,7 +78,7 @@ fn to_kafka(kafka: &Kafka, published: &Published) -> anyhow::Result<Generation> 
     })
 }
 
-/// Lays down what is on Kafka as this generation, or publishes what is not on Kafka.
+/// Copies rules that are on Kafka under this generation, or publishes rules that are not on Kafka.
 async fn to_redis(
     mirror: &RuleMirror,
     on_kafka: Option<Generation>,
@@ -100,7 +102,7 @@ async fn to_redis(
 mod tests {
     use super::*;
 
-    /// Agents take up what is on Kafka, so whoever reads of a failure must learn that much.
+    /// Agents take the rules from Kafka, so the message about a failed copy must report their generation.
     #[tokio::test]
     async fn a_copy_that_fails_does_not_hide_that_the_rules_are_published() {
         let mirror = RuleMirror::new(&"redis://127.0.0.1:1".into(), Arc::new(SystemClock::start())).unwrap();

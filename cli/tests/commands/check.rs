@@ -1,4 +1,4 @@
-//! `tollgate check`: scripts read its exit code, people its words.
+//! `tollgate check`: exit codes and output.
 
 use std::net::TcpListener;
 
@@ -48,7 +48,7 @@ fn an_agent_that_refuses_the_question_is_1_with_its_reason() {
     let long = format!("{}=v", "n".repeat(65));
     let refused = check(&up.url(), &[&long]);
     assert_eq!((refused.exit, &*refused.out), (1, ""));
-    assert!(refused.err.contains("answers 400 Bad Request: the body is no call"), "{}", refused.err);
+    assert!(refused.err.contains("answers 400 Bad Request: the body is not a valid call"), "{}", refused.err);
 }
 
 #[test]

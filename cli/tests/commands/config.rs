@@ -1,8 +1,8 @@
-//! Where settings come from, and what is refused.
+//! Origins of settings, and refused settings.
 
 use crate::support::{file, finish, tollgate};
 
-/// The value and origin of one setting, as `tollgate config` prints it.
+/// Returns the value and origin of one setting, as `tollgate config` prints them.
 fn shown(out: &str, key: &str) -> Vec<String> {
     let line = out.lines().find(|line| line.split_whitespace().next() == Some(key)).unwrap_or_else(|| panic!("{out}"));
     line.split_whitespace().skip(1).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! The README's cookbook: each recipe is enforced as it is printed there.
+//! The README's cookbook: each recipe is enforced as printed there.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::{Client, Up, file};
 
 type Recipe = (&'static str, fn(&mut Kitchen));
 
-/// The recipes in their order: the beginning of the title, and what must be true of it.
+/// Recipes in order: beginning of the title, and check.
 const RECIPES: [Recipe; 10] = [
     ("Each API key by its plan", plans),
     ("Five logins", logins),
@@ -20,7 +20,7 @@ const RECIPES: [Recipe; 10] = [
     ("Friends and foes", lists),
 ];
 
-/// A limiter that enforces one recipe.
+/// Running `tollgate up` with one recipe.
 struct Kitchen {
     client: Client,
     _up: Up,
@@ -32,7 +32,7 @@ impl Kitchen {
         (answer.status, answer.json())
     }
 
-    /// How many of so many calls pass.
+    /// Returns the number of admitted calls.
     fn pass(&mut self, descriptors: &Value, calls: usize) -> usize {
         (0..calls).filter(|_| self.ask(descriptors.clone(), 1).0 == 200).count()
     }
@@ -45,7 +45,7 @@ impl Kitchen {
     }
 }
 
-/// The recipes of the README: title and file.
+/// Returns the recipes of the README: title and file.
 fn recipes() -> Vec<(String, String)> {
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
     let (_, cookbook) = readme.split_once("### Cookbook").expect("a cookbook");
@@ -58,7 +58,7 @@ fn recipes() -> Vec<(String, String)> {
     cookbook.split("\n**").skip(1).map(recipe).collect()
 }
 
-/// A recipe that no test runs is no recipe.
+/// Every recipe of the README has a check.
 #[test]
 fn every_recipe_of_the_readme_does_what_it_says() {
     let recipes = recipes();
@@ -71,7 +71,7 @@ fn every_recipe_of_the_readme_does_what_it_says() {
     }
 }
 
-/// F2, G6: three keys get three quotas, and one has his own.
+/// F2, G6: three keys get three quotas, and one key has its own.
 fn plans(kitchen: &mut Kitchen) {
     for (key, quota) in [("sk_free_1", 100), ("sk_pro_1", 1000), ("sk_ent_1", 10_000), ("sk_pro_vip", 5000)] {
         assert_eq!(kitchen.ask(json!({ "api_key": key }), 1).1["limit"], quota, "{key}");
@@ -80,7 +80,7 @@ fn plans(kitchen: &mut Kitchen) {
     }
 }
 
-/// K6: the sixth attempt is denied, and another address is unhurt.
+/// K6: the sixth attempt is denied, and another address is not affected.
 fn logins(kitchen: &mut Kitchen) {
     let from = |ip: &str| json!({ "ip": ip, "endpoint": "/login", "method": "POST" });
     assert_eq!(kitchen.pass(&from("10.0.0.1"), 8), 5);
@@ -88,7 +88,7 @@ fn logins(kitchen: &mut Kitchen) {
     assert_eq!(kitchen.ask(json!({ "ip": "10.0.0.1", "endpoint": "/login", "method": "GET" }), 1).0, 200);
 }
 
-/// B5: limits per user, endpoint and tenant at once; a refusal charges none of them.
+/// B5: limits per user, endpoint and tenant at once; a denial charges none of them.
 fn endpoints(kitchen: &mut Kitchen) {
     let call = |user: &str, path: &str| json!({ "user": user, "endpoint": path, "tenant": "t" });
     assert_eq!(kitchen.pass(&call("u1", "/search/all"), 40), 30);
@@ -110,7 +110,7 @@ fn bytes(kitchen: &mut Kitchen) {
     assert!(kitchen.ask(tenant(), 60_000_000).1["detail"].as_str().unwrap().contains("can never pass"));
 }
 
-/// B8: what it really cost is settled after the answer; a fixed cost stays as it is.
+/// B8: the real cost is settled after the answer; a fixed cost stays.
 fn tokens(kitchen: &mut Kitchen) {
     let user = || json!({ "user": "u" });
     assert_eq!(kitchen.ask(user(), 60_000).0, 200);

@@ -1,10 +1,10 @@
-//! `tollgate demo`, the first thing that anyone sees.
+//! `tollgate demo`.
 
 use tollgate_servers::{Kafka, Redis};
 
 use crate::support::{finish, tollgate};
 
-/// The whole demo, without a terminal: plain lines, the outage told, the summary, exit code 0.
+/// The demo without a terminal prints plain lines, the outage and the summary, and exits with 0.
 #[test]
 fn the_demo_tells_its_story_in_plain_lines() {
     let done = finish(&mut tollgate(&["demo"]));
@@ -25,7 +25,7 @@ fn the_demo_tells_its_story_in_plain_lines() {
     }
 }
 
-/// The same over real servers: names of its own, which are gone afterwards.
+/// The demo over real servers uses names of its own and deletes them afterwards.
 #[test]
 fn the_demo_tells_the_same_story_over_real_servers() {
     let (redis, kafka) = (Redis::start(), Kafka::start());

@@ -1,4 +1,4 @@
-//! What those see who have never heard of Tollgate.
+//! Help texts, as a newcomer sees them.
 
 use crate::support::{finish, tollgate};
 
@@ -13,14 +13,14 @@ fn the_bare_command_says_where_to_start() {
 
     Commands:
       demo        Shows a fleet of agents, an abuser and an outage, in ten seconds
-      replay      Shows whom rules would have limited, from access logs
+      replay      Shows which callers rules would have limited, from access logs
       up          Starts a limiter: agent and aggregator in one process
       agent       Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
       aggregator  Starts an aggregator: counts the calls of all agents in Kafka and signals them
       check       Asks a running agent whether a call may pass
-      rules       Looks into rules files, and publishes them
-      experiment  Measures what Tollgate does
-      config      Shows what a command would run with, and where each setting comes from
+      rules       Checks, shows, compares, imports and publishes rules files
+      experiment  Measures Tollgate on real servers
+      config      Shows the settings of a command and their origins
 
     Options:
           --config <FILE>  Settings, as YAML: each flag is a key [env: TOLLGATE_CONFIG]
@@ -29,7 +29,7 @@ fn the_bare_command_says_where_to_start() {
 
     Start here, no server is needed:
       tollgate demo                                a fleet, an abuser, an outage
-      tollgate replay LOG --limit "60/min per ip"  whom it would have limited
+      tollgate replay LOG --limit "60/min per ip"  the callers it would have limited
       tollgate up                                  a limiter on 127.0.0.1:8080
     "#);
 }

@@ -1,10 +1,10 @@
-//! Configurations of other limiters, enforced as they mean it.
+//! Configurations of other limiters, enforced with their meaning.
 
 use serde_json::json;
 
 use crate::support::{Client, Up, file, finish, tollgate, wait_for};
 
-/// The "Config Schema" of a rate limiter design that many have read.
+/// The "Config Schema" of a widely read rate limiter design.
 const PARAMS: &str = r#"
 rules:
   - id: "rule_001"
@@ -84,7 +84,7 @@ fn what_cannot_be_imported_is_told_with_its_place() {
     assert!(missing.err.contains("nowhere: cannot be read; name a folder"), "{}", missing.err);
 }
 
-/// A configuration of envoyproxy/ratelimit is enforced as it is, and followed: a broken file changes nothing.
+/// A configuration of envoyproxy/ratelimit is enforced and followed unchanged. A broken file changes nothing.
 #[test]
 fn a_folder_of_envoy_is_enforced_and_followed() {
     let web = file("envoy/web.yaml", ENVOY);
@@ -120,5 +120,5 @@ fn a_folder_of_envoy_is_enforced_and_followed() {
     assert!(!imported.err.contains("warning:"), "nothing is wrong with what was imported: {}", imported.err);
     let empty = finish(&mut tollgate(&["agent", "--envoy-config", env!("CARGO_MANIFEST_DIR")]));
     assert_eq!(empty.exit, 2);
-    assert!(empty.err.contains("no file here ends in .yaml"), "{}", empty.err);
+    assert!(empty.err.contains("no file ends in .yaml"), "{}", empty.err);
 }

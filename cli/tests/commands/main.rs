@@ -1,11 +1,11 @@
-//! The binary as users run it: what it prints, where, and how it ends.
+//! The binary as users run it: output, messages and exit codes.
 
 mod support;
 mod help;
 mod demo;
 mod replay;
 mod rules;
-mod rules_told;
+mod rules_output;
 mod up;
 mod reload;
 mod cookbook;

@@ -1,4 +1,4 @@
-//! Rules that change while the limiter runs.
+//! Changes of the rules at run time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ fn generation(client: &mut Client) -> u64 {
     client.get("/healthz", &[]).json()["generation"].as_u64().unwrap()
 }
 
-/// F3, last-good: a broken file never replaces a good set, a good one does, and the connection does not notice.
+/// F3, last-good: a broken file never replaces a valid set, a valid one does, and connections stay open.
 #[test]
 fn a_broken_file_keeps_the_old_rules_and_a_good_one_replaces_them() {
     let path = file("reload.yaml", OLD);
@@ -38,7 +38,7 @@ fn a_broken_file_keeps_the_old_rules_and_a_good_one_replaces_them() {
     assert_eq!((answer.header("x-ratelimit-limit"), answer.header("x-ratelimit-remaining")), ("20", "17"));
 }
 
-/// How many reloads the full test makes.
+/// Number of reloads of the full test.
 const RELOADS: u64 = 100;
 
 /// F3: rules are reloaded again and again under load: no call fails, no connection is dropped, and each set is in force in

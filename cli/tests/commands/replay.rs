@@ -1,4 +1,4 @@
-//! `tollgate replay`: a report for people, an object for programs, a line per decision.
+//! `tollgate replay`: text report, JSON report, and decisions.
 
 use std::io::Write;
 use std::process::Stdio;

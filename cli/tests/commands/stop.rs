@@ -1,10 +1,10 @@
-//! How `tollgate up` ends.
+//! End of `tollgate up`.
 
 use crate::support::{Client, Up};
 
 const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
 
-/// A request of which the server has read the head and waits for the body.
+/// Sends the head of a request, so the server waits for the body.
 fn begin(up: &Up) -> Client {
     let mut client = up.client();
     client.write(&format!(

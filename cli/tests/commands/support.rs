@@ -1,4 +1,4 @@
-//! Runs the binary, and asks a running one over plain sockets.
+//! Support for the tests: runs the binary, and sends requests to a running one over plain sockets.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,35 +9,35 @@ use std::time::Duration;
 use serde_json::Value;
 use tollgate_core::clock::Stopwatch;
 
-/// How long anything may take before a test gives up.
+/// Time after which a test gives up.
 const PATIENCE: Duration = Duration::from_mins(2);
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// What a finished command said.
+/// Output of a finished command.
 pub(crate) struct Finished {
     pub(crate) exit: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// A running `tollgate up`; killed when dropped.
+/// Running `tollgate up`, killed on drop.
 pub(crate) struct Up {
     child: Child,
     out: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
 }
 
-/// One connection, kept alive.
+/// Persistent connection.
 pub(crate) struct Client(BufReader<TcpStream>);
 
-/// What came back.
+/// Answer to a request.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
 }
 
-/// The binary with these arguments, and nothing of the tester's environment.
+/// Returns the binary with these arguments and an empty environment.
 pub(crate) fn tollgate(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.args(args).env_clear().stdin(Stdio::null());
@@ -45,14 +45,14 @@ pub(crate) fn tollgate(args: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs a command to its end.
 pub(crate) fn finish(command: &mut Command) -> Finished {
     let output = command.output().expect("the binary runs");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     Finished { exit: output.status.code().expect("an exit code"), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// A file of this test only. It appears at once, never half written.
+/// Writes a file for one test, atomically.
 pub(crate) fn file(name: &str, content: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -62,7 +62,7 @@ pub(crate) fn file(name: &str, content: &str) -> PathBuf {
     path
 }
 
-/// Looks again and again until there is something.
+/// Polls until there is a value.
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let waited = Stopwatch::start();
     loop {
@@ -93,7 +93,7 @@ impl Up {
         Self { child, out, address }
     }
 
-    /// The next line on standard output.
+    /// Returns the next line of standard output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
@@ -108,19 +108,19 @@ impl Up {
         Client::connect(self.address).expect("it listens")
     }
 
-    /// Waits until it takes no connection any more.
+    /// Waits until the process accepts no connection any more.
     pub(crate) fn wait_until_closed(&self) {
         wait_for("the end of listening", || TcpStream::connect(self.address).is_err().then_some(()));
     }
 
-    /// Sends it a signal, by its name.
+    /// Sends a signal to the process, by its name.
     pub(crate) fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
         let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
         assert!(sent.success());
     }
 
-    /// Waits for its end; how it ended, and what it said on standard error.
+    /// Waits for the end of the process. Returns its status and standard error.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let mut err = String::new();
         let mut stderr = self.child.stderr.take().unwrap();
@@ -137,7 +137,7 @@ impl Drop for Up {
 }
 
 impl Client {
-    /// A connection to whoever listens there, if someone does.
+    /// Connects to an address, if a process listens there.
     pub(crate) fn connect(address: SocketAddr) -> Option<Self> {
         let tcp = TcpStream::connect(address).ok()?;
         tcp.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -145,7 +145,7 @@ impl Client {
         Some(Self(BufReader::new(tcp)))
     }
 
-    /// Asks for one unit of this key; nothing when the connection breaks.
+    /// Asks for one unit of this key. Returns `None` if the connection breaks.
     pub(crate) fn try_check(&mut self, key: &str) -> Option<Answer> {
         let text = format!("GET /check HTTP/1.1\r\nhost: tollgate\r\nx-api-key: {key}\r\n\r\n");
         self.0.get_mut().write_all(text.as_bytes()).ok()?;

@@ -18,7 +18,7 @@ fn limit(up: &Up, token: &str) -> String {
     up.client().get("/check", &[("authorization", &bearer)]).header("x-ratelimit-limit").to_owned()
 }
 
-/// P2, F16: a claim of a token that a key of the file signed chooses counter and tier; keys are followed while it runs.
+/// P2, F16: a claim of a token selects counter and tier if a key of the file signed it. Changes of the file take effect.
 #[test]
 fn a_token_selects_counter_and_tier_as_long_as_its_key_is_trusted() {
     let (rules, keys) = (file("tokens.yaml", RULES), file("tokens.jwks", JWKS));
@@ -32,7 +32,7 @@ fn a_token_selects_counter_and_tier_as_long_as_its_key_is_trusted() {
     let told = wait_for("the broken file to be told", || {
         up.client().get("/healthz", &[]).json()["keys_error"].as_str().map(str::to_owned)
     });
-    assert!(told.contains("tokens.jwks: no key for HS256, RS256 or ES256 signatures; add the one"), "{told}");
+    assert!(told.contains("tokens.jwks: no key for HS256, RS256 or ES256 signatures; add the key"), "{told}");
     assert_eq!(limit(&up, TOKEN), "20", "the old keys stay");
 
     let another = r#"{"keys": [{"kty": "oct", "k": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY"}]}"#;
@@ -65,6 +65,6 @@ fn a_token_for_someone_else_or_without_keys_is_none() {
 fn a_broken_file_of_keys_is_told_at_the_start() {
     let keys = file("broken.jwks", "{\"keys\": [{\"kty\": \"oct\", \"kid\": \"k1\", \"k\": \"c2hvcnQ\"}]}");
     let said = finish(&mut tollgate(&["up", "--jwks", keys.to_str().unwrap()]));
-    let told = "broken.jwks: key 1 (kid `k1`): a secret of 5 bytes can be guessed; HS256 wants 32 random bytes in `k`";
+    let told = "broken.jwks: key 1 (kid `k1`): a secret of 5 bytes can be guessed; HS256 needs 32 random bytes in `k`";
     assert_eq!((said.exit, said.err.contains(told)), (2, true), "{}", said.err);
 }

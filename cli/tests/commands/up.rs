@@ -1,4 +1,4 @@
-//! `tollgate up`: a limiter that listens.
+//! `tollgate up`.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Barrier};
@@ -8,10 +8,10 @@ use tollgate_core::clock::Stopwatch;
 
 use crate::support::{Up, file, finish, tollgate};
 
-/// How many connections race for the last unit, each with so many calls at once.
+/// Number of connections that race for the last unit, and of calls on each.
 const RACERS: usize = 250;
 const CALLS_EACH: usize = 4;
-/// How often the machine may stall in an experiment that needs it not to.
+/// Number of attempts for an experiment that a stall of the machine spoils.
 const STALLS_MAX: usize = 20;
 
 fn rules(name: &str, rule: &str) -> String {
@@ -64,7 +64,7 @@ fn a_denied_call_passes_when_it_was_told_and_not_sooner() {
     }
 }
 
-/// Whether the machine was fast enough for the experiment to say something; panics when it says no.
+/// Returns true if the machine was fast enough for a valid result. Panics if the result is wrong.
 fn returns_in_time(up: &Up, key: &str) -> bool {
     let mut client = up.client();
     let begun = Stopwatch::start();
@@ -91,7 +91,7 @@ fn returns_in_time(up: &Up, key: &str) -> bool {
     true
 }
 
-/// B4: a thousand calls for the last unit, one passes.
+/// B4: of a thousand calls for the last unit, one passes.
 #[test]
 fn the_last_unit_goes_to_one_of_a_thousand() {
     let up = Up::start(&["--rules", &rules("one.yaml", "quota: 1/min, consistency: strict")]);
@@ -154,12 +154,13 @@ fn a_taken_port_is_told_with_a_remedy() {
     let address = taken.local_addr().unwrap().to_string();
     let said = finish(&mut tollgate(&["up", "--http", &address]));
     assert_eq!((said.exit, &*said.out), (1, ""));
-    let told =
-        format!("error: {address} is taken; stop who listens there, or take any free port with --http 127.0.0.1:0");
+    let told = format!(
+        "error: {address} is in use; stop the process that listens there, or take any free port with --http 127.0.0.1:0"
+    );
     assert!(said.err.contains(&told), "{}", said.err);
 }
 
-/// Flag > environment, also where the two are different flags.
+/// A flag wins over the environment, also if the two set different flags.
 #[test]
 fn a_flag_wins_over_the_environment() {
     let mut command = tollgate(&["up", "--http", "127.0.0.1:0", "--limit", "7/min per api_key"]);

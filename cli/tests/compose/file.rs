@@ -1,5 +1,6 @@
-//! docker-compose.yml as Docker reads it: aliases and merge keys resolved, `$$` a dollar. Only the forms that the file uses
-//! are known; another one fails the tests.
+//! Reader of docker-compose.yml: resolves aliases and merge keys, and turns `$$` into a dollar sign, as Docker does.
+//!
+//! It supports only the forms that the file uses. Any other form fails the tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub(crate) struct Service<'c> {
 pub(crate) struct Volume {
     pub(crate) source: String,
     pub(crate) target: String,
-    /// Where it is, if it is none that Docker makes.
+    /// Path on this machine; `None` for a volume that Docker manages.
     pub(crate) file: Option<PathBuf>,
 }
 
@@ -55,7 +56,7 @@ impl Compose {
         self.whole["volumes"].as_object().unwrap().contains_key(name)
     }
 
-    /// Each service after all it depends on, as far as there is such an order.
+    /// Services in start order, each one after its dependencies. Services in a cycle are left out.
     pub(crate) fn start_order(&self) -> Vec<Service<'_>> {
         let mut order: Vec<Service<'_>> = Vec::new();
         let mut started = BTreeSet::new();
@@ -80,7 +81,7 @@ impl Service<'_> {
         self.list("command")
     }
 
-    /// What runs instead of the image's own program.
+    /// Program that replaces the image's entry point.
     pub(crate) fn entrypoint(&self) -> Option<Vec<String>> {
         Some(self.list("entrypoint")).filter(|words| !words.is_empty())
     }
@@ -89,7 +90,7 @@ impl Service<'_> {
         self.text("image").starts_with("tollgate:")
     }
 
-    /// Whether it runs the image's own program.
+    /// Returns true if the service runs the image's entry point.
     pub(crate) fn is_tollgate(&self) -> bool {
         self.is_of_this_image() && self.entrypoint().is_none()
     }
@@ -98,12 +99,12 @@ impl Service<'_> {
         self.value["build"] == "."
     }
 
-    /// Whether it does its work and ends.
+    /// Returns true if the service ends after its work.
     pub(crate) fn ends(&self) -> bool {
         self.tries().is_some()
     }
 
-    /// How often it may begin its work, if that ends.
+    /// Maximum number of attempts of a service that ends after its work.
     pub(crate) fn tries(&self) -> Option<u32> {
         match self.value["restart"].as_str() {
             None => Some(1),
@@ -126,7 +127,7 @@ impl Service<'_> {
         others.map(|(name, how)| (name.clone(), text(&how["condition"]))).collect()
     }
 
-    /// The command that says whether it is well.
+    /// Health check command.
     pub(crate) fn health(&self) -> Option<Vec<String>> {
         let words: Vec<String> = self.value["healthcheck"]["test"].as_array()?.iter().map(text).collect();
         assert_eq!(words[0], "CMD", "{}", self.name);
@@ -178,17 +179,17 @@ fn plain(yaml: &Yaml<'_>) -> Value {
             for (key, value) in mapping {
                 match (key.as_str().expect("a key is a word"), plain(value)) {
                     ("<<", Value::Object(more)) => merged.extend(more),
-                    (key, value) => assert!(own.insert(key.to_owned(), value).is_none(), "`{key}` stands there twice"),
+                    (key, value) => assert!(own.insert(key.to_owned(), value).is_none(), "duplicate key `{key}`"),
                 }
             }
             merged.extend(own);
             merged.into()
         }
-        other => panic!("nobody knows what this is: {other:?}"),
+        other => panic!("unsupported YAML value: {other:?}"),
     }
 }
 
-/// Docker fills in variables of whoever calls it; the file must not depend on any.
+/// Replaces `$$` by a dollar sign. Panics at a variable of the caller's environment: the file must not depend on any.
 fn interpolated(text: &str) -> String {
     let parts: Vec<&str> = text.split("$$").collect();
     assert!(parts.iter().all(|part| !part.contains('$')), "a single dollar: {text}");

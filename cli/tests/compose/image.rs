@@ -1,4 +1,4 @@
-//! The Dockerfile, as far as it can be judged by reading it.
+//! Reader of the Dockerfile: its stages, base images and copied sources.
 
 use std::path::Path;
 
@@ -26,12 +26,12 @@ impl Dockerfile {
         &self.stages
     }
 
-    /// The images it begins with.
+    /// Base image of each stage.
     pub(crate) fn bases(&self) -> impl Iterator<Item = &str> {
         self.stages.iter().map(|stage| stage[0].split(' ').nth(1).expect("an image"))
     }
 
-    /// What it takes out of the folder it is built in.
+    /// Sources that are copied from the build context.
     pub(crate) fn copied(&self) -> Vec<&str> {
         let copies = self.stages.iter().flatten().filter_map(|line| line.strip_prefix("COPY "));
         let from_here = copies.filter(|copy| !copy.starts_with("--from="));
@@ -39,8 +39,8 @@ impl Dockerfile {
     }
 }
 
-/// What the last instruction of this name says.
+/// Argument of the last instruction with this name.
 pub(crate) fn last<'s>(stage: &'s [String], instruction: &str) -> &'s str {
-    let said = stage.iter().rev().find_map(|line| line.strip_prefix(instruction));
-    said.unwrap_or_else(|| panic!("no {instruction}")).trim_start()
+    let argument = stage.iter().rev().find_map(|line| line.strip_prefix(instruction));
+    argument.unwrap_or_else(|| panic!("no {instruction}")).trim_start()
 }

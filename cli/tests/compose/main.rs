@@ -1,14 +1,14 @@
-//! The deployment in containers, without an engine for them: docker-compose.yml and the Dockerfile are read, held against the
-//! binary and the sources, and then the very same commands run as processes with the very same environment, beside a real
-//! Redis and a real Kafka.
+//! Tests of the deployment in containers that need no container engine.
 //!
-//! What this cannot show: that the image builds, and how the images of Redis and Kafka start.
+//! They read docker-compose.yml and the Dockerfile and compare them with the binary and the sources. Then they run the
+//! same commands as processes, with the same environment, beside a real Redis and a real Kafka. They do not show that the
+//! image builds, nor how the images of Redis and Kafka start.
 
 mod file;
 mod image;
 mod stack;
 #[path = "../commands/support.rs"]
-#[allow(dead_code)] // another test binary uses the rest
+#[allow(dead_code)] // the suite `commands` uses the rest
 mod support;
 
 use std::collections::BTreeSet;
@@ -22,10 +22,10 @@ use crate::image::Dockerfile;
 use crate::stack::Stack;
 use crate::support::{Client, finish, tollgate};
 
-/// As the head of docker-compose.yml says.
-const AGENTS: [(&str, u16); 2] = [("agent-1", 8081), ("agent-2", 8082)];
+/// The agents and their published ports, as the head of docker-compose.yml names them.
+const AGENTS: [(&str, u16); 2] = [("agent-1", 8180), ("agent-2", 8280)];
 const AGGREGATOR: u16 = 8090;
-/// What rules.yaml gives each key, and in how many calls it is spent.
+/// Quota of each key in rules.yaml, and the cost of one call of the test.
 const QUOTA: u64 = 100;
 const COST: u64 = 10;
 
@@ -33,7 +33,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above").to_owned()
 }
 
-/// A tag that says which version; what has none may be anything tomorrow.
+/// Returns true if the tag fixes a version. An image without such a tag may change at any time.
 fn is_pinned(image: &str) -> bool {
     image
         .rsplit_once(':')
@@ -41,10 +41,10 @@ fn is_pinned(image: &str) -> bool {
 }
 
 #[test]
-fn every_name_in_the_compose_file_stands_for_something() {
+fn every_reference_in_the_compose_file_resolves() {
     let compose = Compose::read(&root());
     let services = compose.services();
-    assert_eq!(compose.start_order().len(), services.len(), "everything starts once, after what it depends on");
+    assert_eq!(compose.start_order().len(), services.len(), "each service starts once, after its dependencies");
     let mut published = BTreeSet::new();
     for service in &services {
         let name = service.name;
@@ -53,15 +53,20 @@ fn every_name_in_the_compose_file_stands_for_something() {
             let other = compose.service(&other);
             let needed = if other.ends() { "service_completed_successfully" } else { "service_healthy" };
             assert_eq!(condition, needed, "{name} waits for {}", other.name);
-            assert_eq!(other.ends(), other.health().is_none(), "{}: whoever goes on has a health", other.name);
+            assert_eq!(
+                other.ends(),
+                other.health().is_none(),
+                "{}: a service that keeps running needs a health check",
+                other.name
+            );
         }
         for volume in service.volumes() {
             let there = volume.file.as_ref().map_or(compose.declares_volume(&volume.source), |path| path.exists());
-            assert!(there, "{name}: there is no {}", volume.source);
+            assert!(there, "{name}: {} does not exist", volume.source);
         }
         for port in service.ports() {
             assert!(published.insert(port.published), "{} is published twice", port.published);
-            assert_eq!(port.address, "127.0.0.1", "{name}: nobody asked for more");
+            assert_eq!(port.address, "127.0.0.1", "{name} is published beyond this machine");
             assert_eq!(Some(port.inside), service.listens_on(), "{name}");
         }
     }
@@ -72,7 +77,7 @@ fn every_name_in_the_compose_file_stands_for_something() {
 }
 
 #[test]
-fn the_commands_know_every_variable_they_are_given() {
+fn commands_know_every_variable_of_their_service() {
     let compose = Compose::read(&root());
     for service in compose.services().iter().filter(|service| service.is_tollgate()) {
         let command = service.command();
@@ -94,7 +99,7 @@ fn the_commands_know_every_variable_they_are_given() {
 }
 
 #[test]
-fn the_image_is_built_from_what_is_there_and_is_not_root() {
+fn the_image_is_built_from_existing_sources_and_does_not_run_as_root() {
     let (compose, dockerfile) = (Compose::read(&root()), Dockerfile::read(&root()));
     for image in dockerfile.bases() {
         assert!(is_pinned(image), "{image}");
@@ -106,9 +111,10 @@ fn the_image_is_built_from_what_is_there_and_is_not_root() {
         assert!(!ignored.lines().any(|line| line == *source), "{source} is copied, and ignored");
     }
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
-    for member in serde_json::from_str::<Vec<String>>(members).unwrap() {
-        assert!(copied.iter().any(|source| Path::new(&member).starts_with(source)), "{member} is not copied");
+    let (_, members) = manifest.split_once("members = [").expect("the members of the workspace");
+    let (members, _) = members.split_once(']').expect("the end of the members");
+    for member in members.split('"').skip(1).step_by(2) {
+        assert!(copied.iter().any(|source| Path::new(member).starts_with(source)), "{member} is not copied");
     }
     let [builder, last] = dockerfile.stages() else { panic!("two stages") };
     assert!(builder.iter().any(|line| line.contains("cargo build --release --locked -p tollgate-cli")));
@@ -117,7 +123,7 @@ fn the_image_is_built_from_what_is_there_and_is_not_root() {
     let exposed: Vec<u16> = image::last(last, "EXPOSE").split(' ').map(|port| port.parse().unwrap()).collect();
     let folders = last.iter().find(|line| line.contains("install -d -o")).expect("folders of the user");
     let builds = compose.services().iter().filter(|service| service.builds_here()).count();
-    assert_eq!(builds, 1, "several builds of one name get into each other's way");
+    assert_eq!(builds, 1, "several builds of the same image name conflict");
     for service in compose.services().iter().filter(|service| service.is_of_this_image()) {
         let of_user =
             |volume: &file::Volume| volume.file.is_some() || folders.split(' ').any(|word| word == volume.target);
@@ -130,9 +136,9 @@ fn the_image_is_built_from_what_is_there_and_is_not_root() {
     );
 }
 
-/// B2, B6, D8, D9: one key has one quota at both agents, and the aggregator has counted it.
+/// B2, B6, D8, D9: one key has one quota at both agents, and the aggregator counts its calls.
 #[test]
-fn what_compose_starts_limits_as_one() {
+fn the_agents_of_the_compose_file_share_one_limit() {
     let stack = Stack::start(&Compose::read(&root()));
     let mut agents = AGENTS.map(|(_, port)| stack.client(port));
     for (agent, (name, _)) in agents.iter_mut().zip(AGENTS) {
@@ -141,7 +147,7 @@ fn what_compose_starts_limits_as_one() {
         assert_eq!((answer.status, answer.header("x-gateway-node")), (200, name));
     }
     let mut attempts = 0..;
-    let key = wait_for("a store that answers all calls within their deadline", || {
+    let key = wait_for("the store to answer all calls within their deadline", || {
         let key = format!("k{:03}", attempts.next().unwrap());
         spend(&mut agents, &key).then_some(key)
     });
@@ -151,14 +157,14 @@ fn what_compose_starts_limits_as_one() {
         counters["counters"].as_array().unwrap().iter().find(|counter| counter["admitted"] == QUOTA).cloned()
     });
     assert_eq!(counter["quota"], QUOTA);
-    for (name, said) in stack.stop() {
+    for (name, log) in stack.stop() {
         for warning in ["maxmemory-policy", "a key that everyone knows", "cannot be saved", "no --redis"] {
-            assert!(!said.contains(warning), "{name}: {said}");
+            assert!(!log.contains(warning), "{name}: {log}");
         }
     }
 }
 
-/// Spends a quota at both agents in turn. Whether the store decided all of it; panics when it decided wrongly.
+/// Spends a quota at both agents in turn. Returns true if the store decided all calls; panics if it decided wrongly.
 fn spend(agents: &mut [Client; 2], key: &str) -> bool {
     let call = json!({ "descriptors": { "api_key": key }, "cost": COST }).to_string();
     let calls = QUOTA / COST + 2;

@@ -1,5 +1,7 @@
-//! The services as processes: the commands and variables of docker-compose.yml, in the order it asks for, each with the paths
-//! and addresses of this machine in place of those in its container.
+//! Runs the services of docker-compose.yml as processes, in dependency order.
+//!
+//! Each process gets the command and the environment of its service. Paths and addresses inside the container are replaced
+//! by paths and addresses of this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use tollgate_servers::{Kafka, Redis, free_port, wait_for};
 use crate::file::{Compose, Service};
 use crate::support::{Client, Up, finish};
 
-/// What Debian's image has.
+/// `PATH` of the Debian image.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const REDIS: &str = "redis:6379";
 const KAFKA: &str = "kafka:9092";
@@ -27,11 +29,11 @@ struct Running {
     up: Up,
 }
 
-/// What stands for what, outside of a container.
-struct Table(Vec<(String, String)>);
+/// Replacements of container paths and addresses: (inside, here).
+struct Replacements(Vec<(String, String)>);
 
 impl Stack {
-    /// Starts all services; they are well when it returns.
+    /// Starts all services and waits until they are healthy.
     pub(crate) fn start(compose: &Compose) -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compose");
         let _ = fs::remove_dir_all(&folder);
@@ -39,7 +41,7 @@ impl Stack {
         let servers = [(REDIS.to_owned(), format!("127.0.0.1:{}", redis.port())), (KAFKA.to_owned(), kafka.brokers())];
         let (mut running, mut healths) = (Vec::new(), Vec::new());
         for service in compose.start_order().into_iter().filter(Service::is_of_this_image) {
-            let table = Table::of(service, &servers, &folder);
+            let table = Replacements::of(service, &servers, &folder);
             let program = service.entrypoint().unwrap_or_else(|| vec!["tollgate".to_owned()]);
             let mut command = table.command(service, &[program, service.command()].concat());
             if let Some(tries) = service.tries() {
@@ -51,32 +53,33 @@ impl Stack {
             healths.push((service, table));
         }
         for (service, table) in healths {
-            let mut health = table.command(service, &service.health().expect("whoever goes on has a health"));
-            wait_for(&format!("{} to be well", service.name), || {
+            let mut health =
+                table.command(service, &service.health().expect("a service that keeps running has a health check"));
+            wait_for(&format!("{} to be healthy", service.name), || {
                 health.output().unwrap().status.success().then_some(())
             });
         }
         Self { running, _redis: redis, _kafka: kafka }
     }
 
-    /// A connection to whoever is published there.
+    /// Connects to the service with this published port.
     pub(crate) fn client(&self, port: u16) -> Client {
         self.running.iter().find(|running| running.published.contains(&port)).expect("a published port").up.client()
     }
 
-    /// Stops all as `docker compose stop` does; what each said.
+    /// Stops all services as `docker compose stop` does. Returns the name and log of each.
     pub(crate) fn stop(self) -> Vec<(String, String)> {
         self.running.iter().for_each(|running| running.up.signal("TERM"));
         let ends = self.running.into_iter().map(|Running { name, up, .. }| {
-            let (status, said) = up.end();
-            assert!(status.success(), "{name}: {status}: {said}");
-            (name, said)
+            let (status, log) = up.end();
+            assert!(status.success(), "{name}: {status}: {log}");
+            (name, log)
         });
         ends.collect()
     }
 }
 
-impl Table {
+impl Replacements {
     fn of(service: Service<'_>, servers: &[(String, String)], folder: &Path) -> Self {
         let mut table = servers.to_vec();
         for volume in service.volumes() {
@@ -97,7 +100,7 @@ impl Table {
         self.0.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here))
     }
 
-    /// Something that runs in a service's container, here.
+    /// Command of a service's container, to run on this machine.
     fn command(&self, service: Service<'_>, words: &[String]) -> Command {
         let program = if words[0] == "tollgate" { env!("CARGO_BIN_EXE_tollgate") } else { &words[0] };
         let mut command = Command::new(program);
@@ -108,25 +111,25 @@ impl Table {
     }
 }
 
-/// Runs a command to its end, as often as it may fail.
+/// Runs a command until it succeeds, at most `tries` times.
 fn work(name: &str, tries: u32, command: &mut Command) {
-    let mut said = String::new();
+    let mut error = String::new();
     let done = (0..tries).any(|_| {
         let finished = finish(command);
-        said = finished.err;
+        error = finished.err;
         finished.exit == 0
     });
-    assert!(done, "{name}: {said}");
+    assert!(done, "{name}: {error}");
 }
 
-/// With the settings of its service.
+/// Starts Redis with the settings of its service.
 fn redis(service: Service<'_>) -> Redis {
     let command = service.command();
     assert_eq!(command[0], "redis-server");
     Redis::start_with(&command[1..].iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// With those settings of its service that name no place: the image makes a property of each variable.
+/// Starts Kafka with the settings of its service, except paths and addresses. The image turns each variable into a property.
 fn kafka(service: Service<'_>) -> Kafka {
     let environment = service.environment();
     assert_eq!(environment["KAFKA_ADVERTISED_LISTENERS"], format!("PLAINTEXT://{KAFKA}"));

@@ -1,11 +1,11 @@
-//! exactly-counted, with kill -9: agents, aggregators, Redis and Kafka die at random moments, and the counts are still those
-//! of the log.
+//! exactly-counted with kill -9: agents, aggregators, Redis and Kafka die at random instants, and the counts still equal the
+//! log.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
-use tollgate_bus::kafka::Kafka;
+use tollgate_bus::kafka::KafkaBus;
 use tollgate_experiments::size::scaled;
 
 use crate::fleet::{Fleet, Member, have_read_all};
@@ -15,24 +15,24 @@ use crate::support::{Client, wait_for};
 const CALLS: u64 = 200_000;
 const KEYS: u64 = 200;
 const AGENTS: [&str; 2] = ["gw-1", "gw-2"];
-/// Who dies, each of them so often: both agents, both aggregators, Redis and Kafka.
+/// Number of deaths of each victim: both agents, both aggregators, Redis and Kafka.
 const KINDS: u64 = 6;
 const DEATHS_OF_EACH: u64 = 2;
 const DEATHS: u64 = KINDS * DEATHS_OF_EACH;
-/// Half of the calls are denied; whoever asks while the store is away passes.
+/// Rules that deny half of the calls, and admit all while the store is unavailable.
 const RULES: &str = "
 rules:
   - { name: per-key, per: [api_key], quota: QUOTA/1h, consistency: strict, on_failure: open }
   - { name: exact, match: { api_key: key-1* }, per: [api_key], quota: 60/1h, algorithm: sliding_log, on_failure: open }
 ";
 
-/// What may die.
+/// Processes and servers that are killed.
 struct Victims {
     fleet: Fleet,
     agents: [Member; 2],
     aggregators: [Member; 2],
-    bus: Kafka,
-    /// How many answered calls of each agent died with it, before they reached the log.
+    bus: KafkaBus,
+    /// Answered calls of each agent that died with it before they reached the log.
     lost: [u64; 2],
 }
 
@@ -66,12 +66,12 @@ impl Victims {
         }
     }
 
-    /// How many calls of an agent are in the log.
+    /// Returns the number of calls of an agent in the log.
     fn logged(&self, agent: usize) -> u64 {
         log::calls_of(&self.bus, AGENTS[agent])
     }
 
-    /// Waits until so many answered calls of an agent are in the log, but for those that died with it before.
+    /// Waits until all answered calls of an agent are in the log, except those that died with it before.
     fn wait_until_logged(&self, agent: usize, answered: u64) {
         wait_for(&format!("{answered} calls of {} in the log", AGENTS[agent]), || {
             (self.logged(agent) + self.lost[agent] >= answered).then_some(())
@@ -79,7 +79,7 @@ impl Victims {
     }
 }
 
-/// How far the load has come, and how far it may go before the next death.
+/// Progress of the load, and the number of calls before the next death.
 struct Progress {
     made: AtomicU64,
     may: AtomicU64,
@@ -87,7 +87,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// How many calls an agent has answered.
+    /// Returns the number of calls that an agent has answered.
     fn answered(&self, agent: usize) -> u64 {
         self.answered[agent].load(Ordering::Relaxed)
     }
@@ -96,7 +96,7 @@ impl Progress {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// However long that takes, as long as there is progress.
+    /// Waits as long as there is progress.
     fn wait_until(&self, moment: u64) {
         while self.made() < moment {
             let before = self.made();
@@ -105,7 +105,7 @@ impl Progress {
     }
 }
 
-/// Calls one agent until enough calls were made by all; who finds it dead waits until it is there again.
+/// Calls one agent until all callers together have made enough calls. While the agent is dead it waits.
 fn load(agent: usize, address: SocketAddr, progress: &Progress, calls: u64) {
     let mut rng = Rng::with_seed(agent as u64 + 1);
     let mut client: Option<Client> = None;
@@ -123,7 +123,7 @@ fn load(agent: usize, address: SocketAddr, progress: &Progress, calls: u64) {
     }
 }
 
-/// E2, I11, exactly-counted.
+/// E2, I11, exactly-counted: the counts of both aggregators equal a recount of the log after every death.
 #[test]
 fn counts_equal_the_log_whatever_dies() {
     let calls = scaled(CALLS);

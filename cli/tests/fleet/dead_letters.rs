@@ -1,19 +1,19 @@
-//! Undecodable records in the log of calls.
+//! Undecodable records on the bus.
 
 use std::time::Duration;
 
-use tollgate_bus::kafka::{Kafka, KafkaSettings};
-use tollgate_bus::{Bus, Log, Topic};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_bus::{Bus, LogWriter, Topic};
 
 use crate::fleet::{Fleet, check};
 use crate::support::wait_for;
 
 const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 50ms }]";
-/// Field 8 of a batch of calls, empty: a counter of which nothing is said.
+/// Field 8 of a batch of calls, empty: a counter without content.
 const COUNTER: [u8; 2] = [8 << 3 | 2, 0];
 
-/// exactly-counted: random bytes, an unknown version, a batch of a million counters: each is a dead letter with its
-/// offset, and stops nothing.
+/// exactly-counted: random bytes, an unknown version, a batch of a million counters: each becomes a dead letter with its
+/// offset, and counting continues.
 #[test]
 fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
     let fleet = Fleet::start("poison", RULES);
@@ -25,13 +25,14 @@ fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
 
     // A producer that may send records larger than any agent does.
     let settings = vec![("message.max.bytes".to_owned(), "10000000".to_owned())];
-    let bus = Kafka::new(KafkaSettings { settings, ..KafkaSettings::new(&fleet.kafka.brokers()) }).expect("settings");
+    let bus =
+        KafkaBus::new(KafkaSettings { settings, ..KafkaSettings::new(&fleet.kafka.brokers()) }).expect("settings");
     bus.prepare(Duration::from_secs(10)).expect("Kafka is there");
     let mut rng = fastrand::Rng::with_seed(7);
     let random: Vec<u8> = (0..500).map(|_| rng.u8(..)).collect();
     let unknown_version = vec![1 << 3, 99];
     let million = [&[1 << 3, 1][..], &COUNTER.repeat(1_000_000)].concat();
-    let mut log = bus.log(Topic::Calls);
+    let mut log = bus.writer(Topic::Calls);
     for partition in 0..bus.partitions(Topic::Calls) {
         for poison in [&random, &unknown_version, &million] {
             log.append(partition, poison.clone(), 0).expect("there is room");

@@ -1,4 +1,4 @@
-//! Two aggregators: they share the partitions, hand them over without an agent noticing, and take over from one that dies.
+//! Two aggregators: they share the partitions, hand them over without a gap in the signals, and take over from a dead one.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::fleet::{Fleet, check};
 use crate::log;
 use crate::support::wait_for;
 
-/// Within so long the partitions of a dead aggregator are signalled again, by the clock of the bus.
+/// Time within which the partitions of a dead aggregator are signalled again, by the clock of the bus.
 const TAKEN_OVER_MS: u64 = 3_000;
 const RULES: &str = "
 rules:

@@ -1,4 +1,4 @@
-//! A fleet under test: its servers, its processes, and how they are asked.
+//! Fleet under test: servers, processes, and requests to them.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use tollgate_servers::{Kafka, Redis, free_port};
 use crate::log::Units;
 use crate::support::{Client, Up, file, tollgate, wait_for};
 
-/// Two fleets at once would wait for each other's processes.
+/// Lock that keeps two fleets from running at once and slowing each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// For those that need no whole fleet: waits until there is no other one.
+/// Waits until no other fleet runs.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -30,7 +30,7 @@ pub(crate) struct Fleet {
     _alone: MutexGuard<'static, ()>,
 }
 
-/// A process that can be killed and started again where it was.
+/// Process that can be killed and restarted at the same address.
 pub(crate) struct Member {
     args: Vec<String>,
     up: Option<Up>,
@@ -44,14 +44,14 @@ impl Fleet {
         Self { redis: Redis::start(), kafka: Kafka::start(), rules, _alone: alone }
     }
 
-    /// An agent of this name, ready to be asked.
+    /// Starts an agent of this name and waits until it is ready.
     pub(crate) fn agent(&self, node: &str) -> Member {
         let member = self.member("agent", node, &["--redis", &self.redis.url()]);
         member.wait_until_ready();
         member
     }
 
-    /// An aggregator of this name.
+    /// Starts an aggregator of this name.
     pub(crate) fn aggregator(&self, node: &str) -> Member {
         self.member("aggregator", node, &[])
     }
@@ -72,18 +72,18 @@ impl Member {
         member
     }
 
-    /// Starts it where it was.
+    /// Restarts the process at its address.
     pub(crate) fn restart(&mut self) {
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
         self.up = Some(Up::of(&mut tollgate(&args)));
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.up = None;
     }
 
-    /// SIGTERM, and waits for its end; what it said.
+    /// Sends SIGTERM, waits for the end of the process, and returns its output.
     pub(crate) fn stop(&mut self) -> String {
         let up = self.up.take().expect("it runs");
         up.signal("TERM");
@@ -94,7 +94,7 @@ impl Member {
         self.up.as_ref().expect("it runs").client()
     }
 
-    /// Asks its HTTP.
+    /// Sends an HTTP request to the process.
     pub(crate) fn get(&self, path: &str) -> Value {
         self.client().get(path, &[]).json()
     }
@@ -103,7 +103,7 @@ impl Member {
         self.up.as_ref().expect("it runs").address
     }
 
-    /// The counters of the whole fleet by id, as this aggregator shows them.
+    /// Returns the counters of the whole fleet by id, as this aggregator shows them.
     pub(crate) fn counters(&self) -> HashMap<String, Units> {
         let shown = self.get("/counters?limit=100000");
         assert_eq!(shown["unanswered"].as_array().map(Vec::len), Some(0), "{}", shown["unanswered"]);
@@ -117,7 +117,7 @@ impl Member {
             .collect()
     }
 
-    /// The partitions that are an aggregator's own, and the offset that each will read next.
+    /// Returns the partitions of an aggregator, with the offset that it will read next in each.
     fn own(&self) -> Vec<(u64, u64)> {
         let health = self.get("/healthz");
         let partitions = health["partitions"].as_array().expect("partitions").iter();
@@ -128,7 +128,7 @@ impl Member {
         .collect()
     }
 
-    /// The partitions that are an aggregator's own.
+    /// Returns the partitions of an aggregator.
     pub(crate) fn own_partitions(&self) -> Vec<u64> {
         self.own().into_iter().map(|(partition, _)| partition).collect()
     }
@@ -137,7 +137,7 @@ impl Member {
         wait_for("readiness", || (self.client().get("/readyz", &[]).status == 200).then_some(()));
     }
 
-    /// The value of one line of its metrics, or their sum when there are several.
+    /// Returns the sum of the metric lines that begin with this text.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let metrics = self.client().get("/metrics", &[]);
         let lines = metrics.text().lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
@@ -145,14 +145,14 @@ impl Member {
     }
 }
 
-/// Whether each partition is one aggregator's own, and that one has read it up to the end of the log.
+/// Returns true if each partition has one owner that has read it up to the end of the log.
 pub(crate) fn have_read_all(aggregators: &[Member], ends: &[u64]) -> bool {
     let mut own: Vec<(u64, u64)> = aggregators.iter().flat_map(Member::own).collect();
     own.sort_unstable();
     own.len() == ends.len() && (0..).zip(ends).zip(own).all(|((number, end), part)| part.0 == number && part.1 >= *end)
 }
 
-/// A decision as its body says it.
+/// Decision as the body of an answer states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) allowed: bool,
@@ -160,7 +160,7 @@ pub(crate) struct Said {
     pub(crate) remaining: u64,
 }
 
-/// Asks for one unit of a key.
+/// Asks an agent for one unit of a key.
 pub(crate) fn check(client: &mut Client, key: &str) -> Said {
     let body = client.check(key).json();
     Said {
@@ -170,7 +170,7 @@ pub(crate) fn check(client: &mut Client, key: &str) -> Said {
     }
 }
 
-/// How late a timer goes off that does nothing else, at most, while `work` runs.
+/// Returns the largest delay of a bare timer while `work` runs.
 pub(crate) fn while_timing<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,24 +1,24 @@
-//! What lies in the log, read from its beginning by the tests' own means.
+//! Content of the log, read from its beginning independently of the aggregator.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use tollgate_bus::kafka::{Kafka, KafkaSettings};
-use tollgate_bus::{Bus, Delivered, From, Reader, Topic};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_bus::{Bus, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::messages::calls::{Batch, Outcome};
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_wire::Record;
 
 use crate::support::wait_for;
 
-/// Units of a counter, by its id.
+/// Units by counter id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Units {
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
 }
 
-/// What `calls` holds.
+/// Content of `calls`.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) counters: HashMap<String, Units>,
@@ -27,21 +27,21 @@ pub(crate) struct Counted {
     pub(crate) duplicates: usize,
 }
 
-/// A bus of the test's own.
-pub(crate) fn bus(brokers: &str) -> Kafka {
-    let bus = Kafka::new(KafkaSettings::new(brokers)).expect("settings");
+/// Connects a bus for the test.
+pub(crate) fn bus(brokers: &str) -> KafkaBus {
+    let bus = KafkaBus::new(KafkaSettings::new(brokers)).expect("settings");
     wait_for("Kafka", || bus.prepare(Duration::from_secs(5)).ok());
     bus
 }
 
-/// The offset of the next record in each partition of `calls`.
-pub(crate) fn ends(bus: &Kafka) -> Vec<u64> {
+/// Returns the offset of the next record in each partition of `calls`.
+pub(crate) fn ends(bus: &KafkaBus) -> Vec<u64> {
     let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Calls, partition));
     (0..bus.partitions(Topic::Calls)).map(end).collect()
 }
 
-/// Everything in `calls` from offset 0 to its end now, each batch once.
-pub(crate) fn count(bus: &Kafka) -> Counted {
+/// Counts `calls` from offset 0 to its present end, each batch once.
+pub(crate) fn count(bus: &KafkaBus) -> Counted {
     let (mut counted, mut seen) = (Counted::default(), HashSet::new());
     for record in all(bus, Topic::Calls, &ends(bus)) {
         let Ok(batch) = Batch::decode(&record.payload) else { continue };
@@ -66,29 +66,29 @@ pub(crate) fn count(bus: &Kafka) -> Counted {
     counted
 }
 
-/// How many calls of an agent lie in `calls`, each batch once.
-pub(crate) fn calls_of(bus: &Kafka, agent: &str) -> u64 {
+/// Returns the number of calls of an agent in `calls`, each batch once.
+pub(crate) fn calls_of(bus: &KafkaBus, agent: &str) -> u64 {
     count(bus).by_agent.get(agent).copied().unwrap_or_default()
 }
 
-/// Everything in `signals` that is still kept, up to its end now, with the time at which it was appended.
-pub(crate) fn signals(bus: &Kafka) -> Vec<(Delivered, SignalBatch)> {
+/// Returns all retained records of `signals`, up to its present end, with their append times.
+pub(crate) fn signals(bus: &KafkaBus) -> Vec<(BusRecord, SignalBatch)> {
     let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Signals, partition));
     let ends: Vec<_> = (0..bus.partitions(Topic::Signals)).map(end).collect();
-    let decoded = |record: Delivered| {
+    let decoded = |record: BusRecord| {
         let batch = SignalBatch::decode(&record.payload).expect("a signal");
         (record, batch)
     };
     all(bus, Topic::Signals, &ends).into_iter().map(decoded).collect()
 }
 
-fn all(bus: &Kafka, topic: Topic, ends: &[u64]) -> Vec<Delivered> {
+fn all(bus: &KafkaBus, topic: Topic, ends: &[u64]) -> Vec<BusRecord> {
     let mut records = Vec::new();
     for (partition, end) in (0..).zip(ends).filter(|(_, end)| **end > 0) {
-        let mut reader = bus.read(topic, &[partition], From::Oldest);
+        let mut reader = bus.reader(topic, &[partition], ReadFrom::Oldest);
         wait_for("the whole log", || {
             records.extend(reader.poll(Duration::from_millis(100), 10_000));
-            let last = records.last().filter(|last: &&Delivered| last.partition == partition);
+            let last = records.last().filter(|last: &&BusRecord| last.partition == partition);
             last.filter(|last| last.offset + 1 >= *end).map(|_| ())
         });
     }

@@ -1,5 +1,4 @@
-//! The whole ring as processes of their own, over real Redis and real Kafka: agents, aggregators, and what becomes of them
-//! when servers and processes die.
+//! Agents and aggregators as processes, over real Redis and real Kafka, while servers and processes fail.
 
 #[path = "../commands/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of single commands")]

@@ -1,4 +1,4 @@
-//! Agents that come, die and come back, over a Redis alone.
+//! Agents that join, die and return, with Redis only.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::fleet::{Member, alone};
 use crate::support::{Client, file, wait_for};
 
 const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 1s }]";
-/// Within so long agents know how many they are.
+/// Time within which agents know the size of the fleet.
 const KNOWN_WITHIN: Duration = Duration::from_secs(15);
 
-/// An agent of this name, ready to be asked.
+/// Starts an agent of this name and waits until it is ready.
 fn agent(redis: &Redis, node: &str) -> Member {
     let (url, rules) = (redis.url(), file("members.yaml", RULES).display().to_string());
     let http = format!("127.0.0.1:{}", free_port());
@@ -22,14 +22,14 @@ fn agent(redis: &Redis, node: &str) -> Member {
     member
 }
 
-/// How long it takes until an agent counts so many.
+/// Returns the time until an agent counts this number of agents.
 fn counted_after(by: &Member, agents: u64) -> Duration {
     let since = Stopwatch::start();
     let counted = || by.get("/healthz")["agents"].as_u64();
     wait_for(&format!("{agents} agents"), || (counted() == Some(agents)).then(|| since.elapsed()))
 }
 
-/// E7: another agent counts one that comes, and one that was killed no more, within 15 s.
+/// E7: another agent counts a new agent, and stops counting a killed one within 15 s.
 #[test]
 fn agents_know_within_15_s_how_many_they_are() {
     let _alone = alone();
@@ -47,8 +47,7 @@ fn agents_know_within_15_s_how_many_they_are() {
     assert!(died <= KNOWN_WITHIN, "{died:?} after one was killed");
 }
 
-/// I11: an agent that was killed serves at once when it is started again: whoever first gets a connection is answered, and
-/// by the store.
+/// I11: a killed agent serves immediately after its restart: the first connection is answered, by the store.
 #[test]
 fn an_agent_that_was_killed_serves_at_once_when_it_is_back() {
     let _alone = alone();

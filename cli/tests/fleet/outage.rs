@@ -1,4 +1,4 @@
-//! One key's way through everything that can be missing: the store, then the bus too, then both back.
+//! One key through an outage of the store, then of the bus too, and through their recovery.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn signalled(allowed: bool) -> impl Fn(&Said) -> bool {
 
 /// B1, B2, E1, E2, E3, I1: 1,000 calls in turn to two agents admit exactly 100, and the signal says so. Without Redis an
 /// agent that was not there then denies the key by signal and admits another; without Kafka too, its rule's fallback
-/// decides, and no call waits. With both back everything goes on by itself, and what passed meanwhile is charged.
+/// decides, and no call waits. After both have recovered, the admitted units are backfilled.
 #[test]
 fn the_ring_survives_the_loss_of_redis_and_then_of_kafka() {
     let mut fleet = Fleet::start("outage", RULES);

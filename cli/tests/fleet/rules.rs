@@ -1,4 +1,4 @@
-//! Rules that are published: on the bus, in Redis while the bus is away, and from the state folder when nothing is there.
+//! Published rules: from the bus, from Redis while the bus is unavailable, and from the state folder without any server.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn publish(text: &str, to: &[&str]) -> (i32, String, String) {
     (said.exit, said.out, said.err)
 }
 
-/// An agent that follows what is published, with a state folder of this name, and what it limits by.
+/// Starts an agent that follows published rules, with a state folder of this name.
 fn follower(fleet: &Fleet, state: &str) -> Member {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("state-{state}-{}", std::process::id()));
     let (kafka, redis) = (fleet.kafka.brokers(), fleet.redis.url());
@@ -28,7 +28,7 @@ fn wait_for_generation(agent: &Member, generation: u64) {
 }
 
 /// F3, F7, F8, G9, last-good: published rules reach running agents, newer ones replace older ones, and each agent finds them
-/// again with Kafka away, and with nothing there at all.
+/// again while Kafka is unavailable, and without any server.
 #[test]
 fn published_rules_reach_agents_whatever_is_away() {
     let mut fleet = Fleet::start("rules", FEW);

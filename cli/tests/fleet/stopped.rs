@@ -1,4 +1,4 @@
-//! Servers that stop in their tracks: connections stay, and what was sent to them is read when they wake.
+//! Servers that are suspended (SIGSTOP): connections stay open, and requests are read after SIGCONT.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const STOPPED: Duration = Duration::from_secs(10);
 const DEADLINE: Duration = Duration::from_millis(50);
 const CALLS: usize = 500;
 
-/// no-wait: of what was sent to ask while Redis was stopped, nothing is charged when it wakes.
+/// no-wait: requests that were sent while Redis was suspended charge nothing after it continues.
 #[test]
 fn what_was_asked_of_a_stopped_redis_is_not_charged_when_it_wakes() {
     let fleet = Fleet::start("stopped", RULES);
@@ -46,8 +46,8 @@ fn what_was_asked_of_a_stopped_redis_is_not_charged_when_it_wakes() {
     assert_eq!(after, before - 1, "of {asked} calls that were denied meanwhile, none was charged");
 }
 
-/// B10, no-wait: while Kafka is stopped the store goes on deciding all calls, and none of them takes longer than the rule's
-/// deadline, as far as a bare timer is punctual. How long they take before and then is printed.
+/// B10, no-wait: while Kafka is suspended the store still decides all calls, and no call takes longer than the rule's deadline
+/// plus the error of a bare timer. The durations before and during the suspension are printed.
 #[test]
 fn a_stopped_kafka_is_not_noticed_by_calls() {
     let fleet = Fleet::start("silent", &RULES.replace("closed", "closed, deadline: 50ms"));

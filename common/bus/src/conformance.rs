@@ -1,41 +1,41 @@
-//! What every bus must do, as a suite that each backend's tests run.
+//! Conformance suite of the [`Bus`] trait. The tests of every backend run it.
 
 use std::time::Duration;
 
-use super::{Bus, Delivered, From, Log, Reader, Topic};
+use super::{Bus, BusRecord, LogReader, LogWriter, ReadFrom, Topic};
 
-const WAIT: Duration = Duration::from_secs(10);
+const READ_WAIT: Duration = Duration::from_secs(10);
 
-/// Runs the suite; `make` gives a fresh bus with so many partitions.
+/// Runs the suite; `make` creates a new bus with the given number of partitions.
 ///
 /// # Panics
-/// When the backend does not conform.
+/// Panics if the backend does not conform.
 pub fn run<B: Bus>(make: impl Fn(u32) -> B) {
     records_come_in_order_with_offsets(&make(2));
-    reports_tell_where_records_lie(&make(2));
-    readers_start_where_they_are_told(&make(1));
-    topics_and_partitions_are_apart(&make(3));
-    a_reader_wakes_when_something_comes(&make(1));
-    a_reader_takes_partitions_up_and_leaves_them(&make(2));
-    the_next_offset_is_that_of_the_next_record(&make(2));
+    reports_contain_the_offsets_of_records(&make(2));
+    readers_start_at_the_given_position(&make(1));
+    topics_and_partitions_are_separate(&make(3));
+    a_waiting_reader_wakes_for_a_new_record(&make(1));
+    partitions_can_be_added_to_and_removed_from_a_reader(&make(2));
+    next_offset_is_the_offset_of_the_next_record(&make(2));
 }
 
-fn read<R: Reader>(reader: &mut R, records: usize) -> Vec<Delivered> {
+fn read<R: LogReader>(reader: &mut R, records: usize) -> Vec<BusRecord> {
     let mut all = Vec::new();
     while all.len() < records {
-        let some = reader.poll(WAIT, records - all.len());
-        assert!(!some.is_empty(), "{} of {records} records came", all.len());
+        let some = reader.poll(READ_WAIT, records - all.len());
+        assert!(!some.is_empty(), "{} of {records} records arrived", all.len());
         all.extend(some);
     }
     all
 }
 
 fn records_come_in_order_with_offsets<B: Bus>(bus: &B) {
-    let mut log = bus.log(Topic::Calls);
+    let mut log = bus.writer(Topic::Calls);
     for number in 0..100_u8 {
-        log.append(u32::from(number % 2), vec![number], 0).expect("there is room");
+        log.append(u32::from(number % 2), vec![number], 0).expect("the queue has room");
     }
-    let mut reader = bus.read(Topic::Calls, &[0, 1], From::Oldest);
+    let mut reader = bus.reader(Topic::Calls, &[0, 1], ReadFrom::Oldest);
     let all = read(&mut reader, 100);
     for partition in [0, 1] {
         let mine: Vec<_> = all.iter().filter(|record| record.partition == partition).collect();
@@ -45,12 +45,12 @@ fn records_come_in_order_with_offsets<B: Bus>(bus: &B) {
     }
 }
 
-fn reports_tell_where_records_lie<B: Bus>(bus: &B) {
-    let mut log = bus.log(Topic::Calls);
+fn reports_contain_the_offsets_of_records<B: Bus>(bus: &B) {
+    let mut log = bus.writer(Topic::Calls);
     for tag in 0..20 {
-        log.append(1, vec![1, 2, 3], tag).expect("there is room");
+        log.append(1, vec![1, 2, 3], tag).expect("the queue has room");
     }
-    let all = read(&mut bus.read(Topic::Calls, &[1], From::Oldest), 20);
+    let all = read(&mut bus.reader(Topic::Calls, &[1], ReadFrom::Oldest), 20);
     let mut reports = Vec::new();
     while reports.len() < 20 {
         reports.extend(log.reports());
@@ -60,70 +60,70 @@ fn reports_tell_where_records_lie<B: Bus>(bus: &B) {
         assert_eq!((report.partition, report.tag), (1, tag));
         assert!(all.iter().any(|record| Some(record.offset) == report.offset));
     }
-    assert!(log.reports().is_empty(), "a report comes once");
+    assert!(log.reports().is_empty(), "a report is returned once");
 }
 
-fn readers_start_where_they_are_told<B: Bus>(bus: &B) {
-    let mut log = bus.log(Topic::Signals);
+fn readers_start_at_the_given_position<B: Bus>(bus: &B) {
+    let mut log = bus.writer(Topic::Signals);
     for number in 0..10_u8 {
-        log.append(0, vec![number], 0).expect("there is room");
+        log.append(0, vec![number], 0).expect("the queue has room");
     }
-    let all = read(&mut bus.read(Topic::Signals, &[0], From::Oldest), 10);
+    let all = read(&mut bus.reader(Topic::Signals, &[0], ReadFrom::Oldest), 10);
     let seventh = all[7].offset;
-    assert_eq!(read(&mut bus.read(Topic::Signals, &[0], From::Offset(seventh)), 3)[0].payload, [7]);
+    assert_eq!(read(&mut bus.reader(Topic::Signals, &[0], ReadFrom::Offset(seventh)), 3)[0].payload, [7]);
     let eighth = all[8].appended;
-    let since = read(&mut bus.read(Topic::Signals, &[0], From::Time(eighth)), 1);
+    let since = read(&mut bus.reader(Topic::Signals, &[0], ReadFrom::Time(eighth)), 1);
     assert!(since[0].appended == eighth && since[0].offset <= all[8].offset);
-    let mut next = bus.read(Topic::Signals, &[0], From::Next);
-    log.append(0, vec![99], 0).expect("there is room");
+    let mut next = bus.reader(Topic::Signals, &[0], ReadFrom::Next);
+    log.append(0, vec![99], 0).expect("the queue has room");
     assert_eq!(read(&mut next, 1)[0].payload, [99]);
 }
 
-fn topics_and_partitions_are_apart<B: Bus>(bus: &B) {
+fn topics_and_partitions_are_separate<B: Bus>(bus: &B) {
     assert_eq!(bus.partitions(Topic::Calls), 3);
     assert_eq!(bus.partitions(Topic::Signals), 3);
     assert_eq!(bus.partitions(Topic::Presence), 1);
     assert_eq!(bus.partitions(Topic::Rules), 1);
-    bus.log(Topic::Calls).append(2, vec![1], 0).expect("there is room");
-    bus.log(Topic::Presence).append(0, vec![2], 0).expect("there is room");
-    assert_eq!(read(&mut bus.read(Topic::Calls, &[2], From::Oldest), 1)[0].payload, [1]);
-    assert_eq!(read(&mut bus.read(Topic::Presence, &[0], From::Oldest), 1)[0].payload, [2]);
-    assert!(bus.read(Topic::Calls, &[0, 1], From::Oldest).poll(Duration::ZERO, 10).is_empty());
+    bus.writer(Topic::Calls).append(2, vec![1], 0).expect("the queue has room");
+    bus.writer(Topic::Presence).append(0, vec![2], 0).expect("the queue has room");
+    assert_eq!(read(&mut bus.reader(Topic::Calls, &[2], ReadFrom::Oldest), 1)[0].payload, [1]);
+    assert_eq!(read(&mut bus.reader(Topic::Presence, &[0], ReadFrom::Oldest), 1)[0].payload, [2]);
+    assert!(bus.reader(Topic::Calls, &[0, 1], ReadFrom::Oldest).poll(Duration::ZERO, 10).is_empty());
 }
 
-fn a_reader_wakes_when_something_comes<B: Bus>(bus: &B) {
-    let mut reader = bus.read(Topic::Calls, &[0], From::Oldest);
+fn a_waiting_reader_wakes_for_a_new_record<B: Bus>(bus: &B) {
+    let mut reader = bus.reader(Topic::Calls, &[0], ReadFrom::Oldest);
     let waiting = std::thread::spawn(move || read(&mut reader, 1));
-    bus.log(Topic::Calls).append(0, vec![5], 0).expect("there is room");
+    bus.writer(Topic::Calls).append(0, vec![5], 0).expect("the queue has room");
     assert_eq!(waiting.join().expect("the reader wakes")[0].payload, [5]);
 }
 
-fn a_reader_takes_partitions_up_and_leaves_them<B: Bus>(bus: &B) {
-    let mut log = bus.log(Topic::Calls);
+fn partitions_can_be_added_to_and_removed_from_a_reader<B: Bus>(bus: &B) {
+    let mut log = bus.writer(Topic::Calls);
     for partition in [0, 1, 0, 1] {
-        log.append(partition, vec![1], 0).expect("there is room");
+        log.append(partition, vec![1], 0).expect("the queue has room");
     }
-    log.flush(WAIT);
-    let mut reader = bus.read(Topic::Calls, &[0], From::Oldest);
+    log.flush(READ_WAIT);
+    let mut reader = bus.reader(Topic::Calls, &[0], ReadFrom::Oldest);
     assert!(read(&mut reader, 2).iter().all(|record| record.partition == 0));
-    reader.add(1, From::Offset(1));
+    reader.add(1, ReadFrom::Offset(1));
     assert_eq!((reader.next(0), reader.next(1)), (Some(2), Some(1)));
     let added = read(&mut reader, 1);
     assert_eq!(reader.next(1), Some(2));
-    assert_eq!((added[0].partition, added[0].offset), (1, 1), "and partition 0 goes on where it was");
+    assert_eq!((added[0].partition, added[0].offset), (1, 1), "partition 0 keeps its position");
     reader.remove(1);
     assert_eq!(reader.next(1), None);
-    log.append(1, vec![2], 0).expect("there is room");
-    log.append(0, vec![3], 0).expect("there is room");
+    log.append(1, vec![2], 0).expect("the queue has room");
+    log.append(0, vec![3], 0).expect("the queue has room");
     assert_eq!(read(&mut reader, 1)[0].payload, [3]);
 }
 
-fn the_next_offset_is_that_of_the_next_record<B: Bus>(bus: &B) {
+fn next_offset_is_the_offset_of_the_next_record<B: Bus>(bus: &B) {
     assert_eq!(bus.next_offset(Topic::Calls, 1), Some(0));
-    let mut log = bus.log(Topic::Calls);
+    let mut log = bus.writer(Topic::Calls);
     for _ in 0..3 {
-        log.append(1, vec![1], 0).expect("there is room");
+        log.append(1, vec![1], 0).expect("the queue has room");
     }
-    log.flush(WAIT);
+    log.flush(READ_WAIT);
     assert_eq!(bus.next_offset(Topic::Calls, 1), Some(3));
 }

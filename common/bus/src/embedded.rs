@@ -1,7 +1,8 @@
-//! The bus inside one process: logs in memory, with a cap.
+//! Bus inside one process: logs in memory, bounded in bytes.
 //!
-//! A log keeps its newest bytes; a reader that falls behind what is kept goes on at the oldest record, and the number of
-//! records it missed is counted. Appends are visible at once, and reports come with the next look at them.
+//! Each partition keeps its newest records. A reader that falls behind the oldest record continues there, and the
+//! skipped records are counted ([`LogReader::missed`]). Records are visible to readers at once; delivery reports are
+//! returned by the next [`LogWriter::reports`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,74 +10,75 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Bus, Delivered, From, Full, Log, Reader, Report, Topic};
+use super::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
 
-/// How many bytes of records a partition keeps.
+/// Maximum size of the records of one partition, in bytes.
 pub const PARTITION_BYTES_MAX: usize = 16 << 20;
-/// How many reports wait for their writer; older ones are forgotten, which reads as "unknown".
+/// Maximum number of delivery reports that a writer has not fetched. Older ones are dropped; their records then count
+/// as unreported.
 const REPORTS_LEN_MAX: usize = 65_536;
 
-/// An embedded bus; clones are the same bus.
+/// In-memory bus; clones share its logs.
 #[derive(Clone)]
-pub struct Embedded {
+pub struct EmbeddedBus {
     clock: Arc<dyn Clock>,
     log_id: LogId,
-    calls: Arc<Shared>,
-    signals: Arc<Shared>,
-    presence: Arc<Shared>,
-    rules: Arc<Shared>,
+    calls: Arc<EmbeddedTopic>,
+    signals: Arc<EmbeddedTopic>,
+    presence: Arc<EmbeddedTopic>,
+    rules: Arc<EmbeddedTopic>,
 }
 
-/// Writes a topic of an [`Embedded`] bus.
-pub struct EmbeddedLog {
+/// Writer of a topic of an [`EmbeddedBus`].
+pub struct EmbeddedWriter {
     clock: Arc<dyn Clock>,
-    shared: Arc<Shared>,
-    reports: VecDeque<Report>,
+    topic: Arc<EmbeddedTopic>,
+    reports: VecDeque<DeliveryReport>,
 }
 
-/// Reads a topic of an [`Embedded`] bus.
+/// Reader of a topic of an [`EmbeddedBus`].
 pub struct EmbeddedReader {
-    shared: Arc<Shared>,
-    places: Vec<(Partition, Offset)>,
+    topic: Arc<EmbeddedTopic>,
+    positions: Vec<(Partition, Offset)>,
     missed: u64,
 }
 
-struct Shared {
-    partitions: Mutex<Vec<Kept>>,
+struct EmbeddedTopic {
+    partitions: Mutex<Vec<PartitionRecords>>,
     appended: Condvar,
 }
 
-/// The records of one partition that are kept.
+/// Records of one partition, from offset `first` on.
 #[derive(Default)]
-struct Kept {
+struct PartitionRecords {
     first: Offset,
     bytes: usize,
     records: VecDeque<(Timestamp, Vec<u8>)>,
 }
 
-impl Embedded {
-    /// A bus whose `calls` and `signals` have so many partitions.
+impl EmbeddedBus {
+    /// Creates a bus whose topics `calls` and `signals` have `partitions` partitions.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, partitions: u32) -> Self {
         let log_id = clock.now().as_ms();
-        let shared = |partitions: u32| {
-            let partitions = Mutex::new((0..partitions.max(1)).map(|_| Kept::default()).collect());
-            Arc::new(Shared { partitions, appended: Condvar::new() })
+        let topic = |partitions: u32| {
+            let partitions = Mutex::new((0..partitions.max(1)).map(|_| PartitionRecords::default()).collect());
+            Arc::new(EmbeddedTopic { partitions, appended: Condvar::new() })
         };
         Self {
             clock,
             log_id,
-            calls: shared(partitions),
-            signals: shared(partitions),
-            presence: shared(1),
-            rules: shared(1),
+            calls: topic(partitions),
+            signals: topic(partitions),
+            presence: topic(1),
+            rules: topic(1),
         }
     }
 
-    fn shared(&self, topic: Topic) -> &Arc<Shared> {
+    fn topic(&self, topic: Topic) -> &Arc<EmbeddedTopic> {
         match topic {
             Topic::Calls => &self.calls,
             Topic::Signals => &self.signals,
@@ -86,24 +88,24 @@ impl Embedded {
     }
 }
 
-impl Bus for Embedded {
-    type Log = EmbeddedLog;
+impl Bus for EmbeddedBus {
+    type Writer = EmbeddedWriter;
     type Reader = EmbeddedReader;
 
     fn partitions(&self, topic: Topic) -> u32 {
-        u32::try_from(self.shared(topic).partitions.lock().len()).unwrap_or(u32::MAX)
+        u32::try_from(self.topic(topic).partitions.lock().len()).unwrap_or(u32::MAX)
     }
 
     fn log_id(&self, _: Topic) -> LogId {
         self.log_id
     }
 
-    fn log(&self, topic: Topic) -> EmbeddedLog {
-        EmbeddedLog { clock: self.clock.clone(), shared: self.shared(topic).clone(), reports: VecDeque::new() }
+    fn writer(&self, topic: Topic) -> EmbeddedWriter {
+        EmbeddedWriter { clock: self.clock.clone(), topic: self.topic(topic).clone(), reports: VecDeque::new() }
     }
 
-    fn read(&self, topic: Topic, partitions: &[Partition], from: From) -> EmbeddedReader {
-        let mut reader = EmbeddedReader { shared: self.shared(topic).clone(), places: Vec::new(), missed: 0 };
+    fn reader(&self, topic: Topic, partitions: &[Partition], from: ReadFrom) -> EmbeddedReader {
+        let mut reader = EmbeddedReader { topic: self.topic(topic).clone(), positions: Vec::new(), missed: 0 };
         for partition in partitions {
             reader.add(*partition, from);
         }
@@ -111,33 +113,33 @@ impl Bus for Embedded {
     }
 
     fn next_offset(&self, topic: Topic, partition: Partition) -> Option<Offset> {
-        self.shared(topic).partitions.lock().get(partition as usize).map(Kept::next)
+        self.topic(topic).partitions.lock().get(partition as usize).map(PartitionRecords::next)
     }
 }
 
-impl Log for EmbeddedLog {
-    fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), Full> {
+impl LogWriter for EmbeddedWriter {
+    fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), QueueFull> {
         let now = self.clock.now();
-        let mut partitions = self.shared.partitions.lock();
-        let kept = &mut partitions[partition as usize];
-        let offset = kept.next();
-        kept.bytes += payload.len();
-        kept.records.push_back((now, payload));
-        while kept.bytes > PARTITION_BYTES_MAX && kept.records.len() > 1 {
-            let dropped = kept.records.pop_front().map_or(0, |(_, payload)| payload.len());
-            kept.bytes -= dropped;
-            kept.first += 1;
+        let mut partitions = self.topic.partitions.lock();
+        let log = &mut partitions[partition as usize];
+        let offset = log.next();
+        log.bytes += payload.len();
+        log.records.push_back((now, payload));
+        while log.bytes > PARTITION_BYTES_MAX && log.records.len() > 1 {
+            let dropped = log.records.pop_front().map_or(0, |(_, payload)| payload.len());
+            log.bytes -= dropped;
+            log.first += 1;
         }
         drop(partitions);
-        self.shared.appended.notify_all();
-        self.reports.push_back(Report { partition, tag, offset: Some(offset) });
+        self.topic.appended.notify_all();
+        self.reports.push_back(DeliveryReport { partition, tag, offset: Some(offset) });
         if self.reports.len() > REPORTS_LEN_MAX {
             self.reports.pop_front();
         }
         Ok(())
     }
 
-    fn reports(&mut self) -> Vec<Report> {
+    fn reports(&mut self) -> Vec<DeliveryReport> {
         self.reports.drain(..).collect()
     }
 
@@ -145,50 +147,55 @@ impl Log for EmbeddedLog {
 }
 
 impl EmbeddedReader {
-    fn take(places: &mut [(Partition, Offset)], missed: &mut u64, partitions: &[Kept], max: usize) -> Vec<Delivered> {
+    fn take(
+        positions: &mut [(Partition, Offset)],
+        missed: &mut u64,
+        partitions: &[PartitionRecords],
+        max: usize,
+    ) -> Vec<BusRecord> {
         let mut taken = Vec::new();
-        for (partition, place) in places {
-            let kept = &partitions[*partition as usize];
-            *missed += kept.first.saturating_sub(*place);
-            *place = kept.first.max(*place);
-            let skip = usize::try_from(*place - kept.first).unwrap_or(usize::MAX);
-            for (appended, payload) in kept.records.iter().skip(skip).take(max - taken.len()) {
-                taken.push(Delivered {
+        for (partition, offset) in positions {
+            let log = &partitions[*partition as usize];
+            *missed += log.first.saturating_sub(*offset);
+            *offset = log.first.max(*offset);
+            let skip = usize::try_from(*offset - log.first).unwrap_or(usize::MAX);
+            for (appended, payload) in log.records.iter().skip(skip).take(max - taken.len()) {
+                taken.push(BusRecord {
                     partition: *partition,
-                    offset: *place,
+                    offset: *offset,
                     appended: *appended,
                     payload: payload.clone(),
                 });
-                *place += 1;
+                *offset += 1;
             }
         }
         taken
     }
 }
 
-impl Reader for EmbeddedReader {
-    fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<Delivered> {
-        let mut partitions = self.shared.partitions.lock();
-        let taken = Self::take(&mut self.places, &mut self.missed, &partitions, records_max);
+impl LogReader for EmbeddedReader {
+    fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<BusRecord> {
+        let mut partitions = self.topic.partitions.lock();
+        let taken = Self::take(&mut self.positions, &mut self.missed, &partitions, records_max);
         if !taken.is_empty() || wait.is_zero() {
             return taken;
         }
-        self.shared.appended.wait_for(&mut partitions, wait);
-        Self::take(&mut self.places, &mut self.missed, &partitions, records_max)
+        self.topic.appended.wait_for(&mut partitions, wait);
+        Self::take(&mut self.positions, &mut self.missed, &partitions, records_max)
     }
 
-    fn add(&mut self, partition: Partition, from: From) {
+    fn add(&mut self, partition: Partition, from: ReadFrom) {
         self.remove(partition);
-        let place = self.shared.partitions.lock()[partition as usize].place(from);
-        self.places.push((partition, place));
+        let offset = self.topic.partitions.lock()[partition as usize].start_offset(from);
+        self.positions.push((partition, offset));
     }
 
     fn remove(&mut self, partition: Partition) {
-        self.places.retain(|(read, _)| *read != partition);
+        self.positions.retain(|(read, _)| *read != partition);
     }
 
     fn next(&self, partition: Partition) -> Option<Offset> {
-        self.places.iter().find(|(read, _)| *read == partition).map(|(_, place)| *place)
+        self.positions.iter().find(|(read, _)| *read == partition).map(|(_, offset)| *offset)
     }
 
     fn missed(&self) -> u64 {
@@ -196,17 +203,17 @@ impl Reader for EmbeddedReader {
     }
 }
 
-impl Kept {
+impl PartitionRecords {
     fn next(&self) -> Offset {
         self.first + self.records.len() as u64
     }
 
-    fn place(&self, from: From) -> Offset {
+    fn start_offset(&self, from: ReadFrom) -> Offset {
         match from {
-            From::Oldest => self.first,
-            From::Next => self.next(),
-            From::Offset(offset) => offset.max(self.first),
-            From::Time(time) => self.first + self.records.partition_point(|(appended, _)| *appended < time) as u64,
+            ReadFrom::Oldest => self.first,
+            ReadFrom::Next => self.next(),
+            ReadFrom::Offset(offset) => offset.max(self.first),
+            ReadFrom::Time(time) => self.first + self.records.partition_point(|(appended, _)| *appended < time) as u64,
         }
     }
 }
@@ -216,20 +223,20 @@ mod tests {
     use super::*;
     use tollgate_core::clock::SystemClock;
 
-    fn bus(partitions: u32) -> Embedded {
-        Embedded::new(Arc::new(SystemClock::start()), partitions)
+    fn bus(partitions: u32) -> EmbeddedBus {
+        EmbeddedBus::new(Arc::new(SystemClock::start()), partitions)
     }
 
     #[test]
-    fn it_is_a_bus() {
+    fn it_conforms() {
         super::super::conformance::run(bus);
     }
 
     #[test]
-    fn a_reader_that_falls_behind_goes_on_and_counts_what_it_missed() {
+    fn a_reader_that_falls_behind_continues_and_counts_the_missed_records() {
         let bus = bus(1);
-        let mut reader = bus.read(Topic::Calls, &[0], From::Oldest);
-        let mut log = bus.log(Topic::Calls);
+        let mut reader = bus.reader(Topic::Calls, &[0], ReadFrom::Oldest);
+        let mut log = bus.writer(Topic::Calls);
         let record = vec![7; PARTITION_BYTES_MAX / 4];
         for tag in 0..10 {
             log.append(0, record.clone(), tag).unwrap();

@@ -1,13 +1,14 @@
-//! The bus: partitioned logs that carry calls, signals and presence.
+//! Bus: the partitioned logs that carry calls, signals, presence and rules between agents and aggregators.
 //!
-//! Nothing here blocks a call. Writers hand records over and learn later where they lie ([`Log::reports`]); readers run on
-//! threads of their own. Records are bytes on every backend, the embedded one included, so nothing works in one process
-//! that would not work in many. One conformance suite holds every backend to this.
+//! No call waits for the bus. Writers enqueue records and receive their offsets later ([`LogWriter::reports`]); readers
+//! run on their own threads. Records are bytes on every backend, the [`embedded`] one included, so that code
+//! that works in one process also works in many. Every backend passes the same [conformance] suite. `tollgate-wire`
+//! encodes the records.
 
 pub mod embedded;
 #[cfg(feature = "kafka")]
 pub mod kafka;
-mod keep;
+mod supervise;
 #[doc(hidden)]
 pub mod conformance;
 
@@ -17,39 +18,39 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
 
-pub use keep::keep_prepared;
+pub use supervise::supervise;
 
-/// The logs.
+/// Topic of the bus: one partitioned log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
-    /// Every call, partitioned by counter.
+    /// All calls, partitioned by counter.
     Calls,
-    /// What the aggregator says, partitioned as the calls are.
+    /// Counts published by aggregators, partitioned like `calls`.
     Signals,
-    /// Who is there; one partition.
+    /// Heartbeats of agents and aggregators; one partition.
     Presence,
-    /// Rule sets as they were published; one partition. The newest is kept for ever, older ones are not.
+    /// Published rule sets; one partition. The newest set is kept without a time limit, older ones are deleted.
     Rules,
 }
 
-/// Where a reader starts.
+/// Position at which a reader starts in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    /// At the oldest record that is kept.
+pub enum ReadFrom {
+    /// The oldest record that is kept.
     Oldest,
-    /// At the next record to come.
+    /// The next record to be appended.
     Next,
-    /// At this offset, or the oldest that is kept after it.
+    /// The record at this offset, or the oldest kept record after it.
     Offset(Offset),
-    /// At the first record that was appended at this time or later.
+    /// The first record that was appended at this time or later.
     Time(Timestamp),
 }
 
 impl Topic {
-    /// All of them.
+    /// All topics.
     pub const ALL: [Self; 4] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules];
 
-    /// Its name.
+    /// Returns the topic's name, without the prefix of a deployment.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -61,107 +62,108 @@ impl Topic {
     }
 }
 
-/// What a reader gets.
+/// Record as a reader receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered {
-    /// From which partition.
+pub struct BusRecord {
+    /// Partition of the record.
     pub partition: Partition,
-    /// At which place of it.
+    /// Offset of the record in its partition.
     pub offset: Offset,
-    /// When the bus appended it, by the clock of the bus.
+    /// Time at which the bus appended the record, by the clock of the bus.
     pub appended: Timestamp,
-    /// The record.
+    /// Content of the record.
     pub payload: Vec<u8>,
 }
 
-/// What became of a record that was handed over.
+/// Result of writing one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Its partition.
+pub struct DeliveryReport {
+    /// Partition of the record.
     pub partition: Partition,
-    /// What the writer called it.
+    /// Tag that the writer passed with the record.
     pub tag: u64,
-    /// Where it lies, or nothing if it is lost.
+    /// Offset of the record, or `None` if it was lost.
     pub offset: Option<Offset>,
 }
 
-/// A record that was not taken: the log's queue is full. Nothing of it was kept.
+/// Error of a writer whose queue is full. It returns the record, which was not enqueued.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the queue of the bus is full")]
-pub struct Full(pub Vec<u8>);
+pub struct QueueFull(pub Vec<u8>);
 
-/// Why a bus cannot be used.
+/// Reason for which a bus is unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Unusable {
-    /// What is wrong, and the remedy.
+pub struct BusError {
+    /// Cause and remedy.
     pub reason: String,
-    /// Whether it may be right in a moment, by itself.
+    /// True if the bus may become usable without any change by an operator.
     pub transient: bool,
 }
 
-/// A way to logs.
+/// Access to the logs of a deployment; clones share their connections.
 pub trait Bus: Clone + Send + Sync + 'static {
-    /// Writes one topic.
-    type Log: Log;
-    /// Reads partitions of one topic.
-    type Reader: Reader;
+    /// Writer of one topic.
+    type Writer: LogWriter;
+    /// Reader of one topic.
+    type Reader: LogReader;
 
-    /// Makes sure that the topics are there and are what they should be, waiting at most so long. Until this has succeeded
-    /// once, nothing is written and nothing read; whoever uses the bus asks again and again.
+    /// Creates missing topics and verifies the existing ones, within about `wait`. Nothing is written or read before
+    /// the first success, so callers retry; see [`supervise()`].
     ///
     /// # Errors
-    /// When the bus does not answer, or a topic is not what it should be.
-    fn prepare(&self, wait: Duration) -> Result<(), Unusable> {
+    /// Returns an error if the bus does not answer, or if a topic is not as required.
+    fn prepare(&self, wait: Duration) -> Result<(), BusError> {
         let _ = wait;
         Ok(())
     }
 
-    /// How many partitions a topic has; `calls` and `signals` have the same number.
+    /// Returns the number of partitions of a topic. `calls` and `signals` have the same number.
     fn partitions(&self, topic: Topic) -> u32;
 
-    /// Which log the topic is: another number means that offsets mean other records, 0 that it is not known yet.
+    /// Returns the identity of a topic's log, or 0 while it is unknown. Offsets of logs with different identities are
+    /// not comparable.
     fn log_id(&self, topic: Topic) -> LogId;
 
-    /// A writer.
-    fn log(&self, topic: Topic) -> Self::Log;
+    /// Creates a writer.
+    fn writer(&self, topic: Topic) -> Self::Writer;
 
-    /// A reader of some partitions.
-    fn read(&self, topic: Topic, partitions: &[Partition], from: From) -> Self::Reader;
+    /// Creates a reader of the given partitions.
+    fn reader(&self, topic: Topic, partitions: &[Partition], from: ReadFrom) -> Self::Reader;
 
-    /// The offset that the next record of a partition will have; nothing when the bus does not answer. May wait for it.
+    /// Returns the offset of the next record of a partition, or `None` if the bus does not answer. May block.
     fn next_offset(&self, topic: Topic, partition: Partition) -> Option<Offset>;
 }
 
-/// Writes one topic.
-pub trait Log: Send + 'static {
-    /// Hands a record over; returns at once. `tag` comes back in its report.
+/// Writer of one topic.
+pub trait LogWriter: Send + 'static {
+    /// Enqueues a record and returns at once. The record's delivery report contains `tag`.
     ///
     /// # Errors
-    /// When the queue is full.
-    fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), Full>;
+    /// Returns the record if the queue is full.
+    fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), QueueFull>;
 
-    /// What became of records since the last time this was asked, in the order of each partition.
-    fn reports(&mut self) -> Vec<Report>;
+    /// Returns the delivery reports since the last call, in the order of each partition.
+    fn reports(&mut self) -> Vec<DeliveryReport>;
 
-    /// Waits until all that was handed over is in the log, at most so long.
+    /// Waits until all enqueued records are reported, at most `wait`.
     fn flush(&mut self, wait: Duration);
 }
 
-/// Reads partitions of one topic, each in its order.
-pub trait Reader: Send + 'static {
-    /// Waits until there is something, at most so long, and takes what is there, at most `records_max`.
-    fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<Delivered>;
+/// Reader of some partitions of one topic; each partition is read in its order.
+pub trait LogReader: Send + 'static {
+    /// Waits up to `wait` for records and returns at most `records_max` of them.
+    fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<BusRecord>;
 
-    /// Reads one more partition, from here on.
-    fn add(&mut self, partition: Partition, from: From);
+    /// Starts reading a partition at the given position.
+    fn add(&mut self, partition: Partition, from: ReadFrom);
 
-    /// Reads a partition no longer.
+    /// Stops reading a partition.
     fn remove(&mut self, partition: Partition);
 
-    /// The offset of the record that it will read next in a partition; nothing when that is not known yet.
+    /// Returns the offset of the next record to be read from a partition, or `None` while it is unknown.
     fn next(&self, partition: Partition) -> Option<Offset>;
 
-    /// How many records were dropped by the bus before this reader came to them.
+    /// Returns the number of records that the bus dropped before this reader reached them.
     fn missed(&self) -> u64;
 }

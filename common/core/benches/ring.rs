@@ -1,4 +1,4 @@
-//! What a step of a window costs; `add` and `used` together are one decision of a store.
+//! Cost of one step of a window; `add` and `used` together are one decision of a store.
 
 use divan::{Bencher, black_box};
 use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
@@ -13,7 +13,7 @@ fn now(call: u64) -> Timestamp {
     Timestamp::from_ms(1_763_700_000_000 + call / 100)
 }
 
-/// The reference: one addition to a counter, behind the same bookkeeping of the bench.
+/// Reference: one addition to a number, with the same overhead of the benchmark.
 #[divan::bench]
 fn reference_add_to_a_number(bencher: Bencher) {
     let (mut call, mut count) = (0, 0_u64);

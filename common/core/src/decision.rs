@@ -1,87 +1,89 @@
-//! What a caller is told.
+//! The result of a check: [`Decision`], its [`Source`], and the [`LimitStatus`] of the rule that it reports.
+//!
+//! The types are plain data; surfaces such as `tollgate::http_response` turn them into headers and bodies.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
 
-/// What denies those who are on the deny list, where a rule would stand.
+/// Name reported in place of a rule for calls that the deny list denies.
 pub const DENY_LIST: &str = "lists.deny";
 
-/// Who decided.
+/// Authority that made a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
-    /// The agent, by what the store had already proven, or because no rule applies.
+    /// The agent, from a cached denial of the store, or because no rule applies.
     Local,
     /// The store.
     Store,
-    /// The agent, by a signal of the aggregator, while the store did not answer.
+    /// The agent, from a signal of the aggregator, while the store was unavailable.
     Signal,
-    /// The agent alone, by the rule's `on_failure`.
+    /// The agent alone, by the rule's `on_failure`, without store or signals.
     Fallback,
 }
 
-/// The name of a decision, unique in the fleet: which agent, which of its lives, which of its calls.
+/// Identifier of a decision, unique in the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DecisionId {
-    /// The agent.
+    /// Name of the agent.
     pub agent: Arc<str>,
-    /// When this life of the agent began, in ms since the epoch.
+    /// Start of the agent's process, in ms since the Unix epoch.
     pub epoch: u64,
-    /// The number of the call in this life.
+    /// Sequence number of the call since the start.
     pub call: u64,
 }
 
-/// The answer to one call.
+/// Result of checking one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the call may pass.
+    /// True if the call may pass.
     pub allowed: bool,
-    /// The rule that denied, else the one with the least part of its quota left; none when no rule applies.
+    /// The denying rule, or else the rule with the smallest share of its quota left; `None` if no rule applies.
     pub status: Option<LimitStatus>,
-    /// How long the call must be held back before it goes on, in ms: its turn under a `leaky_bucket`, else 0.
+    /// Delay in ms before the caller may forward the call: its turn under a `leaky_bucket`, else 0.
     pub delay_ms: u64,
-    /// Who decided.
+    /// Authority that made the decision.
     pub source: Source,
-    /// When, in the store's time as well as the agent knows it.
+    /// Time of the decision, in store time as estimated by the agent.
     pub at: Timestamp,
-    /// The decision's name.
+    /// Identifier of the decision.
     pub id: DecisionId,
 }
 
-/// How a decision stands to the rule that it shows.
+/// State of one rule's limit at the time of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitStatus {
-    /// The rule.
+    /// Name of the rule.
     pub rule: Arc<str>,
-    /// Its quota, in units.
+    /// Quota in units.
     pub limit: u64,
-    /// Its window, in ms.
+    /// Window in ms.
     pub window_ms: u64,
-    /// The most that passes at once: the quota, or a burst.
+    /// Maximum units that can be admitted at the same instant: the quota, or the burst.
     pub at_once: u64,
-    /// What the call costs, in units; above what passes at once it can never pass.
+    /// Cost of the call in units. A call that costs more than `at_once` is never admitted.
     pub cost: u64,
     /// Units left in the window.
     pub remaining: u64,
-    /// How long until the whole quota is free again if nothing else comes, in ms.
+    /// Time in ms until the whole quota is free again if no other call arrives.
     pub reset_ms: u64,
-    /// How long until the same call would pass if nothing else comes, in ms; 0 when it was allowed.
+    /// Time in ms until the same call would be admitted if no other call arrives; 0 for an admitted call.
     pub retry_after_ms: u64,
 }
 
-/// A decision that is known to be a denial.
+/// Denial, obtained from [`Decision::denied`].
 #[derive(Clone, Copy, Debug)]
 pub struct Denied<'a> {
-    /// What denied.
+    /// Status of the rule that denied the call.
     pub status: &'a LimitStatus,
 }
 
 impl Source {
-    /// All of them.
+    /// All sources.
     pub const ALL: [Self; 4] = [Self::Local, Self::Store, Self::Signal, Self::Fallback];
 
-    /// Its name in answers, metrics and on the wire.
+    /// Returns the name used in responses, metrics and wire records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -106,7 +108,7 @@ impl fmt::Display for DecisionId {
 }
 
 impl Decision {
-    /// The denial, if it is one.
+    /// Returns the denial, or `None` if the call was admitted.
     #[must_use]
     pub fn denied(&self) -> Option<Denied<'_>> {
         self.status.as_ref().filter(|_| !self.allowed).map(|status| Denied { status })
@@ -114,7 +116,7 @@ impl Decision {
 }
 
 impl Denied<'_> {
-    /// How long the caller should stay away.
+    /// Returns the time after which the caller may retry.
     #[must_use]
     pub fn retry_after(&self) -> std::time::Duration {
         std::time::Duration::from_millis(self.status.retry_after_ms)

@@ -1,9 +1,10 @@
-//! Concepts and pure algorithms that every part of Tollgate shares.
+//! Types and pure algorithms that every part of Tollgate shares.
 //!
-//! Agents and aggregators never import each other: they share the types of this crate (calls, counters, rules, decisions,
-//! messages) and its window arithmetic. The crate does no input or output, reads no clock except in [`clock`], and parses
-//! no files; `tollgate-rules` turns text into a [`rules::RuleSet`] and `tollgate-wire` turns [`messages`] into bytes. Modules
-//! are listed in the order of their layers: each one imports only the modules before it, and a test checks this.
+//! Agents and aggregators never import each other: they share the types of this crate (calls, counters, rules,
+//! decisions, messages) and its window arithmetic. The crate does no input or output, reads no clock except in
+//! [`clock`], and parses no files; `tollgate-rules` parses text into a [`rules::RuleSet`] and `tollgate-wire` encodes
+//! [`messages`]. Modules are listed in the order of their layers: each one imports only the modules before it, and a
+//! test checks this.
 
 pub mod clock;
 pub mod call;

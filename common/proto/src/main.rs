@@ -1,4 +1,4 @@
-//! Writes `common/wire/src/tollgate.v1.rs` from the schema beside it, in plain Rust: no protoc.
+//! Generator of `common/wire/src/tollgate.v1.rs` from the schema in this crate. It is plain Rust and needs no `protoc`.
 
 use std::path::Path;
 
@@ -17,15 +17,15 @@ fn generate(out: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    /// The checked-in code of the wire is what its schema says.
+    /// The checked-in code matches the schema.
     #[test]
-    fn checked_in_code_is_that_of_the_schema() {
+    fn the_checked_in_code_matches_the_schema() {
         let out = std::env::temp_dir().join(format!("tollgate-proto-{}", std::process::id()));
         std::fs::create_dir_all(&out).unwrap();
         generate(&out).unwrap();
         let generated = std::fs::read_to_string(out.join("tollgate.v1.rs")).unwrap();
         std::fs::remove_dir_all(&out).unwrap();
         let checked_in = include_str!("../../wire/src/tollgate.v1.rs");
-        assert!(generated == checked_in, "run `cargo run -p tollgate-proto` and commit what it writes");
+        assert!(generated == checked_in, "run `cargo run -p tollgate-proto` and commit its output");
     }
 }

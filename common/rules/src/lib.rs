@@ -1,9 +1,12 @@
 //! Text becomes rules: rules files, the shorthand `100/min per ip`, and foreign configuration.
 //!
-//! All results are a [`RuleSet`] of `tollgate-core`, or problems that name the place, the reason and the remedy.
+//! All results are a [`RuleSet`] of `tollgate-core`, or problems that name the place, the reason and the remedy. The crate also
+//! writes rules back as text and JSON, by the same table of [`settings`] that reads them.
 
 mod hint;
 pub mod yaml;
+pub mod display;
+pub mod settings;
 mod file;
 mod shorthand;
 pub mod import;
@@ -18,6 +21,11 @@ pub use shorthand::{ShorthandError, from_shorthand};
 
 /// Largest rules file, in bytes.
 pub const FILE_LEN_MAX: usize = 4 << 20;
+
+/// Returns true for a character that the name of a rule may have.
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.:/ ".contains(c)
+}
 
 /// Parses published rules as this generation. A `version:` in the text applies to files only.
 ///

@@ -1,14 +1,14 @@
-//! A rule in five words: `100/min per ip`, for `--limit` and for those who try things out.
+//! Shorthand of one rule, `100/min per ip`, as `--limit` takes it. All other settings have their defaults.
 
 use tollgate_core::rules::{DescriptorSpec, QuotaError, Rule, RuleSet};
 
-/// Why a text is not a rule in short form.
+/// Reason why a text is not a rule in short form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShorthandError {
-    /// Not `QUOTA per NAMES`.
+    /// The text is not `QUOTA per NAMES`.
     #[error("`{0}` is not a limit; write it as \"100/min per ip\" or \"5/15min per api_key, endpoint\"")]
     Form(String),
-    /// The quota is none.
+    /// The quota is invalid.
     #[error(transparent)]
     Quota(#[from] QuotaError),
 }
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_reads_as_people_say_it() {
+    fn a_limit_is_a_quota_and_names() {
         let set = from_shorthand("60/min per ip", 1).unwrap();
         assert_eq!(
             (&*set.rules[0].name, set.rules[0].policy.unwrap().quota.to_string().as_str()),

@@ -1,7 +1,8 @@
-//! Reading YAML with the place of everything at hand.
+//! Reader of YAML that keeps the line of every value and collects all problems.
 //!
-//! Values stay text until someone asks for a number, so that `version: 010` or `name: off` mean what they say. Problems
-//! are collected, not thrown: one look at a broken file shows all that is wrong with it.
+//! Values stay text until a number is needed, so that `version: 010` and `name: off` keep their text. Problems are collected
+//! and not returned as errors, so that one run shows all problems of a file. The reader knows no rules: `settings` and `file`
+//! do, and the imports of foreign files use it as well.
 
 use std::str::FromStr;
 
@@ -11,77 +12,77 @@ use saphyr_parser::{Parser, ScalarStyle};
 use crate::{cut, hint, nearest};
 use tollgate_core::rules::problem::Problem;
 
-/// A node of the file and where it stands.
+/// Node of the file, with its position.
 pub type Node<'y> = MarkedYaml<'y>;
 
-/// What a mapping may hold.
-pub struct Known {
-    /// As in "in {what}".
+/// Fields that a mapping may have.
+pub struct KnownFields {
+    /// Noun for messages, as in "in {what}".
     pub what: &'static str,
-    /// Fields that work.
+    /// Supported fields.
     pub fields: &'static [&'static str],
-    /// Fields that are planned: refused, never ignored.
-    pub not_yet: &'static [&'static str],
+    /// Planned fields: refused, never ignored.
+    pub planned: &'static [&'static str],
 }
 
-/// The fields of one mapping.
+/// Fields of one mapping.
 pub struct Fields<'y> {
     entries: Vec<(&'y str, &'y Node<'y>)>,
     line: usize,
 }
 
-/// Collects problems of one file.
-pub struct Reader<'f> {
+/// Reader of one file, which collects its problems.
+pub struct YamlReader<'f> {
     file: &'f str,
-    /// What is wrong.
+    /// Errors.
     pub problems: Vec<Problem>,
-    /// What is allowed but probably not meant.
+    /// Warnings: valid parts that are probably not meant.
     pub warnings: Vec<Problem>,
 }
 
 impl<'y> Fields<'y> {
-    /// The field of this name.
+    /// Returns the field of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'y Node<'y>> {
         self.entries.iter().find(|(field, _)| *field == name).map(|(_, node)| *node)
     }
 
-    /// All fields, in their order.
+    /// Returns all fields, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&'y str, &'y Node<'y>)> + '_ {
         self.entries.iter().copied()
     }
 
-    /// The line on which the mapping begins.
+    /// Returns the line on which the mapping begins.
     #[must_use]
     pub fn line(&self) -> usize {
         self.line
     }
 }
 
-impl<'f> Reader<'f> {
-    /// Reads a file of this name.
+impl<'f> YamlReader<'f> {
+    /// Creates a reader of a file with this name.
     #[must_use]
     pub fn new(file: &'f str) -> Self {
         Self { file, problems: Vec::new(), warnings: Vec::new() }
     }
 
-    /// The name of the file.
+    /// Returns the name of the file.
     #[must_use]
     pub fn file(&self) -> &'f str {
         self.file
     }
 
-    /// Notes that something is wrong.
+    /// Adds an error.
     pub fn refuse(&mut self, line: usize, text: impl Into<String>) {
         self.problems.push(Problem { place: format!("{}:{line}", self.file), text: text.into() });
     }
 
-    /// Notes that something is probably not meant.
+    /// Adds a warning.
     pub fn warn(&mut self, line: usize, text: impl Into<String>) {
         self.warnings.push(Problem { place: format!("{}:{line}", self.file), text: text.into() });
     }
 
-    /// The one document of a text; nothing, and a problem, when there is not exactly one.
+    /// Parses the only document of a text; none, with an error, when there is not exactly one.
     pub fn document<'y>(&mut self, text: &'y str) -> Option<Node<'y>> {
         let mut loader = YamlLoader::<Node<'y>>::default();
         loader.early_parse(false);
@@ -104,7 +105,7 @@ impl<'f> Reader<'f> {
         }
     }
 
-    /// A mapping whose keys are names of one's own.
+    /// Reads a mapping with free keys.
     pub fn mapping<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Fields<'y> {
         let mut entries = Vec::new();
         match &node.data {
@@ -122,19 +123,19 @@ impl<'f> Reader<'f> {
         Fields { entries, line: line_of(node) }
     }
 
-    /// A mapping whose keys are known.
-    pub fn fields<'y>(&mut self, node: &'y Node<'y>, known: &Known) -> Fields<'y> {
+    /// Reads a mapping with known keys, and refuses the others.
+    pub fn fields<'y>(&mut self, node: &'y Node<'y>, known: &KnownFields) -> Fields<'y> {
         let fields = self.mapping(node, known.what);
         if let YamlData::Mapping(mapping) = &node.data {
             for (key, _) in mapping {
                 let Some(name) = scalar(key).filter(|name| !known.fields.contains(name)) else {
                     continue;
                 };
-                if known.not_yet.contains(&name) {
+                if known.planned.contains(&name) {
                     self.refuse(line_of(key), format!("`{name}` in {} is not yet supported; remove it", known.what));
                 } else {
-                    let names = || known.fields.iter().chain(known.not_yet).copied();
-                    // What is like no field may be a value in the wrong place.
+                    let names = || known.fields.iter().chain(known.planned).copied();
+                    // A name that resembles no field may be a secret value in the wrong place.
                     let shown = if nearest(name, names()).is_some() { name.into() } else { cut(name) };
                     let hint = hint(name, names());
                     self.refuse(line_of(key), format!("unknown field `{shown}` in {}{hint}", known.what));
@@ -144,7 +145,7 @@ impl<'f> Reader<'f> {
         fields
     }
 
-    /// The items of a sequence; a single word is a sequence of one.
+    /// Reads the items of a sequence; a single word is a sequence of one.
     pub fn items<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Vec<&'y Node<'y>> {
         match &node.data {
             YamlData::Sequence(items) => items.iter().collect(),
@@ -156,7 +157,7 @@ impl<'f> Reader<'f> {
         }
     }
 
-    /// A word, a number or a quoted text.
+    /// Reads a word, a number or a quoted text.
     pub fn text<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Option<&'y str> {
         let text = scalar(node).filter(|text| !text.is_empty());
         if text.is_none() {
@@ -165,7 +166,7 @@ impl<'f> Reader<'f> {
         text
     }
 
-    /// A number or another thing that parses.
+    /// Reads a number or another value that parses.
     pub fn parse<T: FromStr>(&mut self, node: &Node<'_>, what: &str, form: &str) -> Option<T> {
         let text = self.text(node, what)?;
         let parsed = text.parse().ok();
@@ -176,13 +177,13 @@ impl<'f> Reader<'f> {
     }
 }
 
-/// The line on which a node begins, from 1.
+/// Returns the line on which a node begins, from 1.
 #[must_use]
 pub fn line_of(node: &Node<'_>) -> usize {
     node.span.start.line().max(1)
 }
 
-/// The text of a scalar; an absent value reads as "".
+/// Returns the text of a scalar; an absent value reads as "".
 #[must_use]
 pub fn scalar<'y>(node: &'y Node<'y>) -> Option<&'y str> {
     match &node.data {
@@ -192,7 +193,7 @@ pub fn scalar<'y>(node: &'y Node<'y>) -> Option<&'y str> {
     }
 }
 
-/// Whether a node is a list.
+/// Returns true if a node is a list.
 #[must_use]
 pub fn is_list(node: &Node<'_>) -> bool {
     matches!(node.data, YamlData::Sequence(_))

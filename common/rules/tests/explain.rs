@@ -1,4 +1,4 @@
-//! Explanations of why a call is limited as it is.
+//! Explanations of calls under a rules file.
 
 use tollgate_core::call::Call;
 use tollgate_core::rules::*;
@@ -17,58 +17,66 @@ rules:
 lists: { deny: [{ api_key: bad }] }
 ";
 
-fn fates<'a>(set: &'a RuleSet, call: &'a Call<'_>) -> Vec<Fate<'a>> {
-    set.explain(call).rules.into_iter().map(|explained| explained.fate).collect()
+fn results<'a>(set: &'a RuleSet, call: &'a Call<'_>) -> Vec<MatchResult<'a>> {
+    set.explain(call).rules.into_iter().map(|explained| explained.result).collect()
 }
 
 #[test]
-fn every_rule_says_why() {
+fn every_rule_has_a_result() {
     let set = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
     let call = Call::new().with("api_key", "sk_pro_1").with("endpoint", "/search/batch");
-    let [key, search, any, tenant, batch] = fates(&set, &call)[..] else { panic!("five rules") };
-    assert_eq!(key, Fate::Replaced { by: "batch" });
-    assert!(matches!(search, Fate::Applies { cost: 2, origin: Origin::Rule, .. }));
-    assert_eq!(any, Fate::LessSpecific { than: "search" });
-    assert_eq!(tenant, Fate::Missing { descriptor: "tenant" });
-    assert!(matches!(batch, Fate::Applies { cost: 1, .. }));
+    let [key, search, any, tenant, batch] = results(&set, &call)[..] else { panic!("five rules") };
+    assert_eq!(key, MatchResult::Replaced { by: "batch" });
+    assert!(matches!(search, MatchResult::Applies { cost: 2, origin: Origin::Rule, .. }));
+    assert_eq!(any, MatchResult::LessSpecific { than: "search" });
+    assert_eq!(tenant, MatchResult::MissingDescriptor { descriptor: "tenant" });
+    assert!(matches!(batch, MatchResult::Applies { cost: 1, .. }));
 
     let call = Call::new().with("api_key", "sk_pro_1").with("endpoint", "/users");
-    let found = fates(&set, &call);
-    assert!(matches!(found[0], Fate::Applies { origin: Origin::Tier("pro"), .. }));
-    assert!(matches!(found[1], Fate::Mismatch { descriptor: "endpoint", value: Some("/users"), .. }));
-    assert!(matches!(found[2], Fate::Applies { .. }));
-    assert!(matches!(fates(&set, &Call::new())[4], Fate::Mismatch { value: None, .. }));
+    let found = results(&set, &call);
+    assert!(matches!(found[0], MatchResult::Applies { origin: Origin::Tier("pro"), .. }));
+    assert!(matches!(found[1], MatchResult::Mismatch { descriptor: "endpoint", value: Some("/users"), .. }));
+    assert!(matches!(found[2], MatchResult::Applies { .. }));
+    assert!(matches!(results(&set, &Call::new())[4], MatchResult::Mismatch { value: None, .. }));
 }
 
 #[test]
-fn what_follows_is_told_and_a_clients_word_is_called_that() {
+fn derived_and_unverified_values_are_marked() {
     let set = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
     let mut call = Call::new().with("endpoint", "/users");
-    call.claim("api_key".into(), "sk_pro_1".into());
-    let told = set.explain(&call);
-    let fact = |name: &str| *told.descriptors.iter().find(|fact| fact.name == name).unwrap();
-    assert!(!fact("api_key").verified && fact("endpoint").verified && !fact("endpoint").derived);
-    assert_eq!(fact("tier"), Fact { name: "tier", value: "free", verified: true, derived: true });
-    assert!(matches!(told.rules[0].fate, Fate::Applies { origin: Origin::Rule, .. }), "no tier by a client's word");
+    call.set_unverified("api_key".into(), "sk_pro_1".into());
+    let explanation = set.explain(&call);
+    let of = |name: &str| *explanation.descriptors.iter().find(|known| known.name == name).unwrap();
+    assert!(!of("api_key").verified && of("endpoint").verified && !of("endpoint").derived);
+    let tier = ExplainedDescriptor { name: "tier", value: "free", verified: true, derived: true };
+    assert_eq!(of("tier"), tier);
+    assert!(
+        matches!(explanation.rules[0].result, MatchResult::Applies { origin: Origin::Rule, .. }),
+        "an unverified value selects no tier"
+    );
     assert_eq!(set.explain(&Call::new().with("api_key", "bad")).list_match, ListMatch::Denied(0));
 }
 
-/// The fate is told by other code than that which decides, so both are held together.
+/// Explanation and decision are separate code, so they are compared.
 #[test]
-fn what_is_said_to_apply_is_what_applies() {
+fn the_rules_that_apply_are_explained_as_such() {
     let set = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
     for endpoint in ["/search/batch", "/search/x", "/users"] {
         for name in ["api_key", "tenant", "user"] {
             let call = Call::new().with(name, "vip").with("endpoint", endpoint);
-            let told = set.explain(&call);
-            let applies = |fate: &Fate<'_>| matches!(fate, Fate::Applies { .. });
-            let said: Vec<_> =
-                told.rules.iter().filter(|found| applies(&found.fate)).map(|found| &*found.rule.name).collect();
-            let described = set.resolved(&call);
-            let mut found: Vec<_> = set.applicable(&described).iter().map(|a| (a.index, &*a.rule.name)).collect();
+            let explanation = set.explain(&call);
+            let applies = |result: &MatchResult<'_>| matches!(result, MatchResult::Applies { .. });
+            let explained: Vec<_> = explanation
+                .rules
+                .iter()
+                .filter(|found| applies(&found.result))
+                .map(|found| &*found.rule.name)
+                .collect();
+            let resolved = set.resolved(&call);
+            let mut found: Vec<_> = set.applicable(&resolved).iter().map(|a| (a.index, &*a.rule.name)).collect();
             found.sort_unstable();
-            assert_eq!(said, found.into_iter().map(|(_, name)| name).collect::<Vec<_>>());
-            assert!(told.rules.iter().all(|found| found.fate != Fate::NotAsked));
+            assert_eq!(explained, found.into_iter().map(|(_, name)| name).collect::<Vec<_>>());
+            assert!(explanation.rules.iter().all(|found| found.result != MatchResult::OutOfScope));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Real servers for tests, each on a free port and in a folder of its own, gone when the test is.
+//! Real servers for tests, each on a free port and in its own temporary folder, stopped when dropped.
 //!
-//! A missing server fails the test with the command that installs it. What a test does to a server it does by signals, as
-//! an outage would: [`kill`](Redis::kill) is SIGKILL, [`pause`](Redis::pause) SIGSTOP.
+//! A missing server fails the test with the command that installs it. Failures are simulated by signals:
+//! [`kill`](Redis::kill) sends SIGKILL, [`pause`](Redis::pause) SIGSTOP.
 
 mod process;
 mod redis;

@@ -1,7 +1,7 @@
-//! A server's process, and its end in any case.
+//! Process of a server, which is stopped in any case.
 //!
-//! A shell holds it: when the test's process ends, however it ends, the pipe to the shell closes and the shell kills the
-//! server. So no server outlives a test that was killed.
+//! A shell supervises the server: when the test process ends, for whatever reason, its pipe to the shell is closed and
+//! the shell kills the server. No server outlives a killed test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,52 +14,58 @@ use std::time::Duration;
 
 use tollgate_core::clock::Stopwatch;
 
-/// How long a server may take to be there.
-const PATIENCE: Duration = Duration::from_mins(1);
-const GLANCE: Duration = Duration::from_millis(10);
-/// Runs the server in the background, tells its number, and kills it when the pipe closes.
-const HOLD: &str =
+/// Maximum time until a server is reachable.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
+const PROBE_PAUSE: Duration = Duration::from_millis(10);
+/// Script of the supervising shell: runs the server in the background, prints its process id, and kills it when the
+/// pipe is closed.
+const SUPERVISOR_SCRIPT: &str =
     r#"log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!; read -r _; kill -9 $! 2>/dev/null; exit 0"#;
 
 pub(crate) struct Process {
-    holder: Child,
+    supervisor: Child,
     pipe: Option<ChildStdin>,
     id: u32,
     log: PathBuf,
 }
 
-/// A folder of its own, removed in the end.
+/// Temporary folder, removed when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Process {
-    /// Starts a server whose output goes to `log`.
+    /// Starts a server whose output is written to `log`.
     pub(crate) fn start<S: AsRef<OsStr>>(log: &Path, program: &str, args: impl IntoIterator<Item = S>) -> Self {
-        let mut holder = Command::new("sh");
-        holder.args(["-c", HOLD, "hold"]).arg(log).arg(program).args(args);
-        let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("there is a shell");
+        let mut supervisor = Command::new("sh");
+        supervisor.args(["-c", SUPERVISOR_SCRIPT, "supervisor"]).arg(log).arg(program).args(args);
+        let mut supervisor = supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the shell starts");
         let mut line = String::new();
-        BufReader::new(holder.stdout.take().expect("a pipe")).read_line(&mut line).expect("the shell answers");
-        let id = line.trim().parse().expect("the number of a process");
-        Self { pipe: holder.stdin.take(), holder, id, log: log.to_owned() }
+        BufReader::new(supervisor.stdout.take().expect("stdout is piped"))
+            .read_line(&mut line)
+            .expect("the shell answers");
+        let id = line.trim().parse().expect("the shell prints the process id");
+        Self { pipe: supervisor.stdin.take(), supervisor, id, log: log.to_owned() }
     }
 
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([&format!("-{name}"), &self.id.to_string()]).status();
-        assert!(sent.expect("there is a kill").success(), "process {} cannot be sent SIG{name}", self.id);
+        assert!(sent.expect("kill runs").success(), "process {} cannot be sent SIG{name}", self.id);
     }
 
-    /// Ends it at once, as a power failure would.
+    /// Kills the server with SIGKILL and waits for its end.
     pub(crate) fn kill(&mut self) {
         self.pipe = None;
-        self.holder.wait().expect("the shell ends");
+        self.supervisor.wait().expect("the shell ends");
     }
 
-    /// Looks again and again until the server is there; one that is not has said why by then.
-    pub(crate) fn wait_until_there<T>(&self, name: &str, look: impl FnMut() -> Option<T>) -> T {
-        look_until_found(look).unwrap_or_else(|| panic!("still waiting for {name}, which said {}", self.said()))
+    /// Calls `probe` until it returns a value.
+    ///
+    /// # Panics
+    /// Panics with the server's log if that takes longer than [`START_TIMEOUT`].
+    pub(crate) fn wait_until_ready<T>(&self, name: &str, probe: impl FnMut() -> Option<T>) -> T {
+        poll_until_found(probe).unwrap_or_else(|| panic!("timed out waiting for {name}; its log: {}", self.log()))
     }
 
-    fn said(&self) -> String {
+    fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 }
@@ -90,30 +96,30 @@ impl Drop for Folder {
     }
 }
 
-/// A port that nobody listens on.
+/// Returns a port that no process listens on.
 ///
 /// # Panics
-/// When there is none.
+/// Panics if there is none.
 #[must_use]
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free").port()
 }
 
-/// Looks again and again until there is something.
+/// Calls `probe` until it returns a value.
 ///
 /// # Panics
-/// When there is nothing for a minute.
-pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    look_until_found(look).unwrap_or_else(|| panic!("still waiting for {what}"))
+/// Panics if that takes longer than a minute.
+pub fn wait_for<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
+    poll_until_found(probe).unwrap_or_else(|| panic!("timed out waiting for {what}"))
 }
 
-fn look_until_found<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+fn poll_until_found<T>(mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let waited = Stopwatch::start();
-    while waited.elapsed() < PATIENCE {
-        if let Some(found) = look() {
+    while waited.elapsed() < START_TIMEOUT {
+        if let Some(found) = probe() {
             return Some(found);
         }
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(PROBE_PAUSE);
     }
     None
 }

@@ -1,4 +1,4 @@
-//! redis-server.
+//! Redis for tests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use crate::process::{Folder, Process, free_port};
 
 const PROGRAM: &str = "redis-server";
 
-/// A Redis of one's own, without persistence.
+/// Running Redis without persistence.
 pub struct Redis {
     process: Process,
     folder: Folder,
@@ -18,68 +18,68 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts one.
+    /// Starts a server.
     ///
     /// # Panics
-    /// When redis-server is not installed.
+    /// Panics if redis-server is not installed.
     #[must_use]
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// Starts one with more settings, as its command line has them: `["--maxmemory", "1mb"]`.
+    /// Starts a server with additional command line settings, such as `["--maxmemory", "1mb"]`.
     ///
     /// # Panics
-    /// When redis-server is not installed.
+    /// Panics if redis-server is not installed.
     #[must_use]
     pub fn start_with(settings: &[&str]) -> Self {
-        let known = Command::new(PROGRAM).arg("--version").output().is_ok();
-        assert!(known, "{PROGRAM} is missing; run scripts/servers, or apt-get install redis-server");
+        let installed = Command::new(PROGRAM).arg("--version").output().is_ok();
+        assert!(installed, "{PROGRAM} is missing; run scripts/servers, or apt-get install redis-server");
         let (folder, port) = (Folder::new("redis"), free_port());
         let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
         let process = launch(&folder, port, &settings);
         Self { process, folder, port, settings }
     }
 
-    /// Where it is: `redis://127.0.0.1:PORT`.
+    /// Returns the address as `redis://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Its port.
+    /// Returns the port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Kills it; its counts are gone.
+    /// Kills the server; its data is lost.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it again on the same port, empty.
+    /// Restarts the server on the same port, empty.
     pub fn restart(&mut self) {
         self.process = launch(&self.folder, self.port, &self.settings);
     }
 
-    /// Stops it in its tracks: connections stay, nothing is answered.
+    /// Suspends the process: connections stay open, and requests get no response.
     pub fn pause(&self) {
         self.process.signal("STOP");
     }
 
-    /// Lets it go on, with all that was sent meanwhile.
+    /// Resumes the process, which then handles the requests sent meanwhile.
     pub fn resume(&self) {
         self.process.signal("CONT");
     }
 
-    /// Sends a command as one types it, and returns what comes back within a moment, in Redis's own form.
+    /// Sends an inline command and returns the response in the Redis protocol.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// Panics if the server does not respond within 5 s.
     #[must_use]
     pub fn command(&self, line: &str) -> String {
-        ask(self.port, line).expect("Redis answers")
+        send(self.port, line).expect("Redis responds")
     }
 }
 
@@ -89,12 +89,12 @@ fn launch(folder: &Folder, port: u16, settings: &[String]) -> Process {
     args.extend(settings.iter().map(String::as_str));
     let process = Process::start(&folder.path().join("log"), PROGRAM, args);
     let answers = |answer: String| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH");
-    process.wait_until_there("Redis", || ask(port, "PING").filter(|a| answers(a.clone())));
+    process.wait_until_ready("Redis", || send(port, "PING").filter(|a| answers(a.clone())));
     process
 }
 
-/// One command on a connection of its own; the answer is read until the server closes it.
-fn ask(port: u16, line: &str) -> Option<String> {
+/// Sends one command on its own connection and reads until the server closes it.
+fn send(port: u16, line: &str) -> Option<String> {
     let mut connection = TcpStream::connect(("127.0.0.1", port)).ok()?;
     connection.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     connection.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).ok()?;

@@ -1,4 +1,5 @@
-//! `calls`: rows as columns.
+//! Records of the topic `calls`. Rows are stored as columns, with differences between consecutive rows, to keep records
+//! small.
 
 use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, check_version, counter_from_wire, counter_to_wire, v1};
 use tollgate_core::clock::Timestamp;
@@ -47,7 +48,7 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
     let len = wire.call_delta.len();
     check(
         len.max(wire.counters.len()).max(wire.set_len.len()).max(wire.texts.len() / 8) <= BATCH_ROWS_LEN_MAX,
-        "a batch is larger than any agent writes",
+        "the batch exceeds the maximum number of rows, counters, sets or texts",
     )?;
     let columns = [
         wire.counter.len(),
@@ -57,9 +58,12 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         wire.outcome.len(),
         wire.home_descriptors.len(),
     ];
-    check(columns.iter().all(|column| *column == len), "the columns of a batch differ in length")?;
+    check(columns.iter().all(|column| *column == len), "the columns of the batch differ in length")?;
     let homes = wire.home_descriptors.iter().filter(|index| **index > 0).count();
-    check(wire.home_decider.len() == homes && wire.home_source.len() == homes, "home rows and their columns differ")?;
+    check(
+        wire.home_decider.len() == homes && wire.home_source.len() == homes,
+        "the columns of home rows differ in length",
+    )?;
 
     let mut counters: Vec<CounterEntry> = Vec::with_capacity(wire.counters.len());
     for counter in wire.counters {
@@ -77,7 +81,8 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         let home = match index(wire.home_descriptors[i], wire.set_len.len())? {
             None => None,
             Some(descriptors) => {
-                let (decider, source) = homes.next().ok_or(WireError::Invalid("home rows and their columns differ"))?;
+                let (decider, source) =
+                    homes.next().ok_or(WireError::Invalid("the columns of home rows differ in length"))?;
                 Some(Home {
                     descriptors,
                     decider: index(*decider, wire.texts.len())?,
@@ -112,24 +117,24 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
     })
 }
 
-/// An index that was written as index + 1, with 0 for none.
+/// Decodes an optional index, which is written as index + 1, or 0 for none.
 fn index(written: u32, len: usize) -> Result<Option<u32>, WireError> {
-    check(written as usize <= len, "a row points outside the batch's dictionary")?;
+    check(written as usize <= len, "a row has an index outside the batch's dictionary")?;
     Ok(written.checked_sub(1))
 }
 
 fn sets_from_wire(lens: &[u32], indexes: &[u32], texts: usize) -> Result<Vec<DescriptorSet>, WireError> {
     let (mut pairs, rest) = indexes.as_chunks::<2>();
-    check(rest.is_empty(), "a descriptor has a name and a value")?;
-    check(indexes.iter().all(|text| (*text as usize) < texts), "a descriptor points outside the batch")?;
+    check(rest.is_empty(), "a descriptor lacks its value")?;
+    check(indexes.iter().all(|text| (*text as usize) < texts), "a descriptor has an index outside the batch's texts")?;
     let mut sets = Vec::with_capacity(lens.len());
     for len in lens {
         let (set, more) =
-            pairs.split_at_checked(*len as usize).ok_or(WireError::Invalid("a set of descriptors is cut off"))?;
+            pairs.split_at_checked(*len as usize).ok_or(WireError::Invalid("a descriptor set is truncated"))?;
         sets.push(set.iter().map(|[name, value]| (*name, *value)).collect());
         pairs = more;
     }
-    check(pairs.is_empty(), "a descriptor belongs to no set")?;
+    check(pairs.is_empty(), "a descriptor is outside all sets")?;
     Ok(sets)
 }
 
@@ -165,6 +170,6 @@ fn source_from_wire(source: i32) -> Result<Source, WireError> {
         Ok(v1::Source::Store) => Ok(Source::Store),
         Ok(v1::Source::Signal) => Ok(Source::Signal),
         Ok(v1::Source::Fallback) => Ok(Source::Fallback),
-        _ => Err(WireError::Invalid("a decision has an unknown source")),
+        _ => Err(WireError::Invalid("a row has an unknown source")),
     }
 }

@@ -1,8 +1,8 @@
-//! The wire: domain types to bytes and back.
+//! Encoding of Tollgate's messages as Protobuf, and validated decoding.
 //!
-//! Domain types are not serializable; each has a twin generated from `proto/tollgate/v1/tollgate.proto`. Reading checks
-//! everything that a domain type promises (indexes, lengths, windows), so a poisoned record is an error here and nothing
-//! further in.
+//! Domain types are not serializable; each has a twin generated from `proto/tollgate/v1/tollgate.proto`. Decoding
+//! validates everything that a domain type guarantees (indexes, lengths, windows), so an undecodable record is an error
+//! here and never reaches other code. There is one file per topic; readers turn errors into dead letters.
 
 mod calls;
 mod signals;
@@ -25,40 +25,40 @@ mod v1 {
     include!("tollgate.v1.rs");
 }
 
-/// The version that is written. A reader accepts this one only, until there is another.
+/// Version that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
-/// The most counters, descriptor sets or rows of one batch; more is poison.
+/// Maximum number of counters, descriptor sets or rows of one batch. Larger batches are not decoded.
 pub const BATCH_ROWS_LEN_MAX: usize = 65_536;
 
-/// The longest record that is read, in bytes; more than any agent or aggregator writes.
+/// Maximum length of a record in bytes, above that of any record that Tollgate writes.
 pub const RECORD_LEN_MAX: usize = 1 << 20;
 
-/// Why bytes are not the record that was expected.
+/// Error of bytes that are not a valid record.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// Not protobuf of this form.
-    #[error("not a record of this form: {0}")]
+    /// Bytes that are not Protobuf of this message.
+    #[error("malformed record: {0}")]
     Malformed(#[from] prost::DecodeError),
-    /// Written by a newer Tollgate.
-    #[error("version {0} is not known here; this reader knows version {VERSION}: upgrade it first")]
+    /// Record of an unknown version.
+    #[error("unknown record version {0}; this process reads version {VERSION}: upgrade it before the writers")]
     Version(u32),
-    /// A window that cannot be.
+    /// Window that cannot be represented.
     #[error(transparent)]
     Window(#[from] WindowError),
-    /// Anything else that a record must hold.
+    /// Violation of another guarantee of the domain type.
     #[error("{0}")]
     Invalid(&'static str),
 }
 
-/// A record that can be written to a log and read back.
+/// Message that can be encoded and decoded.
 pub trait Record: Sized {
-    /// The bytes of the record.
+    /// Encodes the message.
     fn encode(&self) -> Vec<u8>;
 
-    /// The record of these bytes.
+    /// Decodes a message.
     ///
     /// # Errors
-    /// When the bytes are of another form, of an unknown version, or break a promise of the record.
+    /// Returns an error if the bytes are malformed, have an unknown version, or violate a guarantee of the domain type.
     fn decode(bytes: &[u8]) -> Result<Self, WireError>;
 }
 
@@ -106,7 +106,7 @@ impl Record for Published {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "each half is cut out of the whole")]
+#[expect(clippy::cast_possible_truncation, reason = "the digest is split into its two halves")]
 fn counter_to_wire(entry: &CounterEntry) -> v1::Counter {
     let id = entry.id.as_u128();
     v1::Counter {
@@ -121,7 +121,7 @@ fn counter_to_wire(entry: &CounterEntry) -> v1::Counter {
     }
 }
 
-/// Reads a counter; `known` is the rule of the one before it, which mostly is its rule, too.
+/// Converts a counter. `known` is the rule of the previous counter, whose allocation is reused if it is the same rule.
 fn counter_from_wire(counter: v1::Counter, known: Option<&Arc<str>>) -> Result<CounterEntry, WireError> {
     let known = known.filter(|rule| ***rule == *counter.rule).cloned();
     Ok(CounterEntry {
@@ -134,9 +134,9 @@ fn counter_from_wire(counter: v1::Counter, known: Option<&Arc<str>>) -> Result<C
     })
 }
 
-/// Before anything is made of them: a short record can hold a million empty things.
+/// Limits the input before anything is allocated: a short record can contain a million empty messages.
 fn check_len(bytes: &[u8]) -> Result<(), WireError> {
-    check(bytes.len() <= RECORD_LEN_MAX, "a record is longer than any that is written here")
+    check(bytes.len() <= RECORD_LEN_MAX, "the record exceeds the maximum length of 1 MiB")
 }
 
 fn check_version(version: u32) -> Result<(), WireError> {
@@ -147,7 +147,7 @@ fn check(holds: bool, otherwise: &'static str) -> Result<(), WireError> {
     if holds { Ok(()) } else { Err(WireError::Invalid(otherwise)) }
 }
 
-fn shared(texts: Vec<String>) -> Vec<Arc<str>> {
+fn shared_texts(texts: Vec<String>) -> Vec<Arc<str>> {
     texts.into_iter().map(Arc::from).collect()
 }
 

@@ -1,6 +1,6 @@
-//! `presence`.
+//! Records of the topic `presence`.
 
-use super::{VERSION, WireError, check_version, shared, v1};
+use super::{VERSION, WireError, check_version, shared_texts, v1};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::{Presence, Role};
 
@@ -30,7 +30,7 @@ pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
     let role = match wire.role() {
         v1::Role::Agent => Role::Agent,
         v1::Role::Aggregator => Role::Aggregator,
-        v1::Role::Unspecified => return Err(WireError::Invalid("a member has an unknown role")),
+        v1::Role::Unspecified => return Err(WireError::Invalid("the member has an unknown role")),
     };
     Ok(Presence {
         id: wire.id.into(),
@@ -39,7 +39,7 @@ pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
         role,
         generation: wire.generation,
         clock: Timestamp::from_ms(wire.clock_ms),
-        open_breakers: shared(wire.open_breakers),
+        open_breakers: shared_texts(wire.open_breakers),
         dropped_rows: wire.dropped_rows,
         leaving: wire.leaving,
         http: wire.http.into(),

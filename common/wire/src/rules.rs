@@ -1,4 +1,4 @@
-//! `rules`.
+//! Records of the topic `rules`.
 
 use super::{VERSION, WireError, check_version, v1};
 use tollgate_core::messages::rules::Published;

@@ -1,4 +1,4 @@
-//! `signals`: rings, newest sub-window first.
+//! Records of the topic `signals`. Rings are stored as counts, newest sub-window first.
 
 use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, check_version, counter_from_wire, counter_to_wire, v1};
 use tollgate_core::clock::Timestamp;
@@ -21,7 +21,7 @@ pub(super) fn to_wire(batch: &SignalBatch) -> v1::SignalBatch {
 
 pub(super) fn from_wire(wire: v1::SignalBatch) -> Result<SignalBatch, WireError> {
     check_version(wire.version)?;
-    check(wire.signals.len() <= BATCH_ROWS_LEN_MAX, "a batch of signals is larger than any aggregator writes")?;
+    check(wire.signals.len() <= BATCH_ROWS_LEN_MAX, "the batch exceeds the maximum number of signals")?;
     Ok(SignalBatch {
         aggregator: wire.aggregator.into(),
         partition: wire.partition,
@@ -56,12 +56,16 @@ fn signal_to_wire(signal: &Signal) -> v1::Signal {
 }
 
 fn signal_from_wire(wire: v1::Signal) -> Result<Signal, WireError> {
-    let counter = counter_from_wire(wire.counter.ok_or(WireError::Invalid("a signal is about a counter"))?, None)?;
-    check(wire.admitted.len() <= counter.window.parts() as usize + 1, "a ring has more slots than its window")?;
+    let counter = counter_from_wire(wire.counter.ok_or(WireError::Invalid("a signal lacks its counter"))?, None)?;
+    check(
+        wire.admitted.len() <= counter.window.parts() as usize + 1,
+        "a ring has more counts than its window has sub-windows",
+    )?;
     let mut admitted = Ring::new(counter.window);
     admitted.add(wire.newest_sub_window, 0);
     for (back, units) in (0_u64..).zip(wire.admitted) {
-        let index = wire.newest_sub_window.checked_sub(back).ok_or(WireError::Invalid("a ring begins before time"))?;
+        let index =
+            wire.newest_sub_window.checked_sub(back).ok_or(WireError::Invalid("a ring begins before the epoch"))?;
         admitted.add(index, units);
     }
     Ok(Signal {

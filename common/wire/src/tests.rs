@@ -1,4 +1,4 @@
-//! Every field survives the way there and back; nothing else gets in.
+//! Round trips of every field, rejection of invalid records, and golden bytes.
 
 use super::*;
 use tollgate_core::clock::Timestamp;
@@ -97,7 +97,7 @@ fn published() -> Published {
 }
 
 #[test]
-fn every_record_survives_the_way_there_and_back() {
+fn every_record_survives_a_round_trip() {
     assert_eq!(Batch::decode(&batch().encode()).unwrap(), batch());
     assert_eq!(SignalBatch::decode(&signals().encode()).unwrap(), signals());
     assert_eq!(Presence::decode(&presence().encode()).unwrap(), presence());
@@ -105,7 +105,7 @@ fn every_record_survives_the_way_there_and_back() {
 }
 
 #[test]
-fn a_row_of_a_busy_batch_costs_few_bytes() {
+fn a_row_of_a_large_batch_takes_few_bytes() {
     let mut busy = batch();
     let row = busy.rows.remove(0);
     busy.rows = (0..1_000).map(|call| Row { call, ..row.clone() }).collect();
@@ -114,16 +114,19 @@ fn a_row_of_a_busy_batch_costs_few_bytes() {
 }
 
 #[test]
-fn an_unknown_version_says_which_side_to_upgrade() {
+fn the_error_of_an_unknown_version_names_the_side_to_upgrade() {
     let mut wire = calls::to_wire(&batch());
     wire.version = 9;
     let error = Batch::decode(&wire.encode_to_vec()).unwrap_err();
-    assert_eq!(error.to_string(), "version 9 is not known here; this reader knows version 1: upgrade it first");
+    assert_eq!(
+        error.to_string(),
+        "unknown record version 9; this process reads version 1: upgrade it before the writers"
+    );
 }
 
 #[test]
-fn poison_is_refused_and_never_panics() {
-    let poisons: [fn(&mut v1::CallBatch); 12] = [
+fn undecodable_records_are_errors_and_never_panic() {
+    let corruptions: [fn(&mut v1::CallBatch); 12] = [
         |wire| wire.set_len[0] = 3,
         |wire| wire.set_len[0] = 1,
         |wire| wire.set_names_and_values.push(1),
@@ -137,9 +140,9 @@ fn poison_is_refused_and_never_panics() {
         |wire| wire.counters[0].sub_windows = 7_000,
         |wire| wire.counters = vec![v1::Counter::default(); BATCH_ROWS_LEN_MAX + 1],
     ];
-    for poison in poisons {
+    for corrupt in corruptions {
         let mut wire = calls::to_wire(&batch());
-        poison(&mut wire);
+        corrupt(&mut wire);
         assert!(Batch::decode(&wire.encode_to_vec()).is_err());
     }
     let good = batch().encode();
@@ -149,10 +152,10 @@ fn poison_is_refused_and_never_panics() {
     }
 }
 
-/// The wire is public: these bytes were written by version 1 and are read for ever. What is added since changes what is
-/// written, never what is read.
+/// Pins the bytes of version 1, which must stay readable. A later addition may change what is written, never what can
+/// be read.
 #[test]
-fn the_bytes_of_version_1_are_written_and_read() {
+fn the_bytes_of_version_1_are_stable() {
     fn pinned<R: Record + Clone + PartialEq + std::fmt::Debug>(record: &R, golden: &str) {
         let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap();
         let golden: Vec<u8> = golden.as_bytes().chunks(2).map(byte).collect();

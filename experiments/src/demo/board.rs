@@ -1,4 +1,4 @@
-//! What the demo shows while it runs: a table that is drawn anew on a terminal, a line a second elsewhere.
+//! The demo's live display: a table that is redrawn on a terminal, and one line per second elsewhere.
 
 use std::fmt::Write as _;
 use std::io::{Result, Write};
@@ -9,51 +9,51 @@ use indicatif::HumanCount;
 use tollgate::{Quota, Source};
 
 use super::load;
-use super::record::View;
+use super::record::Figures;
 use super::summary::Summary;
 use crate::replay::percent;
 
-/// How many characters the bar of a source is wide.
+/// Width of the bar of a source, in characters.
 const BAR_WIDTH: u64 = 30;
 
 pub(super) struct Board<'a> {
     out: &'a mut (dyn Write + Send),
     terminal: bool,
-    /// The real servers, if there are any.
-    places: Vec<String>,
+    /// Addresses of the real servers, if there are any.
+    servers: Vec<String>,
     drawn_lines: usize,
     drawn_at: Duration,
-    /// What happened since the last plain line.
-    pending: View,
+    /// Figures since the last plain line.
+    pending: Figures,
 }
 
 impl<'a> Board<'a> {
-    pub(super) fn new(out: &'a mut (dyn Write + Send), terminal: bool, places: Vec<String>) -> Self {
-        Self { out, terminal, places, drawn_lines: 0, drawn_at: Duration::ZERO, pending: View::default() }
+    pub(super) fn new(out: &'a mut (dyn Write + Send), terminal: bool, servers: Vec<String>) -> Self {
+        Self { out, terminal, servers, drawn_lines: 0, drawn_at: Duration::ZERO, pending: Figures::default() }
     }
 
     pub(super) fn begin(&mut self, agents: u32, callers: u32, quota: Quota) -> Result<()> {
         writeln!(
             self.out,
-            "{agents} agents over one store limit {callers} callers and one abuser to {quota} each; the aggregator counts along."
+            "{agents} agents over one store limit {callers} callers and one abuser to {quota} each; the aggregator counts every call."
         )?;
-        if self.places.is_empty() {
+        if self.servers.is_empty() {
             return writeln!(self.out, "At 4 s the store goes away, at 7 s it is back.\n");
         }
         writeln!(
             self.out,
             "They run over {}, under names of this run only.\nAt 4 s this process lets no agent reach the store, at 7 s it does again; the servers run on.\n",
-            self.places.join(" and ")
+            self.servers.join(" and ")
         )
     }
 
-    /// Something happens that is worth a line.
-    pub(super) fn tell(&mut self, at: Duration, what: &str) -> Result<()> {
+    /// Writes an event as a line of its own.
+    pub(super) fn event(&mut self, at: Duration, what: &str) -> Result<()> {
         self.wipe()?;
         writeln!(self.out, "{:>4.1} s  {}", at.as_secs_f64(), self.strong(what))
     }
 
-    pub(super) fn show(&mut self, at: Duration, view: &View, store_is_up: bool) -> Result<()> {
+    pub(super) fn show(&mut self, at: Duration, view: &Figures, store_is_up: bool) -> Result<()> {
         self.pending.add(view);
         let since = at.saturating_sub(self.drawn_at);
         if !self.terminal && at.as_secs() == self.drawn_at.as_secs() {
@@ -71,7 +71,7 @@ impl<'a> Board<'a> {
         self.out.flush()
     }
 
-    fn line(&mut self, at: Duration, view: &View, seconds: f64) -> Result<()> {
+    fn line(&mut self, at: Duration, view: &Figures, seconds: f64) -> Result<()> {
         let mut line = format!("{:>4.1} s  {:>5} calls/s ", at.as_secs_f64(), per_second(view.calls(), seconds));
         let (admitted, denied) = (per_second(view.allowed, seconds), per_second(view.denied, seconds));
         let _ = write!(line, " {admitted:>5} admitted/s  {denied:>4} denied/s  by");
@@ -87,8 +87,8 @@ impl<'a> Board<'a> {
         writeln!(self.out, "{line}  signal lag {} ms", view.lag_p50_ms)
     }
 
-    fn draw(&mut self, at: Duration, view: &View, seconds: f64, store_is_up: bool) -> Result<()> {
-        let store = if store_is_up { style("up").green() } else { style("away").red().bold() };
+    fn draw(&mut self, at: Duration, view: &Figures, seconds: f64, store_is_up: bool) -> Result<()> {
+        let store = if store_is_up { style("up").green() } else { style("down").red().bold() };
         let mut text = format!(
             "{:>4.1} s   {:>5} calls/s   {:>5} admitted/s   {:>4} denied/s   store {store}   signal lag {} ms\n\n",
             at.as_secs_f64(),
@@ -119,11 +119,11 @@ impl<'a> Board<'a> {
         self.out.flush()
     }
 
-    /// Goes back over what was drawn last.
+    /// Erases the last drawing.
     fn wipe(&mut self) -> Result<()> {
         match std::mem::take(&mut self.drawn_lines) {
             0 => Ok(()),
-            // Cursor up so many lines, then clear to the end of the screen (ECMA-48: CUU, ED).
+            // Cursor up by `lines`, then clear to the end of the screen (ECMA-48: CUU, ED).
             lines => write!(self.out, "\x1b[{lines}A\x1b[J"),
         }
     }
@@ -133,12 +133,12 @@ impl<'a> Board<'a> {
     }
 }
 
-impl View {
+impl Figures {
     fn calls(&self) -> u64 {
         self.allowed + self.denied
     }
 
-    /// Adds what happened later; the leaders are those of the later view.
+    /// Adds the figures of a later interval. The top callers are those of the later one.
     fn add(&mut self, later: &Self) {
         self.allowed += later.allowed;
         self.denied += later.denied;

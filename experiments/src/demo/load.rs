@@ -1,4 +1,4 @@
-//! The callers: five hundred who behave, each a few calls a second, and one who does not.
+//! The load: five hundred well-behaved callers with a few calls per second each, and one abuser.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,21 +13,21 @@ use tollgate_core::clock::Stopwatch;
 
 use super::record::Recorder;
 
-/// How long a caller who behaves waits between two calls, in ms.
+/// Pause of a well-behaved caller between two calls, in ms.
 const WAIT_MS: std::ops::Range<u64> = 100..400;
-/// How often the abuser calls.
+/// Time between two calls of the abuser.
 const ABUSER_PERIOD: Duration = Duration::from_millis(2);
 /// The number of the abuser among the callers.
 pub(super) const ABUSER: u32 = 0;
 
-/// Callers at work.
-pub(super) struct Load {
+/// Running callers.
+pub(super) struct DemoLoad {
     stop: Arc<AtomicBool>,
     tasks: JoinSet<()>,
 }
 
-/// Starts the callers; each call goes to the next of the agents.
-pub(super) fn start<S: ChargeStore>(agents: &[Agent<S>], callers: u32, recorder: &Arc<Mutex<Recorder>>) -> Load {
+/// Starts the callers. Each caller's calls go to the agents in turn.
+pub(super) fn start<S: ChargeStore>(agents: &[Agent<S>], callers: u32, recorder: &Arc<Mutex<Recorder>>) -> DemoLoad {
     let stop = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
     for caller in 1..=callers {
@@ -50,25 +50,25 @@ pub(super) fn start<S: ChargeStore>(agents: &[Agent<S>], callers: u32, recorder:
         while !stopped.load(Ordering::Relaxed) {
             period.tick().await;
             next += 1;
-            // It does not wait for answers; that is what makes it one.
+            // The abuser does not wait for answers.
             let (agent, recorder) = (agents[next % agents.len()].clone(), recorder.clone());
             calls.spawn(async move { call(&agent, ABUSER, &recorder).await });
             while calls.try_join_next().is_some() {}
         }
         calls.join_all().await;
     });
-    Load { stop, tasks }
+    DemoLoad { stop, tasks }
 }
 
-impl Load {
-    /// Lets every call that was begun be answered.
+impl DemoLoad {
+    /// Stops the callers and waits until every call in flight is answered.
     pub(super) async fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         self.tasks.join_all().await;
     }
 }
 
-/// The key of a caller.
+/// Returns the key of a caller.
 pub(super) fn key(caller: u32) -> String {
     if caller == ABUSER { "abuser".to_owned() } else { format!("caller-{caller:03}") }
 }

@@ -1,8 +1,9 @@
-//! The demo: what Tollgate does, in ten seconds.
+//! The demo: a fleet, an abuser and an outage of the store, in ten seconds.
 //!
-//! Real agents and a real aggregator in wall time, over embedded parts or over real servers: three agents over one store, five
-//! hundred callers and one abuser among them. In the middle the store goes away and comes back; at the end an exact count
-//! says how right it all was. The outage is a switch in this process, over real servers too: others may use those.
+//! Three production agents and the production aggregator run in wall time, over embedded parts or over real servers, for five
+//! hundred callers and one abuser. In the middle the store becomes unavailable and recovers; at the end an exact count of
+//! all admissions measures the error. The outage is a switch in this process even with real servers, because others may use
+//! those.
 
 mod store;
 mod load;
@@ -21,7 +22,7 @@ use tollgate::store::{AnyStore, MemoryStore, RedisSettings};
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
 use tollgate_aggregator::{Aggregator, AggregatorSettings};
 use tollgate_bus::Bus;
-use tollgate_bus::embedded::Embedded;
+use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::kafka::KafkaSettings;
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
@@ -29,73 +30,73 @@ use board::Board;
 use record::Recorder;
 use store::SwitchedStore;
 
-use crate::servers::{RunName, ServerError, clear_kafka, reach_kafka, reach_redis};
+use crate::servers::{RunName, ServerError, clear_kafka, connect_kafka, connect_redis};
 
 pub use summary::Summary;
 
 const AGENTS: u32 = 3;
 const PARTITIONS: u32 = 4;
 const CALLERS: u32 = 500;
-/// What every caller may do.
+/// Quota of each caller.
 const QUOTA_UNITS: u64 = 100;
 const QUOTA_WIDTH_MS: u64 = 2_000;
 const LENGTH: Duration = Duration::from_secs(10);
-const STORE_GOES: Duration = Duration::from_secs(4);
-const STORE_RETURNS: Duration = Duration::from_secs(7);
+const STORE_FAILS_AT: Duration = Duration::from_secs(4);
+const STORE_RECOVERS_AT: Duration = Duration::from_secs(7);
 const REDRAW: Duration = Duration::from_millis(250);
 
-/// Over which servers the demo runs; what is not named is embedded. Names there are of this run only.
+/// Servers of the demo. A part without a server is embedded. Keys and topics carry a name that only this run uses.
 #[derive(Clone, Debug, Default)]
-pub struct Servers {
-    /// Where counters live.
+pub struct DemoServers {
+    /// The store of the counters.
     pub redis: Option<RedisSettings>,
-    /// Through which calls and signals go.
+    /// The bus of calls and signals.
     pub kafka: Option<KafkaSettings>,
 }
 
-/// Why the demo cannot run.
+/// Reason why the demo cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// An agent does not start.
+    /// An agent did not start.
     #[error(transparent)]
     Agent(#[from] StartError),
-    /// A server is away.
+    /// A server does not answer.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// The screen or a thread failed.
+    /// The output or a thread failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// Runs the demo inside a tokio runtime and shows it on `out`: as a live table on a terminal, else as plain lines.
+/// Runs the demo inside a tokio runtime and displays it on `out`: as a live table on a terminal, otherwise as plain lines.
 ///
 /// # Errors
-/// When a server that is named does not answer, an agent does not start, or `out` cannot be written.
-pub async fn run(out: &mut (dyn Write + Send), terminal: bool, servers: &Servers) -> Result<Summary, DemoError> {
+/// If a named server does not answer, an agent does not start, or `out` cannot be written.
+pub async fn run(out: &mut (dyn Write + Send), terminal: bool, servers: &DemoServers) -> Result<Summary, DemoError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let name = RunName::new("demo");
-    let mut places = Vec::new();
+    let mut addresses = Vec::new();
     let store = match &servers.redis {
         Some(redis) => {
-            let store = reach_redis(&name.redis(redis), clock.clone()).await?;
-            places.push(store.address().to_owned());
+            let store = connect_redis(&name.redis(redis), clock.clone()).await?;
+            addresses.push(store.address().to_owned());
             AnyStore::Redis(store)
         }
         None => AnyStore::Memory(MemoryStore::new(clock.clone())),
     };
     let Some(kafka) = &servers.kafka else {
-        let bus = Embedded::new(clock.clone(), PARTITIONS);
-        return over(bus, store, clock, Board::new(out, terminal, places)).await;
+        let bus = EmbeddedBus::new(clock.clone(), PARTITIONS);
+        return run_over(bus, store, clock, Board::new(out, terminal, addresses)).await;
     };
-    places.push(format!("Kafka at {}", kafka.brokers));
+    addresses.push(format!("Kafka at {}", kafka.brokers));
     let kafka = name.kafka(kafka);
-    let bus = reach_kafka(&kafka)?;
-    let summary = over(bus.clone(), store, clock, Board::new(out, terminal, places)).await;
+    let bus = connect_kafka(&kafka)?;
+    let summary = run_over(bus.clone(), store, clock, Board::new(out, terminal, addresses)).await;
     tokio::task::spawn_blocking(move || clear_kafka(&bus, &kafka)).await.map_err(std::io::Error::other)?;
     summary
 }
 
-async fn over<B: Bus>(
+async fn run_over<B: Bus>(
     bus: B,
     store: AnyStore,
     clock: Arc<dyn Clock>,
@@ -113,7 +114,7 @@ async fn over<B: Bus>(
         agents.push(builder.store(store.clone()).start_with_store()?);
     }
     let recorder = Arc::new(Mutex::new(Recorder::new(quota)));
-    let listening = record::listen(&bus, clock.clone(), recorder.clone())?;
+    let signal_reader = record::read_signals(&bus, clock.clone(), recorder.clone())?;
     board.begin(AGENTS, CALLERS, quota)?;
     let load = load::start(&agents, CALLERS, &recorder);
 
@@ -122,19 +123,19 @@ async fn over<B: Bus>(
     while since.elapsed() < LENGTH {
         ticks.tick().await;
         let at = since.elapsed();
-        let up = at < STORE_GOES || at >= STORE_RETURNS;
+        let up = at < STORE_FAILS_AT || at >= STORE_RECOVERS_AT;
         if store.switch(up) {
-            board.tell(at, if up { "the store is back, with its old counts" } else { "the store goes away" })?;
+            board.event(at, if up { "the store is back, with its old counts" } else { "the store goes away" })?;
         }
-        let view = recorder.lock().view();
-        board.show(at, &view, up)?;
+        let figures = recorder.lock().figures();
+        board.show(at, &figures, up)?;
     }
     load.stop().await;
     for agent in &agents {
         agent.stop().await;
     }
     tokio::task::spawn_blocking(move || aggregator.stop()).await.map_err(std::io::Error::other)?;
-    listening.stop();
+    signal_reader.stop();
     let summary = recorder.lock().summary();
     board.end(&summary)?;
     Ok(summary)

@@ -1,4 +1,5 @@
-//! A store that can be switched off: it answers nobody, keeps its counts, and reads what waits when it is back.
+//! A store that can be switched off. While it is off it answers no request and keeps its counts; requests that wait are
+//! processed when it is switched on again.
 
 use tokio::sync::watch;
 use tollgate::store::{ChargeStore, StoreError};
@@ -16,7 +17,7 @@ impl<S> SwitchedStore<S> {
         Self { inner, up: watch::Sender::new(true) }
     }
 
-    /// Switches it on or off; whether that changed anything.
+    /// Switches the store on or off. Returns true if that changed its state.
     pub(super) fn switch(&self, up: bool) -> bool {
         self.up.send_if_modified(|now| std::mem::replace(now, up) != up)
     }

@@ -1,4 +1,4 @@
-//! What the demo says at its end.
+//! The demo's summary.
 
 use std::fmt;
 
@@ -7,47 +7,47 @@ use tollgate::{Quota, Source};
 
 use crate::replay::{percent, plain_table};
 
-/// How far above its quota a key may be, in percent of it.
+/// Largest excess of a key over its quota that counts as correct, in percent of the quota.
 const EXCESS_PERCENT_MAX: u64 = 5;
 
-/// What the demo says at its end.
+/// Summary of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// What every caller might do.
+    /// Quota of each caller.
     pub quota: Quota,
     /// Decisions by source.
-    pub by_source: Vec<OfSource>,
+    pub by_source: Vec<SourceSummary>,
     /// Calls admitted with more than the quota in the window that ends with them.
     pub over_admitted: u64,
-    /// The most units above the quota in any window of any key.
+    /// Largest excess over the quota in any window of any key, in units.
     pub worst_excess: u64,
     /// Calls denied although the window had room.
     pub under_admitted: u64,
-    /// Signals that were heard.
+    /// Signals that were received.
     pub signals: u64,
-    /// From a charge to its signal, in ms: half of them took no longer.
+    /// Median time from a charge to its signal, in ms.
     pub lag_p50_ms: u64,
-    /// From a charge to its signal, in ms: 99 of 100 took no longer.
+    /// 99th percentile of that time, in ms.
     pub lag_p99_ms: u64,
 }
 
 /// The decisions of one source.
 #[derive(Clone, Debug)]
-pub struct OfSource {
-    /// Who decided.
+pub struct SourceSummary {
+    /// The source.
     pub source: Source,
     /// Calls admitted.
     pub allowed: usize,
     /// Calls denied.
     pub denied: usize,
-    /// How long half of the checks took at most, in microseconds.
+    /// Median duration of a check, in microseconds.
     pub p50_us: u64,
-    /// How long 99 of 100 checks took at most, in microseconds.
+    /// 99th percentile of the duration of a check, in microseconds.
     pub p99_us: u64,
 }
 
 impl Summary {
-    /// Whether no key was further above its quota than is promised.
+    /// Returns true if no key exceeded its quota by more than the bound.
     #[must_use]
     pub fn is_within_bound(&self) -> bool {
         self.worst_excess * 100 <= self.quota.units() * EXCESS_PERCENT_MAX

@@ -7,26 +7,26 @@ use std::net::IpAddr;
 use jiff::Timestamp as Instant;
 use jiff::fmt::strtime;
 
-/// The parts of a line that matter; `-` reads as absent.
+/// Relevant parts of a line; `-` is absent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line<'a> {
+pub(super) struct AccessLogLine<'a> {
     pub(super) ip: &'a str,
     pub(super) user: Option<&'a str>,
     pub(super) time_ms: u64,
-    /// Method, and path and query as logged; nothing when the client sent no request that could be read.
+    /// Method, and path with query as logged; `None` if the client sent no valid request.
     pub(super) request: Option<(&'a str, &'a str)>,
     pub(super) status: &'a str,
     pub(super) user_agent: Option<Cow<'a, str>>,
 }
 
-/// Reads times; neighbouring lines mostly have the same.
+/// Parser of times that remembers the last one, since neighbouring lines mostly have the same.
 #[derive(Debug, Default)]
-pub(super) struct Times {
+pub(super) struct TimeParser {
     text: String,
     time_ms: u64,
 }
 
-impl Times {
+impl TimeParser {
     fn parse(&mut self, text: &str) -> Option<u64> {
         if self.text != text {
             self.time_ms = parse_time(text)?;
@@ -36,11 +36,14 @@ impl Times {
     }
 }
 
-/// Reads a line; what is missing, if it is none.
-pub(super) fn parse<'l>(line: &'l str, times: &mut Times) -> Result<Line<'l>, &'static str> {
+/// Parses a line.
+///
+/// # Errors
+/// The part that is missing.
+pub(super) fn parse<'l>(line: &'l str, times: &mut TimeParser) -> Result<AccessLogLine<'l>, &'static str> {
     let (ip, rest) = line.split_once(' ').ok_or("not an access log line and not JSON")?;
     let (ident, rest) = rest.split_once(' ').ok_or("no user")?;
-    // vhost_combined begins with the server's own name.
+    // The format vhost_combined begins with the server's name.
     let (ip, rest) = match rest.split_once(' ') {
         Some((_, after)) if ident.parse::<IpAddr>().is_ok() => (ident, after),
         _ => (ip, rest),
@@ -57,10 +60,10 @@ pub(super) fn parse<'l>(line: &'l str, times: &mut Times) -> Result<Line<'l>, &'
     if status.len() != 3 || !status.bytes().all(|b| b.is_ascii_digit()) {
         return Err("no status of three digits after the request");
     }
-    // The second quoted text from here, if there are two, is the user agent.
+    // The second quoted text after the status, if there are two, is the user agent.
     rest = rest.find('"').map_or("", |at| &rest[at..]);
     let user_agent = quoted(rest).and_then(|(_, rest)| quoted(rest.trim_start())).map(|(text, _)| unescape(text));
-    Ok(Line {
+    Ok(AccessLogLine {
         ip,
         user: present(user),
         time_ms,
@@ -75,7 +78,7 @@ fn parse_time(time: &str) -> Option<u64> {
     u64::try_from(instant.as_millisecond()).ok()
 }
 
-/// The text between quotes, and what follows it. A backslash keeps a quote inside.
+/// Splits off the text between quotes. A backslash escapes a quote.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let inner = text.strip_prefix('"')?;
     let mut escaped = false;
@@ -104,7 +107,7 @@ mod tests {
     #[test]
     fn a_combined_line_gives_its_parts() {
         let line = r#"10.0.0.1 - ann [17/May/2015:12:05:03 +0200] "GET /a?b=1 HTTP/1.1" 200 203 "http://x/\"q\"" "Mo\"z (X; Y)""#;
-        let read = parse(line, &mut Times::default()).unwrap();
+        let read = parse(line, &mut TimeParser::default()).unwrap();
         assert_eq!(
             (read.ip, read.user, read.request, read.status),
             ("10.0.0.1", Some("ann"), Some(("GET", "/a?b=1")), "200")
@@ -115,17 +118,17 @@ mod tests {
 
     #[test]
     fn a_common_line_has_no_user_agent() {
-        let read =
-            parse(r#"::1 - - [01/Jan/2024:00:00:00 +0000] "POST / HTTP/1.0" 404 -"#, &mut Times::default()).unwrap();
+        let read = parse(r#"::1 - - [01/Jan/2024:00:00:00 +0000] "POST / HTTP/1.0" 404 -"#, &mut TimeParser::default())
+            .unwrap();
         assert_eq!((read.user, read.user_agent, read.status), (None, None, "404"));
     }
 
-    /// A time-out or a TLS greeting on a plain port is a call of that client, too.
+    /// A time-out or a TLS handshake on a plain port is a call of that client, too.
     #[test]
     fn a_line_without_a_readable_request_still_counts() {
         for request in ["-", r"\x16\x03\x01", "", "GET"] {
             let line = format!(r#"1.1.1.1 - - [17/May/2015:12:05:03 +0200] "{request}" 408 0"#);
-            let read = parse(&line, &mut Times::default()).map(|line| (line.request, line.status.to_owned()));
+            let read = parse(&line, &mut TimeParser::default()).map(|line| (line.request, line.status.to_owned()));
             assert_eq!(read, Ok((None, "408".to_owned())), "{request}");
         }
     }
@@ -133,7 +136,7 @@ mod tests {
     #[test]
     fn a_line_that_begins_with_the_server_is_understood() {
         let line = r#"example.com:443 10.0.0.7 - ann [17/May/2015:12:05:03 +0200] "GET / HTTP/1.1" 200 1"#;
-        let read = parse(line, &mut Times::default()).unwrap();
+        let read = parse(line, &mut TimeParser::default()).unwrap();
         assert_eq!((read.ip, read.user), ("10.0.0.7", Some("ann")));
     }
 
@@ -149,7 +152,7 @@ mod tests {
                 "no status of three digits after the request",
             ),
         ] {
-            assert_eq!(parse(line, &mut Times::default()), Err(why), "{line}");
+            assert_eq!(parse(line, &mut TimeParser::default()), Err(why), "{line}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Reading logs: files or standard input, gzip seen through, lines put in order of time.
+//! Input of a replay: files or standard input, plain or gzip, sorted by time.
 //!
-//! A recording keeps each text once and each call in a few words, so that a log of many millions of lines fits in memory.
+//! A recording stores each text once and each call in a few words, so a log of many millions of lines fits in memory.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,13 +21,13 @@ use tollgate_core::rules::DescriptorSource;
 use super::{access_log, json_line};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// How many bad lines are shown.
+/// Number of bad lines that are shown.
 const BAD_LINES_SHOWN_MAX: usize = 5;
-/// The longest line that is read, in bytes; a longer one is a bad line.
+/// Longest line that is parsed, in bytes; a longer one is a bad line.
 const LINE_LEN_MAX: usize = 1 << 20;
 const IPV6_PREFIX: u8 = 64;
 
-/// Why a log cannot be read.
+/// Reason why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {error}; check the path and its permissions")]
 pub struct InputError {
@@ -35,48 +35,48 @@ pub struct InputError {
     error: std::io::Error,
 }
 
-/// A line that is no call.
+/// Line that is not a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
     /// `access.log:17`.
     pub place: String,
-    /// Why.
-    pub why: String,
+    /// Reason.
+    pub reason: String,
 }
 
-/// Calls in order of time, ties in order of the files.
+/// Calls in order of time; ties in order of the files.
 #[derive(Debug, Default)]
 pub struct Recording {
-    texts: Texts,
-    times: access_log::Times,
+    texts: TextTable,
+    times: access_log::TimeParser,
     pairs: Vec<(u32, u32)>,
-    calls: Vec<Recorded>,
-    /// Lines that are no calls.
+    calls: Vec<RecordedCall>,
+    /// Number of lines that are not calls.
     pub bad_lines: u64,
-    /// The first few of them.
+    /// The first of them, at most five.
     pub bad_lines_shown: Vec<BadLine>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Recorded {
+struct RecordedCall {
     time_ms: u64,
     cost: u64,
     first_pair: u32,
     pairs: u32,
 }
 
-/// Every text once.
+/// Table of distinct texts.
 #[derive(Debug, Default)]
-struct Texts {
+struct TextTable {
     numbers: HashMap<Box<str>, u32, RandomState>,
     texts: Vec<Box<str>>,
 }
 
 impl Recording {
-    /// Reads logs; `-` is standard input. The rules say which further descriptors a line of an access log gives.
+    /// Reads logs; `-` is standard input. The rules name further descriptors that a line of an access log provides.
     ///
     /// # Errors
-    /// When a file cannot be read. Lines that are no calls are counted instead.
+    /// If a file cannot be read. Lines that are not calls are counted instead.
     pub fn read(paths: &[PathBuf], rules: &RuleSet, progress: &ProgressBar) -> Result<Self, InputError> {
         let mut recording = Self::default();
         for path in paths {
@@ -90,32 +90,32 @@ impl Recording {
                 recording.read_lines(&name, progress.wrap_read(file), rules, progress).map_err(failed)?;
             }
         }
-        // A stable sort: ties stay in the order of the files.
+        // The sort is stable: ties stay in the order of the files.
         recording.calls.sort_by_key(|call| call.time_ms);
         progress.finish_and_clear();
         Ok(recording)
     }
 
-    /// How many calls there are.
+    /// Returns the number of calls.
     #[must_use]
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no calls.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// The times of the first and the last call.
+    /// Returns the times of the first and the last call.
     #[must_use]
     pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
         let (first, last) = (self.calls.first()?, self.calls.last()?);
         Some((Timestamp::from_ms(first.time_ms), Timestamp::from_ms(last.time_ms)))
     }
 
-    /// The calls and their times, in order.
+    /// Returns the calls with their times, in order.
     pub fn calls(&self) -> impl Iterator<Item = (Timestamp, Call<'_>)> {
         self.calls.iter().map(|recorded| {
             let pairs = &self.pairs[recorded.first_pair as usize..][..recorded.pairs as usize];
@@ -138,9 +138,9 @@ impl Recording {
             match read_line(&mut lines, &mut line) {
                 Ok(0) => break,
                 Ok(_) => {}
-                // What came before the place where it broke is worth having.
+                // The lines before a damaged part of the archive are used.
                 Err(error) if zipped => {
-                    self.refuse(format!("{name}:{number}"), format!("the gzip breaks off here: {error}"));
+                    self.reject(format!("{name}:{number}"), format!("the gzip breaks off here: {error}"));
                     break;
                 }
                 Err(error) => return Err(error),
@@ -150,8 +150,8 @@ impl Recording {
             if text.trim().is_empty() {
                 continue;
             }
-            if let Err(why) = self.read_line(text, rules) {
-                self.refuse(format!("{name}:{number}"), why);
+            if let Err(reason) = self.read_line(text, rules) {
+                self.reject(format!("{name}:{number}"), reason);
             }
             if number % 4_096 == 0 {
                 bar.tick();
@@ -160,10 +160,10 @@ impl Recording {
         Ok(())
     }
 
-    fn refuse(&mut self, place: String, why: String) {
+    fn reject(&mut self, place: String, reason: String) {
         self.bad_lines += 1;
         if self.bad_lines_shown.len() < BAD_LINES_SHOWN_MAX {
-            self.bad_lines_shown.push(BadLine { place, why });
+            self.bad_lines_shown.push(BadLine { place, reason });
         }
     }
 
@@ -185,13 +185,13 @@ impl Recording {
         };
         let number = |count: usize| u32::try_from(count).map_err(|_| "more descriptors than fit in memory".to_owned());
         let (first_pair, pairs) = (number(first_pair)?, number(self.pairs.len() - first_pair)?);
-        self.calls.push(Recorded { time_ms, cost, first_pair, pairs });
+        self.calls.push(RecordedCall { time_ms, cost, first_pair, pairs });
         Ok(())
     }
 
-    /// `ip`, `method`, `endpoint`, `status`, `user` and `user_agent`, and under their own names those that the rules take
-    /// from the same places.
-    fn add_access(&mut self, line: &access_log::Line<'_>, rules: &RuleSet) {
+    /// Adds `ip`, `method`, `endpoint`, `status`, `user` and `user_agent`, and the descriptors that the rules declare over the
+    /// same fields.
+    fn add_access(&mut self, line: &access_log::AccessLogLine<'_>, rules: &RuleSet) {
         let ip = |prefix: u8| match line.ip.parse::<IpAddr>() {
             Ok(ip) if ip.is_ipv6() => client_ip(Some(ip), &HeaderMap::new(), 0, prefix).unwrap_or_default().into(),
             _ => Cow::Borrowed(line.ip),
@@ -206,7 +206,7 @@ impl Recording {
                 DescriptorSource::Path { normalized: true } => path.map(normalize),
                 DescriptorSource::Path { normalized: false } => raw.map(Cow::Borrowed),
                 DescriptorSource::Header(header) if &**header == "user-agent" => line.user_agent.clone(),
-                // A query is in an access log, but what else a request held is not.
+                // An access log has the query, but no other part of a request.
                 DescriptorSource::Header(_)
                 | DescriptorSource::Query(_)
                 | DescriptorSource::Cookie(_)
@@ -239,7 +239,7 @@ impl Recording {
     }
 }
 
-/// Reads one line, keeping no more of it than is needed to see that it is too long.
+/// Reads one line, and of an overlong line only as much as proves its length.
 fn read_line(lines: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
     let read = lines.take(LINE_LEN_MAX as u64 + 2).read_until(b'\n', line)?;
     if line.len() > LINE_LEN_MAX && !line.ends_with(b"\n") {
@@ -248,7 +248,7 @@ fn read_line(lines: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<usi
     Ok(read)
 }
 
-impl Texts {
+impl TextTable {
     fn number(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;

@@ -1,23 +1,23 @@
-//! One call as JSON: `{"time": "2026-01-02T03:04:05.678Z", "descriptors": {"api_key": "k1"}, "cost": 1}`; the time may also
-//! be a number of milliseconds since the Unix epoch, and the cost is 1 when it is left out.
+//! One call as JSON: `{"time": "2026-01-02T03:04:05.678Z", "descriptors": {"api_key": "k1"}, "cost": 1}`. The time may also
+//! be a number of milliseconds since the Unix epoch. The default cost is 1.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
 
-/// A call as it is written.
+/// Fields of a line.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct JsonLineFields {
     time: Value,
     descriptors: Map<String, Value>,
     #[serde(default = "one")]
     cost: u64,
 }
 
-/// A call as it is meant.
+/// Call of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct JsonLine {
     pub(super) time_ms: u64,
     pub(super) descriptors: Vec<(String, String)>,
     pub(super) cost: u64,
@@ -27,10 +27,13 @@ fn one() -> u64 {
     1
 }
 
-/// Reads a line; why it is none.
-pub(super) fn parse(line: &str) -> Result<Line, String> {
-    let written: Written = serde_json::from_str(line).map_err(|error| error.to_string())?;
-    let time_ms = match &written.time {
+/// Parses a line.
+///
+/// # Errors
+/// The reason why the line is not a call.
+pub(super) fn parse(line: &str) -> Result<JsonLine, String> {
+    let fields: JsonLineFields = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let time_ms = match &fields.time {
         Value::Number(ms) => ms.as_u64(),
         Value::String(text) => {
             text.parse::<jiff::Timestamp>().ok().and_then(|at| u64::try_from(at.as_millisecond()).ok())
@@ -38,13 +41,13 @@ pub(super) fn parse(line: &str) -> Result<Line, String> {
         _ => None,
     };
     let time_ms = time_ms.ok_or("`time` must be RFC 3339 text or milliseconds since 1970")?;
-    if written.cost == 0 {
+    if fields.cost == 0 {
         return Err("`cost` is 0; write 1 or more".to_owned());
     }
-    if written.descriptors.len() > DESCRIPTORS_LEN_MAX {
+    if fields.descriptors.len() > DESCRIPTORS_LEN_MAX {
         return Err(format!("more than {DESCRIPTORS_LEN_MAX} descriptors"));
     }
-    let descriptors = written.descriptors.into_iter().map(|(name, value)| {
+    let descriptors = fields.descriptors.into_iter().map(|(name, value)| {
         let value = match value {
             Value::String(text) => text,
             Value::Number(_) | Value::Bool(_) => value.to_string(),
@@ -55,7 +58,7 @@ pub(super) fn parse(line: &str) -> Result<Line, String> {
         }
         Ok((name, value))
     });
-    Ok(Line { time_ms, descriptors: descriptors.collect::<Result<_, _>>()?, cost: written.cost })
+    Ok(JsonLine { time_ms, descriptors: descriptors.collect::<Result<_, _>>()?, cost: fields.cost })
 }
 
 #[cfg(test)]

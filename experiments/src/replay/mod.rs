@@ -1,7 +1,7 @@
-//! Replay: whom would a rule have limited? An access log, run through the simulation in virtual time.
+//! Replay: an access log runs through one simulated agent, to show which callers a rule would have limited.
 //!
-//! One agent, one store, no distance: every call is decided at the time of its line, by the code that decides for a fleet,
-//! and judged by an exact count of the same calls.
+//! Every call is decided at the time of its line, by the code that decides for a fleet and without delays, and compared with
+//! an exact count of the same calls.
 
 mod access_log;
 mod json_line;
@@ -23,18 +23,18 @@ use crate::oracle::Oracle;
 use crate::sim::{AnsweredCall, Observation, SimSettings, Simulation};
 
 pub use input::{BadLine, InputError, Recording};
-pub use report::{CallerReport, Report, RuleReport};
+pub use report::{CallerReport, ReplayReport, RuleReport};
 pub(crate) use report::{percent, plain_table};
 
-/// How often the progress bar moves, in calls.
+/// Number of calls between two updates of the progress bar.
 const PROGRESS_EVERY: u64 = 4_096;
-/// How many columns the timeline has.
+/// Number of columns of the timeline.
 const TIMELINE_COLUMNS: u64 = 60;
-/// How many of the most limited callers are told.
+/// Number of the most limited callers in the report.
 const CALLERS_SHOWN: usize = 10;
 
-/// What is kept of one counter.
-struct Counter {
+/// Figures of one counter.
+struct CounterTally {
     rule: usize,
     label: String,
     oracle: Oracle,
@@ -42,12 +42,12 @@ struct Counter {
     denied: u64,
 }
 
-/// What is kept of the whole run.
-struct Tally<'r> {
+/// Figures of the whole run.
+struct ReplayTally<'r> {
     rules: &'r RuleSet,
     key: DigestKey,
     reports: Vec<RuleReport>,
-    counters: HashMap<(usize, CounterId), Counter, RandomState>,
+    counters: HashMap<(usize, CounterId), CounterTally, RandomState>,
     admitted: u64,
     denied: u64,
     timeline: Vec<(u64, u64)>,
@@ -55,19 +55,19 @@ struct Tally<'r> {
     column_ms: u64,
 }
 
-/// Replays a recording against rules. Each decision goes to `decisions` as one JSON line, in the order of the calls.
+/// Replays a recording against rules. Each decision is written to `decisions` as one line of JSON, in the order of the calls.
 ///
 /// # Errors
-/// When `decisions` cannot be written.
+/// If `decisions` cannot be written.
 pub fn run(
     recording: &Recording,
     rules: &RuleSet,
     mut decisions: Option<&mut dyn Write>,
     progress: &ProgressBar,
-) -> std::io::Result<Report> {
+) -> std::io::Result<ReplayReport> {
     let (from, to) = recording.span().unwrap_or_default();
     let mut simulation = Simulation::new(SimSettings::instant(from), rules);
-    let mut tally = Tally::new(rules, from, to);
+    let mut tally = ReplayTally::new(rules, from, to);
     progress.set_length(recording.len() as u64);
     for (number, (at, call)) in (0_u64..).zip(recording.calls()) {
         simulation.run_until(at);
@@ -102,7 +102,7 @@ fn write_decision(out: &mut dyn Write, answered: &AnsweredCall<'_>) -> std::io::
     writeln!(out, "{line}")
 }
 
-impl<'r> Tally<'r> {
+impl<'r> ReplayTally<'r> {
     fn new(rules: &'r RuleSet, from: Timestamp, to: Timestamp) -> Self {
         let column_ms = (to.ms_since(from) / TIMELINE_COLUMNS + 1).max(1_000);
         let columns = to.ms_since(from) / column_ms + 1;
@@ -133,7 +133,7 @@ impl<'r> Tally<'r> {
             let (index, rule) = (applicable.index, applicable.rule);
             let Some(policy) = applicable.policy else { continue };
             let id = self.key.counter(&rule.name, rule.values(&call));
-            let counter = self.counters.entry((index, id)).or_insert_with(|| Counter {
+            let counter = self.counters.entry((index, id)).or_insert_with(|| CounterTally {
                 rule: index,
                 label: label(&rule.per, &call),
                 oracle: Oracle::new(policy.quota),
@@ -155,19 +155,19 @@ impl<'r> Tally<'r> {
         }
     }
 
-    fn report(mut self, recording: &Recording, to: Timestamp) -> Report {
+    fn report(mut self, recording: &Recording, to: Timestamp) -> ReplayReport {
         for (index, _) in self.counters.keys() {
             self.reports[*index].counters += 1;
         }
-        let mut limited: Vec<&Counter> = self.counters.values().filter(|counter| counter.denied > 0).collect();
+        let mut limited: Vec<&CounterTally> = self.counters.values().filter(|counter| counter.denied > 0).collect();
         limited.sort_unstable_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.label.cmp(&b.label)));
-        let caller = |counter: &&Counter| CallerReport {
+        let caller = |counter: &&CounterTally| CallerReport {
             caller: counter.label.clone(),
             rule: self.rules.rules[counter.rule].name.to_string(),
             calls: counter.calls,
             denied: counter.denied,
         };
-        Report {
+        ReplayReport {
             calls: recording.len() as u64,
             bad_lines: recording.bad_lines,
             bad_lines_shown: recording.bad_lines_shown.clone(),

@@ -1,4 +1,4 @@
-//! What a replay tells: as text for people, as JSON for programs.
+//! Report of a replay, as text and as JSON.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use super::input::BadLine;
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// What a replay tells.
+/// Report of a replay.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct ReplayReport {
     /// Calls read.
     pub calls: u64,
-    /// Lines that are no calls.
+    /// Lines that are not calls.
     pub bad_lines: u64,
-    /// Of each rule.
+    /// Figures by rule.
     pub rules: Vec<RuleReport>,
-    /// The first few bad lines.
+    /// First few bad lines.
     #[serde(skip)]
     pub bad_lines_shown: Vec<BadLine>,
     /// Calls that every rule admitted.
@@ -30,41 +30,41 @@ pub struct Report {
     /// Calls that a rule denied.
     #[serde(skip)]
     pub denied: u64,
-    /// The time of the first call.
+    /// Time of the first call.
     #[serde(skip)]
     pub from: Timestamp,
-    /// The time of the last call.
+    /// Time of the last call.
     #[serde(skip)]
     pub to: Timestamp,
-    /// How many counters denied something.
+    /// Number of counters that denied a call.
     #[serde(skip)]
     pub limited_callers: u64,
-    /// Those that denied the most.
+    /// Counters with the most denials.
     #[serde(skip)]
     pub callers: Vec<CallerReport>,
-    /// (calls, denied) per column.
+    /// Calls and denials per column.
     #[serde(skip)]
     pub timeline: Vec<(u64, u64)>,
-    /// The width of a column, in ms.
+    /// Width of a column, in ms.
     #[serde(skip)]
     pub column_ms: u64,
 }
 
-/// What a replay tells of one rule.
+/// Figures of one rule.
 #[derive(Clone, Debug, Serialize)]
 pub struct RuleReport {
-    /// Its name.
+    /// Name of the rule.
     pub name: String,
-    /// Its quota.
+    /// Quota of the rule.
     #[serde(skip)]
     pub quota: String,
-    /// Calls that it limits.
+    /// Calls that the rule limits.
     pub calls: u64,
-    /// Of these, calls that passed.
+    /// Admitted calls among these.
     pub admitted: u64,
-    /// Of these, calls that this rule denied.
+    /// Calls among these that this rule denied.
     pub denied: u64,
-    /// How many callers it tells apart.
+    /// Number of counters of the rule.
     pub counters: u64,
     /// Calls admitted with more than the quota in the window that ends with them.
     pub over_admitted: u64,
@@ -72,12 +72,12 @@ pub struct RuleReport {
     pub under_admitted: u64,
 }
 
-/// What a replay tells of one caller.
+/// Figures of one caller.
 #[derive(Clone, Debug)]
 pub struct CallerReport {
-    /// The values that make the counter.
+    /// Values that select the counter.
     pub caller: String,
-    /// Its rule.
+    /// Rule of the counter.
     pub rule: String,
     /// Calls on the counter.
     pub calls: u64,
@@ -100,7 +100,7 @@ impl RuleReport {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = HumanCount;
         if self.calls == 0 {
@@ -120,7 +120,7 @@ impl fmt::Display for Report {
         if self.bad_lines > 0 {
             writeln!(f, "{} lines could not be read, the first of them:", count(self.bad_lines))?;
             for bad in &self.bad_lines_shown {
-                writeln!(f, "  {}: {}", bad.place, bad.why)?;
+                writeln!(f, "  {}: {}", bad.place, bad.reason)?;
             }
         }
         writeln!(f, "\n{}", self.rules_table())?;
@@ -146,7 +146,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
+impl ReplayReport {
     fn rules_table(&self) -> Table {
         let mut table = plain_table(
             &["rule", "quota", "calls", "admitted", "denied", "counters", "over-admitted", "under-admitted"],
@@ -176,7 +176,7 @@ impl Report {
     }
 }
 
-/// A table without lines; columns from `figures` on are aligned to the right.
+/// Returns an empty table without lines. Columns from `figures` on are aligned to the right.
 pub(crate) fn plain_table(header: &[&str], figures: usize) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header.iter().copied());
@@ -186,7 +186,7 @@ pub(crate) fn plain_table(header: &[&str], figures: usize) -> Table {
     table
 }
 
-/// `12.3%`.
+/// Formats a share as `12.3%`.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     let permille = (u128::from(part) * 1_000 + u128::from(whole) / 2) / u128::from(whole.max(1));
     format!("{}.{}%", permille / 10, permille % 10)
@@ -207,7 +207,7 @@ fn duration(ms: u64) -> String {
     }
 }
 
-/// A bar as high as its part of the greatest; anything but nothing can be seen.
+/// Returns a bar whose height is the share of the largest value. Every value above 0 is visible.
 fn bar(value: u64, most: u64) -> char {
     let step = (value * 8).div_ceil(most.max(1));
     BARS[usize::try_from(step).unwrap_or(0).min(8)]

@@ -3,7 +3,7 @@
 //! It decodes records, passes them on in rounds, and executes the worker's effects. After a crash a new worker starts empty.
 
 use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerSettings};
-use tollgate_bus::{Delivered, Topic};
+use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
@@ -130,8 +130,8 @@ impl SimAggregator {
         }
     }
 
-    fn pass_on(&mut self, env: &mut Environment<'_>, record: &Delivered) {
-        let Delivered { partition, offset, appended, ref payload } = *record;
+    fn pass_on(&mut self, env: &mut Environment<'_>, record: &BusRecord) {
+        let BusRecord { partition, offset, appended, ref payload } = *record;
         let mut decoded = Batch::decode(payload).map_err(|error| error.to_string());
         if let (Some(bug), Ok(batch), Some(running)) = (env.bug, &mut decoded, &mut self.running) {
             bug.alter_batch(&mut running.newest, partition, offset, batch);

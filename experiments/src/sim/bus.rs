@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tollgate_bus::{Delivered, Topic};
+use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
@@ -108,7 +108,7 @@ impl SimReader {
 
     /// Returns the next records that were appended until an instant. A position behind the end of its log, as after the topic
     /// was recreated, goes back to the beginning, as `auto.offset.reset` does.
-    pub(super) fn poll(&mut self, bus: &SimBus, until: Timestamp, records_max: usize) -> Vec<Delivered> {
+    pub(super) fn poll(&mut self, bus: &SimBus, until: Timestamp, records_max: usize) -> Vec<BusRecord> {
         let mut delivered = Vec::new();
         for (partition, position) in &mut self.positions {
             let records = bus.records(self.topic, *partition);
@@ -118,7 +118,7 @@ impl SimReader {
             let unread = records.iter().skip(usize::try_from(*position).unwrap_or(usize::MAX));
             for record in unread.take_while(|record| record.appended <= until).take(records_max - delivered.len()) {
                 let (partition, offset, payload) = (*partition, *position, record.payload.to_vec());
-                delivered.push(Delivered { partition, offset, appended: record.appended, payload });
+                delivered.push(BusRecord { partition, offset, appended: record.appended, payload });
                 *position += 1;
             }
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate::store::StoreError;
-use tollgate_bus::{Delivered, Topic};
+use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::Offset;
@@ -62,7 +62,7 @@ impl<'c> Environment<'c> {
     }
 
     /// Returns the next records that a reader gets now.
-    pub(super) fn poll(&mut self, reader: &mut SimReader, records_max: usize) -> Vec<Delivered> {
+    pub(super) fn poll(&mut self, reader: &mut SimReader, records_max: usize) -> Vec<BusRecord> {
         let until = self.now().minus_ms(self.network.read_delay_ms());
         reader.poll(&self.bus, until, records_max)
     }

@@ -158,7 +158,12 @@ impl<'c> Simulation<'c> {
 
     /// A call arrives at an agent.
     pub fn check(&mut self, agent: usize, call: Call<'c>) {
-        self.agents[agent].check(&mut self.env, call);
+        self.agents[agent].check(&mut self.env, vec![call]);
+    }
+
+    /// Several calls arrive at an agent in one request, all or none of which are to be charged.
+    pub fn check_all(&mut self, agent: usize, calls: Vec<Call<'c>>) {
+        self.agents[agent].check(&mut self.env, calls);
     }
 
     /// A call is settled or released at an agent.

@@ -107,6 +107,10 @@ pub struct AnsweredCall<'c> {
     pub ticket: Option<Ticket>,
     /// The error of that request, if it failed.
     pub error: Option<StoreError>,
+    /// True if other calls were asked in the same request, all or none of which are charged.
+    pub is_joint: bool,
+    /// True if the call and all others of its request were allowed.
+    pub is_admitted: bool,
     /// The answer.
     pub decision: Decision,
 }

@@ -24,29 +24,29 @@ impl Workload {
         Self { rng: Rng::with_seed(seed), callers }
     }
 
-    /// Returns the next call; `group` tells the callers of one part of the fleet from those of another.
-    pub fn call(&mut self, group: u8) -> Call<'static> {
+    /// Returns the calls of the next request: mostly one, sometimes several that are charged all or none. `group` tells the
+    /// callers of one part of the fleet from those of another.
+    pub fn request(&mut self, group: u8) -> Vec<Call<'static>> {
+        match self.rng.u8(0..20) {
+            0 | 1 => (0..self.rng.usize(2..4)).map(|_| self.call(group)).collect(),
+            2 => vec![self.call(group).identified(format!("request-{group}-{}", self.rng.u8(0..REQUESTS)))],
+            _ => vec![self.call(group)],
+        }
+    }
+
+    fn call(&mut self, group: u8) -> Call<'static> {
         let rng = &mut self.rng;
         let caller = rng.usize(0..self.callers);
         let endpoint = ENDPOINTS[rng.usize(0..ENDPOINTS.len())];
         let call = Call::new().with("endpoint", endpoint).with("ip", format!("10.0.{group}.{caller}"));
         let call = call.costing(rng.u64(1..4));
-        let call = match rng.u8(0..20) {
-            0 => call.identified(format!("request-{group}-{}", rng.u8(0..REQUESTS))),
-            _ => call,
-        };
         if rng.u8(0..5) == 0 { call } else { call.with("api_key", format!("key-{group}-{caller}")) }
-    }
-
-    /// Returns two or three calls of one caller that are to be charged together.
-    pub fn calls(&mut self, group: u8) -> Vec<Call<'static>> {
-        (0..self.rng.usize(2..4)).map(|_| self.call(group)).collect()
     }
 
     /// Returns what becomes of a call, if anything: it cost more, it cost less, or it has ended.
     pub fn amendment(&mut self, answered: &AnsweredCall<'_>) -> Option<Amendment> {
         let (rng, decided) = (&mut self.rng, answered.decision.at);
-        if !answered.decision.allowed {
+        if !answered.is_admitted {
             return None;
         }
         let cost = i64::try_from(answered.call.cost()).unwrap_or(i64::MAX);

@@ -9,6 +9,9 @@ use tollgate_experiments::sim::{Node, Observation, Simulation};
 
 use super::facts::Facts;
 
+/// Longest deadline of the rules in use, in ms.
+const DEADLINE_MS_MAX: u128 = 9;
+
 /// Calls by agent.
 #[derive(Default)]
 pub(crate) struct Answers {
@@ -19,8 +22,8 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    pub(crate) fn arrives(&mut self, agent: usize) {
-        *self.open.entry(agent).or_default() += 1;
+    pub(crate) fn arrive(&mut self, agent: usize, calls: usize) {
+        *self.open.entry(agent).or_default() += calls;
     }
 
     pub(crate) fn observe(&mut self, facts: &Facts, observation: &Observation<'_>) -> Result<(), String> {
@@ -37,7 +40,9 @@ impl Answers {
         let open = self.open.entry(answered.agent).or_default();
         *open = open.checked_sub(1).ok_or("stand-alone: a call was answered twice")?;
         let applied = facts.applied(answered.generation, &answered.call);
-        let deadline_ms = applied.iter().map(|applied| applied.policy.deadline.as_millis()).min().unwrap_or(0);
+        let deadlines_ms = applied.iter().map(|applied| applied.policy.deadline.as_millis());
+        // Calls of one request wait for each other.
+        let deadline_ms = if answered.is_joint { DEADLINE_MS_MAX } else { deadlines_ms.min().unwrap_or(0) };
         let took_ms = answered.answered.ms_since(answered.arrived);
         if u128::from(took_ms) > deadline_ms {
             return Err(format!("no-wait: a call took {took_ms} ms, its deadline is {deadline_ms} ms"));

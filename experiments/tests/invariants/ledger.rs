@@ -3,7 +3,8 @@
 //! For each agent and counter, the units that its answers and amendments mean equal the units that the store executed for it,
 //! whenever nothing of the agent is unsynced or waits for an answer. Excused: requests that timed out. A charge that timed
 //! out is taken for made: for a call or a refund, neither side counts; for a backfill, both do. A call with a request id,
-//! and one that a rule of `charge: each` denies after the other rules have charged it, count as the store executed them. Agents that crash take their unsynced units with them. Callers that share an overflow
+//! and one that a rule of `charge: each` denies after the other rules have charged it, count as the store executed them. Counters
+//! of calls that were asked together and not admitted are no longer balanced. Agents that crash take their unsynced units with them. Callers that share an overflow
 //! counter and agents with their own table are not balanced.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,6 +32,7 @@ struct Accounts {
     /// Units that the agent's answers mean, less those that the store executed.
     missing: BTreeMap<CounterId, i64>,
     changed: BTreeSet<CounterId>,
+    excused: BTreeSet<CounterId>,
 }
 
 impl Ledger {
@@ -78,8 +80,13 @@ impl Ledger {
     fn answered(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) {
         let executed = answered.ticket.and_then(|ticket| self.executed.remove(&ticket)).unwrap_or_default();
         let accounts = self.agents.entry(answered.agent).or_default();
-        let by_store = answered.ticket.is_some() && answered.error.is_none();
+        let by_store = answered.decision.source == Source::Store;
         let applied = facts.applied(answered.generation, &answered.call);
+        if answered.is_joint && (!answered.is_admitted || answered.error.is_some()) {
+            // The other calls decide what is charged, and which of them the store was asked about.
+            applied.iter().for_each(|applied| accounts.excuse(applied.counter));
+            return;
+        }
         let denied_by = answered.decision.status.as_ref().filter(|_| !answered.decision.allowed);
         let is_counted_each = |denied_by: &LimitStatus| {
             applied.iter().any(|applied| applied.rule.name == denied_by.rule && applied.counts_denials())
@@ -87,15 +94,13 @@ impl Ledger {
         if by_store && (answered.call.id().is_some() || denied_by.is_some_and(is_counted_each)) {
             return;
         }
-        if by_store {
+        if answered.error.is_none() {
             executed.into_iter().for_each(|(counter, units)| accounts.enter(counter, -units));
         }
-        let is_backfilled = !by_store && answered.error != Some(StoreError::TimedOut);
+        let is_backfilled = answered.decision.source != Source::Local && answered.error != Some(StoreError::TimedOut);
         for applied in applied {
             let allowed = answered.decision.allowed;
-            let is_denied_by_store = !allowed && by_store && applied.counts_denials();
-            let is_admitted = allowed && (by_store || is_backfilled) && answered.decision.source != Source::Local;
-            if is_admitted || is_denied_by_store {
+            if allowed && (by_store || is_backfilled) || !allowed && by_store && applied.counts_denials() {
                 accounts.enter(applied.counter, signed(applied.cost));
             }
         }
@@ -125,7 +130,7 @@ impl Ledger {
             for counter in std::mem::take(&mut accounts.changed) {
                 self.balanced += 1;
                 let missing = accounts.missing.remove(&counter).unwrap_or_default();
-                if missing != 0 {
+                if missing != 0 && !accounts.excused.contains(&counter) {
                     return Err(format!(
                         "backfill and refund: {missing} units of {counter} of agent {index} lack in the store"
                     ));
@@ -148,6 +153,10 @@ impl Ledger {
 }
 
 impl Accounts {
+    fn excuse(&mut self, counter: CounterId) {
+        self.excused.insert(counter);
+    }
+
     fn enter(&mut self, counter: CounterId, units: i64) {
         if std::env::var("DBG").is_ok_and(|d| d == counter.to_string()) {
             eprintln!("  L {:p} {units}", self);

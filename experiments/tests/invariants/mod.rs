@@ -87,9 +87,9 @@ impl Invariants {
         }
     }
 
-    /// Notes that a call arrives at an agent.
-    pub(crate) fn arrives(&mut self, agent: usize) {
-        self.answers.arrives(agent);
+    /// Notes that calls arrive at an agent.
+    pub(crate) fn arrive(&mut self, agent: usize, calls: usize) {
+        self.answers.arrive(agent, calls);
     }
 
     /// Notes that an agent accepted rules of this generation.

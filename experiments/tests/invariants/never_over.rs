@@ -103,7 +103,7 @@ impl NeverOver {
             self.bounds.entry(applied.counter).or_insert_with(|| bound(&policies));
         }
         let is_repeated = answered.call.id().is_some_and(|id| !self.requests.insert((answered.agent, id.to_owned())));
-        if !answered.decision.allowed || is_listed || is_repeated {
+        if !answered.is_admitted || is_listed || is_repeated {
             return Ok(());
         }
         for applied in facts.applied(answered.generation, &answered.call) {

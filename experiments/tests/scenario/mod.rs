@@ -51,9 +51,10 @@ pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
         step(&mut sim, &mut checks, until, &mut workload, &mut trace)?;
         let agent = rng.usize(0..sim.agents().len());
         if sim.agents()[agent].engine().is_some() {
-            calls += 1;
-            checks.arrives(agent);
-            sim.check(agent, workload.call(group(&sim, agent)));
+            let request = workload.request(group(&sim, agent));
+            calls += request.len();
+            checks.arrive(agent, request.len());
+            sim.check_all(agent, request);
         }
         incidents.strike(&mut rng, &mut sim, &mut checks);
     }

@@ -1,17 +1,19 @@
-//! Whether a store is worth asking: after enough unanswered questions no call pays a time-out any more, until a ping that no
+//! The breaker before the store: after enough unanswered requests no call waits for a time-out any more, until a ping that no
 //! call waits for is answered.
 //!
-//! Pure: a score that every miss raises by two and every answer lowers by one. So it opens after five misses in a row, and
-//! at any lasting rate of misses above one in three. What surely cannot answer opens it at once.
+//! A miss raises a score by two and an answer lowers it by one. The breaker opens after five misses in a row, and at any
+//! lasting rate of misses above one in three. An error after which no request can succeed opens it at once.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::store_error::StoreError;
 
+/// Points of a miss.
 const MISS_WEIGHT: u32 = 2;
+/// Score at which the breaker opens.
 const OPEN_AT: u32 = 10;
 
-/// Whether a store is worth asking.
+/// Breaker before the store.
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     score: AtomicU32,
@@ -19,13 +21,13 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
-    /// Whether questions are held back.
+    /// Returns true if no request is sent.
     #[must_use]
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// A question was answered in time.
+    /// Records an answer in time.
     pub(crate) fn answered(&self) {
         if self.score.load(Ordering::Relaxed) > 0 {
             let lower = |score: u32| score.checked_sub(1);
@@ -33,20 +35,20 @@ impl Breaker {
         }
     }
 
-    /// A question was not answered; whether that opened the breaker.
+    /// Records a miss; returns true if it opened the breaker.
     pub(crate) fn missed(&self, error: StoreError) -> bool {
         let opens = match error {
             StoreError::TimedOut | StoreError::Expired | StoreError::Busy => {
                 self.score.fetch_add(MISS_WEIGHT, Ordering::Relaxed) + MISS_WEIGHT >= OPEN_AT
             }
             StoreError::Unreachable | StoreError::Refused => true,
-            // It answers; it only has no place for this counter.
+            // The store answers; it only has no place for this counter.
             StoreError::Full | StoreError::Unreadable => false,
         };
         opens && !self.open.swap(true, Ordering::Relaxed)
     }
 
-    /// A ping was answered; whether that closed the breaker. While it is closed, questions alone are counted.
+    /// Records an answered ping; returns true if it closed the breaker. A closed breaker counts requests only.
     pub(crate) fn close(&self) -> bool {
         let closed = self.open.swap(false, Ordering::Relaxed);
         if closed {
@@ -65,7 +67,7 @@ mod tests {
         let breaker = Breaker::default();
         assert!((0..4).all(|_| !breaker.missed(StoreError::TimedOut)));
         assert!(breaker.missed(StoreError::TimedOut) && breaker.is_open());
-        assert!(!breaker.missed(StoreError::TimedOut), "told once");
+        assert!(!breaker.missed(StoreError::TimedOut), "reported once");
         assert!(breaker.close() && !breaker.is_open() && !breaker.close());
     }
 
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_reached_is_not_asked_again() {
+    fn an_unreachable_store_opens_it_at_once() {
         let breaker = Breaker::default();
         assert!(!breaker.missed(StoreError::Full));
         assert!(breaker.missed(StoreError::Unreachable) && breaker.is_open());

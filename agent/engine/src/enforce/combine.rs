@@ -1,39 +1,39 @@
-//! What the rules of one call mean together.
+//! The combination of the verdicts of one call: all rules must admit it.
 
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::decision::Source;
 
-/// What one rule said.
+/// Verdict of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RuleVerdict {
-    /// Its verdict.
+    /// The verdict.
     pub(crate) verdict: Verdict,
-    /// The quota by which it was judged, in units.
+    /// Quota of the verdict, in units.
     pub(crate) limit: u64,
-    /// Who gave it.
+    /// Source of the verdict.
     pub(crate) source: Source,
 }
 
-/// What they say together.
+/// Combined verdict of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Combined {
-    /// Whether the call may pass: every rule admits it.
+    /// True if every rule admits the call.
     pub(crate) allowed: bool,
-    /// Which rule to show: of those that deny the one that does so the longest, else the one with the least part left.
+    /// Position of the rule to show: of those that deny the one that denies longest, else the one with the least part left.
     pub(crate) shown: Option<usize>,
-    /// Who decided.
+    /// Source of the decision.
     pub(crate) source: Source,
 }
 
-/// All or none. A rule that need not be asked any more said nothing.
+/// Combines verdicts. A rule that was not evaluated has none.
 #[must_use]
 pub(crate) fn combine(verdicts: &[Option<RuleVerdict>]) -> Combined {
-    let judged = || verdicts.iter().enumerate().filter_map(|(place, judged)| Some((place, judged.as_ref()?)));
-    let denied = judged().filter(|(_, judged)| !judged.verdict.admitted);
-    // `max_by_key` takes the last of equals; the first in the order of rules is meant.
-    let denied = denied.rev().max_by_key(|(_, judged)| judged.verdict.retry_at);
+    let evaluated = || verdicts.iter().enumerate().filter_map(|(position, rule)| Some((position, rule.as_ref()?)));
+    let denied = evaluated().filter(|(_, rule)| !rule.verdict.admitted);
+    // `max_by_key` returns the last of equals; the first in the order of rules is meant.
+    let denied = denied.rev().max_by_key(|(_, rule)| rule.verdict.retry_at);
     let tightest = || {
-        judged().min_by(|(_, a), (_, b)| {
+        evaluated().min_by(|(_, a), (_, b)| {
             let left = |x: &RuleVerdict, y: &RuleVerdict| u128::from(x.verdict.remaining) * u128::from(y.limit);
             left(a, b).cmp(&left(b, a))
         })
@@ -41,8 +41,8 @@ pub(crate) fn combine(verdicts: &[Option<RuleVerdict>]) -> Combined {
     let shown = denied.or_else(tightest);
     Combined {
         allowed: denied.is_none(),
-        shown: shown.map(|(index, _)| index),
-        source: shown.map_or(Source::Local, |(_, judged)| judged.source),
+        shown: shown.map(|(position, _)| position),
+        source: shown.map_or(Source::Local, |(_, rule)| rule.source),
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(admitted: bool, remaining: u64, limit: u64, retry_ms: u64) -> RuleVerdict {
+    fn rule(admitted: bool, remaining: u64, limit: u64, retry_ms: u64) -> RuleVerdict {
         let at = Timestamp::from_ms(retry_ms);
         RuleVerdict {
             verdict: Verdict { admitted, remaining, retry_at: at, reset_at: at, delay_ms: 0 },
@@ -62,22 +62,22 @@ mod tests {
     }
 
     #[test]
-    fn one_refusal_refuses_and_the_longest_is_shown() {
-        let settled = combine(&[
+    fn one_denial_denies_and_the_longest_is_shown() {
+        let combined = combine(&[
             None,
-            Some(judged(true, 0, 9, 0)),
-            Some(judged(false, 0, 9, 5)),
-            Some(judged(false, 0, 9, 7)),
-            Some(judged(false, 0, 9, 7)),
+            Some(rule(true, 0, 9, 0)),
+            Some(rule(false, 0, 9, 5)),
+            Some(rule(false, 0, 9, 7)),
+            Some(rule(false, 0, 9, 7)),
         ]);
-        assert_eq!((settled.allowed, settled.shown), (false, Some(3)));
+        assert_eq!((combined.allowed, combined.shown), (false, Some(3)));
     }
 
     #[test]
     fn of_those_that_admit_the_tightest_is_shown() {
-        let settled =
-            combine(&[Some(judged(true, 50, 100, 0)), Some(judged(true, 9, 10, 0)), Some(judged(true, 40, 100, 0))]);
-        assert_eq!((settled.allowed, settled.shown), (true, Some(2)));
+        let combined =
+            combine(&[Some(rule(true, 50, 100, 0)), Some(rule(true, 9, 10, 0)), Some(rule(true, 40, 100, 0))]);
+        assert_eq!((combined.allowed, combined.shown), (true, Some(2)));
         assert_eq!(combine(&[]), Combined { allowed: true, shown: None, source: Source::Local });
     }
 }

@@ -1,5 +1,5 @@
-//! Decisions of one counter as pure functions: [`plan`] decides a matched rule from the counter's view or asks the store, and
-//! [`combine`] combines the verdicts of the rules of one call.
+//! Decisions of one counter as pure functions: [`plan()`] decides a matched rule from the counter's view or asks the store, and
+//! [`combine()`] combines the verdicts of the rules of one call.
 
 mod breaker;
 mod fallback;
@@ -15,33 +15,33 @@ pub(crate) use breaker::Breaker;
 pub(crate) use combine::{Combined, RuleVerdict, combine};
 pub(crate) use plan::{Enforcement, Plan, plan};
 
-/// What an agent stands on when it plans.
+/// Facts from which an agent plans.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    /// The store's time, as well as the agent knows it.
+    /// Bounds of the store's time.
     pub(crate) now: TimeBounds,
-    /// Who can tell.
+    /// Source that may decide.
     pub(crate) authority: Authority,
-    /// How many agents are active, this one included.
+    /// Number of active agents, this one included.
     pub(crate) fleet: NonZeroU32,
 }
 
-/// Who can tell how full a counter is.
+/// Source that may decide about a counter.
 #[derive(Clone, Debug)]
 pub(crate) enum Authority {
-    /// The store answers.
+    /// The store.
     Store,
-    /// The store does not; the signals of the counter's partition are fresh.
+    /// The fresh signals of the counter's partition, because the store does not answer.
     Signals(FreshSignals),
-    /// Nobody: the rule's `on_failure` decides.
+    /// The rule's `on_failure`.
     Fallback,
 }
 
-/// What fresh signals say of a whole partition.
+/// Facts about a partition whose signals are fresh.
 #[derive(Clone, Debug)]
 pub(crate) struct FreshSignals {
-    /// A counter that is not signalled holds less than this part of its quota, in thousandths.
+    /// Part of its quota, in thousandths, that a counter without a signal has not reached.
     pub(crate) threshold_permille: u32,
-    /// Which of the agent's own batches the signals already count.
+    /// The agent's own batches that the signals contain.
     pub(crate) covered: CoveredBatches,
 }

@@ -19,9 +19,9 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::ChargeResults;
 use tollgate_core::messages::presence::INTERVAL_MS;
 
-use crate::backfill::BackfillRequest;
 use crate::engine::Engine;
 use crate::notice::Notice;
+use crate::operation::{Operation, Output, Progress, StoreRequest};
 use crate::store_error::StoreError;
 use probe_pace::ProbePace;
 
@@ -53,7 +53,7 @@ pub enum MaintenanceInput {
     /// Answer to [`MaintenanceRequest::Ping`]: the store's time.
     Pinged(Result<Timestamp, StoreError>),
     /// Answer to [`MaintenanceRequest::Backfill`].
-    Backfilled(BackfillRequest, Result<ChargeResults, StoreError>),
+    Backfilled(StoreRequest, Result<ChargeResults, StoreError>),
     /// Answer to [`MaintenanceRequest::Announce`]: the number of live agents in the store.
     Announced(Result<u32, StoreError>),
     /// [`MaintenanceRequest::ReadRules`] has been executed. The rules themselves go to [`Engine::set_rules`].
@@ -77,7 +77,7 @@ pub enum MaintenanceRequest {
     /// Ask for the store's time.
     Ping,
     /// Charge these units, which were admitted without the store.
-    Backfill(BackfillRequest),
+    Backfill(StoreRequest),
     /// Announce the agent.
     Announce,
     /// Read the published rules, and put newer ones in force.
@@ -122,9 +122,10 @@ impl Maintenance {
     #[must_use]
     pub fn new(engine: Arc<Engine>, settings: MaintenanceSettings) -> Self {
         Self {
+            // Counts in the engine's own table need no store.
+            reached: engine.has_reached_store(),
             engine,
             settings,
-            reached: false,
             probe: Probe::Idle,
             pace: ProbePace::default(),
             announcing: false,
@@ -148,7 +149,7 @@ impl Maintenance {
         match input {
             MaintenanceInput::Tick => {}
             MaintenanceInput::Pinged(answer) => self.pinged(now, answer, effects),
-            MaintenanceInput::Backfilled(request, answer) => self.backfilled(now, request, &answer, effects),
+            MaintenanceInput::Backfilled(request, answer) => self.backfilled(now, request, answer, effects),
             MaintenanceInput::Announced(answer) => {
                 self.announcing = false;
                 match answer {
@@ -236,7 +237,7 @@ impl Maintenance {
     fn pinged(&mut self, now: Timestamp, answer: Result<Timestamp, StoreError>, effects: &mut Vec<MaintenanceEffect>) {
         let Probe::Pinging { sent } = self.probe else { return };
         match answer {
-            Ok(store_now) => self.backfill_next(Ping { sent, received: now, store_now }, 0, effects),
+            Ok(store_now) => self.backfill_next(now, Ping { sent, received: now, store_now }, 0, effects),
             Err(error) => self.probe_missed(now, error),
         }
     }
@@ -244,24 +245,24 @@ impl Maintenance {
     fn backfilled(
         &mut self,
         now: Timestamp,
-        request: BackfillRequest,
-        answer: &Result<ChargeResults, StoreError>,
+        request: StoreRequest,
+        answer: Result<ChargeResults, StoreError>,
         effects: &mut Vec<MaintenanceEffect>,
     ) {
-        self.engine.paid(request, answer);
+        let output = self.engine.finish(now, request, answer);
         let Probe::Backfilling { ping, requests } = self.probe else { return };
-        match answer {
-            // One of its counters cannot be charged; the others can.
-            Ok(_) | Err(StoreError::Unreadable) => self.backfill_next(ping, requests, effects),
-            Err(error) => self.probe_missed(now, *error),
+        match output {
+            Output::Backfilled(Err(error)) => self.probe_missed(now, error),
+            _ => self.backfill_next(now, ping, requests, effects),
         }
     }
 
     /// Sends the next unsynced units. When none are left, the store is used again.
-    fn backfill_next(&mut self, ping: Ping, requests: u32, effects: &mut Vec<MaintenanceEffect>) {
-        if self.engine.has_unsynced() && requests < BACKFILLS_MAX {
+    fn backfill_next(&mut self, now: Timestamp, ping: Ping, requests: u32, effects: &mut Vec<MaintenanceEffect>) {
+        let next = if requests < BACKFILLS_MAX { Some(self.engine.begin(now, Operation::Backfill)) } else { None };
+        if let Some(Progress::NeedsStore(request)) = next {
             self.probe = Probe::Backfilling { ping, requests: requests + 1 };
-            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(self.engine.pay_debts())));
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
             return;
         }
         self.probe = Probe::Idle;

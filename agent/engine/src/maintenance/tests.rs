@@ -1,1 +1,276 @@
+//! The maintenance against a store that answers, is silent or refuses as the tests say.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Wake;
+
+use tollgate_core::call::Call;
+use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_core::rules::{Rule, RuleSet};
+
+use super::*;
+use crate::engine::EngineSettings;
+use crate::receive::Incoming;
+
+const START: Timestamp = Timestamp::from_ms(1_000_000);
+/// Duties of an agent on Redis with a bus.
+const ON_REDIS: MaintenanceSettings =
+    MaintenanceSettings { does_housekeeping: false, announces: true, follows_rules: true };
+/// Duties of an agent with neither.
+const ALONE: MaintenanceSettings =
+    MaintenanceSettings { does_housekeeping: true, announces: false, follows_rules: false };
+
+/// A maintenance and the effects that wait for their answers.
+struct Fixture {
+    engine: Arc<Engine>,
+    maintenance: Maintenance,
+    requests: Vec<MaintenanceRequest>,
+    notices: Vec<Notice>,
+    saved: Vec<u32>,
+}
+
+/// Counts wake-ups.
+#[derive(Default)]
+struct WakeUps(AtomicU32);
+
+impl Wake for WakeUps {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Fixture {
+    fn new(settings: MaintenanceSettings) -> Self {
+        let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota"));
+        let engine = Arc::new(Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule])));
+        let maintenance = Maintenance::new(engine.clone(), settings);
+        Self { engine, maintenance, requests: Vec::new(), notices: Vec::new(), saved: Vec::new() }
+    }
+
+    /// A maintenance whose store has answered everything at the start.
+    fn reached(settings: MaintenanceSettings) -> Self {
+        let mut fixture = Self::new(settings);
+        fixture.tick(0);
+        fixture.answer_all(0);
+        fixture
+    }
+
+    fn poll(&mut self, ms: u64, input: MaintenanceInput) {
+        let mut effects = Vec::new();
+        self.maintenance.poll(START.plus_ms(ms), input, &mut effects);
+        for effect in effects {
+            match effect {
+                MaintenanceEffect::Send(request) => self.requests.push(request),
+                MaintenanceEffect::Notify(notice) => self.notices.push(notice),
+                MaintenanceEffect::SaveFleetSize(agents) => self.saved.push(agents.get()),
+            }
+        }
+    }
+
+    fn tick(&mut self, ms: u64) {
+        self.poll(ms, MaintenanceInput::Tick);
+    }
+
+    /// Answers all requests, and those that follow from the answers.
+    fn answer_all(&mut self, ms: u64) {
+        while let Some(request) = self.requests.pop() {
+            let answer = match request {
+                MaintenanceRequest::Ping => MaintenanceInput::Pinged(Ok(START.plus_ms(ms))),
+                MaintenanceRequest::Backfill(request) => {
+                    MaintenanceInput::Backfilled(request, Ok(ChargeResults::new()))
+                }
+                MaintenanceRequest::Announce => MaintenanceInput::Announced(Ok(3)),
+                MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead,
+            };
+            self.poll(ms, answer);
+        }
+    }
+
+    /// Admits a call that the store never saw.
+    fn admit_without_store(&self, ms: u64, key: &str) {
+        let call = Call::new().with("api_key", key);
+        let output = match self.engine.begin(START.plus_ms(ms), Operation::Check(&call)) {
+            Progress::Done(decision) => decision,
+            Progress::NeedsStore(request) => self.engine.finish(START.plus_ms(ms), request, Err(StoreError::Expired)),
+        };
+        assert!(output.into_decision().is_some_and(|decision| decision.allowed));
+    }
+
+    /// Names of the requests that wait for an answer.
+    fn waiting(&self) -> Vec<&'static str> {
+        let name = |request: &MaintenanceRequest| match request {
+            MaintenanceRequest::Ping => "ping",
+            MaintenanceRequest::Backfill(_) => "backfill",
+            MaintenanceRequest::Announce => "announce",
+            MaintenanceRequest::ReadRules => "rules",
+        };
+        self.requests.iter().map(name).collect()
+    }
+
+    fn wake_ms(&self, ms: u64) -> u64 {
+        self.maintenance.wake_at(START.plus_ms(ms)).ms_since(START)
+    }
+}
+
+#[test]
+fn a_new_agent_reaches_for_its_store_and_then_announces_itself_and_reads_the_rules() {
+    let mut fixture = Fixture::new(ON_REDIS);
+    fixture.tick(0);
+    fixture.tick(5);
+    assert_eq!(fixture.waiting(), ["ping"], "one at a time, and nothing else before it is answered");
+    assert!(!fixture.engine.has_reached_store());
+    fixture.requests.clear();
+    fixture.poll(20, MaintenanceInput::Pinged(Ok(START.plus_ms(10))));
+    assert!(fixture.engine.has_reached_store());
+    assert_eq!(fixture.waiting(), ["announce", "rules"]);
+    fixture.answer_all(21);
+    assert_eq!(fixture.engine.fleet_size().get(), 3);
+    assert_eq!(fixture.engine.store_time(START.plus_ms(20)).earliest, START.plus_ms(10), "sent at 0, received at 20");
+    fixture.tick(1_020);
+    assert_eq!(fixture.waiting(), ["announce"]);
+    fixture.tick(3_000);
+    assert_eq!(fixture.waiting(), ["announce"], "one at a time");
+}
+
+#[test]
+fn a_silent_store_is_probed_until_it_answers() {
+    let mut fixture = Fixture::new(ON_REDIS);
+    for turn in 0..5 {
+        fixture.tick(turn * 60);
+        assert_eq!(fixture.waiting(), ["ping"]);
+        fixture.requests.clear();
+        fixture.poll(turn * 60 + 50, MaintenanceInput::Pinged(Err(StoreError::TimedOut)));
+        assert_eq!((fixture.waiting(), fixture.wake_ms(turn * 60 + 50)), (vec![], turn * 60 + 60));
+    }
+    assert!(fixture.engine.is_degraded(), "pings count as misses");
+    assert_eq!(fixture.notices, [Notice::StoreUnavailable(StoreError::TimedOut)]);
+    fixture.tick(300);
+    fixture.answer_all(301);
+    assert!(!fixture.engine.is_degraded());
+    assert_eq!(fixture.notices[1..], [Notice::StoreRecovered]);
+}
+
+/// C6: the store receives what passed without it before calls ask it again.
+#[test]
+fn unsynced_units_are_backfilled_before_the_breaker_closes() {
+    let mut fixture = Fixture::reached(ON_REDIS);
+    fixture.engine.unanswered(StoreError::Unreachable);
+    for key in 0..100 {
+        fixture.admit_without_store(10, &key.to_string());
+    }
+    fixture.tick(20);
+    assert_eq!(fixture.waiting(), ["ping"]);
+    let mut backfills = 0;
+    fixture.requests.clear();
+    fixture.poll(21, MaintenanceInput::Pinged(Ok(START.plus_ms(21))));
+    while let Some(MaintenanceRequest::Backfill(request)) = fixture.requests.pop() {
+        assert!(fixture.engine.is_degraded(), "no call uses the store yet");
+        backfills += 1;
+        fixture.poll(22, MaintenanceInput::Backfilled(request, Ok(ChargeResults::new())));
+    }
+    assert_eq!(backfills, 2, "a hundred counters in steps of 64");
+    assert!(!fixture.engine.is_degraded() && !fixture.engine.has_unsynced());
+}
+
+#[test]
+fn a_backfill_that_fails_ends_the_probe_and_the_units_stay_unsynced() {
+    let mut fixture = Fixture::reached(ALONE);
+    fixture.engine.unanswered(StoreError::Unreachable);
+    fixture.admit_without_store(10, "k");
+    fixture.tick(20);
+    fixture.requests.clear();
+    fixture.poll(21, MaintenanceInput::Pinged(Ok(START.plus_ms(21))));
+    let Some(MaintenanceRequest::Backfill(request)) = fixture.requests.pop() else { panic!("a backfill") };
+    fixture.poll(22, MaintenanceInput::Backfilled(request, Err(StoreError::Unreachable)));
+    assert!(fixture.engine.is_degraded() && fixture.engine.has_unsynced());
+    assert_eq!(fixture.wake_ms(22), 32, "the next probe");
+    fixture.tick(32);
+    fixture.answer_all(33);
+    assert!(!fixture.engine.is_degraded() && !fixture.engine.has_unsynced());
+}
+
+#[test]
+fn a_store_that_answers_pings_and_no_calls_is_probed_less_often() {
+    let mut fixture = Fixture::reached(ALONE);
+    let mut pings = 0;
+    for ms in 1..20_000 {
+        if !fixture.engine.is_degraded() {
+            fixture.engine.unanswered(StoreError::Unreachable);
+        }
+        fixture.tick(ms);
+        pings += fixture.waiting().len();
+        fixture.answer_all(ms);
+    }
+    assert!((10..15).contains(&pings), "{pings} in twenty seconds");
+}
+
+#[test]
+fn an_announcement_that_fails_leads_to_a_probe() {
+    let mut fixture = Fixture::reached(ON_REDIS);
+    fixture.tick(1_000);
+    assert_eq!(fixture.waiting(), ["announce"]);
+    fixture.requests.clear();
+    fixture.poll(1_050, MaintenanceInput::Announced(Err(StoreError::TimedOut)));
+    assert_eq!(fixture.waiting(), ["ping"]);
+}
+
+#[test]
+fn an_idle_agent_wakes_for_its_duties_only() {
+    for (settings, expected) in [(ON_REDIS, 11), (ALONE, 101)] {
+        let mut fixture = Fixture::reached(settings);
+        let (mut ms, mut ticks) = (0, 0);
+        while ms < 10_000 {
+            ms = fixture.wake_ms(ms);
+            fixture.tick(ms);
+            fixture.answer_all(ms);
+            ticks += 1;
+        }
+        assert!(ticks <= expected, "{settings:?}: {ticks} in ten seconds");
+    }
+}
+
+#[test]
+fn a_shell_that_sleeps_is_woken_when_the_breaker_opens_or_units_become_unsynced() {
+    let mut fixture = Fixture::reached(ON_REDIS);
+    let woken = Arc::new(WakeUps::default());
+    fixture.maintenance.set_waker(woken.clone().into());
+    let count = || woken.0.load(Ordering::Relaxed);
+    assert_eq!(fixture.wake_ms(1), 1_000);
+    fixture.admit_without_store(2, "k");
+    assert_eq!((count(), fixture.wake_ms(2)), (1, 3), "a probe is due at once");
+    fixture.tick(3);
+    fixture.answer_all(3);
+    assert_eq!(fixture.wake_ms(20), 1_000);
+    fixture.engine.unanswered(StoreError::Unreachable);
+    assert_eq!((count(), fixture.wake_ms(20)), (2, 21));
+}
+
+#[test]
+fn a_known_fleet_size_is_saved_when_it_changes() {
+    let mut fixture = Fixture::new(ALONE);
+    fixture.tick(0);
+    assert_eq!(fixture.saved, [], "an expected size is not known");
+    let announce = |fixture: &Fixture, ms: u64, id: &str| {
+        let presence = Presence {
+            id: id.into(),
+            epoch: 1,
+            region: "r".into(),
+            role: Role::Agent,
+            generation: 1,
+            clock: START,
+            open_breakers: Vec::new(),
+            dropped_rows: 0,
+            leaving: false,
+            http: "".into(),
+            partitions: Vec::new(),
+        };
+        fixture.engine.receive(START.plus_ms(ms), Incoming::Presence(&presence), &mut Vec::new());
+    };
+    for ms in (0..40_000).step_by(1_000) {
+        announce(&fixture, ms, "a");
+        if ms >= 20_000 {
+            announce(&fixture, ms, "b");
+        }
+        fixture.tick(ms);
+    }
+    assert_eq!(fixture.saved, [1, 2]);
+}

@@ -1,4 +1,5 @@
-//! What an agent has seen of one counter.
+//! The view of one counter: a cached denial, the agent's local usage, the count of the latest signal, and the pace of a bucket
+//! while the store is away.
 
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
@@ -7,64 +8,64 @@ use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
 
 use super::cached_denial::CachedDenial;
-use super::local_usage::LocalUsage;
+use super::local_usage::{LocalUsage, Unsynced};
 
-/// What an agent has seen of one counter: a denial, its own admissions, a signal, and the pace it kept alone.
+/// An agent's knowledge about one counter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CounterView {
-    /// The last denial of the store.
     pub(crate) denial: Option<CachedDenial>,
-    /// What the agent itself admitted.
-    pub(crate) own: Option<Box<LocalUsage>>,
-    /// What the aggregator said.
-    pub(crate) signal: Option<Box<RemoteCount>>,
-    /// What the agent let pass of a bucket while the store was away.
-    pub(crate) alone: Option<Box<CounterState>>,
+    pub(crate) local: Option<Box<LocalUsage>>,
+    pub(crate) remote: Option<Box<RemoteCount>>,
+    /// Meter of the units that the agent admitted from a bucket while the store was away.
+    pub(crate) pace: Option<Box<CounterState>>,
 }
 
-/// The last signal of a counter.
+/// The count of a counter in the latest signal.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteCount {
-    /// Of which log it counts.
+    /// Log whose records are counted.
     pub(crate) log: LogId,
-    /// Up to which offset of it.
+    /// Last offset that is counted.
     pub(crate) as_of: Offset,
     /// Admitted units per sub-window.
     pub(crate) admitted: Ring,
-    /// The time of the newest charge that it counts.
+    /// Instant of the newest charge that is counted.
     pub(crate) newest_at: Timestamp,
 }
 
 impl CounterView {
-    /// What the agent itself admitted, over the window in which these policy' `on_failure` looks back.
-    pub(crate) fn own(&mut self, policy: &LimitPolicy) -> &mut LocalUsage {
+    /// Returns the local usage over the window in which the policy's `on_failure` looks back.
+    pub(crate) fn local(&mut self, policy: &LimitPolicy) -> &mut LocalUsage {
         let window = look_back(policy);
-        let own = self.own.get_or_insert_with(|| Box::new(LocalUsage::new(window)));
-        own.fit(window);
-        own
+        let local = self.local.get_or_insert_with(|| Box::new(LocalUsage::new(window)));
+        local.fit(window);
+        local
     }
 
-    /// Takes back units that the agent let pass at `at`.
-    pub(crate) fn refund(&mut self, policy: &LimitPolicy, at: Timestamp, units: u64) {
-        self.own(policy).refund(at, units);
-        if let Some(meter) = &mut self.alone {
-            meter.refund(at, units);
-        }
-    }
-
-    /// Whether something passed that the store was not asked for.
+    /// Returns true if units were admitted that the store does not know.
     #[must_use]
     pub(crate) fn has_unsynced(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.has_unsynced())
+        self.local.as_ref().is_some_and(|local| local.has_unsynced())
     }
 
-    /// Whether nothing here matters any more.
+    /// Returns true if at least so many units of exactly this instant are unsynced and not being backfilled.
+    #[must_use]
+    pub(crate) fn has_unsynced_of(&self, at: Timestamp, units: u64) -> bool {
+        self.local.as_ref().is_some_and(|local| local.has_unsynced_of(at, units))
+    }
+
+    /// Returns the unsynced units that are not being backfilled, oldest first.
+    pub(crate) fn unsynced(&self) -> impl Iterator<Item = Unsynced> + '_ {
+        self.local.iter().flat_map(|local| local.unsynced())
+    }
+
+    /// Returns true if nothing here matters any more.
     #[must_use]
     pub(crate) fn is_idle_at(&self, now: Timestamp) -> bool {
         self.denial.is_none_or(|denial| denial.until <= now)
-            && self.own.as_ref().is_none_or(|own| own.is_idle_at(now))
-            && self.signal.as_ref().is_none_or(|told| told.admitted.is_empty_at(now))
-            && self.alone.as_ref().is_none_or(|meter| meter.is_idle_at(now))
+            && self.local.as_ref().is_none_or(|local| local.is_idle_at(now))
+            && self.remote.as_ref().is_none_or(|remote| remote.admitted.is_empty_at(now))
+            && self.pace.as_ref().is_none_or(|pace| pace.is_idle_at(now))
     }
 }
 

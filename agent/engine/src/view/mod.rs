@@ -1,4 +1,4 @@
-//! An agent's knowledge about one counter. Only [`update`] changes it after a decision.
+//! An agent's knowledge about one counter. Only [`update`](mod@update) changes a view after planning.
 
 mod cached_denial;
 mod local_usage;
@@ -6,5 +6,5 @@ mod counter_view;
 mod update;
 
 pub(crate) use counter_view::{CounterView, RemoteCount};
-pub(crate) use local_usage::{CoveredBatches, Sequence};
-pub(crate) use update::{ViewEvent, update};
+pub(crate) use local_usage::{CoveredBatches, Sequence, Unsynced};
+pub(crate) use update::{ViewEvent, clock_stepped_back, update, update_in_step};

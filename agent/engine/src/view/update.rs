@@ -1,80 +1,137 @@
-//! What news change in what was seen of a counter.
+//! The changes of a view: one function per way in which the agent learns about a counter.
+//!
+//! [`update`] applies an event after a decision, a correction, a backfill or a signal. [`update_in_step`] applies the result of
+//! a charge to counts in the engine's own table, under the same lock as the charge.
 
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 use tollgate_core::messages::signals::{LogId, Offset, Signal};
 use tollgate_core::rules::{Generation, LimitPolicy};
 
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
 use super::local_usage::Sequence;
-use tollgate_core::counter::ChargeResult;
 
-/// Something that an agent hears of a counter.
+/// Event that changes the view of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ViewEvent<'a> {
-    /// The store answered a question about `cost` units.
-    ChargeResult {
-        /// The answer.
-        taken: &'a ChargeResult,
-        /// Of the question.
+    /// The store evaluated a charge.
+    Charged {
+        /// Result of the charge.
+        result: &'a ChargeResult,
+        /// Units that count for this call.
         cost: u64,
-        /// Of the question.
+        /// Cost that the store evaluated.
+        evaluated_cost: u64,
+        /// Generation of the charge.
         generation: Generation,
-        /// Which batch publishes the charge.
+        /// Batch that publishes the charge.
         sequence: Sequence,
     },
-    /// A call passed that the agent answered without the store, and this batch publishes it.
-    PassedAlone {
-        /// The time under which the plan entered it.
+    /// A call was admitted without the store.
+    AdmittedLocally {
+        /// Instant under which the plan entered the units.
         at: Timestamp,
         /// Units.
         cost: u64,
-        /// Which batch.
+        /// Batch that publishes them.
         sequence: Sequence,
-        /// Whether the store must be told; not when it was asked and may have charged it.
-        unsynced: bool,
+        /// True if the store must be told; false if it may have charged them.
+        is_unsynced: bool,
     },
-    /// The plan had admitted it without the store, but another counter denied the call.
-    Spared {
-        /// The time under which the plan entered it.
+    /// The plan had entered units, but another counter denied the call.
+    Withdrawn {
+        /// Instant under which the plan entered the units.
         at: Timestamp,
         /// Units.
         cost: u64,
     },
-    /// The aggregator says how full the counter is.
+    /// A settlement reported more units than were charged.
+    Used {
+        /// Instant at which they count.
+        at: Timestamp,
+        /// Units.
+        units: u64,
+        /// Batch that publishes them.
+        sequence: Sequence,
+        /// True if the store must be told.
+        is_unsynced: bool,
+    },
+    /// Units were refunded.
+    Refunded {
+        /// Instant of their charge.
+        at: Timestamp,
+        /// Units.
+        units: u64,
+    },
+    /// Unsynced units were refunded, so the store need not be told.
+    UnsyncedRefunded {
+        /// Instant of their admission.
+        at: Timestamp,
+        /// Units.
+        units: u64,
+    },
+    /// The unsynced units were sent to the store.
+    BackfillSent,
+    /// The units that were sent are charged, or may be.
+    BackfillCharged,
+    /// The units that were sent are not charged.
+    BackfillFailed,
+    /// The store will never be told about the unsynced units.
+    UnsyncedDropped,
+    /// A signal has arrived.
     Signal {
-        /// What it says.
+        /// The signal.
         signal: &'a Signal,
-        /// Of which log.
+        /// Log whose records it counts.
         log: LogId,
-        /// Up to which offset of `calls` that counts.
+        /// Last offset of `calls` that it counts.
         as_of: Offset,
     },
 }
 
-/// Takes news into account.
-pub(crate) fn update(policy: &LimitPolicy, seen: &mut CounterView, news: ViewEvent<'_>) {
-    match news {
-        ViewEvent::ChargeResult { taken, cost, sequence, .. } if taken.charged && !taken.repeated => {
-            seen.own(policy).admit(taken.at, cost, sequence);
+/// Changes a view by an event.
+pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEvent<'_>) {
+    match event {
+        ViewEvent::Charged { result, cost, sequence, .. } if result.charged && !result.repeated => {
+            view.local(policy).admit(result.at, cost, sequence);
         }
-        ViewEvent::ChargeResult { taken, cost, generation, .. } if !taken.verdict.admitted => {
-            seen.denial = Some(CachedDenial::of(taken, policy, generation, cost));
+        ViewEvent::Charged { result, evaluated_cost, generation, .. } if !result.verdict.admitted => {
+            view.denial = Some(CachedDenial::new(result, policy.limit(), generation, evaluated_cost));
         }
-        // Had room, but another counter of the call denied.
-        ViewEvent::ChargeResult { .. } => {}
-        ViewEvent::PassedAlone { at, cost, sequence, unsynced } => {
-            let own = seen.own(policy);
-            own.published(at, cost, sequence);
-            if unsynced {
-                own.owe(at, cost);
+        // The counter had room, but another counter denied the call.
+        ViewEvent::Charged { .. } => {}
+        ViewEvent::AdmittedLocally { at, cost, sequence, is_unsynced } => {
+            let local = view.local(policy);
+            local.published(at, cost, sequence);
+            if is_unsynced {
+                local.add_unsynced(at, cost);
             }
         }
-        ViewEvent::Spared { at, cost } => seen.refund(policy, at, cost),
+        ViewEvent::Withdrawn { at, cost } => refund(policy, view, at, cost),
+        ViewEvent::Used { at, units, sequence, is_unsynced } => {
+            let local = view.local(policy);
+            local.admit(at, units, sequence);
+            if is_unsynced {
+                local.add_unsynced(at, units);
+            }
+        }
+        ViewEvent::Refunded { at, units } => {
+            refund(policy, view, at, units);
+            view.denial = None;
+        }
+        ViewEvent::UnsyncedRefunded { at, units } => {
+            view.local(policy).remove_unsynced(at, units);
+            refund(policy, view, at, units);
+        }
+        ViewEvent::BackfillSent => view.local(policy).backfill_sent(),
+        ViewEvent::BackfillCharged => view.local(policy).backfill_charged(),
+        ViewEvent::BackfillFailed => view.local(policy).backfill_failed(),
+        ViewEvent::UnsyncedDropped => view.local(policy).drop_unsynced(),
         ViewEvent::Signal { signal, log, as_of } => {
-            // What is older than what is known changes nothing; offsets of another log cannot be compared.
-            if seen.signal.as_ref().is_none_or(|told| told.log != log || told.as_of <= as_of) {
-                seen.signal = Some(Box::new(RemoteCount {
+            // An older signal changes nothing; offsets of different logs cannot be compared.
+            if view.remote.as_ref().is_none_or(|remote| remote.log != log || remote.as_of <= as_of) {
+                view.remote = Some(Box::new(RemoteCount {
                     log,
                     as_of,
                     admitted: signal.admitted.clone(),
@@ -82,5 +139,27 @@ pub(crate) fn update(policy: &LimitPolicy, seen: &mut CounterView, news: ViewEve
                 }));
             }
         }
+    }
+}
+
+/// Changes a view by the result of a charge to counts in the same table. Local usage is not kept then, because nothing else
+/// ever decides.
+pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult) {
+    if matches!(charge.mode, ChargeMode::Refund { .. }) {
+        view.denial = None;
+    } else if !result.charged && !result.verdict.admitted {
+        view.denial = Some(CachedDenial::new(result, charge.limit, charge.generation, charge.cost));
+    }
+}
+
+/// Changes a view when the store's clock has stepped back: a denial in store time may hold too long.
+pub(crate) fn clock_stepped_back(view: &mut CounterView) {
+    view.denial = None;
+}
+
+fn refund(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64) {
+    view.local(policy).refund(at, units);
+    if let Some(pace) = &mut view.pace {
+        pace.refund(at, units);
     }
 }

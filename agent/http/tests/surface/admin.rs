@@ -11,10 +11,10 @@ use tollgate_core::counter::ChargeResults;
 
 use crate::support::{CALL, Sidecar};
 
-/// A store that is away.
-struct Away;
+/// ChargeStore that is unavailable.
+struct UnavailableStore;
 
-impl ChargeStore for Away {
+impl ChargeStore for UnavailableStore {
     async fn charge(&self, _: &[Charge]) -> Result<ChargeResults, StoreError> {
         Err(StoreError::Unreachable)
     }
@@ -25,7 +25,7 @@ impl ChargeStore for Away {
 }
 
 #[tokio::test]
-async fn health_tells_node_and_generation() {
+async fn health_contains_node_and_generation() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     let health = client.get("/healthz", &[]).await;
     assert_eq!((health.status, health.header("content-type")), (StatusCode::OK, "application/json"));
@@ -40,11 +40,11 @@ async fn health_tells_node_and_generation() {
     assert_eq!((ready.status, ready.json()["ready"].as_bool()), (StatusCode::OK, Some(true)));
 }
 
-/// H4: an agent without its store is alive and limits, but says that it is not what it should be.
+/// H4: an agent without its store is alive and enforces limits, but reports that it is not ready.
 #[tokio::test]
 async fn an_agent_without_its_store_is_alive_but_not_ready() {
     let rule = Rule::per("pair", &["api_key"], "2/min".parse().unwrap());
-    let agent = Agent::builder().rule(rule).store(Arc::new(Away)).start_with_store().unwrap();
+    let agent = Agent::builder().rule(rule).store(Arc::new(UnavailableStore)).start_with_store().unwrap();
     let mut client = Sidecar::of(agent).await.client().await;
     let ready = client.get("/readyz", &[]).await;
     assert_eq!(ready.status, StatusCode::SERVICE_UNAVAILABLE);

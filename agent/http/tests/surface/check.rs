@@ -1,10 +1,10 @@
-//! What is answered to a call.
+//! Responses of `/check`.
 
 use http::StatusCode;
 
 use crate::support::{CALL, Sidecar};
 
-/// H1: an admission tells where the caller stands.
+/// H1: an admission reports the state of the limit.
 #[tokio::test]
 async fn an_allowed_call_is_a_200_with_headers_and_body() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
@@ -22,9 +22,9 @@ async fn an_allowed_call_is_a_200_with_headers_and_body() {
     assert_eq!((body["limit"].as_u64(), body["remaining"].as_u64()), (Some(2), Some(1)));
 }
 
-/// H2, H5: a denial says when to come back, in a form that any client can read.
+/// H2, H5: a denial contains the time to retry, in headers and body.
 #[tokio::test]
-async fn a_denied_call_is_a_429_problem_that_says_when_to_return() {
+async fn a_denied_call_is_a_429_problem_with_the_time_to_retry() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     assert_eq!(client.post(CALL).await.status, StatusCode::OK);
     assert_eq!(client.post(CALL).await.status, StatusCode::OK);
@@ -38,7 +38,7 @@ async fn a_denied_call_is_a_429_problem_that_says_when_to_return() {
     assert_eq!((answer.header("x-ratelimit-remaining"), answer.header("x-gateway-node")), ("0", "gw-1"));
 }
 
-/// A14: a call may cost more than one unit, and is charged whole or not at all.
+/// A14: a call may cost more than one unit; it is charged completely or not at all.
 #[tokio::test]
 async fn a_cost_in_the_body_is_charged() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
@@ -49,7 +49,7 @@ async fn a_cost_in_the_body_is_charged() {
     assert_eq!(client.post(call(tollgate_http::COST_MAX)).await.status.as_u16(), 429);
 }
 
-/// P2: a request is counted by its peer, its method and its path.
+/// P2: a request is counted by its peer address, its method and its path.
 #[tokio::test]
 async fn a_request_is_described_by_itself() {
     let sidecar = Sidecar::start(&["ip", "method", "endpoint"]).await;
@@ -67,9 +67,9 @@ async fn a_request_is_described_by_itself() {
     assert_eq!(same.await.status.as_u16(), 429);
 }
 
-/// P1: gateways that ask by subrequest say which request they hold back.
+/// P1: gateways that check by subrequest forward the client's request in headers.
 #[tokio::test]
-async fn a_gateway_asks_about_the_request_that_it_holds_back() {
+async fn a_gateway_forwards_the_request_that_it_checks() {
     let mut client = Sidecar::start(&["method", "endpoint"]).await.client().await;
     let traefik = [("x-forwarded-method", "POST"), ("x-forwarded-uri", "/users/17?page=2")];
     let nginx = [("x-original-method", "post"), ("x-original-uri", "http://shop.example/users/18")];

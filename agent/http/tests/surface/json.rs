@@ -1,7 +1,7 @@
-//! Questions in the words of envoyproxy/ratelimit.
+//! Requests in the format of envoyproxy/ratelimit.
 
 use http::StatusCode;
-use tollgate::{Agent, RulesFrom};
+use tollgate::{Agent, RulesSource};
 use tollgate_rules::import::EnvoySettings;
 
 use crate::support::{Answer, Client, Sidecar};
@@ -25,7 +25,7 @@ async fn client_with(folder: &str, settings: EnvoySettings) -> Client {
     let folder = std::env::temp_dir().join(format!("tollgate-json-{folder}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("web.yaml"), CONFIG).unwrap();
-    let agent = Agent::builder().rules_from(RulesFrom::Envoy(folder.clone(), settings)).start();
+    let agent = Agent::builder().rules_from(RulesSource::Envoy(folder.clone(), settings)).start();
     std::fs::remove_dir_all(folder).unwrap();
     Sidecar::of(agent.unwrap()).await.client().await
 }
@@ -41,7 +41,8 @@ async fn ask(client: &mut Client, descriptors: &[&[(&str, &str)]]) -> Answer {
     client.ask("POST", "/json", &[], body).await
 }
 
-/// The most specific limit counts, a descriptor is limited by its own depth alone, and each has a status.
+/// The most specific limit applies, a descriptor is limited only by rules of its own depth, and each descriptor has a
+/// status.
 #[tokio::test]
 async fn a_request_of_several_descriptors_has_a_status_for_each() {
     let mut client = client("several").await;
@@ -57,12 +58,12 @@ async fn a_request_of_several_descriptors_has_a_status_for_each() {
     assert_eq!(over.status.as_u16(), 429);
     assert_eq!(over.json()["statuses"][0]["code"], "OK");
     assert_eq!(over.json()["statuses"][1]["code"], "OVER_LIMIT");
-    // It was counted although another one was over.
+    // The first descriptor was counted although the second one was over its limit.
     assert_eq!(ask(&mut client, &[&[("user", "u")]]).await.status.as_u16(), 429);
     assert_eq!(ask(&mut client, &[&[("user", "root")]]).await.status, StatusCode::OK);
 }
 
-/// A domain may be charged all or none: what is under its limit loses nothing to what is over.
+/// In a domain that charges all or none, descriptors under their limits are not charged if another one is over.
 #[tokio::test]
 async fn a_domain_may_be_charged_all_or_none() {
     let settings = EnvoySettings { all_or_none: vec!["web".into()], ..EnvoySettings::default() };
@@ -73,14 +74,14 @@ async fn a_domain_may_be_charged_all_or_none() {
         for _ in 0..4 {
             answers.push(ask(client, &both).await);
         }
-        assert_eq!(answers[3].status.as_u16(), 429, "the export is over");
+        assert_eq!(answers[3].status.as_u16(), 429, "the export is over its limit");
         let partner = &answers[3].json()["statuses"][1];
         assert_eq!((&partner["code"], &partner["limitRemaining"]), (&"OK".into(), &left.into()));
     }
 }
 
 #[tokio::test]
-async fn a_limit_that_replaces_another_does_so_for_the_whole_request() {
+async fn a_replacing_limit_replaces_for_the_whole_request() {
     let mut client = client("replaces").await;
     let trial: &[(&str, &str)] = &[("plan", "trial")];
     assert_eq!(ask(&mut client, &[trial]).await.status, StatusCode::OK);
@@ -89,7 +90,7 @@ async fn a_limit_that_replaces_another_does_so_for_the_whole_request() {
 }
 
 #[tokio::test]
-async fn what_is_no_rate_limit_request_is_refused() {
+async fn an_invalid_rate_limit_request_is_rejected() {
     let mut client = client("refused").await;
     for (body, reason) in [
         ("", "EOF while parsing"),

@@ -1,7 +1,7 @@
-//! What gateways and operators see of a sidecar, over real sockets.
+//! The HTTP surface over real sockets, as gateways and operators see it.
 
 mod support;
-mod amend;
+mod settle_release;
 mod json;
 mod admin;
 mod check;

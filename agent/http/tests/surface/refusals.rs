@@ -1,16 +1,19 @@
-//! What is answered to those whose question is none.
+//! Responses to invalid requests.
 
 use http::StatusCode;
 
 use crate::support::{CALL, Sidecar};
 
-/// A client that sends the header which the gateway does not set cannot choose where it is counted.
+/// A client that sends the header which the gateway does not set cannot choose the endpoint that it is counted under.
 #[tokio::test]
-async fn headers_that_contradict_each_other_are_refused() {
+async fn contradicting_headers_are_rejected() {
     let mut client = Sidecar::start(&["endpoint"]).await.client().await;
     let forged = [("x-original-uri", "/search"), ("x-forwarded-uri", "/free")];
     let detail = client.get("/check", &forged).await.problem(400);
-    assert!(detail.contains("contradict each other; have the gateway set one and clear the other"), "{detail}");
+    assert!(
+        detail.contains("contradict each other; configure the gateway to set one and to clear the other"),
+        "{detail}"
+    );
     let twice = [("x-forwarded-uri", "/search"), ("x-forwarded-uri", "/free")];
     client.get("/check", &twice).await.problem(400);
     let agreeing = [("x-original-uri", "/search"), ("x-forwarded-uri", "/search")];
@@ -18,7 +21,7 @@ async fn headers_that_contradict_each_other_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_call_is_a_400_and_the_connection_lives_on() {
+async fn an_invalid_call_is_a_400_and_the_connection_stays_open() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     for (body, reason) in [
         ("{\n  \"descriptors\": {\"api_key\" \"k1\"}\n}", "expected `:` at line 2 column 29"),
@@ -29,11 +32,11 @@ async fn what_is_no_call_is_a_400_and_the_connection_lives_on() {
         let detail = client.post(body).await.problem(400);
         assert!(detail.contains(reason) && detail.contains("; send {"), "{detail}");
     }
-    assert_eq!(client.post(CALL).await.header("x-ratelimit-remaining"), "1", "nothing was charged on the way");
+    assert_eq!(client.post(CALL).await.header("x-ratelimit-remaining"), "1", "invalid calls are not charged");
 }
 
 #[tokio::test]
-async fn a_body_past_the_cap_is_a_413_and_the_connection_lives_on() {
+async fn an_oversized_body_is_a_413_and_the_connection_stays_open() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     let padded = |len: usize| format!("{CALL}{}", " ".repeat(len - CALL.len()));
     assert_eq!(client.post(padded(tollgate_http::BODY_LEN_MAX)).await.status, StatusCode::OK);
@@ -42,28 +45,28 @@ async fn a_body_past_the_cap_is_a_413_and_the_connection_lives_on() {
     assert_eq!(client.post(CALL).await.status, StatusCode::OK);
 }
 
-/// H5: every answer names its node, refusals too.
+/// H5: every response names its node, error responses included.
 #[tokio::test]
-async fn a_refusal_names_its_node() {
+async fn an_error_response_names_its_node() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     let answers = [client.post("{").await, client.get("/nowhere", &[]).await, client.get("/healthz", &[]).await];
     assert!(answers.iter().all(|answer| answer.header("x-gateway-node") == "gw-1"));
 }
 
 #[tokio::test]
-async fn an_unknown_path_or_method_is_told_what_there_is() {
+async fn unknown_paths_and_methods_are_answered_with_the_existing_ones() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     let detail = client.ask("POST", "/chekc", &[], CALL).await.problem(404);
     assert_eq!(
         detail,
-        "there is no `/chekc` here; ask /check, /explain, /json, /settle, /release, /healthz, /readyz or /metrics"
+        "unknown path `/chekc`; use /check, /explain, /json, /settle, /release, /healthz, /readyz or /metrics"
     );
     let answer = client.ask("DELETE", "/check", &[], CALL).await;
-    assert_eq!(answer.problem(405), "/check does not take DELETE; use GET, HEAD or POST");
+    assert_eq!(answer.problem(405), "/check does not support DELETE; use GET, HEAD or POST");
     assert_eq!(answer.header("allow"), "GET,HEAD,POST");
     assert_eq!(
         client.ask("POST", "/metrics", &[], "x").await.problem(405),
-        "/metrics does not take POST; use GET or HEAD"
+        "/metrics does not support POST; use GET or HEAD"
     );
     assert_eq!(client.post(CALL).await.status, StatusCode::OK);
 }

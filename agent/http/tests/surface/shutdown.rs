@@ -1,4 +1,4 @@
-//! How serving ends.
+//! Graceful shutdown.
 
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,9 +6,9 @@ use tokio::net::TcpStream;
 
 use crate::support::{CALL, Sidecar};
 
-/// A request that the server has begun to read is answered after the shutdown has begun, and only then is the end.
+/// A request whose head was received before the shutdown is answered before the server ends.
 #[tokio::test]
-async fn a_request_under_way_is_answered_before_the_end() {
+async fn a_request_in_progress_is_answered_before_the_end() {
     let sidecar = Sidecar::start(&["api_key"]).await;
     let mut tcp = sidecar.tcp().await;
     let head =
@@ -19,7 +19,7 @@ async fn a_request_under_way_is_answered_before_the_end() {
     assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
     sidecar.stop.send(()).unwrap();
     while TcpStream::connect(sidecar.address).await.is_ok() {
-        tokio::task::yield_now().await; // until the shutdown has closed the door
+        tokio::task::yield_now().await; // until the listener is closed
     }
     assert!(!sidecar.served.is_finished());
     tcp.write_all(CALL.as_bytes()).await.unwrap();
@@ -29,7 +29,7 @@ async fn a_request_under_way_is_answered_before_the_end() {
     sidecar.served.await.unwrap().unwrap();
 }
 
-/// Idle connections, used and unused, are closed at once: in virtual time nothing is waited for.
+/// Idle connections, used and unused, are closed at once: the virtual clock does not advance.
 #[tokio::test]
 async fn idle_connections_do_not_delay_the_end() {
     let sidecar = Sidecar::start(&["api_key"]).await;
@@ -40,15 +40,15 @@ async fn idle_connections_do_not_delay_the_end() {
     served.expect("closed at once").unwrap().unwrap();
 }
 
-/// Who begins a request and never ends it cannot keep the server up.
+/// A client that never completes its request does not keep the server running.
 #[tokio::test]
-async fn an_unfinished_request_is_given_up() {
+async fn an_unfinished_request_is_aborted() {
     let sidecar = Sidecar::start(&["api_key"]).await;
     let mut tcp = sidecar.tcp().await;
     tcp.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET /che").await.unwrap();
     let mut first = [0; 1];
     tcp.read_exact(&mut first).await.unwrap();
-    tokio::time::pause(); // time goes on only when nothing else can
+    tokio::time::pause(); // the virtual clock advances only when all tasks are idle
     sidecar.stop.send(()).unwrap();
     sidecar.served.await.unwrap().unwrap();
 }

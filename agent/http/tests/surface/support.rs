@@ -1,4 +1,4 @@
-//! A sidecar that listens, and a client that keeps its connection.
+//! Support: a listening agent, and a client with a persistent connection.
 
 use std::net::SocketAddr;
 
@@ -16,17 +16,17 @@ use tollgate::{Agent, Rule};
 
 pub(crate) const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
 
-/// A sidecar that listens.
+/// Agent that listens on a free port.
 pub(crate) struct Sidecar {
     pub(crate) address: SocketAddr,
     pub(crate) stop: oneshot::Sender<()>,
     pub(crate) served: JoinHandle<std::io::Result<()>>,
 }
 
-/// One connection to it, kept alive.
+/// Client with one persistent connection.
 pub(crate) struct Client(SendRequest<Full<Bytes>>);
 
-/// What came back.
+/// Response as received.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -34,7 +34,7 @@ pub(crate) struct Answer {
 }
 
 impl Sidecar {
-    /// In front of an agent with one rule: strict, 2/min, `per`.
+    /// Starts an agent with one strict rule of 2/min with the given `per`.
     pub(crate) async fn start(per: &[&str]) -> Self {
         let mut rules = tollgate_rules::from_shorthand("1/s per ip", 7).unwrap();
         rules.rules = vec![Rule::per("pair", per, "2/min".parse().unwrap()).strict().into()];
@@ -47,7 +47,7 @@ impl Sidecar {
         let (stop, stopped) = oneshot::channel();
         let shutdown = async {
             if stopped.await.is_err() {
-                std::future::pending::<()>().await; // nobody stops it: it lives as long as its test
+                std::future::pending::<()>().await; // runs until the test ends
             }
         };
         let served = tokio::spawn(tollgate_http::serve(listener, tollgate_http::router(agent), shutdown));
@@ -102,7 +102,7 @@ impl Answer {
         self.headers.get(name).unwrap_or_else(|| panic!("no {name}")).to_str().unwrap()
     }
 
-    /// The detail of a problem of this status.
+    /// Returns the detail of a problem response with this status.
     pub(crate) fn problem(&self, status: u16) -> String {
         assert_eq!((self.status.as_u16(), self.header("content-type")), (status, "application/problem+json"));
         let body = self.json();

@@ -1,4 +1,4 @@
-//! Bearer tokens, queries and cookies choose the counter.
+//! Selection of the counter by bearer tokens, query parameters and cookies.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use tollgate::Agent;
 
 use crate::support::{Client, Sidecar};
 
-/// The shared secret by which the tokens below were signed.
+/// Shared secret that signed the tokens below.
 const JWKS: &str = r#"{"keys": [{"kty": "oct", "kid": "k1", "k": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY"}]}"#;
 /// `{"sub":"u1","tier":"free"}`
 const U1: &str = "eyJhbGciOiJIUzI1NiIsImtpZCI6ImsxIn0.eyJzdWIiOiJ1MSIsInRpZXIiOiJmcmVlIn0.-lDmr6BjRE39mpBwPOt_K3XL2OkJc9ttZDsxKzuoZxg";
@@ -31,7 +31,7 @@ async fn client(name: &str) -> Client {
     Sidecar::of(Agent::builder().rules(rules).jwks_file(keys).start().unwrap()).await.client().await
 }
 
-/// P2: the subject of a token is the counter; who has none, or one that does not hold, is anybody.
+/// P2: the token's subject selects the counter; callers without a valid token share one.
 #[tokio::test]
 async fn a_bearer_token_selects_the_counter() {
     let mut client = client("select.jwks").await;
@@ -43,15 +43,19 @@ async fn a_bearer_token_selects_the_counter() {
     };
     assert_eq!([remaining(U1).await, remaining(U2).await, remaining(U1).await], [1, 1, 0]);
     let (forged, _) = U1.rsplit_once('.').unwrap();
-    assert_eq!(remaining(&format!("{forged}.{}", U2.rsplit_once('.').unwrap().1)).await, 1, "anybody");
-    assert_eq!(remaining("").await, 0, "the same anybody");
+    assert_eq!(
+        remaining(&format!("{forged}.{}", U2.rsplit_once('.').unwrap().1)).await,
+        1,
+        "callers without a valid token"
+    );
+    assert_eq!(remaining("").await, 0, "the same shared counter");
     let metrics = client.get("/metrics", &[]).await;
     let text = String::from_utf8(metrics.body.to_vec()).unwrap();
     assert!(text.contains(r#"tollgate_jwt_rejected_total{reason="signature"} 1"#), "{text}");
     assert_eq!(client.get("/healthz", &[]).await.json()["keys_error"], serde_json::Value::Null);
 }
 
-/// P2: the query of the request that a gateway holds back holds the key, and so does that of the request itself.
+/// P2: query parameters come from the request that a gateway forwards, or from the request itself.
 #[tokio::test]
 async fn a_parameter_of_the_query_selects_the_counter() {
     let mut client = client("query.jwks").await;

@@ -1,8 +1,8 @@
-//! Tokens whose signature was found to hold, so that a busy client costs one verification a while and not one a call.
+//! Cache of verified tokens, which saves repeated signature verification.
 //!
-//! A token is known by a digest under a key that nobody knows, so no other token is ever taken for it. When half of the cap is
-//! new the older half is forgotten: what is in use is always in the newer one. What depends on time is judged anew at each
-//! look, and the whole goes with the keys that it was judged by.
+//! Tokens are identified by a digest with a random key, so that no other token can be mistaken for a cached one. Each
+//! shard has two generations; when the newer one is full, the older one is dropped, and a hit moves its token to the
+//! newer one. Validity times are checked at each use, and the cache is replaced together with the keys.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,34 +13,34 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::Claims;
 
-/// How many tokens are remembered.
+/// Maximum number of cached tokens.
 pub const TOKENS_LEN_MAX: usize = 10_000;
 const SHARDS: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(super) struct TokenCache {
     key: (u64, u64),
     half_len_max: usize,
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [Mutex<TokenShard>; SHARDS],
 }
 
 #[derive(Debug, Default)]
-struct Shard {
+struct TokenShard {
     newer: Tokens,
     older: Tokens,
 }
 
 type Tokens = HashMap<u128, Arc<Claims>, foldhash::fast::RandomState>;
 
-impl Cache {
-    /// Remembers about so many tokens, and never more than that.
+impl TokenCache {
+    /// Creates a cache of at most `tokens_max` tokens.
     pub(super) fn new(tokens_max: usize) -> Self {
         let random = || RandomState::new().hash_one(0);
         let half_len_max = (tokens_max / SHARDS / 2).max(1);
         Self { key: (random(), random()), half_len_max, shards: Default::default() }
     }
 
-    /// What the token says if it is known; else, if it holds, it is from now on.
+    /// Returns the claims of a cached token; otherwise verifies the token and caches its claims.
     pub(super) fn get_or<E>(&self, token: &str, verify: impl FnOnce() -> Result<Claims, E>) -> Result<Arc<Claims>, E> {
         let mut hasher = SipHasher24::new_with_keys(self.key.0, self.key.1);
         hasher.write(token.as_bytes());
@@ -49,7 +49,7 @@ impl Cache {
         if let Some(known) = shard.lock().find(digest, self.half_len_max) {
             return Ok(known);
         }
-        // Nobody waits for a signature but who asked about it.
+        // The signature is verified without holding the lock.
         let claims = Arc::new(verify()?);
         shard.lock().insert(digest, claims.clone(), self.half_len_max);
         Ok(claims)
@@ -61,7 +61,7 @@ impl Cache {
     }
 }
 
-impl Shard {
+impl TokenShard {
     fn find(&mut self, digest: u128, half_len_max: usize) -> Option<Arc<Claims>> {
         if let Some(known) = self.newer.get(&digest) {
             return Some(known.clone());
@@ -83,10 +83,10 @@ impl Shard {
 mod tests {
     use super::*;
 
-    /// `capped`: a flood of tokens passes through, and who is in use stays.
+    /// `capped`: a flood of tokens does not exceed the cap, and does not evict a token in use.
     #[test]
-    fn it_never_holds_more_than_its_cap_and_keeps_who_is_in_use() {
-        let cache = Cache::new(1_000);
+    fn the_cache_never_exceeds_its_cap_and_keeps_tokens_in_use() {
+        let cache = TokenCache::new(1_000);
         let mut verified_busy = 0;
         let none = || Claims::new(serde_json::Map::new());
         for i in 0..20_000 {
@@ -104,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_hold_is_not_remembered() {
-        let cache = Cache::new(100);
+    fn invalid_tokens_are_not_cached() {
+        let cache = TokenCache::new(100);
         assert_eq!(cache.get_or("t", || Err("bad")).unwrap_err(), "bad");
         assert_eq!(cache.len(), 0);
     }

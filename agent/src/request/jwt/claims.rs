@@ -1,25 +1,25 @@
-//! What a token says, once its signature holds: to whom, for whom, for how long, and everything else.
+//! Claims of a token with a valid signature: checks of validity times, issuer and audience, and access by path.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tollgate_core::clock::Timestamp;
 
-use super::Rejected;
+use super::TokenError;
 
-/// By how much the clock of whoever made a token may differ from ours, in s.
+/// Maximum clock difference between the token's issuer and this agent, in s.
 pub const LEEWAY_S: u64 = 60;
 
-/// What is asked of every token.
+/// Requirements that every token must meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Expected {
-    /// Who must have made it (`iss`).
+pub struct TokenRequirements {
+    /// Required issuer (`iss`).
     pub issuer: Option<String>,
-    /// For whom it must be (`aud`, one of them).
+    /// Required audience, which must be one of the token's (`aud`).
     pub audience: Option<String>,
 }
 
-/// What a token says; its signature holds.
+/// Claims of a token whose signature is valid.
 #[derive(Debug)]
 pub struct Claims(Map<String, Value>);
 
@@ -28,8 +28,8 @@ impl Claims {
         Self(claims)
     }
 
-    /// The claim at this path as text: `sub`, `realm.tier`. A claim whose own name has dots in it is found first. What is
-    /// no text, number or truth value is as if it was not there.
+    /// Returns the claim at a path such as `sub` or `realm.tier` as text. A claim whose own name contains dots takes
+    /// precedence. Only strings, numbers and booleans have a text.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         match find(&self.0, path)? {
@@ -40,32 +40,33 @@ impl Claims {
         }
     }
 
-    /// Whether it is what was expected, at this time. A token that says nothing of its time is good at any.
-    pub(super) fn check(&self, expected: &Expected, now: Timestamp) -> Result<(), Rejected> {
+    /// Checks the claims against the requirements at `now`. A token without validity times is always valid.
+    pub(super) fn validate(&self, requirements: &TokenRequirements, now: Timestamp) -> Result<(), TokenError> {
         let now_s = Duration::from_millis(now.as_ms()).as_secs_f64();
         let leeway_s = Duration::from_secs(LEEWAY_S).as_secs_f64();
         if self.seconds("exp")?.is_some_and(|exp_s| now_s >= exp_s + leeway_s) {
-            return Err(Rejected::Expired);
+            return Err(TokenError::Expired);
         }
         if self.seconds("nbf")?.is_some_and(|nbf_s| now_s + leeway_s < nbf_s) {
-            return Err(Rejected::NotYetValid);
+            return Err(TokenError::NotYetValid);
         }
-        if expected.issuer.as_ref().is_some_and(|issuer| !names(self.0.get("iss"), issuer)) {
-            return Err(Rejected::Issuer);
+        if requirements.issuer.as_ref().is_some_and(|issuer| !names(self.0.get("iss"), issuer)) {
+            return Err(TokenError::Issuer);
         }
         let is_for = |audience| match self.0.get("aud") {
             Some(Value::Array(all)) => all.iter().any(|one| names(Some(one), audience)),
             one => names(one, audience),
         };
-        if expected.audience.as_ref().is_some_and(|audience| !is_for(audience)) {
-            return Err(Rejected::Audience);
+        if requirements.audience.as_ref().is_some_and(|audience| !is_for(audience)) {
+            return Err(TokenError::Audience);
         }
         Ok(())
     }
 
-    /// Seconds since the Unix epoch. What is there and no number is not taken for what is not there: it would never end.
-    fn seconds(&self, name: &str) -> Result<Option<f64>, Rejected> {
-        self.0.get(name).map(|value| value.as_f64().ok_or(Rejected::Malformed)).transpose()
+    /// Returns seconds since the Unix epoch. A claim that is not a number is an error, because a token would otherwise
+    /// never expire.
+    fn seconds(&self, name: &str) -> Result<Option<f64>, TokenError> {
+        self.0.get(name).map(|value| value.as_f64().ok_or(TokenError::Malformed)).transpose()
     }
 }
 
@@ -73,7 +74,8 @@ fn names(value: Option<&Value>, expected: &str) -> bool {
     value.and_then(Value::as_str) == Some(expected)
 }
 
-/// The longest name first, so that `https://example.com/tier` and `https://example.com/realm.tier` are found, too.
+/// Finds the claim with the longest matching name first, so that `https://example.com/tier` and
+/// `https://example.com/realm.tier` are found as well.
 fn find<'a>(claims: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     claims.get(path).or_else(|| {
         path.rmatch_indices('.').find_map(|(dot, _)| find(claims.get(&path[..dot])?.as_object()?, &path[dot + 1..]))
@@ -117,16 +119,18 @@ mod tests {
     }
 
     #[test]
-    fn time_is_kept_within_the_leeway() {
-        let check = |value, now_s: u64| claims(value).check(&Expected::default(), Timestamp::from_ms(now_s * 1_000));
+    fn validity_times_have_a_leeway() {
+        let check = |value, now_s: u64| {
+            claims(value).validate(&TokenRequirements::default(), Timestamp::from_ms(now_s * 1_000))
+        };
         assert_eq!(check(json!({ "exp": 1_000 }), 1_059), Ok(()));
-        assert_eq!(check(json!({ "exp": 1_000 }), 1_060), Err(Rejected::Expired));
+        assert_eq!(check(json!({ "exp": 1_000 }), 1_060), Err(TokenError::Expired));
         assert_eq!(check(json!({ "exp": 1_000.5 }), 1_060), Ok(()));
         assert_eq!(check(json!({ "nbf": 1_000 }), 940), Ok(()));
-        assert_eq!(check(json!({ "nbf": 1_000 }), 939), Err(Rejected::NotYetValid));
+        assert_eq!(check(json!({ "nbf": 1_000 }), 939), Err(TokenError::NotYetValid));
         assert_eq!(check(json!({}), u64::MAX / 1_000), Ok(()));
         for never in [json!({ "exp": "never" }), json!({ "exp": null }), json!({ "nbf": [] })] {
-            assert_eq!(check(never, 0), Err(Rejected::Malformed));
+            assert_eq!(check(never, 0), Err(TokenError::Malformed));
         }
     }
 }

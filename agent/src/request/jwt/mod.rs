@@ -1,18 +1,19 @@
-//! Claims of `Authorization: Bearer` tokens: what a client cannot make up.
+//! Verified claims of `Authorization: Bearer` tokens.
 //!
-//! A token counts only if a key of the JWKS file signed it by the algorithm that the *key* is for, it is in time, and it is
-//! from and for whom it must be. Any other is as good as none: limits are not the place to refuse a caller, the gateway's
-//! authentication is. It reads no clock and no file. Encrypted tokens, other algorithms and fetching keys from their
-//! publisher are left out: a file can be kept fresh by whatever fetches files.
+//! A token is valid if a key of the JWKS file verifies its signature with the *key's* algorithm, its validity times
+//! include the present, and its issuer and audience are the required ones. An invalid token is treated like a missing
+//! one: rejecting callers is the task of the gateway's authentication, not of its limits. The module reads no clock and
+//! no file. It does not support encrypted tokens and other algorithms, and does not fetch keys from their publisher;
+//! other tools can keep the file up to date.
 //!
-//! Signatures are checked by `ring`; the few lines of JSON around them are here, since the usual crate for tokens reads the
-//! system's clock, and either lets an `exp` that is no number pass (`jsonwebtoken` 9, CVE-2026-25537) or fails when another
-//! part of the gateway has it built on other cryptography (10).
+//! `ring` verifies the signatures. The surrounding JSON is parsed here because the usual crate for tokens reads the
+//! system clock, and either accepts a non-numeric `exp` (`jsonwebtoken` 9, CVE-2026-25537) or fails if another part of
+//! the gateway builds it with different cryptography (10).
 
 mod cache;
 mod claims;
-mod keys;
-mod rejected;
+mod key_set;
+mod token_error;
 mod token;
 
 use std::sync::Arc;
@@ -26,74 +27,74 @@ use prometheus_client::registry::Registry;
 use tollgate_core::clock::Timestamp;
 
 pub use cache::TOKENS_LEN_MAX;
-pub use claims::{Claims, Expected, LEEWAY_S};
-pub use keys::{KEYS_LEN_MAX, Keys};
-pub use rejected::Rejected;
+pub use claims::{Claims, LEEWAY_S, TokenRequirements};
+pub use key_set::{KEYS_LEN_MAX, KeySet};
 pub use token::TOKEN_LEN_MAX;
+pub use token_error::TokenError;
 
-use cache::Cache;
-use rejected::RejectedCounters;
+use cache::TokenCache;
 use token::Token;
+use token_error::TokenErrorCounters;
 
 const SCHEME: &[u8] = b"bearer ";
 
-/// Tells which tokens hold.
+/// Verifier of tokens.
 #[derive(Debug)]
 pub struct Verifier {
-    expected: Expected,
-    trusted: ArcSwapOption<Trusted>,
-    refusal: Mutex<Option<String>>,
-    rejected: RejectedCounters,
-    missed_keys: AtomicBool,
+    requirements: TokenRequirements,
+    trusted: ArcSwapOption<TrustedKeys>,
+    keys_error: Mutex<Option<String>>,
+    rejected: TokenErrorCounters,
+    warned_of_missing_keys: AtomicBool,
 }
 
-/// Keys, and the tokens that they have signed.
+/// Keys, and the tokens verified with them.
 #[derive(Debug)]
-struct Trusted {
-    keys: Keys,
-    cache: Cache,
+struct TrustedKeys {
+    keys: KeySet,
+    cache: TokenCache,
 }
 
 impl Verifier {
-    /// One that trusts nobody yet; what it rejects is shown by the registry.
+    /// Creates a verifier without keys, and registers its counters of rejected tokens.
     #[must_use]
-    pub fn new(expected: Expected, registry: &mut Registry) -> Self {
+    pub fn new(requirements: TokenRequirements, registry: &mut Registry) -> Self {
         Self {
-            expected,
+            requirements,
             trusted: ArcSwapOption::empty(),
-            refusal: Mutex::default(),
-            rejected: RejectedCounters::register(registry),
-            missed_keys: AtomicBool::new(false),
+            keys_error: Mutex::default(),
+            rejected: TokenErrorCounters::register(registry),
+            warned_of_missing_keys: AtomicBool::new(false),
         }
     }
 
-    /// Trusts these keys, and no others any more.
-    pub fn trust(&self, keys: Keys) {
-        self.trusted.store(Some(Arc::new(Trusted { keys, cache: Cache::new(TOKENS_LEN_MAX) })));
-        *self.refusal.lock() = None;
+    /// Replaces the keys.
+    pub fn set_keys(&self, keys: KeySet) {
+        self.trusted.store(Some(Arc::new(TrustedKeys { keys, cache: TokenCache::new(TOKENS_LEN_MAX) })));
+        *self.keys_error.lock() = None;
     }
 
-    /// Notes that keys were refused, and why; those it trusts stay.
-    pub fn refuse_keys(&self, why: String) {
-        *self.refusal.lock() = Some(why);
+    /// Records why new keys were rejected; the present keys stay in use.
+    pub fn record_keys_error(&self, why: String) {
+        *self.keys_error.lock() = Some(why);
     }
 
-    /// Why the latest keys were refused, if they were.
+    /// Returns the error of the latest keys, if they were rejected.
     #[must_use]
-    pub fn refusal(&self) -> Option<String> {
-        self.refusal.lock().clone()
+    pub fn keys_error(&self) -> Option<String> {
+        self.keys_error.lock().clone()
     }
 
-    /// What the token of a request says, if it has one and that holds at this time.
+    /// Returns the claims of a request's token, or `None` if it has no valid token at `now`. Counts rejected tokens.
     #[must_use]
     pub fn claims(&self, headers: &HeaderMap, now: Timestamp) -> Option<Arc<Claims>> {
         match bearer(headers).and_then(|token| token.map(|token| self.verify(token, now)).transpose()) {
             Ok(claims) => claims,
             Err(reason) => {
                 self.rejected.count(reason);
-                if reason == Rejected::NoKeys && !self.missed_keys.swap(true, Ordering::Relaxed) {
+                if reason == TokenError::NoKeys && !self.warned_of_missing_keys.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
-                        "a token cannot be judged, there are no keys: its claims count as absent; give them with --jwks FILE"
+                        "a token cannot be verified without keys, so its claims count as absent; specify them with --jwks FILE"
                     );
                 }
                 None
@@ -101,33 +102,33 @@ impl Verifier {
         }
     }
 
-    /// What a token says.
+    /// Verifies a token and returns its claims.
     ///
     /// # Errors
-    /// When it does not hold at this time, and why.
-    pub fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Claims>, Rejected> {
+    /// Returns the reason for which the token is not valid at `now`.
+    pub fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Claims>, TokenError> {
         let trusted = self.trusted.load();
-        let trusted = trusted.as_ref().ok_or(Rejected::NoKeys)?;
+        let trusted = trusted.as_ref().ok_or(TokenError::NoKeys)?;
         let claims = trusted.cache.get_or(token, || {
             let token = Token::parse(token)?;
             trusted.keys.verify(&token)?;
             Ok(Claims::new(token.payload()?))
         })?;
-        claims.check(&self.expected, now)?;
+        claims.validate(&self.requirements, now)?;
         Ok(claims)
     }
 }
 
-/// The token in `Authorization`, if that is where a token is. Who authorizes himself in two ways gets none.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Rejected> {
+/// Returns the bearer token of the `Authorization` header. A request with several different credentials has none.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, TokenError> {
     let mut lines = headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
     let Some(first) = lines.next() else { return Ok(None) };
     if lines.any(|other| other != first) {
-        return Err(Rejected::Malformed);
+        return Err(TokenError::Malformed);
     }
     match first.split_at_checked(SCHEME.len()) {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case(SCHEME) => {
-            std::str::from_utf8(token.trim_ascii()).map(Some).map_err(|_| Rejected::Malformed)
+            std::str::from_utf8(token.trim_ascii()).map(Some).map_err(|_| TokenError::Malformed)
         }
         _ => Ok(None),
     }

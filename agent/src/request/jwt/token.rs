@@ -1,36 +1,36 @@
-//! A signed token in its parts (RFC 7515, compact form), before anything in it may be believed.
+//! Signed token split into its parts (RFC 7515, compact form), before any verification.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use super::Rejected;
+use super::TokenError;
 
-/// The longest token that is looked at, in bytes.
+/// Maximum length of a token in bytes.
 pub const TOKEN_LEN_MAX: usize = 8 << 10;
 
-/// How a token may be signed.
+/// Supported signature algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(super) enum SignatureAlgorithm {
     Hs256,
     Rs256,
     Es256,
 }
 
-/// The parts of a token.
+/// Parts of a token.
 #[derive(Debug)]
 pub(super) struct Token<'a> {
-    pub(super) algorithm: Algorithm,
-    /// Which key it says it is signed by.
+    pub(super) algorithm: SignatureAlgorithm,
+    /// Key id in the header (`kid`).
     pub(super) key_id: Option<String>,
-    /// What the signature is over: header and payload as they were written.
+    /// Signed text: header and payload as encoded.
     pub(super) signed: &'a str,
     payload: &'a str,
     pub(super) signature: Vec<u8>,
 }
 
-impl Algorithm {
-    /// By the name that it has in tokens and keys.
+impl SignatureAlgorithm {
+    /// Returns the algorithm with this name in tokens and keys.
     pub(super) fn named(name: &str) -> Option<Self> {
         match name {
             "HS256" => Some(Self::Hs256),
@@ -42,25 +42,26 @@ impl Algorithm {
 }
 
 impl<'a> Token<'a> {
-    pub(super) fn parse(text: &'a str) -> Result<Self, Rejected> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, TokenError> {
         if text.len() > TOKEN_LEN_MAX {
-            return Err(Rejected::Malformed);
+            return Err(TokenError::Malformed);
         }
-        let (signed, signature) = text.rsplit_once('.').ok_or(Rejected::Malformed)?;
-        let (header, payload) = signed.split_once('.').ok_or(Rejected::Malformed)?;
+        let (signed, signature) = text.rsplit_once('.').ok_or(TokenError::Malformed)?;
+        let (header, payload) = signed.split_once('.').ok_or(TokenError::Malformed)?;
         let header = object(header)?;
         let word = |name| match header.get(name) {
             Some(Value::String(word)) => Ok(Some(word)),
             None => Ok(None),
-            Some(_) => Err(Rejected::Malformed),
+            Some(_) => Err(TokenError::Malformed),
         };
-        // Whoever does not understand what is critical must not go on (RFC 7515, 4.1.11); we understand nothing of the kind.
+        // A token with critical extensions must be rejected if they are not understood (RFC 7515, 4.1.11); none are
+        // supported.
         if header.contains_key("crit") {
-            return Err(Rejected::Malformed);
+            return Err(TokenError::Malformed);
         }
-        let algorithm = word("alg")?.ok_or(Rejected::Malformed)?;
+        let algorithm = word("alg")?.ok_or(TokenError::Malformed)?;
         Ok(Self {
-            algorithm: Algorithm::named(algorithm).ok_or(Rejected::Algorithm)?,
+            algorithm: SignatureAlgorithm::named(algorithm).ok_or(TokenError::Algorithm)?,
             key_id: word("kid")?.cloned(),
             signed,
             payload,
@@ -68,16 +69,16 @@ impl<'a> Token<'a> {
         })
     }
 
-    /// What it claims.
-    pub(super) fn payload(&self) -> Result<Map<String, Value>, Rejected> {
+    /// Decodes the payload.
+    pub(super) fn payload(&self) -> Result<Map<String, Value>, TokenError> {
         object(self.payload)
     }
 }
 
-fn object(part: &str) -> Result<Map<String, Value>, Rejected> {
-    serde_json::from_slice(&decode(part)?).map_err(|_| Rejected::Malformed)
+fn object(part: &str) -> Result<Map<String, Value>, TokenError> {
+    serde_json::from_slice(&decode(part)?).map_err(|_| TokenError::Malformed)
 }
 
-fn decode(part: &str) -> Result<Vec<u8>, Rejected> {
-    URL_SAFE_NO_PAD.decode(part).map_err(|_| Rejected::Malformed)
+fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)
 }

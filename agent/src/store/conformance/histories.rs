@@ -9,16 +9,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tollgate_core::algorithm::{Algorithm, CounterState, LEVEL_MAX, Limit, Rate};
+use tollgate_core::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{CounterId, RequestId, SlotId};
-use tollgate_core::rules::Generation;
+use tollgate_core::counter::{
+    Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, Counters, SlotId, StoredCounter, step,
+};
 use tollgate_core::window::{Estimate, Window};
 
 use super::{HandClock, Loses, REQUESTS, Refusal};
 use crate::store::StoreError;
-use tollgate_core::counter::ChargeResults;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 
 /// Every algorithm, and which part of its quota it lets pass at once, in hundredths; 0 where there is no such thing.
 pub(in crate::store) const KINDS: [(Algorithm, u64); 9] = [
@@ -52,85 +51,65 @@ enum Event {
     Call(Vec<Charge>),
 }
 
-/// What a store is to do, in the plainest form.
-#[derive(Default)]
+/// The expected store: [`step`] over a plain map.
+#[derive(Clone, Default)]
 struct Model {
-    counters: HashMap<CounterId, (CounterState, Generation, Limit)>,
-    /// When a request was charged on a counter.
-    requests: HashMap<(CounterId, RequestId), Timestamp>,
+    counters: HashMap<CounterId, StoredCounter>,
 }
 
 impl Model {
-    fn take(&mut self, refusal: Refusal, now: Timestamp, takes: &[Charge]) -> Result<ChargeResults, StoreError> {
-        let is_late = |take: &Charge| match take.mode {
-            ChargeMode::Enforce { expires_at } | ChargeMode::CountOnly { expires_at } => expires_at < now,
-            ChargeMode::Backfill { .. } | ChargeMode::Refund { .. } => false,
+    fn charge(&mut self, refusal: Refusal, now: Timestamp, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+        let before = self.clone();
+        let results = step(self, charges, now)?;
+        if refusal == Refusal::IsGivenBack {
+            *self = before;
+            self.charge_and_refund(now, charges, &results);
+        }
+        Ok(results)
+    }
+
+    /// Applies what several slots do: each slot in which all charges have room charges them, and refunds them when it learns
+    /// that another slot refused.
+    fn charge_and_refund(&mut self, now: Timestamp, charges: &[Charge], results: &ChargeResults) {
+        let refuses = |slot: SlotId| {
+            let refused = |(charge, result): (&Charge, &ChargeResult)| {
+                charge.slot == slot && charge.mode.is_enforced() && !result.verdict.admitted
+            };
+            charges.iter().zip(results).any(refused)
         };
-        if takes.iter().any(is_late) {
-            return Err(StoreError::Expired);
-        }
-        let is_known: Vec<bool> = takes.iter().map(|take| self.counters.contains_key(&take.counter)).collect();
-        let evaluate = |take: &Charge| {
-            let fresh = || (CounterState::new(&take.limit), take.generation, take.limit);
-            let (state, generation, limit) = self.counters.entry(take.counter).or_insert_with(fresh);
-            if take.generation >= *generation {
-                (*generation, *limit) = (take.generation, take.limit);
-                state.fit(limit);
-            }
-            let advanced = state.advance(now);
-            let charged_at = take.request.and_then(|id| self.requests.get(&(take.counter, id)));
-            let repeated = charged_at.is_some_and(|at| at.plus_ms(limit.window.width_ms()) > advanced.now);
-            let free = repeated || matches!(take.mode, ChargeMode::Refund { .. });
-            let mut verdict = state.evaluate(limit, advanced.now, if free { 0 } else { take.cost });
-            verdict.admitted |= repeated;
-            let (at, limit, rebased) = (advanced.now, limit.units, advanced.rebased);
-            ChargeResult { verdict, charged: false, repeated, firm: true, at, limit, rebased }
-        };
-        let mut answers: ChargeResults = takes.iter().map(evaluate).collect();
-        let is_question = |take: &Charge| matches!(take.mode, ChargeMode::Enforce { .. });
-        let all_pass = takes.iter().zip(&answers).all(|(take, taken)| taken.verdict.admitted || !is_question(take));
-        for (take, taken) in takes.iter().zip(&mut answers) {
-            taken.charged = all_pass || !is_question(take);
-        }
-        let refusing: Vec<SlotId> = (takes.iter().zip(&answers))
-            .filter(|(take, taken)| is_question(take) && !taken.verdict.admitted)
-            .map(|(take, _)| take.slot)
-            .collect();
-        // A slot that lies apart charges until it hears of the others.
-        let is_tentative = |take: &Charge, taken: &ChargeResult| {
-            refusal == Refusal::IsGivenBack && !taken.charged && !taken.repeated && !refusing.contains(&take.slot)
-        };
-        for (take, taken) in takes.iter().zip(&answers) {
-            if taken.repeated || !taken.charged && !is_tentative(take, taken) {
-                continue;
-            }
-            let state = &mut self.counters.get_mut(&take.counter).expect("it was judged").0;
-            match take.mode {
-                ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. } => state.charge(taken.at, take.cost),
-                ChargeMode::Backfill { at } => state.charge(at.min(taken.at), take.cost),
-                ChargeMode::Refund { at } => state.refund(at, take.cost),
-            }
-            if let Some(id) = take.request.filter(|_| !matches!(take.mode, ChargeMode::Refund { .. })) {
-                self.requests.insert((take.counter, id), taken.at);
+        let expires_at = Timestamp::from_ms(u64::MAX);
+        let (mut charged, mut refunds) = (charges.to_vec(), Vec::new());
+        for (charge, result) in charged.iter_mut().zip(results) {
+            if !result.charged && !result.repeated && !refuses(charge.slot) {
+                *charge = Charge { request: None, mode: ChargeMode::CountOnly { expires_at }, ..charge.clone() };
+                refunds.push(Charge { mode: ChargeMode::Refund { at: result.at }, ..charge.clone() });
             }
         }
-        for (take, taken) in takes.iter().zip(&answers).filter(|(take, taken)| is_tentative(take, taken)) {
-            self.counters.get_mut(&take.counter).expect("it was judged").0.refund(taken.at, take.cost);
-            self.requests.retain(|(counter, id), _| take.request != Some(*id) || take.counter != *counter);
+        step(self, &charged, now).expect("nothing expires");
+        for refund in &mut refunds {
+            // A refund evaluates nothing, so it changes no limit.
+            let limit = self.counters[&refund.counter].limit();
+            *refund = Charge { limit, generation: 0, ..refund.clone() };
         }
-        // A counter that is not there is not made by giving back.
-        for (take, _) in takes.iter().zip(is_known).filter(|(_, is_known)| !is_known) {
-            let is_give_back = |other: &Charge| matches!(other.mode, ChargeMode::Refund { .. });
-            if takes.iter().filter(|other| other.counter == take.counter).all(is_give_back) {
-                self.counters.remove(&take.counter);
-            }
-        }
-        Ok(answers)
+        step(self, &refunds, now).expect("nothing expires");
     }
 
     fn lose(&mut self, counter: CounterId) {
         self.counters.remove(&counter);
-        self.requests.retain(|(of, _), _| *of != counter);
+    }
+}
+
+impl Counters for Model {
+    fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter> {
+        self.counters.get_mut(&counter)
+    }
+
+    fn get_or_create(&mut self, charge: &Charge, _now: Timestamp) -> Option<&mut StoredCounter> {
+        Some(self.counters.entry(charge.counter).or_insert_with(|| StoredCounter::new(charge)))
+    }
+
+    fn remove(&mut self, counter: CounterId) {
+        self.counters.remove(&counter);
     }
 }
 
@@ -246,7 +225,7 @@ pub(super) fn equal_the_pure_algorithm<S: Loses>(refusal: Refusal, fresh: impl F
                         // For a while a denial may stand on what another call has just charged.
                         answers.iter_mut().flatten().for_each(|taken| taken.firm = true);
                     }
-                    prop_assert_eq!(answers, model.take(refusal, Timestamp::from_ms(ms), &takes), "{:?}", takes);
+                    prop_assert_eq!(answers, model.charge(refusal, Timestamp::from_ms(ms), &takes), "{:?}", takes);
                 }
             }
         }

@@ -155,6 +155,7 @@ for i = 1, #ARGV do
       judged, charged, flags = 0, false, flags + 2
     end
   end
+  costs[i] = charged
   if what == OWED then
     times[i] = time < last and time or last
   elseif what == 0 then
@@ -162,12 +163,18 @@ for i = 1, #ARGV do
   else
     times[i] = last
     if what >= GIVE_BACK then
-      backs, judged, times[i] = backs or {}, 0, time
-      backs[i] = what
+      judged, times[i] = 0, time
+      if what == TAKE_BACK then
+        backs = backs or {}
+        backs[i] = what
+      else
+        -- A refund is applied before its answer is made, which shows the counter after it.
+        back = back or make_back()
+        back.give(c, time, cost)
+        costs[i] = false
+      end
     end
   end
-  costs[i] = charged
-
   -- Units in the window that ends now.
   local held, admitted = 0, true
   if ring then

@@ -3,12 +3,10 @@ for i = 1, #ARGV do
   local c, cost, at = counters[KEYS[i]], costs[i], times[i]
   if cost and (room or at) then
     if backs and backs[i] then
-      local units = cost
-      if backs[i] == TAKE_BACK then
-        at, units = tentative.leave(companions[i], tokens[i], now)
-        if at and names and names[i] then redis.call('DEL', names[i]) end
-      end
+      local units
+      at, units = tentative.leave(companions[i], tokens[i], now)
       if at then
+        if names and names[i] then redis.call('DEL', names[i]) end
         back = back or make_back()
         back.give(c, at, units)
       end

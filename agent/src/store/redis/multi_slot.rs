@@ -89,7 +89,7 @@ impl Call {
         };
         let to_give_back = parts().filter_map(may_have_charged).collect();
         let errors = || answers.iter().filter_map(|answer| answer.as_ref().err().copied());
-        let Some(error) = errors().find(|error| !error.leaves_debt()).or_else(|| errors().next()) else {
+        let Some(error) = errors().find(|error| !error.needs_backfill()).or_else(|| errors().next()) else {
             return (Ok(self.in_order(answers, false)), to_give_back);
         };
         // What a part charged in any case must not be taken for a debt.

@@ -1,38 +1,38 @@
-//! What can be wrong between Tollgate and Kafka, and whether it is worth asking again.
+//! Errors of the Kafka bus.
 
-/// Why Kafka cannot be used.
+/// Error of the connection to Kafka, of its settings, or of its topics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KafkaError {
-    /// A setting does not exist, has a value that does not, or is beyond this build.
+    /// A librdkafka setting that does not exist, has an invalid value, or needs another build.
     #[error("the Kafka setting `{setting}` cannot be used: {reason}; {remedy}")]
     Setting {
-        /// Its name.
+        /// Name of the setting.
         setting: String,
-        /// What is wrong with it.
+        /// Cause.
         reason: String,
-        /// What to do.
+        /// Remedy.
         remedy: String,
     },
-    /// The brokers do not answer, or not yet.
+    /// Brokers that do not answer.
     #[error("Kafka at {brokers} does not answer: {reason}")]
     Unreachable {
-        /// Who was asked.
+        /// Addresses of the brokers.
         brokers: String,
-        /// What was seen of them.
+        /// Cause.
         reason: String,
     },
-    /// The brokers answer, but Tollgate may not or cannot work with what is there.
+    /// Brokers that refuse a request, or topics that do not have the required form.
     #[error("{reason}; {remedy}")]
     Refused {
-        /// What is wrong.
+        /// Cause.
         reason: String,
-        /// What to do.
+        /// Remedy.
         remedy: String,
     },
 }
 
 impl KafkaError {
-    /// Whether the same request may succeed later with nothing changed here.
+    /// Returns true if the same request may succeed later without any change of settings.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable { .. })

@@ -1,8 +1,8 @@
-//! The record of how many partitions there are, in the compacted topic `rules`.
+//! Layout record: the number of partitions, stored in the compacted topic `rules`.
 //!
-//! A counter's partition is its digest modulo that number. Kafka lets anyone add partitions, and from then on counts of
-//! one counter would lie in two of them; settings altered alongside would hide it. So whoever finds no record writes one,
-//! and everybody compares.
+//! A counter's partition is its digest modulo that number. Kafka permits adding partitions to a topic, after which the
+//! counts of one counter would lie in two partitions; a simultaneous change of the settings would hide this. Therefore
+//! the first process writes the number, and every process compares it with its settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,55 +12,55 @@ use rdkafka::error::KafkaError as Native;
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::contact::Contact;
-use super::writer::{Route, Writer};
+use super::client_context::KafkaContext;
+use super::producer::{ProducerHandle, ReportQueue};
 use super::{KafkaError, KafkaSettings};
 use crate::Topic;
 use tollgate_core::clock::Stopwatch;
 
-/// The key of the record; readers of rules pass it over.
+/// Key of the record. Readers of rules skip it.
 pub(super) const LAYOUT_KEY: &str = "layout";
-/// Before the number, with the version of the form.
+/// Version of the record's form, and the name of its value.
 const FORM: &str = "1 partitions=";
-/// The longest wait for one message before the time left is looked at.
-const STEP: Duration = Duration::from_millis(100);
+/// Maximum duration of one poll for the record.
+const POLL_STEP: Duration = Duration::from_millis(100);
 
-/// Compares the record with the settings; writes it where there is none.
-pub(super) fn check(settings: &KafkaSettings, writer: &Writer, wait: Duration) -> Result<(), KafkaError> {
+/// Compares the record with the settings, or writes it if there is none.
+pub(super) fn check(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), KafkaError> {
     let waited = Stopwatch::start();
     match recorded(settings, wait)? {
-        None => write(settings, writer, wait.saturating_sub(waited.elapsed())),
+        None => write(settings, producer, wait.saturating_sub(waited.elapsed())),
         Some(text) => match text.strip_prefix(FORM).and_then(|number| number.parse::<u32>().ok()) {
             Some(number) if number == settings.partitions => Ok(()),
             Some(number) => Err(KafkaError::refused(
                 format!(
-                    "the topics were laid out for {number} partitions and are to have {} now, which would tear counters apart",
+                    "the topics were laid out for {number} partitions, and with {} now each counter would be split over two of them",
                     settings.partitions
                 ),
                 format!(
-                    "go back to {number} partitions, or begin anew with another topic prefix (or delete `{}`, `{}` and `{}`)",
+                    "go back to {number} partitions, or start over with another topic prefix (or delete `{}`, `{}` and `{}`)",
                     settings.name(Topic::Calls),
                     settings.name(Topic::Signals),
                     settings.name(Topic::Rules)
                 ),
             )),
             None => Err(KafkaError::refused(
-                format!("the record of the layout in `{}` is of another form", settings.name(Topic::Rules)),
-                "use a version of Tollgate at least as new as the one that wrote it",
+                format!("the layout record in `{}` has an unknown form", settings.name(Topic::Rules)),
+                "use a version of Tollgate that is at least as new as the one that wrote it",
             )),
         },
     }
 }
 
-/// The newest record, read through to the end of the topic.
+/// Reads the newest record, by reading the topic to its end.
 fn recorded(settings: &KafkaSettings, wait: Duration) -> Result<Option<String>, KafkaError> {
     let waited = Stopwatch::start();
-    let unreachable = |reason: &str| settings.unreachable(format!("{reason} while the layout was read"));
-    let contact = Contact::new("reader of the layout".into(), &settings.brokers);
-    let mut config = settings.reader();
+    let unreachable = |reason: &str| settings.unreachable(format!("{reason} while reading the layout record"));
+    let context = KafkaContext::new("reader of the layout record".into(), &settings.brokers);
+    let mut config = settings.consumer();
     config.set("enable.partition.eof", "true");
-    let consumer: BaseConsumer<Contact> =
-        config.create_with_context(contact).map_err(|error| super::settings::contradictory(&error))?;
+    let consumer: BaseConsumer<KafkaContext> =
+        config.create_with_context(context).map_err(|error| super::settings::contradictory(&error))?;
     let name = settings.name(Topic::Rules);
     let (first, next) = consumer.fetch_watermarks(&name, 0, wait).map_err(|error| unreachable(&error.to_string()))?;
     if first == next {
@@ -71,7 +71,7 @@ fn recorded(settings: &KafkaSettings, wait: Duration) -> Result<Option<String>, 
     assigned.and_then(|()| consumer.assign(&list)).map_err(|error| unreachable(&error.to_string()))?;
     let mut newest = None;
     while waited.elapsed() < wait {
-        match consumer.poll(STEP) {
+        match consumer.poll(POLL_STEP) {
             Some(Ok(message)) if message.key() == Some(LAYOUT_KEY.as_bytes()) => {
                 newest = message.payload().map(|text| String::from_utf8_lossy(text).into_owned());
             }
@@ -79,19 +79,19 @@ fn recorded(settings: &KafkaSettings, wait: Duration) -> Result<Option<String>, 
             _ => {}
         }
     }
-    Err(unreachable("the time was over"))
+    Err(unreachable("timed out"))
 }
 
-fn write(settings: &KafkaSettings, writer: &Writer, wait: Duration) -> Result<(), KafkaError> {
-    let unreachable = |reason: &str| settings.unreachable(format!("{reason} while the layout was written"));
+fn write(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), KafkaError> {
+    let unreachable = |reason: &str| settings.unreachable(format!("{reason} while writing the layout record"));
     let (name, text) = (settings.name(Topic::Rules), format!("{FORM}{}", settings.partitions));
-    let route = Arc::<Route>::default();
-    writer
-        .send((&name, 0), Some(LAYOUT_KEY), text.as_bytes(), (&route, 0))
+    let queue = Arc::<ReportQueue>::default();
+    producer
+        .send((&name, 0), Some(LAYOUT_KEY), text.as_bytes(), (&queue, 0))
         .map_err(|code| unreachable(&code.to_string()))?;
-    if !writer.flush(&route, wait) {
-        return Err(unreachable("the time was over"));
+    if !producer.flush(&queue, wait) {
+        return Err(unreachable("timed out"));
     }
-    let written = route.take_reports().iter().any(|report| report.offset.is_some());
+    let written = queue.take_reports().iter().any(|report| report.offset.is_some());
     if written { Ok(()) } else { Err(unreachable("the record was lost")) }
 }

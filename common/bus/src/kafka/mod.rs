@@ -1,19 +1,20 @@
-//! The bus on Apache Kafka, by librdkafka.
+//! Bus on Apache Kafka, based on librdkafka.
 //!
-//! One [`Kafka`] has one producer for all it writes and one consumer per reader; clones are the same bus. Nothing is
-//! written or read before [`Kafka::prepare`] has seen that the topics are there and right: a broker would make a missing
-//! topic with settings of its own, and counts from a topic of another shape are wrong without a sign. Until then `append`
-//! answers [`Full`](super::Full) and readers are silent, so an agent may start while Kafka is away and call `prepare`
-//! until it succeeds.
+//! A [`KafkaBus`] has one producer for all topics and one consumer per reader. It writes and reads nothing before
+//! [`KafkaBus::prepare`] has verified the topics: a broker would create a missing topic with its own settings, and
+//! counts from a topic with another number of partitions are silently wrong. Until then `append` returns
+//! [`QueueFull`](super::QueueFull) and readers return nothing, so an agent may start while Kafka is unavailable;
+//! [`supervise`](super::supervise()) retries.
 //!
-//! Left out: consumer groups (owners are found by presence) and transactions (records that come twice are removed by
-//! their names).
+//! Not used: consumer groups (ownership follows presence records) and transactions (duplicates are recognised by their
+//! batch names).
 
 mod error;
 mod settings;
-mod contact;
-#[expect(unsafe_code, reason = "rdkafka has no safe form of DescribeTopics; the module says how it is kept safe")]
+mod client_context;
+#[expect(unsafe_code, reason = "rdkafka has no safe wrapper of DescribeTopics; the module documents its safety")]
 mod topic_id;
+mod producer;
 mod writer;
 mod layout;
 mod reader;
@@ -27,10 +28,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rdkafka::producer::Producer as _;
 
-use self::contact::Contact;
+use self::client_context::KafkaContext;
 use self::layout::LAYOUT_KEY;
-use self::writer::Writer;
-use super::{Bus, From, Topic, Unusable};
+use self::producer::ProducerHandle;
+use super::{Bus, BusError, ReadFrom, Topic};
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
@@ -38,56 +39,57 @@ use tollgate_core::messages::signals::{LogId, Offset};
 pub use self::error::KafkaError;
 pub use self::reader::KafkaReader;
 pub use self::settings::{KafkaSettings, PARTITIONS_DEFAULT};
-pub use self::writer::KafkaLog;
+pub use self::writer::KafkaWriter;
 
-/// How long a question about a topic waits for its answer.
-const ASK_WAIT: Duration = Duration::from_secs(1);
-/// How long after a failure that may pass preparing is tried again.
-const AGAIN: Duration = Duration::from_millis(100);
+/// Timeout of a metadata request.
+const METADATA_WAIT: Duration = Duration::from_secs(1);
+/// Pause before preparing is retried after a transient failure.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// A bus on Apache Kafka; clones are the same bus.
+/// Bus on Apache Kafka; clones share its connections.
 #[derive(Clone)]
-pub struct Kafka(Arc<Shared>);
+pub struct KafkaBus(Arc<KafkaShared>);
 
-struct Shared {
+struct KafkaShared {
     settings: KafkaSettings,
-    writer: Writer,
+    producer: ProducerHandle,
     prepared: AtomicBool,
-    /// The identities that were heard last.
+    /// Last known topic ids.
     ids: Mutex<HashMap<Topic, LogId>>,
 }
 
-impl Kafka {
-    /// A bus with these settings. Does not wait for a broker, which may be away.
+impl KafkaBus {
+    /// Creates a bus without connecting to a broker.
     ///
     /// # Errors
-    /// When a setting cannot be used.
+    /// Returns an error if a setting cannot be used.
     pub fn new(settings: KafkaSettings) -> Result<Self, KafkaError> {
-        settings.check()?;
-        let contact = Contact::of_writer(&settings.brokers);
-        let writer = Writer::new(settings.writer(), contact)?;
-        let shared = Arc::new(Shared { settings, writer, prepared: AtomicBool::default(), ids: Mutex::default() });
+        settings.validate()?;
+        let context = KafkaContext::of_producer(&settings.brokers);
+        let producer = ProducerHandle::new(settings.producer(), context)?;
+        let shared =
+            Arc::new(KafkaShared { settings, producer, prepared: AtomicBool::default(), ids: Mutex::default() });
         if !shared.settings.settings.is_empty() {
-            // What of them fails here would otherwise fail where a reader is made, which cannot say so.
+            // `reader` cannot return an error, so settings that fail only in a consumer are detected here.
             KafkaReader::new(&shared, Topic::Presence)?;
         }
         Ok(Self(shared))
     }
 
-    /// Makes the topics that are missing and checks those that are there, in about so much time. May be called by many at
-    /// once and again and again; from its first success on, the bus works.
+    /// Creates missing topics and verifies the existing ones, within about `wait`. May be called concurrently and
+    /// repeatedly; the bus is usable from the first success on.
     ///
     /// # Errors
-    /// When the brokers do not answer, which is [transient](KafkaError::is_transient), or the topics are not as they must
-    /// be, which is not.
+    /// Returns an error if the brokers do not answer, which is [transient](KafkaError::is_transient), or if the topics
+    /// are not as required, which is not.
     pub fn prepare(&self, wait: Duration) -> Result<(), KafkaError> {
         let waited = Stopwatch::start();
         let found = loop {
             let left = wait.saturating_sub(waited.elapsed());
-            match topics::prepare(&self.0.settings, &self.0.writer, left) {
-                // A topic that was just made has no leader for a moment.
-                Err(error) if error.is_transient() && waited.elapsed() + AGAIN < wait => {
-                    std::thread::park_timeout(AGAIN);
+            match topics::prepare(&self.0.settings, &self.0.producer, left) {
+                // A new topic has no leader for a moment.
+                Err(error) if error.is_transient() && waited.elapsed() + RETRY_PAUSE < wait => {
+                    std::thread::park_timeout(RETRY_PAUSE);
                 }
                 found => break found?,
             }
@@ -98,21 +100,22 @@ impl Kafka {
         Ok(())
     }
 
-    /// Deletes the topics with all that is in them: for those who made topics of their own and are done with them.
+    /// Deletes all topics of this bus with their records. Tests and experiments use it to remove topics that they
+    /// created.
     ///
     /// # Errors
-    /// When the brokers do not answer, or refuse.
+    /// Returns an error if the brokers do not answer, or refuse.
     pub fn delete_topics(&self, wait: Duration) -> Result<(), KafkaError> {
-        topics::delete(&self.0.settings, &self.0.writer, wait)
+        topics::delete(&self.0.settings, &self.0.producer, wait)
     }
 }
 
-impl Bus for Kafka {
-    type Log = KafkaLog;
+impl Bus for KafkaBus {
+    type Writer = KafkaWriter;
     type Reader = KafkaReader;
 
-    fn prepare(&self, wait: Duration) -> Result<(), Unusable> {
-        let unusable = |error: KafkaError| Unusable { reason: error.to_string(), transient: error.is_transient() };
+    fn prepare(&self, wait: Duration) -> Result<(), BusError> {
+        let unusable = |error: KafkaError| BusError { reason: error.to_string(), transient: error.is_transient() };
         Self::prepare(self, wait).map_err(unusable)
     }
 
@@ -120,10 +123,10 @@ impl Bus for Kafka {
         self.0.settings.partitions_of(topic)
     }
 
-    /// The topic's id. While the brokers are away the one that was heard last, or 0.
+    /// Returns the topic's id. While the brokers are unavailable, returns the last known id, or 0.
     fn log_id(&self, topic: Topic) -> LogId {
-        let producer = self.0.writer.producer();
-        let found = topic_id::describe(producer.client(), &[&self.0.settings.name(topic)], ASK_WAIT);
+        let producer = self.0.producer.current();
+        let found = topic_id::describe(producer.client(), &[&self.0.settings.name(topic)], METADATA_WAIT);
         let mut ids = self.0.ids.lock();
         if let Ok(found) = found
             && let [Some(found)] = found[..]
@@ -133,14 +136,16 @@ impl Bus for Kafka {
         ids.get(&topic).copied().unwrap_or_default()
     }
 
-    fn log(&self, topic: Topic) -> KafkaLog {
-        KafkaLog::new(&self.0, topic)
+    fn writer(&self, topic: Topic) -> KafkaWriter {
+        KafkaWriter::new(&self.0, topic)
     }
 
     /// # Panics
-    /// When the system has no thread left for the reader; [`Kafka::new`] has seen that the settings make one.
-    fn read(&self, topic: Topic, partitions: &[Partition], from: From) -> KafkaReader {
-        let mut reader = KafkaReader::new(&self.0, topic).expect("settings that made a reader make another");
+    /// Panics if no thread can be spawned for the consumer; [`KafkaBus::new`] has verified that the settings are valid
+    /// for one.
+    fn reader(&self, topic: Topic, partitions: &[Partition], from: ReadFrom) -> KafkaReader {
+        let mut reader =
+            KafkaReader::new(&self.0, topic).expect("settings that were valid for one consumer are valid for another");
         reader.start(partitions, from);
         reader
     }
@@ -150,12 +155,12 @@ impl Bus for Kafka {
             return None;
         }
         let (name, partition) = (self.0.settings.name(topic), i32::try_from(partition).ok()?);
-        let (_, high) = self.0.writer.producer().client().fetch_watermarks(&name, partition, ASK_WAIT).ok()?;
+        let (_, high) = self.0.producer.current().client().fetch_watermarks(&name, partition, METADATA_WAIT).ok()?;
         Offset::try_from(high).ok()
     }
 }
 
-impl Shared {
+impl KafkaShared {
     fn is_prepared(&self) -> bool {
         self.prepared.load(Ordering::Acquire)
     }

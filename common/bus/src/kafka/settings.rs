@@ -1,7 +1,7 @@
-//! How librdkafka is set up: what users say, and what Tollgate says with its reasons.
+//! Settings of librdkafka: Tollgate's values with their reasons, and the user's values, which override them.
 //!
-//! What users say wins. Each of their settings is tried alone first, so that an error names it; a value is never
-//! repeated, for it may be a secret.
+//! Each user setting is first validated alone, so that the error names it. Messages never contain values, which may be
+//! secrets.
 
 use std::fmt;
 
@@ -11,78 +11,79 @@ use rdkafka::error::KafkaError as Native;
 
 use super::KafkaError;
 
-/// How many partitions `calls` and `signals` have unless told otherwise.
+/// Default number of partitions of `calls` and `signals`.
 pub const PARTITIONS_DEFAULT: u32 = 8;
 
-/// Which Kafka, and how to speak to it.
+/// Addresses of the brokers, and the settings of the connection.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KafkaSettings {
-    /// Where it is: `host:port`, more of them after commas.
+    /// Addresses as `host:port`, separated by commas.
     pub brokers: String,
-    /// How many partitions `calls` and `signals` have.
+    /// Number of partitions of `calls` and `signals`.
     pub partitions: u32,
-    /// Before the name of every topic.
+    /// Prefix of every topic name.
     pub topic_prefix: String,
-    /// Settings of librdkafka (`security.protocol`, `sasl.username`, ...); they override Tollgate's own.
+    /// Settings of librdkafka (`security.protocol`, `sasl.username`, ...); they override Tollgate's values.
     pub settings: Vec<(String, String)>,
 }
 
-type Table = &'static [(&'static str, &'static str)];
+type SettingsTable = &'static [(&'static str, &'static str)];
 
-const EVERY_CLIENT: Table = &[
+const ALL_CLIENTS: SettingsTable = &[
     ("client.id", "tollgate"),
-    // A topic that a broker made by itself has the broker's settings, not ours.
+    // Automatically created topics would have the broker's settings.
     ("allow.auto.create.topics", "false"),
-    // A broker that comes back is found at once; librdkafka would let up to 10 s pass.
+    // A recovered broker is reconnected at once; librdkafka's default allows a delay of 10 s.
     ("reconnect.backoff.ms", "20"),
     ("reconnect.backoff.max.ms", "500"),
-    // A host that is gone without a word is given up soon; librdkafka would wait a minute.
+    // An unresponsive host is given up early; librdkafka's default is a minute.
     ("socket.timeout.ms", "10000"),
     ("socket.connection.setup.timeout.ms", "5000"),
     ("socket.keepalive.enable", "true"),
-    // Small requests leave at once.
+    // Small requests are sent at once.
     ("socket.nagle.disable", "true"),
 ];
 
-const WRITER: Table = &[
-    // A retry neither doubles records nor changes their order, and nothing acknowledged is lost with one broker.
+const PRODUCER: SettingsTable = &[
+    // Retries neither duplicate nor reorder records, and acknowledged records survive the loss of one broker.
     ("enable.idempotence", "true"),
     ("acks", "all"),
-    // Agents send batches; waiting for more would only make signals late.
+    // Agents send batches, so waiting for more records would only delay signals.
     ("linger.ms", "0"),
-    // Cheap for both sides, and always in librdkafka.
+    // Cheap for both sides, and included in every build of librdkafka.
     ("compression.type", "lz4"),
-    // The queue carries an outage of a few minutes; past its caps `append` answers `Full`.
+    // The queue bridges an outage of a few minutes; beyond these caps `append` returns `QueueFull`.
     ("queue.buffering.max.messages", "100000"),
     ("queue.buffering.max.kbytes", "65536"),
-    // What is older than the longest usual window is of no use.
+    // Records older than the longest usual window are useless.
     ("message.timeout.ms", "300000"),
-    // After a failure soon again, so that recovery costs less than a second.
+    // Short retries keep the recovery time below one second.
     ("retry.backoff.ms", "50"),
     ("retry.backoff.max.ms", "500"),
 ];
 
-const READER: Table = &[
-    // librdkafka wants a name of a group for any assignment; nobody ever joins it, nothing is committed to it.
+const CONSUMER: SettingsTable = &[
+    // librdkafka requires a group for manual assignment. The group is never joined, and no offsets are committed.
     ("group.id", "tollgate"),
     ("enable.auto.commit", "false"),
     ("enable.auto.offset.store", "false"),
-    // Where the wanted record is gone, the oldest one kept is next.
+    // If the requested record was deleted, reading continues at the oldest one.
     ("auto.offset.reset", "earliest"),
-    // The first byte is worth an answer; and a partition just taken up waits for an idle answer to come back.
+    // The broker responds to the first byte, and a newly assigned partition waits at most this long for an idle request
+    // to return.
     ("fetch.min.bytes", "1"),
     ("fetch.wait.max.ms", "100"),
-    // A queue that was full or a broker that failed is asked again soon, not after a second.
+    // Fetching resumes shortly after a full queue or a broker failure instead of after a second.
     ("fetch.queue.backoff.ms", "5"),
     ("fetch.error.backoff.ms", "100"),
-    // What is read ahead of a slow reader.
+    // Maximum amount that is prefetched for a slow reader.
     ("queued.max.messages.kbytes", "16384"),
-    // Nobody here writes in transactions, so none of a stranger may hold readers up.
+    // Tollgate writes without transactions, so foreign open transactions must not block its readers.
     ("isolation.level", "read_uncommitted"),
 ];
 
-/// Other names of settings that stand above: the user's one replaces ours.
-const OTHER_NAMES: Table = &[
+/// Aliases of the settings above: a user's alias replaces Tollgate's value.
+const ALIASES: SettingsTable = &[
     ("request.required.acks", "acks"),
     ("queue.buffering.max.ms", "linger.ms"),
     ("compression.codec", "compression.type"),
@@ -97,7 +98,7 @@ impl From<&str> for KafkaSettings {
 }
 
 impl KafkaSettings {
-    /// The defaults, at these brokers.
+    /// Creates the default settings for the given brokers.
     #[must_use]
     pub fn new(brokers: &str) -> Self {
         Self {
@@ -108,7 +109,7 @@ impl KafkaSettings {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), KafkaError> {
+    pub(super) fn validate(&self) -> Result<(), KafkaError> {
         let invalid = |setting: &str, reason: &str, remedy: &str| {
             Err(KafkaError::Setting { setting: setting.into(), reason: reason.into(), remedy: remedy.into() })
         };
@@ -116,15 +117,19 @@ impl KafkaSettings {
             return invalid("brokers", "it is empty", "name at least one, as host:port");
         }
         if self.partitions == 0 || i32::try_from(self.partitions).is_err() {
-            return invalid("partitions", "there is no such number of partitions", "take 8, or more for a big fleet");
+            return invalid("partitions", "the number is out of range", "use 8, or more for a large fleet");
         }
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if !self.topic_prefix.chars().all(legal) {
-            return invalid("topic_prefix", "Kafka has no such topics", "use letters, digits, `.`, `_` and `-`");
+            return invalid(
+                "topic_prefix",
+                "Kafka does not allow such topic names",
+                "use letters, digits, `.`, `_` and `-`",
+            );
         }
         for (name, value) in &self.settings {
-            if !cfg!(feature = "kafka-tls") && wants_tls(name, value) {
-                return Err(beyond_this_build(name));
+            if !cfg!(feature = "kafka-tls") && needs_tls(name, value) {
+                return Err(not_in_this_build(name));
             }
             if let Err(error) = ClientConfig::new().set(name, value).create_native_config() {
                 return Err(unusable(name, &error));
@@ -133,27 +138,27 @@ impl KafkaSettings {
         Ok(())
     }
 
-    /// What any client needs.
+    /// Returns the configuration of a client that neither reads nor writes.
     pub(super) fn client(&self) -> ClientConfig {
-        self.over(&[])
+        self.override_defaults(&[])
     }
 
-    pub(super) fn writer(&self) -> ClientConfig {
-        self.over(WRITER)
+    pub(super) fn producer(&self) -> ClientConfig {
+        self.override_defaults(PRODUCER)
     }
 
-    pub(super) fn reader(&self) -> ClientConfig {
-        self.over(READER)
+    pub(super) fn consumer(&self) -> ClientConfig {
+        self.override_defaults(CONSUMER)
     }
 
-    fn over(&self, table: Table) -> ClientConfig {
+    fn override_defaults(&self, table: SettingsTable) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set_log_level(RDKafkaLogLevel::Warning).set("bootstrap.servers", &self.brokers);
-        for (name, value) in EVERY_CLIENT.iter().chain(table) {
+        for (name, value) in ALL_CLIENTS.iter().chain(table) {
             config.set(*name, *value);
         }
         for (name, value) in &self.settings {
-            if let Some((_, ours)) = OTHER_NAMES.iter().find(|(other, _)| other == name) {
+            if let Some((_, ours)) = ALIASES.iter().find(|(other, _)| other == name) {
                 config.remove(ours);
             }
             config.set(name, value);
@@ -174,35 +179,35 @@ impl fmt::Debug for KafkaSettings {
     }
 }
 
-/// Settings that are right one by one and make no client together.
+/// Converts the error of settings that are valid one by one but not together.
 pub(super) fn contradictory(error: &Native) -> KafkaError {
     let reason = match error {
         Native::ClientCreation(reason) => reason.clone(),
         Native::ClientConfig(_, _, name, _) => return unusable(name, error),
-        _ => "librdkafka makes no client of it".into(),
+        _ => "librdkafka cannot create a client".into(),
     };
     let remedy = "correct the settings that are passed through to librdkafka".into();
     KafkaError::Setting { setting: "settings".into(), reason, remedy }
 }
 
 fn unusable(name: &str, error: &Native) -> KafkaError {
-    let Native::ClientConfig(_, said, ..) = error else {
-        let (reason, remedy) = ("it holds a zero byte".into(), "leave that out".into());
+    let Native::ClientConfig(_, message, ..) = error else {
+        let (reason, remedy) = ("it contains a zero byte".into(), "remove it".into());
         return KafkaError::Setting { setting: name.into(), reason, remedy };
     };
-    if said.contains("not supported in this build") {
-        return beyond_this_build(name);
+    if message.contains("not supported in this build") {
+        return not_in_this_build(name);
     }
-    let (reason, remedy) = if said.starts_with("No such configuration property") {
+    let (reason, remedy) = if message.starts_with("No such configuration property") {
         ("librdkafka has no such setting", "see its CONFIGURATION.md for the names")
     } else {
-        ("librdkafka does not take its value", "see its CONFIGURATION.md for the values")
+        ("librdkafka rejects its value", "see its CONFIGURATION.md for the values")
     };
     KafkaError::Setting { setting: name.into(), reason: reason.into(), remedy: remedy.into() }
 }
 
-/// Values that librdkafka without OpenSSL calls invalid, or takes and then makes no client of.
-fn wants_tls(name: &str, value: &str) -> bool {
+/// Returns true for values that librdkafka without OpenSSL rejects as invalid, or accepts and then fails with.
+fn needs_tls(name: &str, value: &str) -> bool {
     let value = value.to_ascii_uppercase();
     match name {
         "security.protocol" => value.ends_with("SSL"),
@@ -211,9 +216,9 @@ fn wants_tls(name: &str, value: &str) -> bool {
     }
 }
 
-fn beyond_this_build(name: &str) -> KafkaError {
+fn not_in_this_build(name: &str) -> KafkaError {
     let (reason, remedy) = if cfg!(feature = "kafka-tls") {
-        ("librdkafka was built without it", "it needs a library that Tollgate does not bring")
+        ("librdkafka was built without it", "it needs a library that Tollgate does not include")
     } else {
         ("this build has neither TLS nor SCRAM", "build with `--features kafka-tls`")
     };
@@ -229,30 +234,30 @@ mod tests {
     }
 
     #[test]
-    fn what_users_say_wins_by_any_name() {
-        let config = with("queue.buffering.max.ms", "7").writer();
+    fn user_settings_override_defaults_also_by_alias() {
+        let config = with("queue.buffering.max.ms", "7").producer();
         assert_eq!((config.get("queue.buffering.max.ms"), config.get("linger.ms")), (Some("7"), None));
-        assert_eq!(with("acks", "1").writer().get("acks"), Some("1"));
+        assert_eq!(with("acks", "1").producer().get("acks"), Some("1"));
     }
 
     #[test]
-    fn a_setting_that_cannot_be_used_is_named_with_its_remedy_and_without_its_value() {
-        let unknown = with("sasl.pasword", "hunter2").check().unwrap_err().to_string();
+    fn an_invalid_setting_is_reported_with_its_remedy_and_without_its_value() {
+        let unknown = with("sasl.pasword", "hunter2").validate().unwrap_err().to_string();
         assert!(unknown.contains("`sasl.pasword`") && unknown.contains("CONFIGURATION.md"), "{unknown}");
-        let wrong = with("socket.timeout.ms", "hunter2").check().unwrap_err().to_string();
+        let wrong = with("socket.timeout.ms", "hunter2").validate().unwrap_err().to_string();
         assert!(wrong.contains("`socket.timeout.ms`"), "{wrong}");
         assert!(!unknown.contains("hunter2") && !wrong.contains("hunter2"));
         assert!(!format!("{:?}", with("sasl.password", "hunter2")).contains("hunter2"));
-        assert!(with("sasl.password", "hunter2").check().is_ok());
+        assert!(with("sasl.password", "hunter2").validate().is_ok());
     }
 
     #[test]
     #[cfg(not(feature = "kafka-tls"))]
-    fn what_needs_tls_says_which_feature_to_build() {
+    fn a_setting_that_needs_tls_is_refused_with_the_name_of_the_feature() {
         for (name, value) in
             [("security.protocol", "SASL_SSL"), ("ssl.ca.location", "ca.pem"), ("sasl.mechanism", "SCRAM-SHA-256")]
         {
-            let error = with(name, value).check().unwrap_err().to_string();
+            let error = with(name, value).validate().unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("--features kafka-tls"), "{error}");
         }
     }

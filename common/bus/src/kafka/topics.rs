@@ -1,4 +1,4 @@
-//! The topics as Tollgate makes them, and what it insists on where they are there already.
+//! Creation, verification and deletion of Tollgate's topics.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,141 +12,142 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::producer::Producer as _;
 
+use super::producer::{ProducerHandle, code};
 use super::topic_id::{self, TopicDescription};
-use super::writer::{Writer, code};
 use super::{KafkaError, KafkaSettings, layout, settings};
 use crate::Topic;
 use tollgate_core::clock::Stopwatch;
 
-/// One question to the brokers waits so long, then it is looked whether they let nobody in.
-const ASK_STEP: Duration = Duration::from_millis(500);
-/// Before a question is put again.
-const PAUSE: Duration = Duration::from_millis(20);
-/// As many replicas as the brokers give by default: one on a laptop, three in a cluster.
-const REPLICAS_OF_BROKER: i32 = -1;
+/// Timeout of one attempt to describe the topics. Authentication failures are checked between attempts.
+const DESCRIBE_WAIT: Duration = Duration::from_millis(500);
+/// Pause between attempts.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// Replication factor: the default of the brokers, one on a laptop and three in a cluster.
+const REPLICATION_DEFAULT: i32 = -1;
 
-/// Makes what is missing, checks what is there, and says what it found.
+/// Creates missing topics, verifies the existing ones, and returns their descriptions.
 pub(super) fn prepare(
     settings: &KafkaSettings,
-    writer: &Writer,
+    producer: &ProducerHandle,
     wait: Duration,
 ) -> Result<[TopicDescription; Topic::ALL.len()], KafkaError> {
-    let preparing = Preparing { settings, writer, wait, waited: Stopwatch::start() };
-    // What was heard before may be over.
-    writer.contact().take_locked_out();
-    let found = preparing.describe()?;
+    let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start() };
+    // Earlier authentication failures may have been resolved.
+    producer.context().take_auth_failure();
+    let found = admin.describe()?;
     let missing: Vec<Topic> =
         Topic::ALL.into_iter().zip(&found).filter_map(|(topic, found)| found.is_none().then_some(topic)).collect();
-    let found = if missing.is_empty() { found } else { preparing.create(&missing)? };
+    let found = if missing.is_empty() { found } else { admin.create(&missing)? };
     let found = found.map(|found| found.unwrap_or(TopicDescription { id: 0, partitions: 0 }));
     for (topic, found) in Topic::ALL.into_iter().zip(found) {
-        preparing.check_partitions(topic, found)?;
+        admin.check_partitions(topic, found)?;
     }
-    preparing.check_time_of_calls()?;
-    layout::check(settings, writer, preparing.rest())?;
+    admin.check_timestamps_of_calls()?;
+    layout::check(settings, producer, admin.rest())?;
     Ok(found)
 }
 
-/// Deletes all topics; one that is not there is fine.
-pub(super) fn delete(settings: &KafkaSettings, writer: &Writer, wait: Duration) -> Result<(), KafkaError> {
-    let deleting = Preparing { settings, writer, wait, waited: Stopwatch::start() };
+/// Deletes all topics; missing ones are ignored.
+pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), KafkaError> {
+    let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start() };
     let names = Topic::ALL.map(|topic| settings.name(topic));
     let names = names.each_ref().map(String::as_str);
-    let deleted = block_on(deleting.admin()?.delete_topics(&names, &deleting.options()))
-        .map_err(|error| deleting.failed("delete topics", code(&error)))?;
+    let deleted = block_on(admin.client()?.delete_topics(&names, &admin.options()))
+        .map_err(|error| admin.failed("delete topics", code(&error)))?;
     for result in deleted {
         match result {
             Ok(_) | Err((_, Code::UnknownTopicOrPartition)) => {}
-            Err((name, code)) => return Err(deleting.failed(&format!("delete the topic `{name}`"), code)),
+            Err((name, code)) => return Err(admin.failed(&format!("delete the topic `{name}`"), code)),
         }
     }
     Ok(())
 }
 
-/// How a topic is made.
-const fn made_with(topic: Topic) -> &'static [(&'static str, &'static str)] {
+/// Returns the settings that a topic is created with.
+const fn topic_settings(topic: Topic) -> &'static [(&'static str, &'static str)] {
     match topic {
         Topic::Calls => &[
-            // Lateness and freshness are measured against one clock, the broker's; a writer's own would prove nothing.
+            // Lateness and freshness are measured by the broker's clock; the writers' clocks prove nothing.
             ("message.timestamp.type", "LogAppendTime"),
             ("cleanup.policy", "delete"),
-            // Any window up to a day can be counted again from the start, with a day left to mend what is broken.
+            // Windows of up to a day can be recounted from the log, which leaves a day for repairs.
             ("retention.ms", "172800000"),
-            // Batches stay as agents packed them (lz4), so that brokers never unpack.
+            // Brokers store the batches as the agents compressed them (lz4).
             ("compression.type", "producer"),
         ],
         Topic::Signals => &[
             ("message.timestamp.type", "LogAppendTime"),
-            // Not compacted: a signal is said again each 2 s, and what is older helps nobody.
+            // Not compacted: signals are repeated every 2 s, and older ones are useless.
             ("cleanup.policy", "delete"),
             ("retention.ms", "120000"),
-            // Only closed segments are deleted; by default one closes after a week.
+            // Only closed segments are deleted; by default a segment is closed after a week.
             ("segment.ms", "60000"),
         ],
         Topic::Presence => &[
             ("message.timestamp.type", "LogAppendTime"),
             ("cleanup.policy", "delete"),
-            // Who was silent for seconds is gone; a minute leaves room for slow readers.
+            // Members without a heartbeat are gone after seconds; a minute allows for slow readers.
             ("retention.ms", "60000"),
             ("segment.ms", "60000"),
         ],
         Topic::Rules => &[
             ("message.timestamp.type", "LogAppendTime"),
-            // The newest rule set and the layout, each by its key, are kept for ever.
+            // The newest rule set and the layout record are kept, each by its key.
             ("cleanup.policy", "compact"),
         ],
     }
 }
 
-/// One run of [`prepare`] or [`delete`].
-struct Preparing<'a> {
+/// One execution of [`prepare`] or [`delete`], with its deadline.
+struct TopicAdmin<'a> {
     settings: &'a KafkaSettings,
-    writer: &'a Writer,
+    producer: &'a ProducerHandle,
     wait: Duration,
     waited: Stopwatch,
 }
 
-type Found = [Option<TopicDescription>; Topic::ALL.len()];
+type TopicDescriptions = [Option<TopicDescription>; Topic::ALL.len()];
 
-impl Preparing<'_> {
+impl TopicAdmin<'_> {
     fn rest(&self) -> Duration {
         self.wait.saturating_sub(self.waited.elapsed())
     }
 
-    /// Asks until there is an answer, the brokers let nobody in, or the time is over.
-    fn describe(&self) -> Result<Found, KafkaError> {
+    /// Describes the topics; retries until the deadline, but not after an authentication failure.
+    fn describe(&self) -> Result<TopicDescriptions, KafkaError> {
         let names = Topic::ALL.map(|topic| self.settings.name(topic));
         let names = names.each_ref().map(String::as_str);
         loop {
-            let answer = topic_id::describe(self.writer.producer().client(), &names, self.rest().min(ASK_STEP));
-            self.writer.listen();
-            if let Some(reason) = self.writer.contact().take_locked_out() {
+            let answer = topic_id::describe(self.producer.current().client(), &names, self.rest().min(DESCRIBE_WAIT));
+            self.producer.poll();
+            if let Some(reason) = self.producer.context().take_auth_failure() {
                 let remedy = "check security.protocol, sasl.* and ssl.*, which are passed through to librdkafka";
                 return Err(KafkaError::refused(
-                    format!("Kafka at {} lets nobody in: {reason}", self.settings.brokers),
+                    format!("Kafka at {} refuses the login: {reason}", self.settings.brokers),
                     remedy,
                 ));
             }
             match answer {
                 Ok(found) => return found.try_into().map_err(|_| self.failed("describe topics", Code::Fail)),
-                Err(code) if is_for_good(code) || self.rest().is_zero() => {
+                Err(code) if is_permanent(code) || self.rest().is_zero() => {
                     return Err(self.failed("describe topics", code));
                 }
-                Err(_) => self.writer.listen_for(PAUSE),
+                Err(_) => self.producer.poll_for(RETRY_PAUSE),
             }
         }
     }
 
-    /// Makes topics and waits until the brokers know them; one that another has just made is fine.
-    fn create(&self, missing: &[Topic]) -> Result<Found, KafkaError> {
+    /// Creates topics and waits until the brokers describe them. Topics that another process has just created are
+    /// accepted.
+    fn create(&self, missing: &[Topic]) -> Result<TopicDescriptions, KafkaError> {
         let names: Vec<String> = missing.iter().map(|topic| self.settings.name(*topic)).collect();
         let new = missing.iter().zip(&names).map(|(topic, name)| {
             let partitions = i32::try_from(self.settings.partitions_of(*topic)).unwrap_or(i32::MAX);
-            let new = NewTopic::new(name, partitions, TopicReplication::Fixed(REPLICAS_OF_BROKER));
-            made_with(*topic).iter().fold(new, |new, (name, value)| new.set(name, value))
+            let new = NewTopic::new(name, partitions, TopicReplication::Fixed(REPLICATION_DEFAULT));
+            topic_settings(*topic).iter().fold(new, |new, (name, value)| new.set(name, value))
         });
         let new: Vec<NewTopic<'_>> = new.collect();
-        let made = block_on(self.admin()?.create_topics(&new, &self.options()))
+        let made = block_on(self.client()?.create_topics(&new, &self.options()))
             .map_err(|error| self.failed("create topics", code(&error)))?;
         for result in made {
             match result {
@@ -160,9 +161,9 @@ impl Preparing<'_> {
                 return Ok(found);
             }
             if self.rest().is_zero() {
-                return Err(self.settings.unreachable("topics that were made have not come up yet".into()));
+                return Err(self.settings.unreachable("the created topics are not available yet".into()));
             }
-            self.writer.listen_for(PAUSE);
+            self.producer.poll_for(RETRY_PAUSE);
         }
     }
 
@@ -174,25 +175,25 @@ impl Preparing<'_> {
         let has = found.partitions;
         let remedy = match topic {
             Topic::Calls | Topic::Signals => format!(
-                "set the number of partitions to {has} if that is what it was made with, or use another topic prefix"
+                "set the number of partitions to {has} if the topic was created with it, or use another topic prefix"
             ),
-            Topic::Presence | Topic::Rules => "delete it, and it is made anew".to_owned(),
+            Topic::Presence | Topic::Rules => "delete it; it is recreated".to_owned(),
         };
         Err(KafkaError::refused(format!("the topic `{name}` has {has} partitions and should have {wanted}"), remedy))
     }
 
-    fn check_time_of_calls(&self) -> Result<(), KafkaError> {
+    fn check_timestamps_of_calls(&self) -> Result<(), KafkaError> {
         const SETTING: &str = "message.timestamp.type";
         let name = self.settings.name(Topic::Calls);
         let topics = [ResourceSpecifier::Topic(&name)];
-        let told = block_on(self.admin()?.describe_configs(&topics, &self.options()))
+        let described = block_on(self.client()?.describe_configs(&topics, &self.options()))
             .map_err(|error| self.failed("read the settings of topics", code(&error)))?;
-        for topic in told {
+        for topic in described {
             let topic = topic.map_err(|code| self.failed("read the settings of topics", code))?;
             let value = topic.get(SETTING).and_then(|entry| entry.value.as_deref()).unwrap_or("unknown");
             if value != "LogAppendTime" {
                 return Err(KafkaError::refused(
-                    format!("the topic `{name}` has {SETTING}={value}, so its times are those of its writers"),
+                    format!("the topic `{name}` has {SETTING}={value}, so its timestamps are those of its writers"),
                     format!("kafka-configs.sh --alter --topic {name} --add-config {SETTING}=LogAppendTime"),
                 ));
             }
@@ -200,30 +201,30 @@ impl Preparing<'_> {
         Ok(())
     }
 
-    fn admin(&self) -> Result<AdminClient<DefaultClientContext>, KafkaError> {
+    fn client(&self) -> Result<AdminClient<DefaultClientContext>, KafkaError> {
         self.settings.client().create().map_err(|error| settings::contradictory(&error))
     }
 
     fn options(&self) -> AdminOptions {
-        let wait = self.rest().max(PAUSE);
+        let wait = self.rest().max(RETRY_PAUSE);
         AdminOptions::new().request_timeout(Some(wait)).operation_timeout(Some(wait))
     }
 
-    fn failed(&self, what: &str, code: Code) -> KafkaError {
-        if is_for_good(code) {
-            let reason = format!("Kafka at {} refuses to {what}: {code}", self.settings.brokers);
+    fn failed(&self, action: &str, code: Code) -> KafkaError {
+        if is_permanent(code) {
+            let reason = format!("Kafka at {} refuses to {action}: {code}", self.settings.brokers);
             return KafkaError::refused(
                 reason,
-                "give this user the right to create and describe topics and to read and write them, or create them beforehand",
+                "allow this user to create, describe, read and write topics, or create them beforehand",
             );
         }
-        let heard = self.writer.contact().last_error().map(|heard| format!(" ({heard})")).unwrap_or_default();
-        self.settings.unreachable(format!("cannot {what}: {code}{heard}"))
+        let detail = self.producer.context().last_error().map(|error| format!(" ({error})")).unwrap_or_default();
+        self.settings.unreachable(format!("cannot {action}: {code}{detail}"))
     }
 }
 
-/// What does not go away by asking again.
-fn is_for_good(code: Code) -> bool {
+/// Returns true for errors that a retry cannot resolve.
+fn is_permanent(code: Code) -> bool {
     matches!(
         code,
         Code::TopicAuthorizationFailed
@@ -236,7 +237,7 @@ fn is_for_good(code: Code) -> bool {
     )
 }
 
-/// Waits for an answer of the admin client, which comes on a thread of its own.
+/// Blocks on a future of the admin client, which another thread completes.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {

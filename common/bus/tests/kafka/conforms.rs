@@ -1,11 +1,11 @@
-//! The suite of every bus.
+//! Conformance of the Kafka bus.
 
 use tollgate_bus::conformance;
 
 use crate::support::{broker, prepared, settings};
 
 #[test]
-fn it_is_a_bus() {
+fn the_kafka_bus_conforms() {
     let broker = broker();
     conformance::run(|partitions| prepared(&settings(&broker, partitions)));
 }

@@ -1,4 +1,4 @@
-//! The bus on a real Apache Kafka.
+//! Tests of the Kafka bus on a real Apache Kafka.
 
 mod support;
 mod conforms;

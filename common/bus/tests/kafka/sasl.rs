@@ -1,10 +1,10 @@
-//! A broker that wants a name and a password.
+//! A broker with password authentication.
 
-use tollgate_bus::kafka::{Kafka, KafkaError};
-use tollgate_bus::{Bus, From, Topic};
+use tollgate_bus::kafka::{KafkaBus, KafkaError};
+use tollgate_bus::{Bus, ReadFrom, Topic};
 use tollgate_servers::Kafka as Broker;
 
-use crate::support::{PATIENCE, append, numbers, prepared, read, settings, with};
+use crate::support::{TIMEOUT, append, numbers, prepared, read, settings, with};
 
 const PROPERTIES: &str = r#"
 sasl.enabled.mechanisms=PLAIN
@@ -13,7 +13,7 @@ listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.secu
 "#;
 
 #[test]
-fn who_has_the_password_is_let_in_and_who_has_not_is_told() {
+fn a_wrong_password_is_reported_with_the_remedy() {
     let broker = Broker::start_with("SASL_PLAINTEXT", PROPERTIES);
     let settings = settings(&broker, 1);
     let login = |password| {
@@ -24,11 +24,12 @@ fn who_has_the_password_is_let_in_and_who_has_not_is_told() {
         )
     };
     let bus = prepared(&login("open sesame"));
-    append(&mut bus.log(Topic::Calls), 0..3);
-    assert_eq!(numbers(&read(&mut bus.read(Topic::Calls, &[0], From::Oldest), 3)), [0, 1, 2]);
+    append(&mut bus.writer(Topic::Calls), 0..3);
+    assert_eq!(numbers(&read(&mut bus.reader(Topic::Calls, &[0], ReadFrom::Oldest), 3)), [0, 1, 2]);
 
-    let error = Kafka::new(login("abracadabra")).expect("settings").prepare(PATIENCE).expect_err("nobody is let in");
+    let error =
+        KafkaBus::new(login("abracadabra")).expect("settings").prepare(TIMEOUT).expect_err("the login is refused");
     assert!(matches!(error, KafkaError::Refused { .. }), "{error}");
     let text = error.to_string();
-    assert!(text.contains("lets nobody in") && text.contains("sasl.*") && !text.contains("abracadabra"), "{text}");
+    assert!(text.contains("refuses the login") && text.contains("sasl.*") && !text.contains("abracadabra"), "{text}");
 }

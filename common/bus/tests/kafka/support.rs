@@ -1,4 +1,4 @@
-//! One broker for all tests that do it no harm, topics of their own for each, and hands to alter them.
+//! Support: one broker shared by all tests that do not damage it, separate topics for each test, and administration.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,14 +9,14 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
-use tollgate_bus::kafka::{Kafka, KafkaSettings};
-use tollgate_bus::{Delivered, Log, Reader, Report};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_bus::{BusRecord, DeliveryReport, LogReader, LogWriter};
 use tollgate_servers::{Kafka as Broker, wait_for};
 
-/// How long a test waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of every wait in a test.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The broker that tests share; it ends with the last of them.
+/// Returns the shared broker; it stops with the last test that uses it.
 pub(crate) fn broker() -> Arc<Broker> {
     static SHARED: Mutex<Weak<Broker>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -27,7 +27,7 @@ pub(crate) fn broker() -> Arc<Broker> {
     })
 }
 
-/// Settings with topics that nobody else has.
+/// Returns settings with topic names that no other test uses.
 pub(crate) fn settings(broker: &Broker, partitions: u32) -> KafkaSettings {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let topic_prefix = format!("test{}.", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -39,10 +39,10 @@ pub(crate) fn with(settings: &KafkaSettings, more: &[(&str, &str)]) -> KafkaSett
     KafkaSettings { settings: more.collect(), ..settings.clone() }
 }
 
-/// A bus whose topics are there.
-pub(crate) fn prepared(settings: &KafkaSettings) -> Kafka {
-    let bus = Kafka::new(settings.clone()).expect("the settings can be used");
-    bus.prepare(PATIENCE).expect("the topics are right");
+/// Creates a bus and prepares it.
+pub(crate) fn prepared(settings: &KafkaSettings) -> KafkaBus {
+    let bus = KafkaBus::new(settings.clone()).expect("the settings are valid");
+    bus.prepare(TIMEOUT).expect("the topics are as required");
     bus
 }
 
@@ -52,20 +52,20 @@ pub(crate) fn admin(broker: &Broker) -> AdminClient<DefaultClientContext> {
     config.create().expect("an admin client")
 }
 
-/// Waits until the broker tells clients what its controller has decided: that a topic has so many partitions.
+/// Waits until the broker reports the number of partitions that its controller has decided.
 pub(crate) fn wait_until_it_has(broker: &Broker, topic: &str, partitions: usize) {
     let admin = admin(broker);
     wait_for(&format!("{topic} with {partitions} partitions"), || {
-        let told = admin.inner().fetch_metadata(Some(topic), PATIENCE).expect("the broker answers");
-        (told.topics()[0].partitions().len() == partitions).then_some(())
+        let metadata = admin.inner().fetch_metadata(Some(topic), TIMEOUT).expect("the broker answers");
+        (metadata.topics()[0].partitions().len() == partitions).then_some(())
     });
 }
 
 pub(crate) fn options() -> AdminOptions {
-    AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE))
+    AdminOptions::new().request_timeout(Some(TIMEOUT)).operation_timeout(Some(TIMEOUT))
 }
 
-/// Waits for an answer that comes on another thread.
+/// Blocks on a future that another thread completes.
 pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -76,28 +76,28 @@ pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-pub(crate) fn read<R: Reader>(reader: &mut R, records: usize) -> Vec<Delivered> {
+pub(crate) fn read<R: LogReader>(reader: &mut R, records: usize) -> Vec<BusRecord> {
     let mut all = Vec::new();
     while all.len() < records {
-        let some = reader.poll(PATIENCE, records - all.len());
-        assert!(!some.is_empty(), "{} of {records} records came", all.len());
+        let some = reader.poll(TIMEOUT, records - all.len());
+        assert!(!some.is_empty(), "{} of {records} records arrived", all.len());
         all.extend(some);
     }
     all
 }
 
-/// Hands records over that say their number.
-pub(crate) fn append<L: Log>(log: &mut L, numbers: std::ops::Range<u8>) {
+/// Appends one record per number, with the number as its payload and tag.
+pub(crate) fn append<L: LogWriter>(log: &mut L, numbers: std::ops::Range<u8>) {
     for number in numbers {
-        log.append(0, vec![number], number.into()).expect("there is room");
+        log.append(0, vec![number], number.into()).expect("the queue has room");
     }
 }
 
-pub(crate) fn reports<L: Log>(log: &mut L) -> Vec<Report> {
-    log.flush(PATIENCE);
+pub(crate) fn reports<L: LogWriter>(log: &mut L) -> Vec<DeliveryReport> {
+    log.flush(TIMEOUT);
     log.reports()
 }
 
-pub(crate) fn numbers(records: &[Delivered]) -> Vec<u8> {
+pub(crate) fn numbers(records: &[BusRecord]) -> Vec<u8> {
     records.iter().map(|record| record.payload[0]).collect()
 }

@@ -1,7 +1,8 @@
-//! Concurrency: so many calls under way at once (a counting semaphore with leases, as in Gray and Cheriton, "Leases", 1989).
+//! Concurrency limit: a maximum number of calls in progress (a counting semaphore with leases, as in Gray and Cheriton,
+//! "Leases", 1989).
 //!
-//! A slot is the timestamp of its call, in the log that the sliding log keeps; it is given back when the call ends, or lost
-//! after the quota's duration when nobody says so. Error: none, but a caller that dies holds its slot that long.
+//! A slot is the timestamp of its call in a [sliding log](super::sliding_log). A release frees it; without a release it
+//! expires after the quota's duration. Error: none, but a caller that crashes holds its slot for that duration.
 
 use super::sliding_log::SlidingLog;
 use super::{Limit, Verdict};

@@ -1,8 +1,8 @@
-//! The fixed window: one count, which starts anew at each whole multiple of the window since the epoch (INCR with EXPIRE, as
-//! in the Redis documentation's "rate limiter" pattern).
+//! Fixed window: one count that restarts at each whole multiple of the window since the epoch (INCR with EXPIRE, as in
+//! the Redis documentation's "rate limiter" pattern).
 //!
-//! Error: up to twice the quota around an edge, half a window's worth on either side. It is kept as a ring of a single
-//! sub-window, so the count before this one is still there when a rule is switched to another algorithm.
+//! Error: up to twice the quota around a window edge, one quota on either side. The state is a ring with a single
+//! sub-window, so the previous count is still available when a rule switches to another algorithm.
 
 use super::sliding_window::SlidingWindow;
 use super::{Limit, Verdict};

@@ -1,40 +1,42 @@
-//! The meter of both buckets: the generic cell rate algorithm in its leaky-bucket form (ITU-T I.371, 1993).
+//! Meter of the token bucket and the leaky bucket: the generic cell rate algorithm in its leaky-bucket form (ITU-T
+//! I.371, 1993).
 //!
-//! A level that falls by the quota's rate and rises by each charge. It is kept as of its last charge, in whole numbers: with
-//! p units per q ms in lowest policy a unit is q of the level and a millisecond drains p, so nothing is ever rounded. Of what
-//! was admitted it remembers only so much: within any window at most burst + rate x window.
+//! The level falls at the quota's rate and rises by each charge; it is stored as of the last charge. All numbers are
+//! whole: for a rate of p units per q ms in lowest terms, one unit raises the level by q and one millisecond lowers it
+//! by p, so nothing is rounded. The meter does not store the times of admissions; it only bounds them: at most burst +
+//! rate x window within any window.
 
 use super::Limit;
 use crate::clock::Timestamp;
 use crate::window::Window;
 
-/// The highest level: up to here the numbers of a store's script are exact.
+/// Maximum level. Numbers up to this one are exact in Redis's Lua, where they are doubles.
 pub const LEVEL_MAX: u64 = 1 << 53;
 
-/// A level that drains.
+/// Level that drains at a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meter {
     units: u64,
     window: Window,
     burst: u64,
     rate: Rate,
-    /// The last charge.
+    /// Time of the last charge.
     at: Timestamp,
-    /// As of then.
+    /// Level at `at`, in units times `rate.ms`.
     level: u64,
 }
 
-/// So many units in so many milliseconds, in lowest policy.
+/// Rate as a fraction in lowest terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Units.
+    /// Units per `ms`.
     pub units: u64,
-    /// Milliseconds.
+    /// Milliseconds per `units`.
     pub ms: u64,
 }
 
 impl Rate {
-    /// The rate of a quota.
+    /// Returns the rate of `units` per `width_ms`, reduced to lowest terms.
     #[must_use]
     pub fn of(units: u64, width_ms: u64) -> Self {
         let (mut a, mut b) = (units, width_ms);
@@ -44,7 +46,7 @@ impl Rate {
         Self { units: units / a.max(1), ms: width_ms / a.max(1) }
     }
 
-    /// Whether a bucket of this rate and burst stays within exact numbers.
+    /// Returns true if the level of a full bucket with this rate and burst does not exceed [`LEVEL_MAX`].
     #[must_use]
     pub fn is_exact_for(self, burst: u64) -> bool {
         burst.checked_mul(self.ms).is_some_and(|level| level <= LEVEL_MAX)
@@ -58,7 +60,7 @@ impl Meter {
         Self { units, window, burst, rate, at: Timestamp::default(), level: 0 }
     }
 
-    /// A meter as a store tells of it.
+    /// Returns a meter with the level that a store reports as of `at`.
     #[must_use]
     pub fn of(limit: &Limit, at: Timestamp, level: u64) -> Self {
         Self { at, level, ..Self::new(limit) }
@@ -68,7 +70,8 @@ impl Meter {
         (self.units, self.window, self.burst) == (limit.units, limit.window, limit.burst)
     }
 
-    /// Another quota: the tokens that are there are kept, as many as the new bucket holds, and the new rate holds at once.
+    /// Returns a meter for another limit. The present tokens are kept up to the new burst, and the new rate applies
+    /// from `now`.
     pub(super) fn refitted(&self, limit: &Limit, now: Timestamp) -> Self {
         let mut fitting = Self::new(limit);
         let tokens = self.room(now) / self.rate.ms;
@@ -77,7 +80,7 @@ impl Meter {
         fitting
     }
 
-    /// As full as these units make it.
+    /// Returns a meter for the limit after a charge of `units` at `now`.
     pub(super) fn filled(limit: &Limit, now: Timestamp, units: u64) -> Self {
         let mut fitting = Self::new(limit);
         if units > 0 {
@@ -86,32 +89,32 @@ impl Meter {
         fitting
     }
 
-    /// What is above empty, in the level's measure.
+    /// Returns the level at `now`.
     pub(super) fn level_at(&self, now: Timestamp) -> u64 {
         self.level.saturating_sub(self.rate.units.saturating_mul(now.ms_since(self.at)))
     }
 
-    /// What is free, in the level's measure.
+    /// Returns the free part of the capacity at `now`, in level units.
     pub(super) fn room(&self, now: Timestamp) -> u64 {
         self.capacity().saturating_sub(self.level_at(now))
     }
 
-    /// What must drain before this much fits.
-    pub(super) fn lacks(&self, now: Timestamp, size: u64) -> u64 {
+    /// Returns the amount that must drain before `size` fits.
+    pub(super) fn shortfall(&self, now: Timestamp, size: u64) -> u64 {
         (self.level_at(now) + size).saturating_sub(self.capacity())
     }
 
-    /// What units are in the level's measure; nothing when so many never fit.
+    /// Converts units to level units; returns `None` if the units exceed the burst.
     pub(super) fn size(&self, units: u64) -> Option<u64> {
         (units <= self.burst).then(|| units.saturating_mul(self.rate.ms))
     }
 
-    /// Whole units of a level.
+    /// Returns the whole units of a level.
     pub(super) fn units_in(&self, level: u64) -> u64 {
         level / self.rate.ms
     }
 
-    /// How long a level takes to drain, in ms, rounded up.
+    /// Returns the time in ms in which a level drains, rounded up.
     pub(super) fn drain_ms(&self, level: u64) -> u64 {
         level.div_ceil(self.rate.units.max(1))
     }
@@ -125,7 +128,7 @@ impl Meter {
             self.level = self.level_at(at);
             self.at = at;
         } else if self.at.ms_since(at) >= self.drain_ms(self.capacity()) {
-            // A whole bucket has drained since.
+            // The whole bucket has drained since `at`.
             return;
         }
         self.level = self.level.saturating_add(size).min(LEVEL_MAX);
@@ -140,12 +143,13 @@ impl Meter {
     }
 
     pub(super) fn is_idle_at(&self, now: Timestamp) -> bool {
-        // As long as the last charge may matter to a window that this is switched to, it is remembered.
+        // The last charge is remembered for one window, in case the rule switches to a windowed algorithm.
         self.at.plus_ms(self.window.width_ms()) <= now && self.level_at(now) == 0
     }
 
-    /// The most that may have been admitted, and when at the latest, oldest first: the level at the last charge, and the rate
-    /// before it, in steps of a sub-window. Whether it was steady demand or one call after a long sleep is not known.
+    /// Returns the maximum units that may have been admitted and their latest possible times, oldest first: the level
+    /// at the last charge, and before it the rate in steps of one sub-window. The meter cannot tell steady demand from
+    /// one call after a long idle time.
     pub(super) fn admitted(&self, now: Timestamp) -> Vec<(Timestamp, u64)> {
         if self.at == Timestamp::default() {
             return Vec::new();

@@ -1,10 +1,12 @@
-//! How a counter decides: pure state machines, `(state, now, cost) -> verdict`.
+//! Rate limiting algorithms as pure state machines, `(state, now, cost) -> verdict`.
 //!
-//! A store keeps one [`CounterState`] per counter and does for each charge: [`CounterState::advance`] to its own time, [`CounterState::evaluate`],
-//! and, when all counters of the call have room, [`CounterState::charge`]. What is judged by is handed in as a [`Limit`], so a
-//! changed quota holds at the next step and a changed algorithm carries the count over ([`CounterState::fit`]).
+//! A store keeps one [`CounterState`] per counter. For each charge it calls [`CounterState::advance`] with its own
+//! time, [`CounterState::evaluate`], and, if all counters of the call have room, [`CounterState::charge`]. The
+//! [`Limit`] is a parameter, so a changed quota applies at the next step; a changed algorithm converts the state
+//! ([`CounterState::fit`]).
 //!
-//! Three kinds of memory serve all algorithms: counts per sub-window, a log of timestamps, a meter.
+//! Three forms of state serve all algorithms: counts per sub-window, a log of timestamps, and a meter. A new algorithm
+//! is a variant of [`Algorithm`], a file in this folder, and a branch in each function of this one.
 
 mod meter;
 mod token_bucket;
@@ -24,79 +26,81 @@ pub use meter::{LEVEL_MAX, Meter, Rate};
 pub use sliding_log::{QUOTA_MAX as SLIDING_LOG_QUOTA_MAX, SlidingLog, WIDTH_MS_MAX as SLIDING_LOG_WIDTH_MS_MAX};
 pub use sliding_window::SlidingWindow;
 
-/// The algorithms, with what only they need to know.
+/// Algorithm of a rule, with the parameters that only this algorithm has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// Counts per sub-window: constant space, off by at most the content of one sub-window.
+    /// Counts per sub-window. Constant space; error of at most the content of one sub-window.
     SlidingWindow(Estimate),
-    /// Every admitted timestamp: exact, 4 bytes a unit, for quotas up to [`SLIDING_LOG_QUOTA_MAX`].
+    /// Log of admitted timestamps. Exact; 4 bytes per unit, for quotas up to [`SLIDING_LOG_QUOTA_MAX`].
     SlidingLog,
-    /// One count that starts anew: up to twice the quota around an edge.
+    /// One count that restarts. Admits up to twice the quota around a window edge.
     FixedWindow,
-    /// Tokens at the quota's rate, up to the burst: up to burst + quota in a window.
+    /// Tokens that accrue at the quota's rate up to the burst. Admits up to burst + quota in a window.
     TokenBucket,
-    /// A queue that drains at the quota's rate; the verdict carries the delay.
+    /// Queue that drains at the quota's rate; the verdict contains the delay.
     LeakyBucket,
-    /// Slots, given back when the call ends or lost after the quota's duration.
+    /// Slots that are released when the call ends, or expire after the quota's duration.
     Concurrency,
 }
 
-/// What one step is judged by.
+/// Limit that a charge is evaluated against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// How.
+    /// Algorithm.
     pub algorithm: Algorithm,
-    /// How many units fit in a window.
+    /// Quota in units per window.
     pub units: u64,
-    /// The window; that of a fixed window has one part.
+    /// Window; that of a fixed window has one sub-window.
     pub window: Window,
-    /// How many units pass at once after idleness; of a leaky bucket, how many may queue. 0 where there is none.
+    /// Maximum units admitted at once after idleness; for a leaky bucket, the queue length. 0 if the rule has no burst.
     pub burst: u64,
 }
 
-/// What a counter says to a charge.
+/// Evaluation of a charge by one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether there is room.
+    /// True if the counter has room.
     pub admitted: bool,
-    /// Units that are left, after this charge if it was admitted.
+    /// Units left, after this charge if it is admitted.
     pub remaining: u64,
-    /// The first instant at which the same charge would be admitted if nothing else came; `now` when it is admitted. A
-    /// cost above the quota never passes and is told to look again after a whole window.
+    /// Earliest instant at which the same charge would be admitted if no other arrives; `now` if it is admitted. A cost
+    /// above the quota is never admitted; its `retry_at` is one window later.
     pub retry_at: Timestamp,
-    /// The first instant at which the whole quota is free again if nothing else came.
+    /// Earliest instant at which the whole quota is free again if no other charge arrives.
     pub reset_at: Timestamp,
-    /// How long the call must be held back before it goes on, in ms: its turn in the queue of a leaky bucket.
+    /// Delay in ms before the caller may forward the call: its turn in the queue of a leaky bucket.
     pub delay_ms: u64,
 }
 
-/// One counter's memory.
+/// State of one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterState {
-    /// Counts per sub-window: of [`Algorithm::SlidingWindow`], and as a single one of [`Algorithm::FixedWindow`].
+    /// Counts per sub-window, for [`Algorithm::SlidingWindow`] and, with a single sub-window,
+    /// [`Algorithm::FixedWindow`].
     Counts(SlidingWindow),
-    /// Timestamps: of [`Algorithm::SlidingLog`], and as slots of [`Algorithm::Concurrency`].
+    /// Timestamps, for [`Algorithm::SlidingLog`] and, as slots, [`Algorithm::Concurrency`].
     Log(SlidingLog),
-    /// A level: of [`Algorithm::TokenBucket`] and [`Algorithm::LeakyBucket`].
+    /// Level, for [`Algorithm::TokenBucket`] and [`Algorithm::LeakyBucket`].
     Meter {
-        /// The level.
+        /// Level and rate.
         meter: Meter,
-        /// The counter's last step.
+        /// Time of the counter's last step.
         last: Timestamp,
     },
 }
 
-/// The instant at which a step happens.
+/// Result of [`CounterState::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepInstant {
-    /// The store's time, never before the counter's last step.
+    /// Store time of the step, never before the counter's last step.
     pub now: Timestamp,
-    /// Whether the clock had stepped back so far that the counter was moved with it; worth an alarm.
+    /// True if the clock had stepped back by more than [`CLOCK_ERROR_MAX_MS`] and the counter was re-based; operators
+    /// should be warned.
     pub rebased: bool,
 }
 
 impl Limit {
-    /// How a sliding window with a burst estimates; none where there is no burst beyond the quota.
+    /// Returns the estimate of a sliding window with a burst, or `None` without a burst.
     fn reserve_estimate(&self) -> Option<Estimate> {
         match self.algorithm {
             Algorithm::SlidingWindow(estimate) if self.burst > 0 => Some(estimate),
@@ -106,7 +110,7 @@ impl Limit {
 }
 
 impl CounterState {
-    /// An untouched counter.
+    /// Returns the state of an unused counter.
     #[must_use]
     pub fn new(limit: &Limit) -> Self {
         match limit.algorithm {
@@ -118,7 +122,7 @@ impl CounterState {
         }
     }
 
-    /// A bucket as a store tells of it: its level as of its last charge.
+    /// Sets the level of a bucket as of its last charge, when a store reports it.
     #[must_use]
     pub fn with_meter(self, limit: &Limit, at: Timestamp, level: u64) -> Self {
         match self {
@@ -127,7 +131,7 @@ impl CounterState {
         }
     }
 
-    /// A sliding window with a burst as a store tells of it: what is spent of the reserve, in units times sub-windows.
+    /// Sets the spent part of a sliding window's burst reserve, in units times sub-windows, when a store reports it.
     #[must_use]
     pub fn with_spent(mut self, limit: &Limit, spent: u64) -> Self {
         if let Self::Counts(state) = &mut self {
@@ -136,9 +140,10 @@ impl CounterState {
         self
     }
 
-    /// Makes the state one of this limit. What was admitted is carried over, so no window gets two quotas: units of a
-    /// sub-window enter with its end as their time, and a bucket's as late as they may have been; neither is ever too early
-    /// to leave. A bucket takes over what others hold as spent, and keeps its own tokens when only its quota changes.
+    /// Converts the state to the form of `limit` if it has another one. Admitted units are carried over, so that no
+    /// window gets two quotas: the units of a sub-window are entered at its end, and those of a bucket at their latest
+    /// possible times, so that neither leaves the window too early. A bucket takes over the units of other forms as
+    /// spent; if only its quota changes, it keeps its tokens.
     pub fn fit(&mut self, limit: &Limit) {
         let last = self.last();
         match (&mut *self, limit.algorithm) {
@@ -167,8 +172,8 @@ impl CounterState {
         }
     }
 
-    /// Moves to the store's time. A clock that steps back by at most [`CLOCK_ERROR_MAX_MS`] is ignored; further, the
-    /// counter is moved with it.
+    /// Advances the state to `now`. A step back of at most [`CLOCK_ERROR_MAX_MS`] is ignored; after a larger one the
+    /// counter is re-based to `now`.
     pub fn advance(&mut self, now: Timestamp) -> StepInstant {
         let last = self.last();
         if now >= last {
@@ -189,7 +194,7 @@ impl CounterState {
         StepInstant { now, rebased: true }
     }
 
-    /// Whether there is room for `cost` at `now`, an instant that [`CounterState::advance`] returned. Charges nothing.
+    /// Evaluates a charge of `cost` at `now`, an instant that [`CounterState::advance`] returned. Does not charge.
     #[must_use]
     pub fn evaluate(&self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
         match (self, limit.algorithm) {
@@ -199,12 +204,12 @@ impl CounterState {
             (Self::Log(state), _) => state.evaluate(limit, now, cost),
             (Self::Meter { meter, .. }, Algorithm::LeakyBucket) => leaky_bucket::evaluate(meter, limit, now, cost),
             (Self::Meter { meter, .. }, _) => token_bucket::evaluate(meter, limit, now, cost),
-            // A state that was not fitted reads at its safest.
+            // Counts that were not fitted to the limit use the conservative estimate.
             (Self::Counts(state), _) => state.evaluate(limit, Estimate::Conservative, now, cost),
         }
     }
 
-    /// Enters units that were admitted at `at`, whether there is room or not.
+    /// Charges units that were admitted at `at`, without checking for room.
     pub fn charge(&mut self, at: Timestamp, units: u64) {
         match self {
             Self::Counts(state) => state.charge(at, units),
@@ -216,8 +221,8 @@ impl CounterState {
         }
     }
 
-    /// Takes back units that were charged at `at`, as far as they are still there; of a log only those of that very
-    /// instant.
+    /// Refunds units that were charged at `at`, up to the units that are still counted. A log refunds only entries with
+    /// exactly that timestamp.
     pub fn refund(&mut self, at: Timestamp, units: u64) {
         match self {
             Self::Counts(state) => state.refund(at, units),
@@ -226,7 +231,7 @@ impl CounterState {
         }
     }
 
-    /// One whole step on one counter: advance, evaluate, and charge when admitted.
+    /// Performs one whole step on one counter: fits, advances, evaluates, and charges if admitted.
     pub fn step(&mut self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
         self.fit(limit);
         let now = self.advance(now).now;
@@ -237,7 +242,7 @@ impl CounterState {
         verdict
     }
 
-    /// Whether the counter holds nothing that a later step could see.
+    /// Returns true if the state has no effect on later steps and may be dropped.
     #[must_use]
     pub fn is_idle_at(&self, now: Timestamp) -> bool {
         match self {
@@ -247,8 +252,9 @@ impl CounterState {
         }
     }
 
-    /// What was admitted and when, oldest first: a sub-window's units at its last instant that is not in the future, a
-    /// bucket's as late and as many as they may have been.
+    /// Returns the admitted units and their times, oldest first. The units of a sub-window are dated at its last
+    /// instant, or at the last step if that is earlier; those of a bucket at their latest possible times and in their
+    /// maximum number.
     #[must_use]
     pub fn admitted(&self) -> Vec<(Timestamp, u64)> {
         match self {
@@ -258,7 +264,7 @@ impl CounterState {
         }
     }
 
-    /// How many units it holds; of a bucket, how many are missing.
+    /// Returns the counted units; for a bucket, the units of its level.
     fn held(&self) -> u64 {
         match self {
             Self::Counts(state) => state.held(),

@@ -1,32 +1,32 @@
-//! A burst over the sliding window: a reserve of units beyond the quota (the "burst reserve layered on top of the sliding
-//! window counter" of designs with a burst multiplier).
+//! Burst reserve of a sliding window: units beyond the quota (the "burst reserve layered on top of the sliding window
+//! counter" of designs with a burst multiplier).
 //!
-//! What is admitted beyond the quota is taken from the reserve, and the reserve is filled by what each sub-window left
-//! unused of the quota: so under steady demand the burst passes once and then the quota. Error: a window holds at most the
-//! burst, and any time t at most burst + quota x t / window.
+//! Units admitted beyond the quota are taken from the reserve, and the unused quota of each ended sub-window refills
+//! it. Under steady demand the burst is admitted once and then the quota. Error: a window holds at most the burst, and
+//! any time t at most burst + quota x t / window.
 
 use super::Limit;
 use crate::window::Estimate;
 
-/// What was taken beyond the quota, and not yet made up for.
+/// Units taken beyond the quota that have not been refilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reserve {
     quota: u64,
     burst: u64,
     estimate: Estimate,
     parts: u64,
-    /// Units times the number of sub-windows, so that a sub-window's share of them is whole.
+    /// Spent units times the number of sub-windows, so that one sub-window's share is a whole number.
     spent: u64,
 }
 
 impl Reserve {
-    /// A reserve of which so much is spent, in units times sub-windows.
+    /// Returns a reserve with `spent` units times sub-windows.
     pub(super) fn of(limit: &Limit, estimate: Estimate, spent: u64) -> Self {
         let parts = u64::from(limit.window.parts());
         Self { quota: limit.units, burst: limit.burst, estimate, parts, spent: 0 }.spending(spent)
     }
 
-    /// The same for another limit.
+    /// Converts the reserve to another limit.
     pub(super) fn fitted(self, limit: &Limit, estimate: Estimate) -> Self {
         let units = self.spent.div_ceil(self.parts);
         let parts = u64::from(limit.window.parts());
@@ -37,58 +37,59 @@ impl Reserve {
         self.estimate
     }
 
-    pub(super) fn is_whole(self) -> bool {
+    pub(super) fn is_full(self) -> bool {
         self.spent == 0
     }
 
-    /// How many units have room beside so many used.
+    /// Returns the units that have room if the window holds `used`.
     pub(super) fn left(self, used: u64) -> u64 {
-        let reserve = (self.whole() - self.spent) / self.parts;
+        let reserve = (self.capacity() - self.spent) / self.parts;
         self.quota.saturating_sub(used).saturating_add(reserve).min(self.burst.saturating_sub(used))
     }
 
-    /// The most that may be used for `cost` more to pass; none when the reserve cannot bear it even then.
+    /// Returns the maximum content of the window at which `cost` is admitted, or `None` if the reserve is too small
+    /// even for an empty window.
     pub(super) fn room_for(self, cost: u64) -> Option<u64> {
-        let reserve = (self.whole() - self.spent) / self.parts;
+        let reserve = (self.capacity() - self.spent) / self.parts;
         let by_reserve = if cost <= reserve { Some(self.burst) } else { self.quota.checked_sub(cost - reserve) };
         Some(by_reserve?.min(self.burst.checked_sub(cost)?))
     }
 
-    /// Takes what goes beyond the quota.
+    /// Takes the part of `units` that exceeds the quota.
     pub(super) fn charge(&mut self, used: u64, units: u64) {
         let excess = units.min(used.saturating_add(units).saturating_sub(self.quota));
         *self = self.spending(excess.saturating_mul(self.parts));
     }
 
-    /// Gives back what the last of the used units took.
+    /// Returns the part of `units` that had exceeded the quota.
     pub(super) fn refund(&mut self, used: u64, units: u64) {
         let excess = units.min(used.saturating_sub(self.quota));
         self.spent = self.spent.saturating_sub(excess.saturating_mul(self.parts));
     }
 
-    /// So many sub-windows are over, and the windows that ended with them held so much.
+    /// Refills the reserve after `sub_windows` sub-windows ended, each with `held` units in its window.
     pub(super) fn fill(&mut self, held: u64, sub_windows: u64) {
         self.spent = self.spent.saturating_sub(self.quota.saturating_sub(held).saturating_mul(sub_windows));
     }
 
-    /// How many sub-windows without any call make it bear `cost` beside nothing, if it can at all.
-    pub(super) fn bears_in(self, cost: u64) -> u64 {
+    /// Returns the number of idle sub-windows after which an empty window admits `cost`.
+    pub(super) fn idle_sub_windows_until_room(self, cost: u64) -> u64 {
         let beyond = cost.saturating_sub(self.quota).saturating_mul(self.parts);
-        let too_much = self.spent.saturating_sub(self.whole().saturating_sub(beyond));
+        let too_much = self.spent.saturating_sub(self.capacity().saturating_sub(beyond));
         too_much.div_ceil(self.quota.max(1))
     }
 
-    /// How many sub-windows without any call make it whole.
-    pub(super) fn fills_in(self) -> u64 {
+    /// Returns the number of idle sub-windows after which the reserve is full.
+    pub(super) fn idle_sub_windows_until_full(self) -> u64 {
         self.spent.div_ceil(self.quota.max(1))
     }
 
     fn spending(mut self, more: u64) -> Self {
-        self.spent = self.spent.saturating_add(more).min(self.whole());
+        self.spent = self.spent.saturating_add(more).min(self.capacity());
         self
     }
 
-    fn whole(self) -> u64 {
+    fn capacity(self) -> u64 {
         self.burst.saturating_sub(self.quota).saturating_mul(self.parts)
     }
 }

@@ -1,7 +1,7 @@
-//! The sliding log: the timestamps of the last L admitted units; a call passes when the L-th last has left the window.
+//! Sliding log: the timestamps of the last L admitted units. A call is admitted when the L-th last has left the window.
 //!
-//! Error: none. Space: 4 bytes a unit, so it is for small quotas that must be exact. Timestamps are kept as the low 32
-//! bits of their milliseconds; all of them lie within one window of the counter's last step, so none is ambiguous.
+//! Error: none. Space: 4 bytes per unit, so it suits small quotas that must be exact. Timestamps are stored as the low
+//! 32 bits of their milliseconds; all of them lie within one window of the counter's last step, so none is ambiguous.
 
 use std::collections::VecDeque;
 
@@ -9,9 +9,9 @@ use super::{Limit, Verdict};
 use crate::clock::Timestamp;
 use crate::window::Window;
 
-/// The largest quota that a log is kept for, in units.
+/// Maximum quota of a rule with a log, in units.
 pub const QUOTA_MAX: u64 = 10_000;
-/// The widest window of a log, in ms (24 days): ages within two of them fit in 32 bits.
+/// Maximum window of a log, in ms (24 days): ages within two such windows fit in 32 bits.
 pub const WIDTH_MS_MAX: u64 = 24 * 24 * 3_600 * 1_000;
 
 /// Admitted timestamps, oldest first.
@@ -32,8 +32,8 @@ impl SlidingLog {
     }
 
     pub(super) fn evaluate(&self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
-        let gone = self.entries.partition_point(|entry| self.has_left(*entry, now));
-        let used = (self.entries.len() - gone) as u64;
+        let expired = self.entries.partition_point(|entry| self.has_left(*entry, now));
+        let used = (self.entries.len() - expired) as u64;
         let left = limit.units.saturating_sub(used);
         if let Some(remaining) = left.checked_sub(cost) {
             let newest = if cost > 0 { Some(now) } else { self.newest() };
@@ -41,18 +41,24 @@ impl SlidingLog {
                 admitted: true,
                 remaining,
                 retry_at: now,
-                reset_at: self.left_by(newest, now),
+                reset_at: self.leaves_at(newest, now),
                 delay_ms: 0,
             };
         }
         let retry_at = if cost > limit.units {
             now.plus_ms(self.window.width_ms())
         } else {
-            // So many of the oldest must leave; the last of them decides.
+            // The last of the oldest units that must leave determines the time.
             let leaving = usize::try_from(used + cost - limit.units).unwrap_or(usize::MAX);
-            self.left_by(self.entries.get(gone + leaving - 1).map(|entry| self.time_of(*entry)), now)
+            self.leaves_at(self.entries.get(expired + leaving - 1).map(|entry| self.time_of(*entry)), now)
         };
-        Verdict { admitted: false, remaining: left, retry_at, reset_at: self.left_by(self.newest(), now), delay_ms: 0 }
+        Verdict {
+            admitted: false,
+            remaining: left,
+            retry_at,
+            reset_at: self.leaves_at(self.newest(), now),
+            delay_ms: 0,
+        }
     }
 
     pub(super) fn charge(&mut self, at: Timestamp, units: u64) {
@@ -60,21 +66,21 @@ impl SlidingLog {
             return;
         }
         self.move_to(self.last.max(at));
-        let place = self.entries.partition_point(|entry| self.time_of(*entry) <= at);
+        let index = self.entries.partition_point(|entry| self.time_of(*entry) <= at);
         let units = usize::try_from(units.min(QUOTA_MAX)).unwrap_or(usize::MAX);
-        if place == self.entries.len() {
+        if index == self.entries.len() {
             self.entries.extend(std::iter::repeat_n(low_bits(at), units));
         } else {
             for _ in 0..units {
-                self.entries.insert(place, low_bits(at));
+                self.entries.insert(index, low_bits(at));
             }
         }
-        // Only the last L can ever decide.
+        // Only the last L units affect decisions.
         let excess = self.entries.len().saturating_sub(usize::try_from(QUOTA_MAX).unwrap_or(usize::MAX));
         self.entries.drain(..excess);
     }
 
-    /// Takes back units that were entered at exactly this time, as far as they are still there.
+    /// Removes up to `units` entries with exactly this timestamp.
     pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
         let from = self.entries.partition_point(|entry| self.time_of(*entry) < at);
         let through = self.entries.partition_point(|entry| self.time_of(*entry) <= at);
@@ -82,15 +88,15 @@ impl SlidingLog {
         self.entries.drain(from..from + units);
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) fn held(&self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// Drops what has left by `now`, while the low bits still tell.
+    /// Drops the entries that have left the window by `now`, while their low bits are still unambiguous.
     pub(super) fn move_to(&mut self, now: Timestamp) {
-        let gone = self.entries.partition_point(|entry| self.has_left(*entry, now));
-        self.entries.drain(..gone);
+        let expired = self.entries.partition_point(|entry| self.has_left(*entry, now));
+        self.entries.drain(..expired);
         self.last = now;
     }
 
@@ -132,13 +138,13 @@ impl SlidingLog {
         self.time_of(entry).plus_ms(self.window.width_ms()) <= now
     }
 
-    /// When a unit of `admitted` has left the window; at once when there is none.
-    fn left_by(&self, admitted: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    /// Returns the instant at which a unit admitted at `admitted` leaves the window, or `now` without one.
+    fn leaves_at(&self, admitted: Option<Timestamp>, now: Timestamp) -> Timestamp {
         admitted.map_or(now, |at| at.plus_ms(self.window.width_ms()).max(now))
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is kept")]
+#[expect(clippy::cast_possible_truncation, reason = "only the low bits are stored")]
 fn low_bits(at: Timestamp) -> u32 {
     at.as_ms() as u32
 }
@@ -154,7 +160,7 @@ mod tests {
         Limit { algorithm: Algorithm::SlidingLog, units: 2, window: Window::new(10, 1).unwrap(), burst: 0 }
     }
 
-    /// A1: what happened exactly W ago has left.
+    /// A1: a unit admitted exactly W ago has left the window.
     #[test]
     fn the_first_call_after_the_oldest_leaves_passes() {
         let mut state = CounterState::new(&login());
@@ -166,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_slept_past_32_bits_is_empty() {
+    fn a_counter_idle_for_more_than_32_bits_is_empty() {
         let mut state = CounterState::new(&login());
         let start = 3 * 49 * DAY_MS - 5;
         assert!(state.step(&login(), Timestamp::from_ms(start), 2).admitted);
@@ -175,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn units_that_come_late_enter_at_their_own_time() {
+    fn late_units_are_charged_at_their_own_time() {
         let mut state = CounterState::new(&login());
         state.charge(Timestamp::from_ms(108), 1);
         state.charge(Timestamp::from_ms(102), 1);

@@ -1,17 +1,17 @@
-//! The sliding window over sub-window counts (Muscat, "Distributed Rate-Limiting Algorithms", 2022; with n sub-windows
+//! Sliding window over sub-window counts (Muscat, "Distributed Rate-Limiting Algorithms", 2022; with n sub-windows
 //! instead of its two to five).
 //!
 //! Error: `conservative` never admits more than the quota in any true window, and admits n/(n+1) of it under steady
-//! demand; `interpolated` is exact under steady demand and off by at most the content of the oldest sub-window.
+//! demand; `interpolated` is exact under steady demand, with an error of at most the content of the oldest sub-window.
 //!
-//! With a burst there is a [reserve](super::reserve) beside the counts.
+//! A rule with a burst also has a [reserve](super::reserve).
 
 use super::reserve::Reserve;
 use super::{LEVEL_MAX, Limit, Verdict};
 use crate::clock::Timestamp;
 use crate::window::{Estimate, Ring, Window};
 
-/// Admitted units per sub-window, and the reserve of a burst.
+/// Admitted units per sub-window, and the burst reserve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
     ring: Ring,
@@ -29,12 +29,12 @@ impl SlidingWindow {
         self.ring.window()
     }
 
-    /// Sets what is spent of the reserve, as a store tells of it.
+    /// Sets the spent part of the reserve, when a store reports it.
     pub(super) fn set_spent(&mut self, limit: &Limit, spent: u64) {
         self.reserve = limit.reserve_estimate().map(|estimate| Reserve::of(limit, estimate, spent));
     }
 
-    /// Follows a changed burst or quota; the counts stay.
+    /// Adapts the reserve to a changed burst or quota; the counts stay.
     pub(super) fn fit_reserve(&mut self, limit: &Limit) {
         self.reserve = limit.reserve_estimate().map(|estimate| match self.reserve {
             Some(reserve) => reserve.fitted(limit, estimate),
@@ -42,12 +42,12 @@ impl SlidingWindow {
         });
     }
 
-    /// All units in the ring.
+    /// Returns the sum of all counts in the ring.
     pub(super) fn held(&self) -> u64 {
         self.ring.counts().fold(0, |sum, (_, units)| sum.saturating_add(units))
     }
 
-    /// Whether there is room beside what the window holds, and in the reserve where there is one.
+    /// Evaluates a charge against the window's content and, with a burst, the reserve.
     pub(super) fn evaluate(&self, limit: &Limit, estimate: Estimate, now: Timestamp, cost: u64) -> Verdict {
         let used = self.ring.used(now, estimate);
         let left = match &self.reserve {
@@ -72,7 +72,7 @@ impl SlidingWindow {
             reserve.charge(self.ring.used(self.last.max(at), reserve.estimate()), units);
         }
         let sub_window = self.window().sub_window(at);
-        // Up to there the numbers of a store's script are exact.
+        // Counts above this are not exact in Redis's Lua.
         self.ring.add(sub_window, units.min(LEVEL_MAX.saturating_sub(self.ring.get(sub_window))));
         self.last = self.last.max(at);
     }
@@ -85,10 +85,11 @@ impl SlidingWindow {
         self.ring.subtract(self.window().sub_window(at), units);
     }
 
-    /// Drops what has left by `now`, so that a clock which then steps back finds every unit as old as it was.
+    /// Drops the sub-windows that have left by `now`. After a step back of the clock, every unit then has the age that
+    /// it had before.
     pub(super) fn move_to(&mut self, now: Timestamp) {
         let target = self.window().sub_window(now);
-        while self.reserve.is_some_and(|reserve| !reserve.is_whole()) && self.ring.newest() < target {
+        while self.reserve.is_some_and(|reserve| !reserve.is_full()) && self.ring.newest() < target {
             self.end_sub_window(target);
         }
         self.ring.roll_to(target);
@@ -101,12 +102,12 @@ impl SlidingWindow {
     }
 
     pub(super) fn is_idle_at(&self, now: Timestamp) -> bool {
-        if self.reserve.is_none_or(Reserve::is_whole) || now <= self.last {
-            return self.ring.is_empty_at(now) && self.reserve.is_none_or(Reserve::is_whole);
+        if self.reserve.is_none_or(Reserve::is_full) || now <= self.last {
+            return self.ring.is_empty_at(now) && self.reserve.is_none_or(Reserve::is_full);
         }
         let mut then = self.clone();
         then.move_to(now);
-        then.ring.is_empty_at(now) && then.reserve.is_none_or(Reserve::is_whole)
+        then.ring.is_empty_at(now) && then.reserve.is_none_or(Reserve::is_full)
     }
 
     pub(super) fn admitted(&self) -> Vec<(Timestamp, u64)> {
@@ -114,8 +115,8 @@ impl SlidingWindow {
         self.ring.counts().map(|(sub_window, units)| (window.end_of(sub_window).min(self.last), units)).collect()
     }
 
-    /// The newest sub-window is over: what it left unused fills the reserve. When nothing is held any more, all that are
-    /// over until `target` at once.
+    /// Ends the newest sub-window and refills the reserve by its unused quota. If the window is empty, all sub-windows
+    /// before `target` end at once.
     fn end_sub_window(&mut self, target: u64) {
         let newest = self.ring.newest();
         let ended = self.window().end_of(newest);
@@ -127,14 +128,14 @@ impl SlidingWindow {
         self.ring.roll_to(next);
     }
 
-    /// The first instant at which so much has room, with a reserve that bears it when it is whole.
+    /// Returns the earliest instant at which `cost` is admitted. The burst must be at least `cost`.
     fn has_room_at(&self, now: Timestamp, cost: u64, estimate: Estimate) -> Timestamp {
         let (mut then, mut from) = (self.clone(), now);
         loop {
             let current = self.window().sub_window(from);
-            // Once nothing is held, only time is missing, and however much of it need not be walked through.
+            // An empty window only needs time, which is computed instead of simulated.
             if then.ring.is_empty_at(from) {
-                let missing = then.reserve.map_or(0, |reserve| reserve.bears_in(cost));
+                let missing = then.reserve.map_or(0, |reserve| reserve.idle_sub_windows_until_room(cost));
                 return if missing == 0 { from } else { self.window().start_of(current + missing) };
             }
             let next = self.window().start_of(current + 1);
@@ -147,7 +148,7 @@ impl SlidingWindow {
         }
     }
 
-    /// The same once so much more is charged.
+    /// Returns [`Self::reset_at`] after a charge of `cost`.
     fn reset_after(&self, window: Window, estimate: Estimate, now: Timestamp, cost: u64) -> Timestamp {
         if cost == 0 {
             return self.reset_at(estimate, now);
@@ -161,17 +162,18 @@ impl SlidingWindow {
         after.reset_at(estimate, now)
     }
 
-    /// The first instant at which nothing is used and nothing spent.
+    /// Returns the earliest instant at which the window is empty and the reserve is full.
     fn reset_at(&self, estimate: Estimate, now: Timestamp) -> Timestamp {
         let empty_at = self.ring.falls_to(0, now, estimate);
-        if self.reserve.is_none_or(Reserve::is_whole) {
+        if self.reserve.is_none_or(Reserve::is_full) {
             return empty_at;
         }
         let mut then = self.clone();
         then.move_to(empty_at.max(self.last));
-        let Some(reserve) = then.reserve.filter(|reserve| !reserve.is_whole()) else {
+        let Some(reserve) = then.reserve.filter(|reserve| !reserve.is_full()) else {
             return empty_at;
         };
-        self.window().start_of(self.window().sub_window(empty_at.max(self.last)) + reserve.fills_in())
+        self.window()
+            .start_of(self.window().sub_window(empty_at.max(self.last)) + reserve.idle_sub_windows_until_full())
     }
 }

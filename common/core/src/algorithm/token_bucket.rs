@@ -1,7 +1,7 @@
-//! The token bucket (Turner, "New directions in communications", 1986), by the [meter](super::meter): tokens come at the
-//! quota's rate up to `burst` of them, and a call takes as many as it costs.
+//! Token bucket (Turner, "New directions in communications", 1986) on a [meter](super::meter): tokens accrue at the
+//! quota's rate up to `burst`, and a call takes as many as it costs.
 //!
-//! Error: a window may hold burst + quota units, for a full bucket is spent at once and filled meanwhile.
+//! Error: a window may admit burst + quota units, because a full bucket can be spent at once while it refills.
 
 use super::meter::Meter;
 use super::{Limit, Verdict};
@@ -25,8 +25,8 @@ pub(super) fn evaluate(meter: &Meter, limit: &Limit, now: Timestamp, cost: u64) 
         None => Verdict {
             admitted: false,
             remaining: meter.units_in(room),
-            // What is lacking must drain; a level above the brim drains first.
-            retry_at: now.plus_ms(meter.drain_ms(meter.lacks(now, size))),
+            // A level above the capacity drains first.
+            retry_at: now.plus_ms(meter.drain_ms(meter.shortfall(now, size))),
             reset_at: now.plus_ms(meter.drain_ms(level)),
             delay_ms: 0,
         },

@@ -1,4 +1,4 @@
-//! Charges: one step on one counter, and the answer to it.
+//! Charges: one step on one counter, and its result.
 
 use smallvec::SmallVec;
 
@@ -11,9 +11,10 @@ use crate::clock::Timestamp;
 pub struct Charge {
     /// The counter.
     pub counter: CounterId,
-    /// Its place in the store: charges of one slot are applied in one step.
+    /// Slot of the counter. All charges of one slot are applied in one atomic step of the store.
     pub slot: SlotId,
-    /// The request that the charge belongs to, if it has an id: a request is charged once, however often it is sent.
+    /// Identifier of the request, if the caller gave one. The store charges a request once, however often it is
+    /// retried.
     pub request: Option<RequestId>,
     /// The limit that the charge is evaluated against.
     pub limit: Limit,
@@ -21,11 +22,11 @@ pub struct Charge {
     pub generation: u64,
     /// Cost in units.
     pub cost: u64,
-    /// The mode.
+    /// Mode of application.
     pub mode: ChargeMode,
 }
 
-/// How a store applies a charge.
+/// Mode in which a store applies a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChargeMode {
     /// Charges if this and every other enforced charge of the request has room.
@@ -83,13 +84,13 @@ impl Charge {
 }
 
 impl ChargeMode {
-    /// Whether the charge has expired at `now`, an instant of store time.
+    /// Returns true if the charge has expired at `now`, an instant of store time.
     #[must_use]
     pub fn has_expired(self, now: Timestamp) -> bool {
         matches!(self, Self::Enforce { expires_at } | Self::CountOnly { expires_at } if expires_at < now)
     }
 
-    /// Whether the charge may be refused for want of room.
+    /// Returns true if a full counter denies the charge.
     #[must_use]
     pub const fn is_enforced(self) -> bool {
         matches!(self, Self::Enforce { .. })

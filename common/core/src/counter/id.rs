@@ -1,40 +1,41 @@
-//! Counters: one rule applied to one set of values.
+//! Identifiers of counters: one rule applied to one set of `per` values.
 //!
-//! A counter is named by a 128-bit keyed digest (SipHash-2-4, Aumasson and Bernstein, 2012), so that neither Redis nor
-//! Kafka holds a raw key and nobody can make two callers collide. People see its label, in which secrets are cut.
+//! A counter is identified by a 128-bit keyed digest (SipHash-2-4, Aumasson and Bernstein, 2012), so that neither Redis
+//! nor Kafka stores a raw key, and callers cannot construct a collision. Operators see a label, in which secrets are
+//! truncated.
 
 use std::fmt;
 use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-/// How many characters of a secret value a label shows.
+/// Number of leading characters of a secret value in a label.
 const SECRET_SHOWN: usize = 4;
-/// The longest value that a label shows whole, in characters.
+/// Maximum length of a value that a label shows in full, in characters.
 const LABEL_VALUE_LEN_MAX: usize = 64;
 
-/// The number of a part of a log.
+/// Number of a partition of a log.
 pub type Partition = u32;
 
-/// The name of a counter on every machine of the fleet.
+/// Identifier of a counter, equal on every node of the fleet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CounterId(u128);
 
-/// Where in the store a counter lies: all of one slot are charged in one step.
+/// Slot of a counter in the store. All counters of one slot are charged in one step.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotId(u128);
 
-/// The name of a request, by which a second try is known.
+/// Identifier of a request, by which the store recognises a retry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u128);
 
-/// The key of all digests; one for all agents and regions.
+/// Key of all digests; the same for all agents and regions.
 #[derive(Clone)]
 pub struct DigestKey([u8; 16]);
 
-/// What a digest is of, so that digests of different things never meet.
+/// Kind of the digested value. It separates the digests of different kinds.
 #[derive(Clone, Copy)]
-enum Domain {
+enum DigestDomain {
     Counter,
     Overflow,
     Value,
@@ -44,19 +45,19 @@ enum Domain {
 }
 
 impl CounterId {
-    /// From the 128 bits of a digest.
+    /// Creates an identifier from the 128 bits of a digest.
     #[must_use]
     pub const fn from_u128(digest: u128) -> Self {
         Self(digest)
     }
 
-    /// The 128 bits of the digest.
+    /// Returns the 128 bits of the digest.
     #[must_use]
     pub const fn as_u128(self) -> u128 {
         self.0
     }
 
-    /// The partition, of so many, in which everything about this counter is.
+    /// Returns the counter's partition out of `partitions`.
     #[must_use]
     pub const fn partition(self, partitions: u32) -> Partition {
         ((self.0 >> 64) as u64 % partitions as u64) as Partition
@@ -76,13 +77,13 @@ impl fmt::Debug for CounterId {
 }
 
 impl SlotId {
-    /// A slot of its own.
+    /// Returns a slot that contains only `counter`.
     #[must_use]
     pub const fn of(counter: CounterId) -> Self {
         Self(counter.0)
     }
 
-    /// Whether it is the slot of this counter alone.
+    /// Returns true if the slot contains only `counter`.
     #[must_use]
     pub const fn is_of(self, counter: CounterId) -> bool {
         self.0 == counter.0
@@ -90,7 +91,7 @@ impl SlotId {
 }
 
 impl RequestId {
-    /// From the 128 bits of a digest.
+    /// Creates an identifier from the 128 bits of a digest.
     #[must_use]
     pub const fn from_u128(digest: u128) -> Self {
         Self(digest)
@@ -122,56 +123,56 @@ impl fmt::Debug for RequestId {
 }
 
 impl Default for DigestKey {
-    /// The key that everyone knows: good enough where nobody else reads Redis or Kafka.
+    /// Public key, sufficient if no untrusted party can read Redis or Kafka.
     fn default() -> Self {
         Self(*b"tollgate-digest1")
     }
 }
 
 impl DigestKey {
-    /// A key of one's own.
+    /// Creates a private key.
     #[must_use]
     pub const fn new(key: [u8; 16]) -> Self {
         Self(key)
     }
 
-    /// The counter of a rule for the values of its `per`, in their order.
+    /// Returns the counter of a rule for the values of its `per`, in their order.
     #[must_use]
     pub fn counter<'a>(&self, rule: &'a str, values: impl IntoIterator<Item = &'a str>) -> CounterId {
-        CounterId(self.digest(Domain::Counter, std::iter::once(rule).chain(values)))
+        CounterId(self.digest(DigestDomain::Counter, std::iter::once(rule).chain(values)))
     }
 
-    /// The counter that all callers of a rule share once too many of them are known.
+    /// Returns the counter that the callers of a rule share after the cap on its counters is reached.
     #[must_use]
     pub fn overflow(&self, rule: &str) -> CounterId {
-        CounterId(self.digest(Domain::Overflow, [rule]))
+        CounterId(self.digest(DigestDomain::Overflow, [rule]))
     }
 
-    /// What stands for a call that no rule limits, where a counter would: it chooses the partition.
+    /// Returns the identifier of a call that no rule limits. It selects the partition of the call's row.
     #[must_use]
     pub fn call<'a>(&self, descriptors: impl IntoIterator<Item = (&'a str, &'a str)>) -> CounterId {
         let parts = descriptors.into_iter().flat_map(|(name, value)| [name, value]);
-        CounterId(self.digest(Domain::Call, parts))
+        CounterId(self.digest(DigestDomain::Call, parts))
     }
 
-    /// The slot of all counters that are made by this value of the descriptor after which slots are cut.
+    /// Returns the slot of the counters with this value of the slot descriptor.
     #[must_use]
     pub fn slot(&self, value: &str) -> SlotId {
-        SlotId(self.digest(Domain::Slot, [value]))
+        SlotId(self.digest(DigestDomain::Slot, [value]))
     }
 
-    /// A request by the name that its caller gave it.
+    /// Returns the identifier of a request with the caller's `id`.
     #[must_use]
     pub fn request(&self, id: &str) -> RequestId {
-        RequestId(self.digest(Domain::Request, [id]))
+        RequestId(self.digest(DigestDomain::Request, [id]))
     }
 
-    /// A value as people may see it: a secret is its first characters and a digest, anything long is cut.
+    /// Formats a value for display: a secret becomes its first characters and a digest, other values are truncated.
     #[must_use]
     pub fn shown(&self, value: &str, secret: bool) -> String {
         if secret {
             let head: String = value.chars().take(SECRET_SHOWN).filter(|c| !c.is_control()).collect();
-            let digest = self.digest(Domain::Value, [value]) >> 96;
+            let digest = self.digest(DigestDomain::Value, [value]) >> 96;
             return format!("{head}…{digest:08x}");
         }
         if value.len() <= LABEL_VALUE_LEN_MAX && value.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
@@ -184,7 +185,7 @@ impl DigestKey {
         shown
     }
 
-    fn digest<'a>(&self, domain: Domain, parts: impl IntoIterator<Item = &'a str>) -> u128 {
+    fn digest<'a>(&self, domain: DigestDomain, parts: impl IntoIterator<Item = &'a str>) -> u128 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write_u8(domain as u8);
         for part in parts {

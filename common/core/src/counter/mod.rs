@@ -1,7 +1,12 @@
-//! Counters: their names ([`id`]), and the charges that a store applies to them ([`charge`]).
+//! Counters: their names ([`id`]), the charges of a request ([`charge`]), the stored record ([`stored`]), and the reference
+//! semantics of charging ([`step()`]).
 
 mod id;
 mod charge;
+mod stored;
+mod step;
 
 pub use charge::{Charge, ChargeMode, ChargeResult, ChargeResults};
 pub use id::{CounterId, DigestKey, Partition, RequestId, SlotId};
+pub use step::{Counters, StepError, step};
+pub use stored::{COUNTER_REQUESTS_MAX, StoredCounter};

@@ -1,8 +1,8 @@
-//! Charges as they are published: one batch of one agent for one partition.
+//! Records of the topic `calls`: one batch of one agent for one partition.
 //!
-//! A charge is one call on one counter. Each call has exactly one *home row*, that of its first charge in rule order; a
-//! call that no rule limits has a home row without counter. What needs descriptors is counted from home rows, what needs
-//! counters from all rows.
+//! A row is one charge: one call on one counter. Each call has exactly one *home row*, that of its first charge in rule
+//! order; a call that no rule limits has a home row without a counter. Aggregation by descriptor reads the home rows,
+//! and aggregation by counter reads all rows.
 
 use std::sync::Arc;
 
@@ -14,92 +14,92 @@ use crate::decision::Source;
 use crate::rules::Generation;
 use crate::window::{SubWindow, Window};
 
-/// The name of a batch: the same name is the same batch, however often it arrives.
+/// Identity of a batch. Two batches with equal names are the same batch, delivered twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BatchName {
-    /// Who wrote it.
+    /// Name of the writing agent.
     pub agent: Arc<str>,
-    /// Which life of the writer, in ms since the epoch of its start.
+    /// Start of the writer's process, in ms since the Unix epoch.
     pub epoch: u64,
-    /// For which partition.
+    /// Partition that the batch is for.
     pub partition: Partition,
-    /// Its number among this life's batches for this partition, from 1.
+    /// Sequence number among the batches of this process for this partition, from 1.
     pub sequence: u64,
 }
 
-/// One record of the log `calls`.
+/// One record of the topic `calls`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Its name.
+    /// Identity of the batch.
     pub name: BatchName,
-    /// The writer's region.
+    /// Region of the writer.
     pub region: Arc<str>,
-    /// No later batch of this writer for this partition holds a row of an earlier time.
+    /// Lower bound of later rows: no later batch of this writer for this partition has a row before this time.
     pub complete_through: Timestamp,
-    /// The counters that rows point at.
+    /// Counters that rows refer to by index.
     pub counters: Vec<CounterEntry>,
-    /// Names and values of descriptors, and names of deciding rules, each once; secret values as they may be shown.
+    /// Names and values of descriptors and names of deciding rules, without duplicates; secret values are truncated.
     pub texts: Vec<String>,
-    /// The sets of descriptors that home rows point at.
+    /// Descriptor sets that home rows refer to by index.
     pub descriptor_sets: Vec<DescriptorSet>,
-    /// The charges.
+    /// Charges.
     pub rows: Vec<Row>,
 }
 
-/// What a batch says of a counter: enough to count it without knowing the rules.
+/// Dictionary entry of a counter: the data with which an aggregator counts it without knowing the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterEntry {
-    /// Its name.
+    /// Identifier of the counter.
     pub id: CounterId,
-    /// Its rule.
+    /// Name of its rule.
     pub rule: Arc<str>,
-    /// How people see it.
+    /// Label for display.
     pub label: String,
-    /// The generation by which it was charged.
+    /// Generation of the rule set that charged it.
     pub generation: Generation,
-    /// Its quota, in units.
+    /// Quota in units.
     pub quota: u64,
-    /// The quota's window, and its sub-windows.
+    /// Window of the quota, with its sub-windows.
     pub window: Window,
 }
 
-/// Indexes of names and values in the batch's texts, in the order of the call.
+/// Indexes of names and values in the batch's texts, in the order of the call's descriptors.
 pub type DescriptorSet = SmallVec<[(u32, u32); 6]>;
 
-/// One charge.
+/// One charge of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The number of the call in this life of the agent.
+    /// Sequence number of the call since the agent's start.
     pub call: u64,
-    /// Which counter of the batch; none when no rule limits the call.
+    /// Index of the counter in the batch; `None` if no rule limits the call.
     pub counter: Option<u32>,
-    /// When it was decided, in the store's time.
+    /// Time of the decision, in store time.
     pub at: Timestamp,
-    /// The sub-window in which the store charged it.
+    /// Sub-window in which the store charged the call.
     pub sub_window: SubWindow,
-    /// Units; negative when they are given back.
+    /// Cost in units; negative for a refund.
     pub cost: i64,
-    /// What became of it.
+    /// Result of the charge.
     pub outcome: Outcome,
-    /// Of the call, if this is its home row.
+    /// Data of the whole call, on its home row only.
     pub home: Option<Home>,
 }
 
-/// What the home row says of the whole call.
+/// Data of the whole call, stored on its home row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// Which set of descriptors of the batch.
+    /// Index of the call's descriptor set in the batch.
     pub descriptors: u32,
-    /// The name of the deciding rule, by its index in the batch's texts; none when no rule limits the call.
+    /// Index of the deciding rule's name in the batch's texts; `None` if no rule limits the call.
     pub decider: Option<u32>,
-    /// Who decided.
+    /// Authority that made the decision.
     pub source: Source,
 }
 
-/// What became of a charge.
+/// Result of a charge as the log records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The call passed and the counter was charged.
+    /// The call was admitted and the counter was charged.
     Admitted,
     /// This counter denied the call.
     Denied,

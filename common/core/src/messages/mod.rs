@@ -1,4 +1,4 @@
-//! Messages between agents and aggregators: one file per topic of the bus. `tollgate-wire` encodes them.
+//! Messages between agents and aggregators, one file per topic of the bus. `tollgate-wire` encodes them.
 
 pub mod calls;
 pub mod signals;

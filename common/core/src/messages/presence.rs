@@ -1,4 +1,4 @@
-//! Heartbeats: who is there.
+//! Records of the topic `presence`: the heartbeats of agents and aggregators.
 
 use std::sync::Arc;
 
@@ -6,44 +6,44 @@ use crate::clock::Timestamp;
 use crate::counter::Partition;
 use crate::rules::Generation;
 
-/// How often a member shows itself, in ms.
+/// Interval between heartbeats of a member, in ms.
 pub const INTERVAL_MS: u64 = 1_000;
-/// After so long without a heartbeat a member is gone, in ms: with the last heartbeat and the next look around it, all know
-/// within 15 s.
+/// Time without a heartbeat after which a member counts as gone, in ms. Together with the heartbeat interval and the
+/// interval of the check, every member learns of a loss within 15 s.
 pub const GONE_AFTER_MS: u64 = 13_000;
 
-/// One record of the log `presence`.
+/// One record of the topic `presence`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presence {
-    /// The member.
+    /// Name of the member.
     pub id: Arc<str>,
-    /// Which life of it, in ms since the epoch of its start.
+    /// Start of the member's process, in ms since the Unix epoch.
     pub epoch: u64,
-    /// Where it is.
+    /// Region of the member.
     pub region: Arc<str>,
-    /// What it is.
+    /// Role of the member.
     pub role: Role,
-    /// The rules in force there.
+    /// Generation of the rules in force.
     pub generation: Generation,
-    /// What its clock says.
+    /// Time of the member's clock.
     pub clock: Timestamp,
-    /// The store nodes it does not ask at present.
+    /// Store nodes for which the member's circuit breaker is open.
     pub open_breakers: Vec<Arc<str>>,
-    /// Rows it could not publish in this life.
+    /// Number of rows that the member failed to publish since its start.
     pub dropped_rows: u64,
-    /// Whether this is its last heartbeat.
+    /// True in the last heartbeat before a regular shutdown.
     pub leaving: bool,
-    /// Where it answers other members over HTTP, as host:port; empty when it does not.
+    /// Address of the member's HTTP API as host:port; empty if it has none.
     pub http: Arc<str>,
-    /// Of an aggregator: the partitions that are its own and restored.
+    /// Partitions that an aggregator owns and has restored; empty for an agent.
     pub partitions: Vec<Partition>,
 }
 
-/// What a member is.
+/// Role of a fleet member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Enforces.
+    /// Enforces limits.
     Agent,
-    /// Counts.
+    /// Aggregates counts.
     Aggregator,
 }

@@ -1,10 +1,10 @@
-//! Rules as they are published to a fleet: the text of a rules file. Each reader parses it itself (`tollgate_rules`).
+//! Records of the topic `rules`: the text of a rules file. Each reader parses it with `tollgate_rules`.
 
-/// Rules as they are published: one record of the topic `rules`.
+/// Rule set as published: one record of the topic `rules`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// Name of the file that the rules came from.
+    /// Name of the source file.
     pub name: String,
-    /// Content of that file.
+    /// Content of the source file.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! What the aggregator tells agents: the admitted units of the counters that are worth their attention.
+//! Records of the topic `signals`: the aggregator's counts of the counters that are close to their quotas.
 
 use std::sync::Arc;
 
@@ -7,54 +7,54 @@ use crate::counter::{CounterId, Partition};
 use crate::rules::Generation;
 use crate::window::Ring;
 
-/// A place in one partition of a log.
+/// Offset of a record in one partition of a log.
 pub type Offset = u64;
-/// The identity of a log: a topic that was deleted and made anew is another log, whose offsets mean other records.
+/// Identity of a log. A topic that was deleted and recreated is another log; its offsets are not comparable.
 pub type LogId = u64;
 
-/// One record of the log `signals`, and the heartbeat of its partition.
+/// One record of the topic `signals`, and the heartbeat of its partition.
 ///
-/// It says: up to `as_of`, every counter of this partition that changed and holds `threshold_permille` of its quota or more
-/// has been signalled, here or before.
+/// It guarantees that every counter of the partition that changed up to `as_of` and holds at least `threshold_permille`
+/// of its quota is in this record or in an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignalBatch {
-    /// Who says it.
+    /// Name of the aggregator.
     pub aggregator: Arc<str>,
-    /// Of which partition of `calls`.
+    /// Partition of `calls` that was counted.
     pub partition: Partition,
-    /// Of which log `calls`.
+    /// Identity of the log `calls` that was counted.
     pub log: LogId,
-    /// The last offset of `calls` that is counted.
+    /// Offset of the last counted record of `calls`.
     pub as_of: Offset,
-    /// When the record at `as_of` was appended.
+    /// Append time of the record at `as_of`.
     pub as_of_appended: Timestamp,
-    /// The part of a quota from which on counters are signalled, in thousandths.
+    /// Share of the quota, in thousandths, from which counters are signalled.
     pub threshold_permille: u32,
-    /// What changed; empty in a mere heartbeat.
+    /// Changed counters; empty in a heartbeat.
     pub signals: Vec<Signal>,
 }
 
-/// What is known of one counter.
+/// Count of one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// The counter.
+    /// Identifier of the counter.
     pub counter: CounterId,
-    /// Its rule.
+    /// Name of its rule.
     pub rule: Arc<str>,
-    /// How people see it.
+    /// Label for display.
     pub label: Arc<str>,
-    /// The newest generation by which it was charged.
+    /// Newest generation of the rule set that charged it.
     pub generation: Generation,
-    /// Its quota, in units.
+    /// Quota in units.
     pub quota: u64,
-    /// Units admitted, per sub-window. Only these limit.
+    /// Admitted units per sub-window; agents enforce limits on these.
     pub admitted: Ring,
-    /// Units denied in the window. Only shown.
+    /// Denied units in the window, for display only.
     pub denied: u64,
     /// Units admitted and denied per second over the window, in thousandths.
     pub rate_milli: u64,
-    /// What of a global quota this region may spend, in units.
+    /// Share of a global quota that this region may spend, in units.
     pub budget: Option<u64>,
-    /// The time of the newest charge that is counted.
+    /// Time of the newest counted charge.
     pub newest_at: Timestamp,
 }

@@ -1,4 +1,6 @@
 //! Rules written in code: `Rule::per("per-key", &["api_key"], "100/min".parse()?)`.
+//!
+//! An embedder who builds rules here needs no parser; `tollgate-rules` reads the same rules from text.
 
 use std::collections::HashMap;
 
@@ -7,7 +9,7 @@ use crate::algorithm::Algorithm;
 use crate::window::Estimate;
 
 impl Rule {
-    /// A rule for all calls that have these descriptors: sliding window, interpolated, bounded.
+    /// Creates a rule for all calls that have these descriptors: sliding window, interpolated, bounded.
     #[must_use]
     pub fn per(name: &str, per: &[&str], quota: Quota) -> Self {
         Self {
@@ -28,20 +30,20 @@ impl Rule {
         }
     }
 
-    /// A rule that denies every call which matches.
+    /// Creates a rule that denies every call which matches.
     #[must_use]
     pub fn denying(name: &str, matches: Matches) -> Self {
         Self { matches, policy: None, deny: true, ..Self::per(name, &[], Quota::ONE) }
     }
 
-    /// The same rule, counted so. A bucket without a burst holds what its rate gives in a second.
+    /// Returns the same rule with another algorithm. A bucket without a burst holds the units that its rate gives in a second.
     #[must_use]
     pub fn counted_by(mut self, algorithm: Algorithm) -> Self {
         self.policy = self.policy.map(|policy| policy.counted_by(algorithm));
         self
     }
 
-    /// The same rule on other policy.
+    /// Returns the same rule with a changed policy.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut LimitPolicy)) -> Self {
         if let Some(policy) = &mut self.policy {
@@ -50,7 +52,7 @@ impl Rule {
         self
     }
 
-    /// The same rule, never over its quota: strict, and conservative where it estimates.
+    /// Returns the same rule with the guarantee that no window exceeds the quota: strict, with the conservative estimate.
     #[must_use]
     pub fn strict(self) -> Self {
         self.with(|policy| {

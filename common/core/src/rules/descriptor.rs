@@ -1,5 +1,7 @@
-//! Where the descriptors of a request come from. Taking them out of a request is the agent's work; what follows from others
-//! is found here.
+//! Descriptors of a rule set, and the calls that they complete.
+//!
+//! A [`DescriptorSpec`] declares where a value comes from. The agent extracts values from a request; this file derives the
+//! others (constants, maps, defaults) in [`ResolvedCall`]. `match_rules` decides which rules apply to a resolved call.
 
 use std::sync::Arc;
 
@@ -7,75 +9,85 @@ use super::match_rules::TIER;
 use super::{Matches, Pattern};
 use crate::call::{Call, Descriptors, bit};
 
-/// The name of a descriptor and where its value comes from.
+/// Declaration of a descriptor: its name and the source of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescriptorSpec {
-    /// Its name.
+    /// Name of the descriptor.
     pub name: Arc<str>,
-    /// Where its value comes from.
+    /// Source of the value.
     pub source: DescriptorSource,
-    /// What it is when the source has none.
+    /// Value for calls in which the source has none.
     pub default: Option<Box<str>>,
-    /// Whether its value may be shown although it comes from a place where secrets are.
+    /// Permission to show the value although its source may hold secrets.
     pub public: bool,
-    /// Whether whoever asks has verified what the client wrote there.
+    /// Declaration that the gateway has verified the value before it asks.
     pub verified: bool,
 }
 
-/// A part of a request, or what follows from another descriptor.
+/// Source of a descriptor's value: a part of a request, or another descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescriptorSource {
     /// The value of a header, by its lower-case name.
     Header(Box<str>),
-    /// The value of a parameter of the query.
+    /// The value of a query parameter.
     Query(Box<str>),
     /// The value of a cookie.
     Cookie(Box<str>),
-    /// A claim of a token whose signature holds; parts of the path to it are parted by dots.
+    /// A claim of a token with a valid signature; the parts of its path are separated by dots.
     Jwt(Box<str>),
     /// The address of the client.
     ClientIp {
-        /// How many proxies in front may be believed about whom they speak for (`X-Forwarded-For`).
+        /// Number of proxies in front of the gateway whose `X-Forwarded-For` entry is trusted.
         trusted_hops: u8,
-        /// How many bits of an IPv6 address make one client.
+        /// Number of bits of an IPv6 address that identify one client.
         ipv6_prefix: u8,
     },
     /// The method, in upper case.
     Method,
     /// The path without its query.
     Path {
-        /// Whether numbers, UUIDs and hexadecimal parts become `{id}`.
+        /// Replacement of numbers, UUIDs and hexadecimal segments by `{id}`.
         normalized: bool,
     },
-    /// Always the same.
+    /// A constant.
     Constant(Box<str>),
-    /// What another descriptor's value stands for: that of the first pattern which matches.
+    /// A value looked up by the value of another descriptor; the first pattern that matches wins.
     Map {
-        /// The other one.
+        /// Name of the other descriptor.
         of: Arc<str>,
-        /// Patterns and what they stand for.
+        /// Patterns and their values.
         table: Vec<(Pattern, Box<str>)>,
     },
 }
 
-/// A call as rules see it: what it says of itself, and what follows from that.
+/// Restriction of the rules that may apply to a call. The default is no restriction.
+///
+/// Requests of several descriptors (`/json`, Envoy's protocol) use it: each descriptor becomes a call of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MatchScope<'a> {
+    /// Restriction to rules and list entries whose `match` names exactly the call's descriptors, in the same order.
+    pub exact_entries: bool,
+    /// Names of rules that do not apply.
+    pub excluded: &'a [Arc<str>],
+}
+
+/// A call together with the descriptors that a rule set derives from it.
 #[derive(Clone, Copy, Debug)]
 pub struct ResolvedCall<'a> {
     descriptors: &'a Descriptors<'a>,
-    claims: u64,
-    entries: bool,
-    without: &'a [String],
+    unverified: u64,
+    scope: MatchScope<'a>,
     specs: &'a [DescriptorSpec],
 }
 
 impl DescriptorSpec {
-    /// A descriptor without default, not public, not verified.
+    /// Creates a descriptor without default, not public, not verified.
     #[must_use]
     pub fn new(name: &str, source: DescriptorSource) -> Self {
         Self { name: name.into(), source, default: None, public: false, verified: false }
     }
 
-    /// The descriptors of a rule set that declares none: `api_key` (header `x-api-key`), `ip`, `method`, `endpoint`.
+    /// Returns the descriptors of a rule set that declares none: `api_key` (header `x-api-key`), `ip`, `method`, `endpoint`.
     #[must_use]
     pub fn defaults() -> Vec<Self> {
         vec![
@@ -86,76 +98,80 @@ impl DescriptorSpec {
         ]
     }
 
-    /// Whether the value must be cut wherever people see it.
+    /// Returns true if values must be cut wherever people see them.
     #[must_use]
     pub fn is_secret(&self) -> bool {
-        let from_client = matches!(
-            self.source,
-            DescriptorSource::Header(_)
-                | DescriptorSource::Query(_)
-                | DescriptorSource::Cookie(_)
-                | DescriptorSource::Jwt(_)
-        );
+        let from_client = self.source.is_client_text() || matches!(self.source, DescriptorSource::Jwt(_));
         from_client && !self.public
     }
 
-    /// Whether a client can write there what it likes.
+    /// Returns true if a client can write any value and nobody has verified it.
     #[must_use]
-    pub fn is_claim(&self) -> bool {
-        let from_client = matches!(
-            self.source,
-            DescriptorSource::Header(_) | DescriptorSource::Query(_) | DescriptorSource::Cookie(_)
-        );
-        from_client && !self.verified
+    pub fn is_unverified(&self) -> bool {
+        self.source.is_client_text() && !self.verified
+    }
+}
+
+impl DescriptorSource {
+    /// Returns true for text that a client writes as it likes: a header, a query parameter or a cookie.
+    #[must_use]
+    pub const fn is_client_text(&self) -> bool {
+        matches!(self, Self::Header(_) | Self::Query(_) | Self::Cookie(_))
+    }
+
+    /// Returns true if the value is extracted from the request.
+    #[must_use]
+    pub const fn is_of_request(&self) -> bool {
+        !matches!(self, Self::Constant(_) | Self::Map { .. })
     }
 }
 
 impl<'a> ResolvedCall<'a> {
-    pub(super) fn new(call: &'a Call<'_>, specs: &'a [DescriptorSpec]) -> Self {
-        let (descriptors, claims) = call.parts();
-        Self { descriptors, claims, entries: call.is_entries(), without: call.left_aside(), specs }
+    pub(super) fn new(call: &'a Call<'_>, specs: &'a [DescriptorSpec], scope: MatchScope<'a>) -> Self {
+        let (descriptors, unverified) = call.parts();
+        Self { descriptors, unverified, scope, specs }
     }
 
-    /// Whether a rule that asks for these descriptors may speak of the call at all.
-    pub(super) fn admits(&self, rule: &str, names: &Matches) -> bool {
-        let said = self.descriptors.iter().map(|(name, _)| &**name);
-        let whole = !self.entries || said.eq(names.iter().map(|(name, _)| &**name));
-        whole && self.without.iter().all(|other| *other != rule)
+    /// Returns true if a rule or list entry is within the scope of the call. List entries have the empty name.
+    pub(super) fn has_in_scope(&self, rule: &str, matches: &Matches) -> bool {
+        let names = self.descriptors.iter().map(|(name, _)| &**name);
+        let exact = !self.scope.exact_entries || names.eq(matches.iter().map(|(name, _)| &**name));
+        exact && self.scope.excluded.iter().all(|excluded| **excluded != *rule)
     }
 
-    /// The names that may have a value; some may come twice.
+    /// Returns the names that may have a value; some may come twice.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.descriptors.iter().map(|(name, _)| &**name).chain(self.specs.iter().map(|spec| &*spec.name))
     }
 
-    /// The value of a descriptor; of the tier only a verified one.
+    /// Returns the value of a descriptor. An unverified tier has no value.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a str> {
         if name == TIER {
             return self.verified(name);
         }
-        self.said(name, false).or_else(|| self.follows(name, false))
+        self.given(name, false).or_else(|| self.derived(name, false))
     }
 
-    /// The value of a descriptor that is more than a client's word: what was not verified is as if it was not said.
+    /// Returns the value of a descriptor if it is verified. Unverified descriptors are treated as absent.
     #[must_use]
     pub fn verified(&self, name: &str) -> Option<&'a str> {
-        self.said(name, true).or_else(|| self.follows(name, true))
+        self.given(name, true).or_else(|| self.derived(name, true))
     }
 
-    /// What the call itself says.
-    fn said(&self, name: &str, verified: bool) -> Option<&'a str> {
-        let place = self.descriptors.iter().position(|(known, _)| known == name)?;
-        (!verified || self.claims & bit(place) == 0).then(|| &*self.descriptors[place].1)
+    /// Value that the call itself carries.
+    fn given(&self, name: &str, only_verified: bool) -> Option<&'a str> {
+        let position = self.descriptors.iter().position(|(known, _)| known == name)?;
+        (!only_verified || self.unverified & bit(position) == 0).then(|| &*self.descriptors[position].1)
     }
 
-    /// What follows from other descriptors, or stands for what is missing.
-    fn follows(&self, name: &str, verified: bool) -> Option<&'a str> {
+    /// Value derived from other descriptors, or the default.
+    fn derived(&self, name: &str, only_verified: bool) -> Option<&'a str> {
         let spec = self.specs.iter().find(|spec| *spec.name == *name)?;
         let derived = match &spec.source {
             DescriptorSource::Constant(value) => Some(&**value),
             DescriptorSource::Map { of, table } => self
-                .said(of, verified)
+                .given(of, only_verified)
                 .or_else(|| self.specs.iter().find(|spec| spec.name == *of)?.default.as_deref())
                 .and_then(|known| table.iter().find(|(pattern, _)| pattern.matches(known)).map(|(_, value)| &**value)),
             _ => None,

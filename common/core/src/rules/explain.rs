@@ -1,146 +1,151 @@
-//! Why a call is limited as it is: what is known of it, what the lists say, and of each rule whether it applies, on which policy
-//! and from where, or why not.
+//! Explanation of a decision: the descriptors of a call, the list that it is on, and for each rule the policy on which it
+//! applies, or the reason why it does not.
 //!
-//! Values are whole; whoever shows them cuts what [`RuleSet::is_secret`] says is secret.
+//! Values are complete; whoever shows them cuts those that [`RuleSet::is_secret`] reports. Text and JSON are made elsewhere:
+//! by the agent's `explain`.
 
 use std::sync::Arc;
 
 use super::{ApplicableRule, LimitPolicy, ListMatch, Origin, Pattern, ResolvedCall, Rule, RuleSet};
 use crate::call::Call;
 
-/// Why a call is limited as it is.
+/// Explanation of one call under one rule set.
 #[derive(Clone, Debug)]
 pub struct Explanation<'a> {
-    /// What is known of the call: what it says, then what follows.
-    pub descriptors: Vec<Fact<'a>>,
-    /// What the lists say.
+    /// Descriptors of the call, then those that the rule set derives.
+    pub descriptors: Vec<ExplainedDescriptor<'a>>,
+    /// Entry of `lists` that the call is on.
     pub list_match: ListMatch,
     /// All rules, in their order.
-    pub rules: Vec<Explained<'a>>,
+    pub rules: Vec<ExplainedRule<'a>>,
 }
 
-/// One descriptor of the call.
+/// One descriptor of an explained call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fact<'a> {
-    /// Its name.
+pub struct ExplainedDescriptor<'a> {
+    /// Name of the descriptor.
     pub name: &'a str,
     /// Its value.
     pub value: &'a str,
-    /// Whether it is more than a client's word.
+    /// True if a client could not have chosen the value.
     pub verified: bool,
-    /// Whether it follows from the rules file and not from the call.
+    /// True if the value comes from the rule set and not from the call.
     pub derived: bool,
 }
 
-/// One rule.
+/// One rule of an explained call.
 #[derive(Clone, Debug)]
-pub struct Explained<'a> {
+pub struct ExplainedRule<'a> {
     /// The rule.
     pub rule: &'a Arc<Rule>,
-    /// What becomes of it.
-    pub fate: Fate<'a>,
+    /// Its result for the call.
+    pub result: MatchResult<'a>,
 }
 
-/// What becomes of a rule.
+/// Result of matching one rule with one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fate<'a> {
-    /// It applies.
+pub enum MatchResult<'a> {
+    /// The rule applies.
     Applies {
-        /// On these policy; none when it does not limit this caller.
+        /// Policy for this caller; none when the rule does not limit it.
         policy: Option<LimitPolicy>,
-        /// Where they come from.
+        /// Origin of the policy.
         origin: Origin<'a>,
-        /// How many units the call takes.
+        /// Cost of the call under this rule, in units.
         cost: u64,
     },
-    /// The call is not one of those that it can speak of: it leaves the rule aside, or has more or less descriptors.
-    NotAsked,
-    /// What `match` asks is not so.
+    /// The rule is outside the call's [`MatchScope`](super::MatchScope).
+    OutOfScope,
+    /// A condition of `match` fails.
     Mismatch {
-        /// The descriptor.
+        /// Name of the descriptor.
         descriptor: &'a str,
-        /// What it must look like.
+        /// Required pattern.
         pattern: &'a Pattern,
-        /// What it is, if the call has it.
+        /// Value in the call, if it has one.
         value: Option<&'a str>,
     },
-    /// A descriptor of `per` that the call has not.
-    Missing {
-        /// The descriptor.
+    /// The call lacks a descriptor of `per`.
+    MissingDescriptor {
+        /// Name of the descriptor.
         descriptor: &'a str,
     },
-    /// A rule of its group is more specific, or equally so and stands above.
+    /// Another rule of the group is more specific, or equally specific and stands above.
     LessSpecific {
-        /// That rule.
+        /// Name of the other rule.
         than: &'a str,
     },
-    /// A rule that applies puts it aside.
+    /// A rule that applies names this one under `replaces`.
     Replaced {
-        /// That rule.
+        /// Name of the other rule.
         by: &'a str,
     },
 }
 
 impl RuleSet {
-    /// Why a call is limited as it is.
+    /// Explains a call under these rules. No counter is read or charged.
     #[must_use]
     pub fn explain<'a>(&'a self, call: &'a Call<'_>) -> Explanation<'a> {
-        let described = self.resolved(call);
-        let applicable = self.applicable(&described);
+        let resolved = self.resolved(call);
+        let applicable = self.applicable(&resolved);
         let rules = self.rules.iter().enumerate().map(|(index, rule)| {
-            let fate = match applicable.iter().find(|found| found.index == index) {
+            let result = match applicable.iter().find(|found| found.index == index) {
                 Some(found) => {
-                    let cost = rule.cost_of(&described, call.cost());
-                    Fate::Applies { policy: found.policy, origin: found.origin, cost }
+                    let cost = rule.cost_of(&resolved, call.cost());
+                    MatchResult::Applies { policy: found.policy, origin: found.origin, cost }
                 }
-                None => rule.mismatch(&described).unwrap_or_else(|| put_aside(rule, &applicable)),
+                None => rule.mismatch(&resolved).unwrap_or_else(|| overridden(rule, &applicable)),
             };
-            Explained { rule, fate }
+            ExplainedRule { rule, result }
         });
         Explanation {
-            descriptors: self.facts(call, &described),
-            list_match: self.list_match(&described),
+            descriptors: self.explained_descriptors(call, &resolved),
+            list_match: self.list_match(&resolved),
             rules: rules.collect(),
         }
     }
 
-    fn facts<'a>(&'a self, call: &'a Call<'_>, described: &ResolvedCall<'a>) -> Vec<Fact<'a>> {
-        let fact = |name: &'a str, value: &'a str, derived: bool| Fact {
+    fn explained_descriptors<'a>(
+        &'a self,
+        call: &'a Call<'_>,
+        resolved: &ResolvedCall<'a>,
+    ) -> Vec<ExplainedDescriptor<'a>> {
+        let explained = |name: &'a str, value: &'a str, derived: bool| ExplainedDescriptor {
             name,
             value,
-            verified: described.verified(name) == Some(value),
+            verified: resolved.verified(name) == Some(value),
             derived,
         };
-        let said = call.descriptors().map(|(name, value)| fact(name, value, false));
-        let follows = self.descriptors.iter().map(|spec| &*spec.name).filter(|name| call.get(name).is_none());
-        said.chain(follows.filter_map(|name| Some(fact(name, described.get(name)?, true)))).collect()
+        let given = call.descriptors().map(|(name, value)| explained(name, value, false));
+        let others = self.descriptors.iter().map(|spec| &*spec.name).filter(|name| call.get(name).is_none());
+        given.chain(others.filter_map(|name| Some(explained(name, resolved.get(name)?, true)))).collect()
     }
 }
 
-/// Which of the rules that apply puts aside one that speaks of the call, too.
-fn put_aside<'a>(rule: &Rule, applicable: &[ApplicableRule<'a>]) -> Fate<'a> {
-    let by = |puts_aside: &dyn Fn(&Rule) -> bool| {
-        applicable.iter().find(|other| puts_aside(other.rule)).map(|other| &*other.rule.name)
+/// Finds the applicable rule that overrides one which matches the call, too.
+fn overridden<'a>(rule: &Rule, applicable: &[ApplicableRule<'a>]) -> MatchResult<'a> {
+    let find = |overrides: &dyn Fn(&Rule) -> bool| {
+        applicable.iter().find(|other| overrides(other.rule)).map(|other| &*other.rule.name)
     };
-    if let Some(by) = by(&|other| other.replaces.contains(&rule.name)) {
-        return Fate::Replaced { by };
+    if let Some(by) = find(&|other| other.replaces.contains(&rule.name)) {
+        return MatchResult::Replaced { by };
     }
-    let than = by(&|other| rule.group.is_some() && other.group == rule.group);
-    than.map_or(Fate::NotAsked, |than| Fate::LessSpecific { than })
+    let than = find(&|other| rule.group.is_some() && other.group == rule.group);
+    than.map_or(MatchResult::OutOfScope, |than| MatchResult::LessSpecific { than })
 }
 
 impl Rule {
-    /// Why it does not speak of a call, if it does not.
-    fn mismatch<'a>(&'a self, call: &ResolvedCall<'a>) -> Option<Fate<'a>> {
-        if !call.admits(&self.name, &self.matches) {
-            return Some(Fate::NotAsked);
+    /// Returns the reason why the rule does not match a call, if it does not.
+    fn mismatch<'a>(&'a self, call: &ResolvedCall<'a>) -> Option<MatchResult<'a>> {
+        if !call.has_in_scope(&self.name, &self.matches) {
+            return Some(MatchResult::OutOfScope);
         }
-        let wrong =
+        let failed =
             self.matches.iter().find(|(name, pattern)| !call.get(name).is_some_and(|value| pattern.matches(value)));
-        if let Some((name, pattern)) = wrong {
-            return Some(Fate::Mismatch { descriptor: name, pattern, value: call.get(name) });
+        if let Some((name, pattern)) = failed {
+            return Some(MatchResult::Mismatch { descriptor: name, pattern, value: call.get(name) });
         }
         let missing = self.per.iter().find(|name| call.get(name).is_none());
-        missing.map(|name| Fate::Missing { descriptor: name })
+        missing.map(|name| MatchResult::MissingDescriptor { descriptor: name })
     }
 }

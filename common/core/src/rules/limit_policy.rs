@@ -1,4 +1,6 @@
-//! What a rule asks of one caller: the quota and how it is kept. A rule has several when tiers or single keys differ.
+//! Limit policy: the requirements of a rule for one caller, after tiers, keys and claims are resolved.
+//!
+//! A rule has several policies when tiers or single keys differ. `match_rules` selects one; `algorithm` evaluates it.
 
 use std::time::Duration;
 
@@ -6,35 +8,35 @@ use super::{DEADLINE_MS_DEFAULT, Quota};
 use crate::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate, SLIDING_LOG_QUOTA_MAX, SLIDING_LOG_WIDTH_MS_MAX};
 use crate::window::{Estimate, Window};
 
-/// What a rule asks of one caller.
+/// Requirements of a rule for one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitPolicy {
-    /// How much in which window.
+    /// Quota: units per window.
     pub quota: Quota,
-    /// The quota's window and its sub-windows.
+    /// Window of the quota, with its sub-windows.
     pub window: Window,
-    /// How it is counted.
+    /// Algorithm that counts.
     pub algorithm: Algorithm,
-    /// How many units pass at once after idleness, or may queue; 0 where there is none.
+    /// Units that pass at once after idleness, or that may queue; 0 without a burst.
     pub burst: u64,
-    /// How certain an admission must be.
+    /// Required certainty of an admission.
     pub consistency: Consistency,
-    /// What to do when neither the store nor a fresh signal can tell.
+    /// Behaviour while neither the store nor a fresh signal can decide.
     pub on_failure: OnFailure,
-    /// How long a call waits for the store.
+    /// Maximum time that a call waits for the store.
     pub deadline: Duration,
 }
 
-/// How certain an admission must be.
+/// Required certainty of an admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consistency {
-    /// The store is asked for each admission.
+    /// The store decides each admission.
     Strict,
-    /// A small excess may pass; until allowances exist it is decided as strict.
+    /// A small excess may pass. Until allowances exist it is decided as strict.
     Bounded,
 }
 
-/// What an agent does when it is on its own.
+/// Behaviour of an agent while neither the store nor a fresh signal can decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailure {
     /// Admit an equal share of the quota: quota / active agents.
@@ -43,36 +45,36 @@ pub enum OnFailure {
     Open,
     /// Deny all.
     Closed,
-    /// Admit so much on each agent.
+    /// Admit this quota on each agent.
     Limit(Quota),
 }
 
-/// Why policy cannot be kept.
+/// Reason why no store can enforce a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// More calls than a log keeps.
     #[error("a `sliding_log` keeps every call, {SLIDING_LOG_QUOTA_MAX} at most; use `sliding_window` for {0}")]
     LogQuota(Quota),
-    /// More slots than are kept.
+    /// More slots than a store keeps.
     #[error("`concurrency` keeps every call under way, {SLIDING_LOG_QUOTA_MAX} at most; {0} is more")]
     Slots(Quota),
-    /// A longer time than a log's timestamps span.
+    /// A window longer than the timestamps of a log span.
     #[error("a `sliding_log` remembers 24 days at most; use `sliding_window` for {0}")]
     LogWidth(Quota),
-    /// A longer time than a slot's timestamp spans.
+    /// A time longer than the timestamp of a slot spans.
     #[error("a slot of `concurrency` is held 24 days at most; {0} is longer")]
     SlotWidth(Quota),
-    /// A burst that is none.
+    /// A burst below the quota.
     #[error(
         "a burst of {1} is below {0}, of which a `sliding_window` lets everything pass at once anyway; write more, or `burst: false` for none"
     )]
     BurstBelow(Quota, u64),
-    /// More than the quota under a promise of not more than the quota.
+    /// A burst above the quota under `consistency: strict`.
     #[error(
         "a burst lets more pass than the quota, and `consistency: strict` promises that nothing does; write `burst: false` for none, or `consistency: bounded`"
     )]
     BurstOfStrict,
-    /// Numbers too large to be exact.
+    /// Numbers too large for exact arithmetic.
     #[error(
         "{0} with a burst of {1} cannot be counted exactly; write rounder numbers (1000000/d, not 999999/d), or a smaller burst"
     )]
@@ -80,7 +82,7 @@ pub enum PolicyError {
 }
 
 impl LimitPolicy {
-    /// Sliding window, interpolated, bounded.
+    /// Creates the default policy of a quota: sliding window, interpolated, bounded.
     ///
     /// # Panics
     /// Never: a quota's width is always the width of a window.
@@ -97,7 +99,7 @@ impl LimitPolicy {
         }
     }
 
-    /// The same, counted so. A bucket without a burst holds what its rate gives in a second.
+    /// Returns the same policy with another algorithm. A bucket without a burst holds the units that its rate gives in a second.
     ///
     /// # Panics
     /// Never: a quota's width is always the width of a window.
@@ -113,7 +115,7 @@ impl LimitPolicy {
         self
     }
 
-    /// The same for another quota: a burst keeps its ratio to it.
+    /// Returns the same policy for another quota. A burst keeps its ratio to the quota.
     #[must_use]
     pub fn with_quota(self, quota: Quota) -> Self {
         let burst = u128::from(self.burst) * u128::from(quota.units()) / u128::from(self.quota.units());
@@ -123,10 +125,10 @@ impl LimitPolicy {
         Self { quota, window: window.unwrap_or(self.window), burst, ..self }.counted_by(self.algorithm)
     }
 
-    /// Whether a store can keep them.
+    /// Checks that a store can enforce the policy.
     ///
     /// # Errors
-    /// When they ask for more than the algorithm can count, or contradict each other.
+    /// When a value exceeds the range of the algorithm, or two values contradict each other.
     pub fn check(&self) -> Result<(), PolicyError> {
         let Self { quota, burst, .. } = *self;
         let too_many = quota.units() > SLIDING_LOG_QUOTA_MAX;
@@ -147,7 +149,7 @@ impl LimitPolicy {
         }
     }
 
-    /// Whether what a burst is counted in stays within exact numbers.
+    /// Returns true if the arithmetic of the burst stays within exact numbers.
     fn is_exact(&self) -> bool {
         match self.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
@@ -157,20 +159,20 @@ impl LimitPolicy {
         }
     }
 
-    /// The most that passes at once.
+    /// Returns the largest number of units that pass at once.
     #[must_use]
     pub fn at_once(&self) -> u64 {
         if self.burst > 0 { self.burst } else { self.quota.units() }
     }
 
-    /// What a store step is judged by.
+    /// Returns the parameters of a store step.
     #[must_use]
     pub fn limit(&self) -> Limit {
         Limit { algorithm: self.algorithm, units: self.quota.units(), window: self.window, burst: self.burst }
     }
 }
 
-/// What the rate gives in a second, and at least one unit.
+/// Returns the units that the rate of a quota gives in a second; at least one.
 #[must_use]
 pub fn burst_default(quota: Quota) -> u64 {
     let per_second = u128::from(quota.units()) * 1_000;

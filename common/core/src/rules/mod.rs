@@ -1,7 +1,8 @@
-//! Rules: which calls are limited, counted by what, against which quota.
+//! Rules: the calls that are limited, the descriptors that select a counter, and the quota.
 //!
-//! A [`RuleSet`] is validated once, when it is built; whoever holds one need not ask again. The crate
-//! `tollgate-rules` turns text into rules.
+//! A [`RuleSet`] is validated once, when it is built, and is not checked again. `tollgate-rules` turns text into rules and
+//! holds the table of all settings with their parsers and displays; this module has neither, so that a program which writes
+//! rules in code compiles no parser.
 
 mod quota;
 mod pattern;
@@ -11,7 +12,6 @@ mod match_rules;
 mod index;
 mod explain;
 mod builder;
-pub mod display;
 pub mod problem;
 
 use std::collections::HashMap;
@@ -19,101 +19,101 @@ use std::sync::Arc;
 
 use crate::rules::problem::Problem;
 
-pub use descriptor::{DescriptorSource, DescriptorSpec, ResolvedCall};
-pub use explain::{Explained, Explanation, Fact, Fate};
+pub use descriptor::{DescriptorSource, DescriptorSpec, MatchScope, ResolvedCall};
+pub use explain::{ExplainedDescriptor, ExplainedRule, Explanation, MatchResult};
 pub use index::Index;
 pub use limit_policy::{Consistency, LimitPolicy, OnFailure, PolicyError, burst_default};
 pub use match_rules::{ApplicableRule, ListMatch, Origin, TIER};
 pub use pattern::{Pattern, Patterns};
-pub use quota::{NotUnits, Quota, QuotaError, Unit, parse_duration_ms, parse_units, show_units};
+pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_units, show_units};
 
-/// How long a call waits for the store unless its rule says otherwise, in ms.
+/// Default of the time that a call waits for the store, in ms.
 pub const DEADLINE_MS_DEFAULT: u64 = 5;
-/// The most rules in a set.
+/// Maximum number of rules in a set.
 pub const RULES_LEN_MAX: usize = 10_000;
 
-/// The version of a rule set: a newer one is greater.
+/// Version number of a rule set; newer sets have greater numbers.
 pub type Generation = u64;
 
-/// Descriptors and what each must look like; all of them.
+/// Conditions on descriptors; all of them must hold.
 pub type Matches = Vec<(Arc<str>, Pattern)>;
 
-/// What a call costs by the first pattern that matches.
+/// Costs by the first pattern that matches.
 pub type CostTable = Vec<(Pattern, u64)>;
 
-/// Everything an agent enforces at one time.
+/// All rules that an agent enforces at one time.
 #[derive(Clone, Debug)]
 pub struct RuleSet {
-    /// Which version this is.
+    /// Version number.
     pub generation: Generation,
-    /// Where it comes from, for people.
+    /// Origin of the rules, for display.
     pub origin: Arc<str>,
-    /// How a request becomes descriptors.
+    /// Declared descriptors.
     pub descriptors: Vec<DescriptorSpec>,
-    /// Counters that are made by the value of this descriptor lie together in the store.
+    /// Descriptor whose value selects the slot of the store: counters of one value lie together.
     pub slot_by: Option<Arc<str>>,
-    /// Who is never denied, and who always.
+    /// Callers that are never denied, and callers that always are.
     pub lists: Lists,
     /// The rules in the order of the file.
     pub rules: Vec<Arc<Rule>>,
-    /// What is allowed but probably not meant.
+    /// Warnings: valid parts that are probably not meant.
     pub warnings: Vec<Problem>,
 }
 
-/// Who is never denied, and who always.
+/// Callers that are never denied, and callers that always are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// Never denied, still counted; only by what was verified.
+    /// Entries that are never denied, but still counted. They match verified values only.
     pub allow: Vec<Matches>,
-    /// Always denied.
+    /// Entries that are always denied.
     pub deny: Vec<Matches>,
 }
 
-/// Which calls are limited, and how.
+/// One rule as written: the calls that it matches, and its policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name, unique in the set.
+    /// Name, unique in the set.
     pub name: Arc<str>,
-    /// Of the rules of a group that apply only the most specific counts.
+    /// Group of rules of which only the most specific applies.
     pub group: Option<Arc<str>>,
-    /// All of these must match.
+    /// Conditions that must all hold.
     pub matches: Matches,
-    /// The values of these descriptors choose the counter; a call without one of them is not limited by this rule.
+    /// Descriptors whose values select the counter. The rule does not apply to a call that lacks one of them.
     pub per: Vec<Arc<str>>,
-    /// What it asks of a caller without policy of his own; none when it does not limit him.
+    /// Policy of callers without a policy of their own; none when the rule does not limit them.
     pub policy: Option<LimitPolicy>,
-    /// What it asks of callers of a tier.
+    /// Policies by tier.
     pub by_tier: Vec<(Arc<str>, Option<LimitPolicy>)>,
-    /// What it asks of single callers, by the value of the first descriptor of `per`.
+    /// Policies of single callers, by the value of the first descriptor of `per`.
     pub by_key: HashMap<Box<str>, Option<LimitPolicy>>,
-    /// A descriptor that holds the quota itself, if it was verified.
+    /// Descriptor that holds the quota itself; only a verified value counts.
     pub quota_from: Option<Arc<str>>,
-    /// What a call costs; by default what it says itself.
+    /// Cost of a call; by default the cost that the call itself has.
     pub cost: Option<u64>,
-    /// What a call costs by the value of a descriptor: that of the first pattern which matches.
+    /// Cost of a call by the value of a descriptor; the first pattern that matches wins.
     pub costs: Option<(Arc<str>, CostTable)>,
-    /// When its counter is charged.
+    /// Condition for charging the counter.
     pub charge: Charging,
-    /// Whether it denies every call of which it speaks, and counts nothing.
+    /// Denies every call that matches, and counts nothing.
     pub deny: bool,
-    /// Whether it only counts and never denies.
+    /// Counts and never denies.
     pub shadow: bool,
-    /// The rules that do not apply where this one does.
+    /// Names of the rules that do not apply where this one does.
     pub replaces: Vec<Arc<str>>,
 }
 
-/// When the counter of a rule is charged.
+/// Condition for charging the counter of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charging {
-    /// With all others of the call or not at all.
+    /// Only if all rules of the call admit it.
     #[default]
     AllOrNone,
-    /// For each call, whoever denies it.
+    /// For each call, even if another rule denies it.
     Each,
 }
 
 impl RuleSet {
-    /// A set of these rules, by whatever descriptors a call brings.
+    /// Creates a set of these rules, without declared descriptors.
     #[must_use]
     pub fn new(generation: Generation, rules: impl IntoIterator<Item = Rule>) -> Self {
         let rules = rules.into_iter().map(Arc::new).collect();
@@ -121,13 +121,13 @@ impl RuleSet {
         Self { generation, origin: "code".into(), descriptors, slot_by: None, lists, rules, warnings }
     }
 
-    /// The set of an agent that has not heard of any yet: generation 0, under which every call passes.
+    /// Creates the empty set of an agent before the first publication: generation 0, under which every call passes.
     #[must_use]
     pub fn none_yet() -> Self {
         Self { origin: "none".into(), ..Self::new(0, []) }
     }
 
-    /// Whether both enforce the same in the same way.
+    /// Returns true if both sets enforce the same.
     #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         self.rules == other.rules
@@ -136,7 +136,7 @@ impl RuleSet {
             && self.lists == other.lists
     }
 
-    /// Whether the value of a descriptor must not be shown. What came from nowhere known is taken for a secret.
+    /// Returns true if the value of a descriptor must not be shown. An undeclared descriptor is treated as secret.
     #[must_use]
     pub fn is_secret(&self, descriptor: &str) -> bool {
         self.descriptors.iter().find(|spec| &*spec.name == descriptor).is_none_or(DescriptorSpec::is_secret)

@@ -1,4 +1,6 @@
-//! What a value must look like: exactly so, beginning so, with wildcards, by a regular expression, or inside a network.
+//! Patterns of values: an exact value, a prefix, wildcards, a regular expression, a network, and combinations.
+//!
+//! A pattern matches one value and knows nothing of descriptors; `match_rules` applies it. Rules files are read elsewhere.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,17 +9,17 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use regex::Regex;
 
-/// The longest regular expression when it is compiled, in bytes.
+/// Maximum size of a compiled regular expression, in bytes.
 const REGEX_LEN_MAX: usize = 1 << 20;
-/// So many whole values are looked at one by one; more are looked up.
-const EXACT_LEN_MAX: usize = 8;
+/// Largest number of exact values that are compared one by one; more are looked up in a set.
+const EXACT_SCAN_LEN_MAX: usize = 8;
 
-/// A value to match.
+/// A condition on a value.
 #[derive(Clone, Debug)]
 pub enum Pattern {
     /// The whole value.
     Exact(Box<str>),
-    /// The beginning of the value.
+    /// A prefix of the value.
     Prefix(Box<str>),
     /// `*` is any text, `?` any character.
     Glob(Box<str>, Regex),
@@ -33,35 +35,35 @@ pub enum Pattern {
     All(Vec<Pattern>),
 }
 
-/// Patterns of which any may match, in their order.
+/// List of patterns of which any may match, in their order.
 #[derive(Clone, Debug)]
 pub struct Patterns {
     all: Box<[Pattern]>,
-    /// When many of them are whole values.
-    looked_up: Option<LookedUp>,
+    /// Set of the exact values, if there are many.
+    exact_values: Option<ExactValues>,
 }
 
 #[derive(Clone, Debug)]
-struct LookedUp {
+struct ExactValues {
     exact: HashSet<Box<str>>,
-    /// The places of the patterns that are no whole values.
+    /// Positions of the other patterns.
     others: Box<[usize]>,
 }
 
 impl Patterns {
-    /// All of them.
+    /// Returns all patterns.
     #[must_use]
     pub fn as_slice(&self) -> &[Pattern] {
         &self.all
     }
 
-    /// Whether a value matches one of them.
+    /// Returns true if a value matches one of the patterns.
     #[must_use]
     pub fn any_matches(&self, value: &str) -> bool {
-        match &self.looked_up {
+        match &self.exact_values {
             None => self.all.iter().any(|pattern| pattern.matches(value)),
-            Some(LookedUp { exact, others }) => {
-                exact.contains(value) || others.iter().any(|place| self.all[*place].matches(value))
+            Some(ExactValues { exact, others }) => {
+                exact.contains(value) || others.iter().any(|position| self.all[*position].matches(value))
             }
         }
     }
@@ -70,15 +72,15 @@ impl Patterns {
 impl From<Vec<Pattern>> for Patterns {
     fn from(all: Vec<Pattern>) -> Self {
         let is_exact = |pattern: &&Pattern| matches!(pattern, Pattern::Exact(_));
-        let looked_up = (all.iter().filter(is_exact).count() > EXACT_LEN_MAX).then(|| {
+        let exact_values = (all.iter().filter(is_exact).count() > EXACT_SCAN_LEN_MAX).then(|| {
             let text = |pattern: &Pattern| match pattern {
                 Pattern::Exact(text) => Some(text.clone()),
                 _ => None,
             };
-            let others = all.iter().enumerate().filter(|(_, pattern)| !is_exact(pattern)).map(|(place, _)| place);
-            LookedUp { exact: all.iter().filter_map(text).collect(), others: others.collect() }
+            let others = all.iter().enumerate().filter(|(_, pattern)| !is_exact(pattern)).map(|(position, _)| position);
+            ExactValues { exact: all.iter().filter_map(text).collect(), others: others.collect() }
         });
-        Self { all: all.into(), looked_up }
+        Self { all: all.into(), exact_values }
     }
 }
 
@@ -91,7 +93,7 @@ impl PartialEq for Patterns {
 impl Eq for Patterns {}
 
 impl Pattern {
-    /// Reads `/search` (the whole value), `/search*` (its beginning), or a text in which `*` or `?` stand elsewhere.
+    /// Reads `/search` (the whole value), `/search*` (a prefix), or a text with `*` or `?` elsewhere.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         if !text.contains(['*', '?']) {
@@ -103,7 +105,7 @@ impl Pattern {
         }
     }
 
-    /// A text in which `*` is any text and `?` any character.
+    /// Creates a pattern in which `*` is any text and `?` any character.
     ///
     /// # Panics
     /// Never: an escaped text is a regular expression.
@@ -113,15 +115,15 @@ impl Pattern {
         Self::Glob(text.into(), Regex::new(&format!("^{escaped}$")).expect("escaped text compiles"))
     }
 
-    /// A regular expression in the syntax of the crate `regex`.
+    /// Creates a pattern from a regular expression in the syntax of the crate `regex`.
     ///
     /// # Errors
-    /// When it is none, or too large.
+    /// When the text is not a regular expression, or too large.
     pub fn regex(text: &str) -> Result<Self, regex::Error> {
         Ok(Self::Regex(regex::RegexBuilder::new(text).size_limit(REGEX_LEN_MAX).build()?))
     }
 
-    /// Whether a value matches.
+    /// Returns true if a value matches.
     #[must_use]
     pub fn matches(&self, value: &str) -> bool {
         match self {
@@ -135,7 +137,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it is written so that every value matches.
+    /// Returns true if the pattern visibly matches every value.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         match self {
@@ -150,7 +152,7 @@ impl Pattern {
         }
     }
 
-    /// How narrow it is: what is exact before what is not, then by how much of the value is told.
+    /// Returns the specificity: the rank of the kind, then the number of literal characters.
     #[must_use]
     pub fn specificity(&self) -> (u8, usize) {
         match self {
@@ -186,8 +188,8 @@ impl Eq for Pattern {}
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |f: &mut fmt::Formatter<'_>, patterns: &[Self], between: &str| {
-            for (place, pattern) in patterns.iter().enumerate() {
-                write!(f, "{}{pattern}", if place == 0 { "" } else { between })?;
+            for (position, pattern) in patterns.iter().enumerate() {
+                write!(f, "{}{pattern}", if position == 0 { "" } else { between })?;
             }
             Ok(())
         };
@@ -207,7 +209,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// The network of `10.0.0.1` or `2001:db8::/64`.
+/// Returns the network of `10.0.0.1` or `2001:db8::/64`.
 fn network_of(value: &str) -> Option<IpNet> {
     value.parse::<IpAddr>().map(IpNet::from).or_else(|_| value.parse()).ok()
 }
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_stand_anywhere_and_mean_nothing_else() {
+    fn wildcards_stand_anywhere_and_other_characters_are_literal() {
         let glob = Pattern::parse("/v?/*/export.csv");
         assert!(
             glob.matches("/v1/a/b/export.csv") && !glob.matches("/v1/a/exportxcsv") && !glob.matches("/v12/export.csv")
@@ -242,8 +244,8 @@ mod tests {
     }
 
     #[test]
-    fn many_whole_values_are_looked_up_and_mean_and_show_the_same() {
-        for len in [EXACT_LEN_MAX - 1, EXACT_LEN_MAX, EXACT_LEN_MAX + 1, 1_000] {
+    fn many_whole_values_are_exact_values_and_mean_and_show_the_same() {
+        for len in [EXACT_SCAN_LEN_MAX - 1, EXACT_SCAN_LEN_MAX, EXACT_SCAN_LEN_MAX + 1, 1_000] {
             let mut patterns: Vec<_> = (0..len).map(|i| Pattern::parse(&format!("v{i}"))).collect();
             patterns.insert(1, Pattern::parse("w*"));
             patterns.insert(3, Pattern::parse("v1"));
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_narrower_is_more_specific() {
+    fn a_narrower_pattern_is_more_specific() {
         let order = ["/search", "/search*", "/sea*", "/*/x"].map(|text| Pattern::parse(text).specificity());
         assert!(order.is_sorted_by(|a, b| a > b), "{order:?}");
         assert!(Pattern::regex("^/v1/.*").unwrap().specificity() < Pattern::parse("/*").specificity());

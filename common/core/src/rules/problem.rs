@@ -1,20 +1,22 @@
-//! What is wrong with a file: where, why, and what to do about it.
+//! Problems of a rules file: place, reason and remedy.
+//!
+//! `tollgate-rules` finds them; agents keep and report them without the parser.
 
 use std::fmt;
 
-/// One thing that is wrong, or probably not meant.
+/// One error or warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// `rules.yaml:12`, or what the text came from.
+    /// Place, such as `rules.yaml:12`, or the origin of the text.
     pub place: String,
-    /// What is wrong, and the remedy.
+    /// Reason and remedy.
     pub text: String,
 }
 
-/// Why a file cannot be used: everything that was found, in the order of the text.
+/// All errors of a file that cannot be used, in the order of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
-    /// At least one.
+    /// The errors; at least one.
     pub problems: Vec<Problem>,
 }
 

@@ -1,4 +1,6 @@
-//! Quotas as people write them: `100/min`, `5/15min`, `25/10s`.
+//! Quotas and their text form: `100/min`, `5/15min`, `25/10s`, `10MB/s`.
+//!
+//! Parser and display stand side by side, because code as well as rules files write quotas as text.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -29,7 +31,7 @@ const UNITS_MS: [(&str, u64); 20] = [
     ("days", 86_400_000),
 ];
 
-/// Names of what a quota counts, each with how many of the base unit it is.
+/// Names of units, each with its multiple of the base unit.
 const SCALES: [(&str, Unit, u64); 21] = [
     ("", Unit::Calls, 1),
     ("k", Unit::Calls, 1_000),
@@ -54,7 +56,7 @@ const SCALES: [(&str, Unit, u64); 21] = [
     ("TiB", Unit::Bytes, 1 << 40),
 ];
 
-/// So many units in a window of so many milliseconds; neither is zero.
+/// Number of units in a window; neither is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quota {
     units: NonZeroU64,
@@ -62,10 +64,10 @@ pub struct Quota {
     unit: Unit,
 }
 
-/// What a quota counts. Only people care: a call's cost is in the unit of the rules that it meets.
+/// Unit of a quota. It is for display only: the cost of a call is in the unit of the rules that apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// Calls, or whatever a call costs.
+    /// Calls, or the cost of a call.
     #[default]
     Calls,
     /// Bytes.
@@ -74,7 +76,7 @@ pub enum Unit {
     Tokens,
 }
 
-/// Why a text is not a quota.
+/// Reason why a text is not a quota.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuotaError {
     /// No slash, no number, or an unknown unit of time.
@@ -94,11 +96,11 @@ pub enum QuotaError {
 }
 
 impl Quota {
-    /// One call in a second.
+    /// One call per second.
     pub(super) const ONE: Self =
         Self { units: NonZeroU64::MIN, width_ms: NonZeroU64::new(1_000).unwrap(), unit: Unit::Calls };
 
-    /// So many units in so many milliseconds.
+    /// Creates a quota of units per milliseconds.
     ///
     /// # Errors
     /// When either is zero, or the window is wider than 366 days.
@@ -109,25 +111,25 @@ impl Quota {
         Ok(Self { units, width_ms, unit: Unit::Calls })
     }
 
-    /// The same window with another number of units, unless that is 0.
+    /// Returns the quota with another number of units, unless that is 0.
     #[must_use]
     pub fn with_units(self, units: u64) -> Option<Self> {
         NonZeroU64::new(units).map(|units| Self { units, ..self })
     }
 
-    /// Of what.
+    /// Returns the unit.
     #[must_use]
     pub const fn unit(self) -> Unit {
         self.unit
     }
 
-    /// How many.
+    /// Returns the number of units.
     #[must_use]
     pub const fn units(self) -> u64 {
         self.units.get()
     }
 
-    /// In how many milliseconds.
+    /// Returns the width of the window, in milliseconds.
     #[must_use]
     pub const fn width_ms(self) -> u64 {
         self.width_ms.get()
@@ -141,8 +143,8 @@ impl FromStr for Quota {
         let form = || QuotaError::Form(text.to_owned());
         let (units, duration) = text.trim().split_once('/').ok_or_else(form)?;
         let (units, unit) = parse_units(units).map_err(|wrong| match wrong {
-            NotUnits::Form => form(),
-            NotUnits::Unit => QuotaError::Unit(text.to_owned()),
+            UnitsError::Form => form(),
+            UnitsError::Unit => QuotaError::Unit(text.to_owned()),
         })?;
         let width_ms = parse_duration_ms(duration.trim()).ok_or_else(form)?;
         match Self::new(units, width_ms) {
@@ -152,24 +154,24 @@ impl FromStr for Quota {
     }
 }
 
-/// Why a text is not a number of units.
+/// Reason why a text is not a number of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotUnits {
-    /// It does not begin with a number, or one too large.
+pub enum UnitsError {
+    /// The text does not begin with a number, or the number is too large.
     Form,
-    /// What follows the number is unknown.
+    /// The unit after the number is unknown.
     Unit,
 }
 
 /// Reads `100`, `10k`, `10MB`, `5 tokens`.
 ///
 /// # Errors
-/// When it is no number, or one of something unknown.
-pub fn parse_units(text: &str) -> Result<(u64, Unit), NotUnits> {
+/// When the text has no number, or an unknown unit.
+pub fn parse_units(text: &str) -> Result<(u64, Unit), UnitsError> {
     let text = text.trim().replace('_', "");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (count, name) = text.split_at(digits);
-    let count: u64 = count.parse().map_err(|_| NotUnits::Form)?;
+    let count: u64 = count.parse().map_err(|_| UnitsError::Form)?;
     let name = name.trim();
     let find = |wanted: &str| SCALES.into_iter().find(|(known, ..)| *known == wanted);
     // `10k tokens`: thousands of something that is not bytes.
@@ -179,11 +181,11 @@ pub fn parse_units(text: &str) -> Result<(u64, Unit), NotUnits> {
         let (_, unit, one) = find(of.trim()).filter(|(_, unit, one)| *unit != Unit::Bytes && *one == 1)?;
         Some(("", unit, factor * one))
     };
-    let (_, unit, scale) = find(name).or_else(scaled).ok_or(NotUnits::Unit)?;
-    Ok((count.checked_mul(scale).ok_or(NotUnits::Form)?, unit))
+    let (_, unit, scale) = find(name).or_else(scaled).ok_or(UnitsError::Unit)?;
+    Ok((count.checked_mul(scale).ok_or(UnitsError::Form)?, unit))
 }
 
-/// So many units as people write them: `50MB`, `100`, `10000 tokens`.
+/// Writes a number of units: `50MB`, `100`, `10000 tokens`.
 #[must_use]
 pub fn show_units(units: u64, unit: Unit) -> String {
     match unit {
@@ -223,7 +225,7 @@ impl fmt::Debug for Quota {
     }
 }
 
-/// Reads `10s`, `15min`, `min`, `1 hour`; milliseconds, or nothing when it is not a duration.
+/// Reads `10s`, `15min`, `min` or `1 hour` as milliseconds; none when the text is not a duration.
 #[must_use]
 pub fn parse_duration_ms(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quota_is_refused_with_a_remedy() {
+    fn a_text_that_is_no_quota_is_refused_with_a_remedy() {
         for (text, error) in [
             ("100", QuotaError::Form("100".into())),
             ("100/fortnight", QuotaError::Form("100/fortnight".into())),

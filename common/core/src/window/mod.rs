@@ -1,8 +1,8 @@
-//! The one home of window arithmetic.
+//! Window arithmetic; no other module divides time.
 //!
-//! A window is the half-open interval (t-W, t]: what happened exactly W ago has left. It is composed of n sub-windows of
-//! W/n each, aligned to the Unix epoch, so that every agent, store and aggregator cuts time at the same places and their
-//! counts can be added and compared. [`Ring`] holds the counts.
+//! A window is the half-open interval (t-W, t]: an event exactly W ago has left it. It consists of n sub-windows of W/n
+//! each, aligned to the Unix epoch, so that the counts of every agent, store and aggregator refer to the same intervals
+//! and can be added and compared. [`Ring`] holds the counts.
 
 mod ring;
 #[cfg(test)]
@@ -14,15 +14,15 @@ use crate::clock::Timestamp;
 
 pub use ring::{Added, Estimate, Ring};
 
-/// The widest window, in ms: a leap year.
+/// Maximum width of a window, in ms: a leap year.
 pub const WIDTH_MS_MAX: u64 = 366 * 24 * 3_600 * 1_000;
-/// The most sub-windows of a window.
+/// Maximum number of sub-windows.
 pub const PARTS_MAX: u32 = 120;
 
-/// The number of a sub-window since the epoch: sub-window i is [i·W/n, (i+1)·W/n).
+/// Index of a sub-window since the epoch: sub-window i is [i·W/n, (i+1)·W/n).
 pub type SubWindow = u64;
 
-/// A window's width W and the number n of its sub-windows; W/n is a whole number of milliseconds.
+/// Width W and number of sub-windows n of a window; W/n is a whole number of milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     width_ms: NonZeroU64,
@@ -30,36 +30,36 @@ pub struct Window {
     part_ms: NonZeroU64,
 }
 
-/// Why a window cannot be built.
+/// Error of a window that cannot be represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
-    /// Zero, or wider than [`WIDTH_MS_MAX`].
+    /// Width of zero, or above [`WIDTH_MS_MAX`].
     #[error("a window is between 1 ms and 366 days wide, not {width_ms} ms")]
     Width {
-        /// What was asked for.
+        /// Requested width in ms.
         width_ms: u64,
     },
-    /// Zero, or more than [`PARTS_MAX`].
+    /// No sub-windows, or more than [`PARTS_MAX`].
     #[error("a window has 1 to {PARTS_MAX} sub-windows, not {parts}")]
     Parts {
-        /// What was asked for.
+        /// Requested number of sub-windows.
         parts: u32,
     },
-    /// The sub-windows would not be whole milliseconds.
+    /// Sub-windows that are not whole milliseconds.
     #[error("{parts} sub-windows do not divide {width_ms} ms into whole milliseconds")]
     Uneven {
-        /// What was asked for.
+        /// Requested width in ms.
         width_ms: u64,
-        /// What was asked for.
+        /// Requested number of sub-windows.
         parts: u32,
     },
 }
 
 impl Window {
-    /// A window of `width_ms` in `parts` sub-windows.
+    /// Creates a window of `width_ms` with `parts` sub-windows.
     ///
     /// # Errors
-    /// When either is out of range, or the sub-windows would not be whole milliseconds.
+    /// Returns an error if either is out of range, or if the sub-windows would not be whole milliseconds.
     pub fn new(width_ms: u64, parts: u32) -> Result<Self, WindowError> {
         let (width, count) = match (NonZeroU64::new(width_ms), NonZeroU32::new(parts)) {
             (Some(width), _) if width.get() > WIDTH_MS_MAX => {
@@ -78,46 +78,47 @@ impl Window {
         Ok(Self { width_ms: width, parts: count, part_ms })
     }
 
-    /// A window in the largest of 12, 10, 8, 6, 5, 4, 3, 2, 1 sub-windows that are whole milliseconds.
+    /// Creates a window with the largest number of sub-windows out of 12, 10, 8, 6, 5, 4, 3, 2, 1 that gives whole
+    /// milliseconds.
     ///
     /// # Errors
-    /// When the width is out of range.
+    /// Returns an error if the width is out of range.
     pub fn with_default_parts(width_ms: u64) -> Result<Self, WindowError> {
         let parts = [12, 10, 8, 6, 5, 4, 3, 2].into_iter().find(|parts| width_ms.is_multiple_of(u64::from(*parts)));
         Self::new(width_ms, parts.unwrap_or(1))
     }
 
-    /// W, in ms.
+    /// Returns the width W in ms.
     #[must_use]
     pub const fn width_ms(self) -> u64 {
         self.width_ms.get()
     }
 
-    /// n.
+    /// Returns the number n of sub-windows.
     #[must_use]
     pub const fn parts(self) -> u32 {
         self.parts.get()
     }
 
-    /// W/n, in ms.
+    /// Returns the width W/n of a sub-window in ms.
     #[must_use]
     pub const fn part_ms(self) -> u64 {
         self.part_ms.get()
     }
 
-    /// The sub-window that holds an instant.
+    /// Returns the sub-window that contains an instant.
     #[must_use]
     pub fn sub_window(self, at: Timestamp) -> SubWindow {
         at.as_ms() / self.part_ms()
     }
 
-    /// The first instant of a sub-window.
+    /// Returns the first instant of a sub-window.
     #[must_use]
     pub fn start_of(self, sub_window: SubWindow) -> Timestamp {
         Timestamp::from_ms(sub_window.saturating_mul(self.part_ms()))
     }
 
-    /// The last instant of a sub-window.
+    /// Returns the last instant of a sub-window.
     #[must_use]
     pub fn end_of(self, sub_window: SubWindow) -> Timestamp {
         self.start_of(sub_window).plus_ms(self.part_ms() - 1)

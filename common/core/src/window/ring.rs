@@ -1,31 +1,31 @@
-//! A ring of sub-window counts: the state of a sliding window.
+//! Ring of sub-window counts: the state of a sliding window.
 //!
-//! Why n+1 slots: at any instant the window reaches back into the sub-window before its n whole ones. That oldest one is
-//! either counted whole ([`Estimate::Conservative`], never over) or weighed by the share of it that is still inside
-//! ([`Estimate::Interpolated`], the "previous x 17/60" of the approximated sliding window: Muscat, "Distributed
-//! Rate-Limiting Algorithms", 2022). The ring reads no clock and holds no quota.
+//! The ring has n+1 slots, because at any instant the window extends into the sub-window before its n whole ones. That
+//! oldest sub-window is either counted whole ([`Estimate::Conservative`], never below the true count) or weighted by
+//! the share of it that is still inside ([`Estimate::Interpolated`], the "previous x 17/60" of the approximated sliding
+//! window: Muscat, "Distributed Rate-Limiting Algorithms", 2022). The ring reads no clock and has no quota.
 
 use super::{SubWindow, Window};
 use crate::clock::Timestamp;
 
-/// How the part of the oldest sub-window that the window still covers is counted.
+/// Method of counting the oldest sub-window, which the window covers in part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Estimate {
-    /// In proportion to its overlap with the window: right on average, wrong by at most its content.
+    /// In proportion to its overlap with the window. Exact on average; error of at most its content.
     #[default]
     Interpolated,
-    /// Whole: never below the truth; admits n/(n+1) of the quota under steady demand.
+    /// Whole. Never below the true count; admits n/(n+1) of the quota under steady demand.
     Conservative,
-    /// Not at all: with a single sub-window this is the fixed window.
+    /// Ignored. With a single sub-window this is the fixed window.
     Ignored,
 }
 
-/// What became of units that were added to a [`Ring`].
+/// Result of [`Ring::add`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// They count.
+    /// The units were counted.
     Counted,
-    /// Their sub-window had left the ring.
+    /// The sub-window had left the ring; nothing was counted.
     TooOld,
 }
 
@@ -34,31 +34,31 @@ pub enum Added {
 pub struct Ring {
     window: Window,
     newest: SubWindow,
-    /// Where in `slots` the newest lies; older ones lie before it, round the end.
+    /// Index of the newest sub-window in `slots`. Older ones precede it, cyclically.
     newest_slot: usize,
     slots: Box<[u64]>,
 }
 
 impl Ring {
-    /// An empty ring.
+    /// Creates an empty ring.
     #[must_use]
     pub fn new(window: Window) -> Self {
         Self { window, newest: 0, newest_slot: 0, slots: vec![0; window.parts() as usize + 1].into() }
     }
 
-    /// The window whose counts these are.
+    /// Returns the window of the counts.
     #[must_use]
     pub fn window(&self) -> Window {
         self.window
     }
 
-    /// The newest sub-window that was ever added to or rolled to.
+    /// Returns the newest sub-window that units were added to or that the ring was rolled to.
     #[must_use]
     pub fn newest(&self) -> SubWindow {
         self.newest
     }
 
-    /// Adds units to a sub-window. A newer one than the newest pushes the oldest out.
+    /// Adds units to a sub-window. A sub-window after the newest one evicts the oldest.
     pub fn add(&mut self, sub_window: SubWindow, units: u64) -> Added {
         self.roll_to(sub_window);
         let Some(slot) = self.slot_of(sub_window) else {
@@ -68,7 +68,7 @@ impl Ring {
         Added::Counted
     }
 
-    /// Makes a sub-window the newest, unless a newer one is: what is too old for it is dropped.
+    /// Makes a sub-window the newest, unless the newest one is later, and drops the counts that are too old for it.
     pub fn roll_to(&mut self, sub_window: SubWindow) {
         let steps = sub_window.saturating_sub(self.newest);
         if steps >= self.len() {
@@ -82,29 +82,30 @@ impl Ring {
         self.newest = self.newest.max(sub_window);
     }
 
-    /// Takes back what [`Ring::add`] added, as far as it is still there.
+    /// Subtracts units from a sub-window, at most to zero.
     pub fn subtract(&mut self, sub_window: SubWindow, units: u64) {
         if let Some(slot) = self.slot_of(sub_window) {
             self.slots[slot] = self.slots[slot].saturating_sub(units);
         }
     }
 
-    /// The count of one sub-window; 0 outside the ring.
+    /// Returns the count of a sub-window; 0 outside the ring.
     #[must_use]
     pub fn get(&self, sub_window: SubWindow) -> u64 {
         self.slot_of(sub_window).map_or(0, |slot| self.slots[slot])
     }
 
-    /// The sub-windows that hold something, oldest first.
+    /// Returns the sub-windows with a count above zero, oldest first.
     pub fn counts(&self) -> impl Iterator<Item = (SubWindow, u64)> + '_ {
         let oldest = self.newest.saturating_sub(self.len() - 1);
         (oldest..=self.newest).map(|sub_window| (sub_window, self.get(sub_window))).filter(|(_, units)| *units > 0)
     }
 
-    /// Units in the window that ends at `now`, rounded up. An instant before the newest sub-window reads as its start.
+    /// Returns the units in the window that ends at `now`, rounded up. An instant before the newest sub-window is
+    /// treated as its start.
     #[must_use]
     pub fn used(&self, now: Timestamp, estimate: Estimate) -> u64 {
-        let (current, offset_ms) = self.place(now);
+        let (current, offset_ms) = self.locate(now);
         let (whole, oldest) = self.whole_and_oldest(current);
         let part_ms = self.window.part_ms();
         match estimate {
@@ -114,10 +115,10 @@ impl Ring {
         }
     }
 
-    /// The first instant, not before `now`, at which at most `units` are in the window if nothing is added.
+    /// Returns the earliest instant, not before `now`, at which the window holds at most `units` if nothing is added.
     #[must_use]
     pub fn falls_to(&self, units: u64, now: Timestamp, estimate: Estimate) -> Timestamp {
-        let (mut current, _) = self.place(now);
+        let (mut current, _) = self.locate(now);
         let (mut whole, mut oldest) = self.whole_and_oldest(current);
         loop {
             let from = self.window.start_of(current).max(now);
@@ -139,13 +140,13 @@ impl Ring {
         }
     }
 
-    /// Whether nothing is left in the window that ends at `now`.
+    /// Returns true if the window that ends at `now` is empty.
     #[must_use]
     pub fn is_empty_at(&self, now: Timestamp) -> bool {
         self.used(now, Estimate::Conservative) == 0
     }
 
-    /// The same counts, moved so that the newest lies in the sub-window of `now`: for a clock that stepped back.
+    /// Shifts all counts so that the newest sub-window is that of `now`, after a clock stepped back.
     pub fn rebase(&mut self, now: Timestamp) {
         let mut moved = Self::new(self.window);
         let current = self.window.sub_window(now);
@@ -156,7 +157,8 @@ impl Ring {
         *self = moved;
     }
 
-    /// The same counts in the sub-windows of another window: each at the end of its own, which is never too early to leave.
+    /// Converts the counts to the sub-windows of another window. Each count is dated at the end of its sub-window, so
+    /// that it never leaves too early.
     #[must_use]
     pub fn carried_to(&self, window: Window) -> Self {
         let mut carried = Self::new(window);
@@ -170,7 +172,7 @@ impl Ring {
         self.slots.len() as u64
     }
 
-    /// Where the count of a sub-window lies, if the ring holds it.
+    /// Returns the index in `slots` of a sub-window, or `None` outside the ring.
     fn slot_of(&self, sub_window: SubWindow) -> Option<usize> {
         let back = usize::try_from(self.newest.checked_sub(sub_window)?).ok()?;
         if back >= self.slots.len() {
@@ -183,13 +185,13 @@ impl Ring {
         })
     }
 
-    /// The sub-window in which `now` reads, and how far into it.
-    fn place(&self, now: Timestamp) -> (SubWindow, u64) {
+    /// Returns the effective sub-window of `now` and the offset in ms within it.
+    fn locate(&self, now: Timestamp) -> (SubWindow, u64) {
         let current = self.window.sub_window(now);
         if current < self.newest { (self.newest, 0) } else { (current, now.ms_since(self.window.start_of(current))) }
     }
 
-    /// Units of the n sub-windows up to `current`, and of the one before them.
+    /// Returns the units of the n sub-windows up to `current`, and of the one before them.
     fn whole_and_oldest(&self, current: SubWindow) -> (u64, u64) {
         let held = if current == self.newest {
             self.slots.iter().fold(0, |sum: u64, units| sum.saturating_add(*units))
@@ -203,7 +205,7 @@ impl Ring {
 }
 
 impl PartialEq for Ring {
-    /// Whether both hold the same counts; where in memory is of no account.
+    /// Compares the counts, regardless of their position in memory.
     fn eq(&self, other: &Self) -> bool {
         self.window == other.window && self.newest == other.newest && self.counts().eq(other.counts())
     }
@@ -211,7 +213,7 @@ impl PartialEq for Ring {
 
 impl Eq for Ring {}
 
-/// units * part / whole, rounded up.
+/// Computes units * part / whole, rounded up.
 fn scale_up(units: u64, part: u64, whole: u64) -> u64 {
     match units.checked_mul(part) {
         Some(product) => product.div_ceil(whole),
@@ -219,7 +221,7 @@ fn scale_up(units: u64, part: u64, whole: u64) -> u64 {
     }
 }
 
-/// units * part / whole, rounded down.
+/// Computes units * part / whole, rounded down.
 fn scale_down(units: u64, part: u64, whole: u64) -> u64 {
     match units.checked_mul(part) {
         Some(product) => product / whole,

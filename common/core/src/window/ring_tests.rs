@@ -1,4 +1,4 @@
-//! The ring against the list of everything that was ever added to it.
+//! Tests of the ring against a list of all additions.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ const fn at(ms: u64) -> Timestamp {
 
 /// A9: previous 60, current 0 at second 43 of the minute reads 17.
 #[test]
-fn previous_minute_is_weighed_by_what_is_left_of_it() {
+fn previous_minute_is_weighted_by_its_remaining_share() {
     let minute = Window::new(60_000, 1).unwrap();
     let mut ring = Ring::new(minute);
     ring.add(0, 60);
@@ -20,7 +20,7 @@ fn previous_minute_is_weighed_by_what_is_left_of_it() {
 }
 
 #[test]
-fn a_sub_window_counts_until_it_has_left_and_no_longer() {
+fn a_sub_window_counts_until_it_has_left() {
     let mut ring = Ring::new(Window::new(60, 6).unwrap());
     ring.add(0, 5);
     assert_eq!(ring.used(at(69), Estimate::Conservative), 5);
@@ -40,7 +40,7 @@ fn a_clock_that_stepped_back_keeps_the_counts() {
     assert_eq!(ring.counts().collect::<Vec<_>>(), [(48, 3), (50, 4)]);
 }
 
-/// What the ring holds, the slow and obvious way: every addition kept, the window cut out of them.
+/// Reference for [`Ring::used`]: sums the additions that lie in the window.
 fn used_by_list(window: Window, additions: &[(u64, u64)], now: Timestamp, estimate: Estimate) -> u64 {
     let (part, parts) = (window.part_ms(), u64::from(window.parts()));
     let current = now.as_ms() / part;
@@ -56,7 +56,7 @@ fn used_by_list(window: Window, additions: &[(u64, u64)], now: Timestamp, estima
 
 proptest! {
     #[test]
-    fn a_ring_reads_as_the_list_of_all_additions(
+    fn a_ring_equals_the_list_of_all_additions(
         parts in 1_u32..14,
         part_ms in 1_u64..40,
         steps in prop::collection::vec((0_u64..30, 0_u64..9), 1..60),

@@ -1,12 +1,11 @@
-//! `descriptors:`: from a request to descriptors.
+//! `descriptors:`: names of descriptors and the sources of their values.
 
 use crate::hint;
-use crate::yaml::{Fields, Known, Node, Reader, line_of, scalar};
-use tollgate_core::rules::Pattern;
-use tollgate_core::rules::{DescriptorSource, DescriptorSpec};
+use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of, scalar};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Pattern};
 
 const SOURCES: [&str; 8] = ["header", "query", "cookie", "jwt", "client_ip", "path", "constant", "of"];
-const DESCRIPTOR: Known = Known {
+const DESCRIPTOR: KnownFields = KnownFields {
     what: "a descriptor",
     fields: &[
         "header",
@@ -23,13 +22,14 @@ const DESCRIPTOR: Known = Known {
         "public",
         "verified",
     ],
-    not_yet: &[],
+    planned: &[],
 };
-const CLIENT_IP: Known = Known { what: "`client_ip`", fields: &["trusted_hops", "ipv6_prefix"], not_yet: &[] };
+const CLIENT_IP: KnownFields =
+    KnownFields { what: "`client_ip`", fields: &["trusted_hops", "ipv6_prefix"], planned: &[] };
 const PLAIN_IP: DescriptorSource = DescriptorSource::ClientIp { trusted_hops: 0, ipv6_prefix: 64 };
 
-/// The declared descriptors, and the defaults of those names that are not declared.
-pub(super) fn read_descriptors(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<DescriptorSpec> {
+/// Reads the declared descriptors, and adds the default descriptors that are not declared.
+pub(super) fn read_descriptors(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<DescriptorSpec> {
     let mut specs = Vec::new();
     let fields = reader.mapping(node, "`descriptors`");
     for (name, node) in fields.iter() {
@@ -44,7 +44,7 @@ pub(super) fn read_descriptors(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<
     specs
 }
 
-fn read_descriptor(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Option<DescriptorSpec> {
+fn read_descriptor(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> Option<DescriptorSpec> {
     match scalar(node) {
         Some("client_ip") => return Some(DescriptorSpec::new(name, PLAIN_IP)),
         Some("method") => return Some(DescriptorSpec::new(name, DescriptorSource::Method)),
@@ -59,7 +59,7 @@ fn read_descriptor(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
     }
     let fields = reader.fields(node, &DESCRIPTOR);
     let source = read_source(reader, name, &fields);
-    let flag = |reader: &mut Reader<'_>, field: &str| {
+    let flag = |reader: &mut YamlReader<'_>, field: &str| {
         let node = fields.get(field)?;
         let on: bool = reader.parse(node, &format!("`{field}`"), "true or false")?;
         Some((on, line_of(node)))
@@ -70,8 +70,7 @@ fn read_descriptor(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
     if let (Some((_, line)), DescriptorSource::Map { .. }) = (public, &source) {
         reader.refuse(line, "what a `map` makes is no secret and is shown anyway; remove `public`");
     }
-    let sent = matches!(source, DescriptorSource::Header(_) | DescriptorSource::Query(_) | DescriptorSource::Cookie(_));
-    if let Some((_, line)) = verified.filter(|_| !sent) {
+    if let Some((_, line)) = verified.filter(|_| !source.is_client_text()) {
         let text = "only of a header, query or cookie is it in question whether someone has `verified` it; remove it";
         reader.refuse(line, text);
     }
@@ -79,7 +78,7 @@ fn read_descriptor(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
     Some(DescriptorSpec { default, public, verified, ..DescriptorSpec::new(name, source) })
 }
 
-fn read_source(reader: &mut Reader<'_>, name: &str, fields: &Fields<'_>) -> Option<DescriptorSource> {
+fn read_source(reader: &mut YamlReader<'_>, name: &str, fields: &Fields<'_>) -> Option<DescriptorSource> {
     let mut sources = SOURCES.iter().chain(&["method"]).filter_map(|field| Some((*field, fields.get(field)?)));
     let Some((field, node)) = sources.next() else {
         let text = if fields.get("map").is_some() {
@@ -99,7 +98,7 @@ fn read_source(reader: &mut Reader<'_>, name: &str, fields: &Fields<'_>) -> Opti
         reader.refuse(line_of(map), text);
         return None;
     }
-    let word = |reader: &mut Reader<'_>| reader.text(node, &format!("`{field}`"));
+    let word = |reader: &mut YamlReader<'_>| reader.text(node, &format!("`{field}`"));
     Some(match field {
         "header" => {
             let header = word(reader)?;
@@ -139,7 +138,7 @@ fn read_source(reader: &mut Reader<'_>, name: &str, fields: &Fields<'_>) -> Opti
     })
 }
 
-fn read_client_ip(reader: &mut Reader<'_>, node: &Node<'_>) -> DescriptorSource {
+fn read_client_ip(reader: &mut YamlReader<'_>, node: &Node<'_>) -> DescriptorSource {
     let ip = reader.fields(node, &CLIENT_IP);
     let trusted_hops = ip.get("trusted_hops").and_then(|n| reader.parse(n, "`trusted_hops`", "0 to 255"));
     let ipv6_prefix = ip.get("ipv6_prefix").and_then(|n| reader.parse(n, "`ipv6_prefix`", "1 to 128"));
@@ -149,7 +148,7 @@ fn read_client_ip(reader: &mut Reader<'_>, node: &Node<'_>) -> DescriptorSource 
     DescriptorSource::ClientIp { trusted_hops: trusted_hops.unwrap_or(0), ipv6_prefix: ipv6_prefix.unwrap_or(64) }
 }
 
-fn read_map(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<(Pattern, Box<str>)> {
+fn read_map(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<(Pattern, Box<str>)> {
     let mut table = Vec::new();
     for (pattern, value) in reader.mapping(node, "`map`").iter() {
         if let Some(value) = reader.text(value, "what a value is mapped to") {
@@ -162,8 +161,8 @@ fn read_map(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<(Pattern, Box<str>)
     table
 }
 
-/// A map is of what a call says, so that one look finds the value.
-fn check_map(reader: &mut Reader<'_>, name: &str, line: usize, specs: &[DescriptorSpec]) {
+/// Checks that a map is of a descriptor which is extracted from the request, so that one lookup finds the value.
+fn check_map(reader: &mut YamlReader<'_>, name: &str, line: usize, specs: &[DescriptorSpec]) {
     let Some(DescriptorSource::Map { of, .. }) = specs.iter().find(|spec| *spec.name == *name).map(|spec| &spec.source)
     else {
         return;

@@ -1,14 +1,13 @@
-//! `lists:`: who is never denied, and who always.
+//! `lists:`: callers that are never denied, and callers that always are.
 
 use super::patterns::read_matches;
-use super::tiers::{UNVERIFIED, claimed};
-use crate::yaml::{Known, Node, Reader, is_list, line_of};
-use tollgate_core::rules::DescriptorSpec;
-use tollgate_core::rules::{Lists, Matches};
+use super::tiers::{UNVERIFIED, unverified_source};
+use crate::yaml::{KnownFields, Node, YamlReader, is_list, line_of};
+use tollgate_core::rules::{DescriptorSpec, Lists, Matches};
 
-const LISTS: Known = Known { what: "`lists`", fields: &["allow", "deny"], not_yet: &[] };
+const LISTS: KnownFields = KnownFields { what: "`lists`", fields: &["allow", "deny"], planned: &[] };
 
-pub(super) fn read_lists(reader: &mut Reader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Lists {
+pub(super) fn read_lists(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Lists {
     let fields = reader.fields(node, &LISTS);
     let mut lists = Lists::default();
     for (line, entry) in read_entries(reader, fields.get("allow"), "allow", known) {
@@ -24,7 +23,7 @@ pub(super) fn read_lists(reader: &mut Reader<'_>, node: &Node<'_>, known: &[Desc
         }
         for (name, _) in &entry {
             let spec = known.iter().find(|spec| spec.name == *name);
-            if let Some(source) = spec.and_then(|spec| claimed(spec, known)) {
+            if let Some(source) = spec.and_then(|spec| unverified_source(spec, known)) {
                 reader.warn(line, format!("the allow list rests on `{name}` from {source}; {UNVERIFIED}"));
             }
         }
@@ -40,7 +39,7 @@ pub(super) fn read_lists(reader: &mut Reader<'_>, node: &Node<'_>, known: &[Desc
 }
 
 fn read_entries(
-    reader: &mut Reader<'_>,
+    reader: &mut YamlReader<'_>,
     node: Option<&Node<'_>>,
     what: &str,
     known: &[DescriptorSpec],
@@ -57,7 +56,7 @@ fn read_entries(
     for item in reader.items(node, what) {
         let before = reader.problems.len();
         let entry = read_matches(reader, item, &format!("an entry of `{what}`"), known);
-        // What is left of an entry that cannot be read whole is not worth a second complaint.
+        // An entry with an error is dropped, so that its rest causes no second error.
         if reader.problems.len() == before {
             entries.push((line_of(item), entry));
         }

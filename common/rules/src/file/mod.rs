@@ -1,16 +1,13 @@
-//! The rules file: YAML to [`RuleSet`], validated.
+//! Parser of the rules file: YAML to a validated [`RuleSet`].
 //!
-//! Everything that a file asks for and that does not work yet is refused as such: a limit that is quietly not enforced is
-//! the worst a limiter can do.
+//! A planned feature is refused and never ignored, because a limit that is silently not enforced is the worst defect of a
+//! limiter. This folder reads the structure (descriptors, tiers, rules, lists); the settings of a rule are read by the table
+//! in `settings`.
 
-mod settings;
-mod resolve;
 mod descriptors;
 mod patterns;
 mod tiers;
 mod lists;
-mod costs;
-mod denying;
 mod quota;
 mod rule;
 mod policies;
@@ -22,53 +19,35 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::FILE_LEN_MAX;
-use crate::hint;
-use crate::yaml::{Known, Node, Reader, line_of};
+use crate::settings::{Layer, Level, check_values, read_quota_value, warn_undeclared};
+use crate::yaml::{KnownFields, Node, YamlReader, line_of};
 use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{DescriptorSpec, Generation, RULES_LEN_MAX, Rule, RuleSet};
 
 use descriptors::read_descriptors;
 use lists::read_lists;
 use replaces::check_replaces;
-use rule::{Context, read_rule};
-use settings::{Settings, read_allowed, read_settings};
+use rule::{FileContext, read_rule};
 use tiers::{check_tiers, read_tiers};
 
-const TOP: Known = Known {
+const TOP: KnownFields = KnownFields {
     what: "the rules file",
     fields: &["version", "descriptors", "slot_by", "defaults", "tiers", "rules", "lists"],
-    not_yet: &[],
+    planned: &[],
 };
-const DEFAULTS: Known = Known {
-    what: "`defaults`",
-    fields: &[
-        "quota",
-        "algorithm",
-        "burst",
-        "burst_multiplier",
-        "sub_windows",
-        "estimate",
-        "consistency",
-        "on_failure",
-        "deadline",
-        "scope",
-    ],
-    not_yet: &["max_excess", "leases"],
-};
-
-/// Reads a rules file. `file` is its name for error messages; `loaded` is the generation of a file without `version:`.
+/// Reads a rules file. `file` is its name for messages; `loaded` is the generation of a file without `version:`.
 ///
 /// # Errors
-/// When anything in it is unknown, not yet supported or meaningless: all such places, each with reason and remedy.
+/// All parts of the file that are unknown, not yet supported or without effect, each with reason and remedy.
 pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, Problems> {
-    let mut reader = Reader::new(file);
+    let mut reader = YamlReader::new(file);
     if text.len() > FILE_LEN_MAX {
         reader.refuse(1, format!("the file has {} bytes; at most {FILE_LEN_MAX} are read", text.len()));
         return Err(Problems { problems: reader.problems });
     }
     let document = reader.document(text);
     let set = document.as_ref().map(|document| read_set(&mut reader, document, loaded));
-    // Some things are only known when everything has been read.
+    // Some problems are found only after the whole file has been read.
     reader.problems.sort_by_key(|problem| line_in(&problem.place));
     reader.warnings.sort_by_key(|problem| line_in(&problem.place));
     match set {
@@ -81,27 +60,27 @@ pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, 
     }
 }
 
-fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) -> RuleSet {
+fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation) -> RuleSet {
     let top = reader.fields(document, &TOP);
     let generation = top.get("version").and_then(|node| reader.parse(node, "`version`", "a whole number"));
     let descriptors =
         top.get("descriptors").map_or_else(DescriptorSpec::defaults, |node| read_descriptors(reader, node));
     let slot_by = top.get("slot_by").and_then(|node| {
         let name = reader.text(node, "`slot_by`")?;
-        warn_unknown(reader, line_of(node), name, &descriptors);
+        warn_undeclared(reader, line_of(node), name, &descriptors);
         Some(name.into())
     });
-    let defaults = top.get("defaults").map_or_else(Settings::default, |node| {
-        let fields = reader.fields(node, &DEFAULTS);
-        read_scope(reader, fields.get("scope"));
-        let quota = fields.get("quota").and_then(|node| read_allowed(reader, node));
-        Settings { quota, ..read_settings(reader, &fields) }
+    let defaults = top.get("defaults").map_or_else(Layer::default, |node| {
+        let fields = reader.fields(node, &Level::Defaults.known_fields());
+        check_values(reader, &fields);
+        let quota = fields.get("quota").and_then(|node| read_quota_value(reader, node));
+        Layer::read(reader, &fields).with_quota(quota)
     });
     let tiers = read_tiers(reader, top.get("tiers"), &descriptors);
     if let Some(node) = top.get("tiers") {
         check_tiers(reader, line_of(node), &tiers, &descriptors);
     }
-    let context = Context { descriptors: &descriptors, defaults, tiers: &tiers };
+    let context = FileContext { descriptors: &descriptors, defaults, tiers: &tiers };
     let rules = match top.get("rules") {
         None => {
             reader.refuse(1, "there is no `rules:`; write at least one rule under it");
@@ -114,7 +93,7 @@ fn read_set(reader: &mut Reader<'_>, document: &Node<'_>, loaded: Generation) ->
     RuleSet { descriptors, slot_by, lists, rules, ..RuleSet::new(generation, []) }
 }
 
-fn read_rules(reader: &mut Reader<'_>, node: &Node<'_>, context: &Context<'_>) -> Vec<Arc<Rule>> {
+fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext<'_>) -> Vec<Arc<Rule>> {
     let items = reader.items(node, "`rules`");
     if items.len() > RULES_LEN_MAX {
         reader.refuse(line_of(node), format!("{} rules; at most {RULES_LEN_MAX} are enforced", items.len()));
@@ -133,32 +112,11 @@ fn read_rules(reader: &mut Reader<'_>, node: &Node<'_>, context: &Context<'_>) -
         }
         rules.push((Arc::new(rule), line_of(item)));
     }
-    // A rule that cannot be read is not known by name.
+    // The name of a rule that cannot be read is unknown.
     if rules.len() == items.len() {
         check_replaces(reader, &rules);
     }
     rules.into_iter().map(|(rule, _)| rule).collect()
-}
-
-/// Quotas over several regions are planned; a region of its own is what there is.
-fn read_scope(reader: &mut Reader<'_>, node: Option<&Node<'_>>) {
-    let Some(node) = node else { return };
-    match reader.text(node, "`scope`") {
-        Some("global") => reader.refuse(line_of(node), "`scope: global` is not yet supported; remove it"),
-        Some(other) if other != "region" => {
-            settings::refuse_word::<()>(reader, node, "scope", other, &["region"]);
-        }
-        _ => {}
-    }
-}
-
-fn warn_unknown(reader: &mut Reader<'_>, line: usize, name: &str, known: &[DescriptorSpec]) {
-    if known.iter().all(|spec| *spec.name != *name) {
-        let hint = hint(name, known.iter().map(|spec| &*spec.name));
-        let text =
-            format!("`{name}` is not under `descriptors`, so only a call that names it itself is counted by it{hint}");
-        reader.warn(line, text);
-    }
 }
 
 fn line_in(place: &str) -> Option<usize> {

@@ -1,21 +1,25 @@
-//! `match:`: what the values of descriptors must look like.
+//! `match:`: conditions on the values of descriptors.
 
 use ipnet::IpNet;
 
-use super::warn_unknown;
 use crate::cut;
-use crate::yaml::{Known, Node, Reader, is_list, line_of, scalar};
-use tollgate_core::rules::{DescriptorSource, DescriptorSpec};
-use tollgate_core::rules::{Matches, Pattern};
+use crate::settings::warn_undeclared;
+use crate::yaml::{KnownFields, Node, YamlReader, is_list, line_of, scalar};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Matches, Pattern};
 
-const PATTERN: Known =
-    Known { what: "a pattern", fields: &["exact", "prefix", "glob", "regex", "cidr", "not"], not_yet: &[] };
+const PATTERN: KnownFields =
+    KnownFields { what: "a pattern", fields: &["exact", "prefix", "glob", "regex", "cidr", "not"], planned: &[] };
 
-/// Names of descriptors and their patterns.
-pub(super) fn read_matches(reader: &mut Reader<'_>, node: &Node<'_>, what: &str, known: &[DescriptorSpec]) -> Matches {
+/// Reads names of descriptors and their patterns.
+pub(super) fn read_matches(
+    reader: &mut YamlReader<'_>,
+    node: &Node<'_>,
+    what: &str,
+    known: &[DescriptorSpec],
+) -> Matches {
     let mut matches = Vec::new();
     for (name, node) in reader.mapping(node, what).iter() {
-        warn_unknown(reader, line_of(node), name, known);
+        warn_undeclared(reader, line_of(node), name, known);
         if let Some(pattern) = read_pattern(reader, node, name) {
             warn_never(reader, line_of(node), name, &pattern, known);
             matches.push((name.into(), pattern));
@@ -24,8 +28,8 @@ pub(super) fn read_matches(reader: &mut Reader<'_>, node: &Node<'_>, what: &str,
     matches
 }
 
-/// A text, a list of which any may match, or a form by name.
-pub(super) fn read_pattern(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Option<Pattern> {
+/// Reads a text, a list of patterns of which any may match, or a named form.
+pub(super) fn read_pattern(reader: &mut YamlReader<'_>, node: &Node<'_>, name: &str) -> Option<Pattern> {
     if scalar(node).is_some() {
         return Some(Pattern::parse(reader.text(node, &format!("the pattern of `{name}`"))?));
     }
@@ -51,7 +55,7 @@ pub(super) fn read_pattern(reader: &mut Reader<'_>, node: &Node<'_>, name: &str)
     }
 }
 
-fn read_any(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Option<Vec<Pattern>> {
+fn read_any(reader: &mut YamlReader<'_>, node: &Node<'_>, name: &str) -> Option<Vec<Pattern>> {
     let items = reader.items(node, &format!("the pattern of `{name}`"));
     let patterns: Vec<_> = items.iter().filter_map(|item| read_pattern(reader, item, name)).collect();
     if items.is_empty() {
@@ -60,7 +64,7 @@ fn read_any(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Option<Vec<
     (!patterns.is_empty()).then_some(patterns)
 }
 
-fn read_form(reader: &mut Reader<'_>, form: &str, node: &Node<'_>, name: &str) -> Option<Pattern> {
+fn read_form(reader: &mut YamlReader<'_>, form: &str, node: &Node<'_>, name: &str) -> Option<Pattern> {
     if form == "not" {
         let patterns =
             if is_list(node) { read_any(reader, node, name)? } else { vec![read_pattern(reader, node, name)?] };
@@ -74,7 +78,7 @@ fn read_form(reader: &mut Reader<'_>, form: &str, node: &Node<'_>, name: &str) -
         "regex" => match Pattern::regex(text) {
             Ok(pattern) => Some(pattern),
             Err(error) => {
-                // A syntax error is shown in several lines, with the reason in the last one.
+                // The error has several lines; the reason is in the last one.
                 let error = error.to_string();
                 let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
                 reader.refuse(line_of(node), format!("`{}` is no regular expression: {reason}", cut(text)));
@@ -100,15 +104,8 @@ fn read_form(reader: &mut Reader<'_>, form: &str, node: &Node<'_>, name: &str) -
     }
 }
 
-/// A pattern as problems quote it: cut where values of its descriptor are secret.
-pub(super) fn quoted(pattern: &Pattern, name: &str, known: &[DescriptorSpec]) -> String {
-    let secret = known.iter().find(|spec| *spec.name == *name).is_none_or(DescriptorSpec::is_secret);
-    let text = pattern.to_string();
-    if secret { cut(&text).into_owned() } else { text }
-}
-
-/// Texts that no value of such a descriptor ever is.
-fn warn_never(reader: &mut Reader<'_>, line: usize, name: &str, pattern: &Pattern, known: &[DescriptorSpec]) {
+/// Warns of texts that no value of the descriptor can equal.
+fn warn_never(reader: &mut YamlReader<'_>, line: usize, name: &str, pattern: &Pattern, known: &[DescriptorSpec]) {
     let Some(spec) = known.iter().find(|spec| *spec.name == *name) else {
         return;
     };

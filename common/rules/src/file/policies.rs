@@ -1,104 +1,106 @@
-//! A rule's policy for everyone, for tiers and for single keys.
+//! Policies of a rule: the one for all callers, and those for tiers and single keys.
 //!
-//! defaults < the file's tiers < the rule < its `tiers` < its `keys`. Only the policy that differ from everyone's are kept.
-//! A key's exception rests on everyone's policy, for which tier a key is in is only known when it calls.
+//! Precedence: defaults < the file's tiers < the rule < its `tiers` < its `keys`. Only tiers whose policy differs are kept. The
+//! exception of a key starts from the policy for all callers, because the tier of a key is known only when it calls. The
+//! merge of two layers is in `settings::layer`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::quota::Asked;
-use super::resolve::resolve;
-use super::rule::Context;
-use super::settings::{Allowed, Burst, Said, Settings};
+use super::quota::RuleQuota;
+use super::rule::FileContext;
 use super::tiers::{self, Exceptions, Tiers, read_exceptions};
 use crate::hint;
-use crate::yaml::{Fields, Reader, line_of};
+use crate::settings::{Layer, Located, PolicyFault, QuotaValue, resolve};
+use crate::yaml::{Fields, YamlReader, line_of};
 use tollgate_core::rules::LimitPolicy;
 
-/// Everyone's policy, and those of tiers and keys that differ.
-pub(super) type AllPolicies =
-    (Option<LimitPolicy>, Vec<(Arc<str>, Option<LimitPolicy>)>, HashMap<Box<str>, Option<LimitPolicy>>);
-
-/// What a rule's policy are made of.
-pub(super) struct Layers<'a> {
-    pub(super) quota: Asked,
-    pub(super) own: Settings,
-    pub(super) context: &'a Context<'a>,
+/// Policies of a rule; none stands for a caller that is not limited.
+pub(super) struct RulePolicies {
+    /// Policy for all callers without a policy of their own.
+    pub(super) policy: Option<LimitPolicy>,
+    pub(super) by_tier: Vec<(Arc<str>, Option<LimitPolicy>)>,
+    pub(super) by_key: HashMap<Box<str>, Option<LimitPolicy>>,
 }
 
-/// Collects what is wrong with a rule's policy, the same thing once.
-struct Making<'a, 'r, 'f> {
-    reader: &'a mut Reader<'f>,
-    layers: &'a Layers<'r>,
+/// Layers that the policies of a rule are made of.
+pub(super) struct PolicySources<'a> {
+    pub(super) quota: &'a RuleQuota,
+    pub(super) own: Layer,
+    pub(super) context: &'a FileContext<'a>,
+}
+
+/// Builder of a rule's policies, which reports each problem once.
+struct PolicyBuilder<'a, 'r, 'f> {
+    reader: &'a mut YamlReader<'f>,
+    sources: &'a PolicySources<'r>,
     line: usize,
     /// The rule's own exceptions by tier.
     tiers: Exceptions,
-    told: Vec<(usize, String)>,
+    reported: Vec<(usize, String)>,
 }
 
-/// Nothing when they cannot be had; `readable` says whether the rule's own settings could be read, for what follows from half
-/// of them is not worth a word.
-pub(super) fn read_terms(
-    reader: &mut Reader<'_>,
+/// Reads the exceptions and builds all policies; none when there is a problem. `readable` is false when the rule's own
+/// settings have problems, which are then not followed by further ones.
+pub(super) fn read_policies(
+    reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
-    layers: &Layers<'_>,
+    sources: &PolicySources<'_>,
     per: Option<&[Arc<str>]>,
     readable: bool,
-) -> Option<AllPolicies> {
+) -> Option<RulePolicies> {
     let before = reader.problems.len();
     let tiers = fields.get("tiers").map(|node| read_exceptions(reader, node, "`tiers`")).unwrap_or_default();
     let keys = fields.get("keys").map(|node| read_exceptions(reader, node, "`keys`")).unwrap_or_default();
     let readable = readable && reader.problems.len() == before;
-    check_tiers(reader, &tiers, layers.context.tiers);
-    // Of the file's own tiers it has been told.
-    if let (Some(node), true) = (fields.get("tiers"), layers.context.tiers.settings.is_empty()) {
-        tiers::check_tiers(reader, line_of(node), layers.context.tiers, layers.context.descriptors);
+    check_tiers(reader, &tiers, sources.context.tiers);
+    // The file's own tiers are checked once, by the file.
+    if let (Some(node), true) = (fields.get("tiers"), sources.context.tiers.layers.is_empty()) {
+        tiers::check_tiers(reader, line_of(node), sources.context.tiers, sources.context.descriptors);
     }
-    check_unlimited(reader, layers, &tiers, &keys);
+    check_unlimited(reader, &sources.own, &tiers, &keys);
     if let Some(node) = fields.get("keys") {
         check_keys(reader, line_of(node), &keys, per);
     }
     if !readable {
         return None;
     }
-    let mut making = Making { reader, layers, line: fields.line(), tiers, told: Vec::new() };
-    let base = making.base()?;
-    let policy = making.resolve(&base, making.line, "");
-    let mut by_tier = making.by_tier();
+    let mut builder = PolicyBuilder { reader, sources, line: fields.line(), tiers, reported: Vec::new() };
+    let base = builder.base()?;
+    let policy = builder.resolve(&base, builder.line, "");
+    let mut by_tier = builder.by_tier();
     by_tier.retain(|(_, by_tier)| Ok(*by_tier) != policy);
-    let by_key = making.by_key(&base, &keys);
-    (making.reader.problems.len() == before).then_some((policy.ok()?, by_tier, by_key))
+    let by_key = builder.by_key(&base, &keys);
+    (builder.reader.problems.len() == before).then_some(RulePolicies { policy: policy.ok()?, by_tier, by_key })
 }
 
-fn check_tiers(reader: &mut Reader<'_>, exceptions: &Exceptions, tiers: &Tiers) {
+fn check_tiers(reader: &mut YamlReader<'_>, exceptions: &Exceptions, tiers: &Tiers) {
     for (name, _, line) in exceptions {
-        if !tiers.settings.is_empty() && tiers.get(name).is_none() {
+        if !tiers.layers.is_empty() && tiers.get(name).is_none() {
             let hint = hint(name, tiers.names());
             reader.refuse(*line, format!("`{name}` is not under the file's `tiers`; add `{name}: {{}}` there{hint}"));
         }
     }
 }
 
-/// That nothing says how to count what is not limited; a rule may, for its tiers or keys that are.
-fn check_unlimited(reader: &mut Reader<'_>, layers: &Layers<'_>, tiers: &Exceptions, keys: &Exceptions) {
-    let limited = |settings: &Settings| matches!(settings.quota.map(|said| said.value), Some(Allowed::UpTo(_)));
-    let own = Settings { quota: layers.quota.own(), ..layers.own };
-    let exceptions = || tiers.iter().chain(keys).map(|(_, settings, _)| settings);
-    let rule = (!exceptions().any(limited)).then_some(&own);
-    for settings in rule.into_iter().chain(exceptions()) {
-        if !matches!(settings.quota.map(|said| said.value), Some(Allowed::Unlimited)) {
+/// Refuses settings of counting beside `quota: unlimited`. A rule may have them for its tiers or keys that are limited.
+fn check_unlimited(reader: &mut YamlReader<'_>, own: &Layer, tiers: &Exceptions, keys: &Exceptions) {
+    let quota = |layer: &Layer| layer.quota.map(|quota| quota.value);
+    let exceptions = || tiers.iter().chain(keys).map(|(_, layer, _)| layer);
+    let limits_some = exceptions().any(|layer| matches!(quota(layer), Some(QuotaValue::UpTo(_))));
+    let rule = (!limits_some).then_some(own);
+    for layer in rule.into_iter().chain(exceptions()) {
+        if quota(layer) != Some(QuotaValue::Unlimited) {
             continue;
         }
-        let algorithm = settings.algorithm.map(|said| ("algorithm", said.line));
-        let burst = settings.burst.filter(|said| !matches!(said.value, Burst::Usual)).map(|said| ("burst", said.line));
-        for (field, line) in algorithm.into_iter().chain(burst) {
+        for (field, line) in layer.without_effect_if_unlimited() {
             reader
                 .refuse(line, format!("`quota: unlimited` counts nothing and takes no {field}; remove one of the two"));
         }
     }
 }
 
-fn check_keys(reader: &mut Reader<'_>, line: usize, keys: &Exceptions, per: Option<&[Arc<str>]>) {
+fn check_keys(reader: &mut YamlReader<'_>, line: usize, keys: &Exceptions, per: Option<&[Arc<str>]>) {
     if per.is_some_and(<[_]>::is_empty) {
         reader.refuse(line, "`keys` are values of the first descriptor of `per`, and there is none; write `per`");
     }
@@ -109,53 +111,59 @@ fn check_keys(reader: &mut Reader<'_>, line: usize, keys: &Exceptions, per: Opti
     }
 }
 
-/// The layers make no policy, and that has been told.
+/// Error of layers that make no policy; the problem is already reported.
 #[derive(PartialEq, Eq)]
-struct Told;
+struct Reported;
 
-/// A rule's own settings, and those below.
-type Base = (Settings, Settings);
+/// A rule's own settings, and those that it inherits.
+type OwnAndInherited = (Layer, Layer);
 
-impl Making<'_, '_, '_> {
-    /// The layers of a caller in this tier, or in none.
-    fn layers_of(&self, tier: Option<&str>) -> Base {
-        let context = self.layers.context;
-        let own = Settings { quota: self.layers.quota.own(), ..self.layers.own };
-        let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
-        let below = tier.and_then(|tier| context.tiers.get(tier)).copied().unwrap_or_default();
-        (exception.map_or(own, |(_, settings, _)| settings.over(own)), below.over(context.defaults))
+impl PolicyBuilder<'_, '_, '_> {
+    /// Returns the layers of a caller in this tier, or in none.
+    fn layers_of(&self, tier: Option<&str>) -> OwnAndInherited {
+        let PolicySources { own, context, .. } = self.sources;
+        let (exception, of_file) = self.layers_by_tier(tier);
+        let own = exception.map_or_else(|| own.clone(), |layer| layer.over(own));
+        (own, of_file.map_or_else(|| context.defaults.clone(), |layer| layer.over(&context.defaults)))
     }
 
-    fn quota_of(&self, tier: Option<&str>) -> Option<Said<Allowed>> {
-        let (own, inherited) = self.layers_of(tier);
-        own.over(inherited).quota
+    fn quota_of(&self, tier: Option<&str>) -> Option<Located<QuotaValue>> {
+        let PolicySources { own, context, .. } = self.sources;
+        let (exception, of_file) = self.layers_by_tier(tier);
+        [exception, Some(own), of_file, Some(&context.defaults)].into_iter().flatten().find_map(|layer| layer.quota)
+    }
+
+    /// Returns the settings of a tier under this rule, and under the file.
+    fn layers_by_tier(&self, tier: Option<&str>) -> (Option<&Layer>, Option<&Layer>) {
+        let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
+        (exception.map(|(_, layer, _)| layer), tier.and_then(|tier| self.sources.context.tiers.get(tier)))
     }
 
     fn known_tiers(&self) -> Vec<Arc<str>> {
-        let of_file = &self.layers.context.tiers.settings;
+        let of_file = &self.sources.context.tiers.layers;
         if of_file.is_empty() { &self.tiers } else { of_file }.iter().map(|(name, ..)| name.clone()).collect()
     }
 
-    /// The layers of everyone without an exception: of the tier that such callers are in, where no quota holds without one.
-    fn base(&mut self) -> Option<Base> {
+    /// Returns the layers of callers without an exception. Where no quota holds without a tier, they are in the default tier.
+    fn base(&mut self) -> Option<OwnAndInherited> {
         if self.quota_of(None).is_some() {
             return Some(self.layers_of(None));
         }
         let known = self.known_tiers();
-        let default = self.layers.context.tiers.default.clone().filter(|default| known.contains(default));
+        let default = self.sources.context.tiers.default.clone().filter(|default| known.contains(default));
         if let Some(default) = default.filter(|default| self.quota_of(Some(default)).is_some()) {
             return Some(self.layers_of(Some(&default)));
         }
         let with_quota: Vec<&str> =
             known.iter().map(|name| &**name).filter(|name| self.quota_of(Some(name)).is_some()).collect();
-        let (line, text) = match (with_quota.first(), &self.layers.quota) {
+        let (line, text) = match (with_quota.first(), self.sources.quota) {
             (Some(first), _) => {
                 let text = format!(
                     "callers without a known tier would not be limited by this rule; give the descriptor `tier` a `default:` that is a tier with a quota, such as `default: {first}`, or write `quota:` under `defaults`"
                 );
                 (self.line, text)
             }
-            (None, Asked::Inherited { by_tier: Some(line) }) => {
+            (None, RuleQuota::Inherited { by_tier: Some(line) }) => {
                 let text = "`quota: tier`, but no tier has a quota, nor have `defaults`; write one there, or here, such as `quota: 100/min`";
                 (*line, text.to_owned())
             }
@@ -186,35 +194,40 @@ impl Making<'_, '_, '_> {
         by_tier
     }
 
-    fn by_key(&mut self, base: &Base, keys: &Exceptions) -> HashMap<Box<str>, Option<LimitPolicy>> {
+    fn by_key(&mut self, base: &OwnAndInherited, keys: &Exceptions) -> HashMap<Box<str>, Option<LimitPolicy>> {
         let varies = self.known_tiers().iter().any(|tier| {
-            self.quota_of(Some(tier)).map(|said| said.value) != base.0.over(base.1).quota.map(|said| said.value)
+            self.quota_of(Some(tier)).map(|quota| quota.value) != base.0.quota.or(base.1.quota).map(|quota| quota.value)
         });
         let mut by_key = HashMap::new();
-        for (key, settings, line) in keys {
-            if varies && settings.quota.is_none() {
+        for (key, layer, line) in keys {
+            if varies && layer.quota.is_none() {
                 let text = "the quota depends on the caller's tier, and an exception for a key does not; write its `quota` here";
                 self.reader.refuse(*line, text);
             }
-            if let Ok(policy) = self.resolve(&(settings.over(base.0), base.1), *line, "") {
+            if let Ok(policy) = self.resolve(&(layer.over(&base.0), base.1.clone()), *line, "") {
                 by_key.insert(Box::from(&**key), policy);
             }
         }
         by_key
     }
 
-    /// The policy of layers; when they make none, that is told once.
-    fn resolve(&mut self, (own, inherited): &Base, line: usize, whose: &str) -> Result<Option<LimitPolicy>, Told> {
-        match resolve(own, inherited) {
-            Ok(policy) => Ok(policy),
-            Err((at, text)) => {
-                let at = at.unwrap_or(line);
-                if !self.told.contains(&(at, text.clone())) {
-                    self.told.push((at, text.clone()));
-                    self.reader.refuse(at, format!("{whose}{text}"));
-                }
-                Err(Told)
-            }
+    /// Resolves layers to a policy. When they make none, the problem is reported once.
+    fn resolve(
+        &mut self,
+        (own, inherited): &OwnAndInherited,
+        line: usize,
+        prefix: &str,
+    ) -> Result<Option<LimitPolicy>, Reported> {
+        let fault = match resolve(own, inherited) {
+            Ok(policy) => return Ok(policy),
+            Err(fault) => fault,
+        };
+        let PolicyFault { line: of_setting, text } = fault;
+        let line = of_setting.unwrap_or(line);
+        if !self.reported.contains(&(line, text.clone())) {
+            self.reported.push((line, text.clone()));
+            self.reader.refuse(line, format!("{prefix}{text}"));
         }
+        Err(Reported)
     }
 }

@@ -1,53 +1,51 @@
-//! `quota:` of a rule: a quota, that of the tier, none, or one that the call brings.
+//! `quota:` of a rule: a quota, `tier`, `unlimited`, or one that a descriptor of the call holds.
 
 use std::sync::Arc;
 
-use super::settings::{Allowed, Said, read_allowed};
-use super::tiers::{UNVERIFIED, claimed};
-use super::warn_unknown;
-use crate::yaml::{Fields, Known, Reader, line_of, scalar};
-use tollgate_core::rules::DescriptorSpec;
-use tollgate_core::rules::Quota;
+use super::tiers::{UNVERIFIED, unverified_source};
+use crate::settings::{Located, QuotaValue, read_quota_value, warn_undeclared};
+use crate::yaml::{Fields, KnownFields, YamlReader, line_of, scalar};
+use tollgate_core::rules::{DescriptorSpec, Quota};
 
-const QUOTA: Known = Known { what: "`quota`", fields: &["from", "default"], not_yet: &[] };
+const QUOTA_FROM: KnownFields = KnownFields { what: "`quota`", fields: &["from", "default"], planned: &[] };
 
-/// What a rule asks.
-pub(super) enum Asked {
-    /// Nothing of its own, or `tier`, which says so in words: the tier's, else that of the defaults.
+/// Value of `quota:` under a rule.
+pub(super) enum RuleQuota {
+    /// None, or `tier`: the quota of the tier, else that of `defaults`.
     Inherited {
-        /// The line of `quota: tier`.
+        /// Line of `quota: tier`.
         by_tier: Option<usize>,
     },
     /// A quota, or `unlimited`.
-    Plain(Said<Allowed>),
-    /// The quota that a descriptor holds, else this one.
-    From(Arc<str>, Said<Allowed>),
-    /// Something that cannot be read.
+    Plain(Located<QuotaValue>),
+    /// The quota that a descriptor holds, with a default.
+    From(Arc<str>, Located<QuotaValue>),
+    /// A value that cannot be read.
     Unreadable,
 }
 
-impl Asked {
-    /// What is the rule's own.
-    pub(super) fn own(&self) -> Option<Said<Allowed>> {
+impl RuleQuota {
+    /// Returns the quota that the rule itself has.
+    pub(super) fn own(&self) -> Option<Located<QuotaValue>> {
         match self {
-            Self::Plain(said) | Self::From(_, said) => Some(*said),
+            Self::Plain(quota) | Self::From(_, quota) => Some(*quota),
             Self::Inherited { .. } | Self::Unreadable => None,
         }
     }
 }
 
-pub(super) fn read_quota(reader: &mut Reader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> Asked {
+pub(super) fn read_quota(reader: &mut YamlReader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> RuleQuota {
     let Some(node) = fields.get("quota") else {
-        return Asked::Inherited { by_tier: None };
+        return RuleQuota::Inherited { by_tier: None };
     };
     let line = line_of(node);
     match scalar(node) {
-        Some("tier") => return Asked::Inherited { by_tier: Some(line) },
-        Some(_) => return read_allowed(reader, node).map_or(Asked::Unreadable, Asked::Plain),
+        Some("tier") => return RuleQuota::Inherited { by_tier: Some(line) },
+        Some(_) => return read_quota_value(reader, node).map_or(RuleQuota::Unreadable, RuleQuota::Plain),
         None => {}
     }
     let before = reader.problems.len();
-    let from = reader.fields(node, &QUOTA);
+    let from = reader.fields(node, &QUOTA_FROM);
     let name = from.get("from").and_then(|node| reader.text(node, "`from`"));
     let default = from.get("default").and_then(|node| {
         let text = reader.text(node, "`default`")?;
@@ -58,12 +56,12 @@ pub(super) fn read_quota(reader: &mut Reader<'_>, fields: &Fields<'_>, known: &[
             let text = "a quota that a call brings needs both, such as { from: limit, default: 100/min }";
             reader.refuse(line, text);
         }
-        return Asked::Unreadable;
+        return RuleQuota::Unreadable;
     };
-    warn_unknown(reader, line, name, known);
+    warn_undeclared(reader, line, name, known);
     let spec = known.iter().find(|spec| *spec.name == *name);
-    if let Some(source) = spec.and_then(|spec| claimed(spec, known)) {
+    if let Some(source) = spec.and_then(|spec| unverified_source(spec, known)) {
         reader.warn(line, format!("this quota comes from {source}; {UNVERIFIED}"));
     }
-    Asked::From(name.into(), Said { value: Allowed::UpTo(default), line })
+    RuleQuota::From(name.into(), Located { value: QuotaValue::UpTo(default), line })
 }

@@ -1,19 +1,19 @@
-//! `replaces:` and `group:` between rules, so that none puts another aside unseen.
+//! Checks of `replaces:` and `group:` between rules: a rule must not be overridden unnoticed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::hint;
-use crate::yaml::Reader;
+use crate::yaml::YamlReader;
 use tollgate_core::rules::Rule;
 
 /// Rules, each with its line.
-type Lined = [(Arc<Rule>, usize)];
+type RulesWithLines = [(Arc<Rule>, usize)];
 /// Rules by their names.
-type Named<'a> = HashMap<&'a str, &'a Rule>;
+type RulesByName<'a> = HashMap<&'a str, &'a Rule>;
 
-pub(super) fn check_replaces(reader: &mut Reader<'_>, rules: &Lined) {
-    let named: Named<'_> = rules.iter().map(|(rule, _)| (&*rule.name, &**rule)).collect();
+pub(super) fn check_replaces(reader: &mut YamlReader<'_>, rules: &RulesWithLines) {
+    let named: RulesByName<'_> = rules.iter().map(|(rule, _)| (&*rule.name, &**rule)).collect();
     for (rule, line) in rules {
         for other in &rule.replaces {
             if !named.contains_key(&**other) {
@@ -23,7 +23,7 @@ pub(super) fn check_replaces(reader: &mut Reader<'_>, rules: &Lined) {
         }
         if rule.replaces.contains(&rule.name) {
             reader.refuse(*line, format!("`{}` replaces itself, so it would never limit; remove it", rule.name));
-        } else if comes_back(rule, &named) {
+        } else if replaces_itself(rule, &named) {
             let text = format!(
                 "`{}` replaces a rule that replaces it in turn, so where both apply neither limits; remove one `replaces`",
                 rule.name
@@ -40,8 +40,8 @@ pub(super) fn check_replaces(reader: &mut Reader<'_>, rules: &Lined) {
     }
 }
 
-/// Whether the rule is put aside by those that it puts aside itself.
-fn comes_back(rule: &Rule, named: &Named<'_>) -> bool {
+/// Returns true if a chain of `replaces` leads back to the rule.
+fn replaces_itself(rule: &Rule, named: &RulesByName<'_>) -> bool {
     let mut seen = HashSet::new();
     let mut next: Vec<&str> = rule.replaces.iter().map(|name| &**name).collect();
     while let Some(name) = next.pop() {

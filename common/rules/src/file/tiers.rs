@@ -1,82 +1,65 @@
-//! `tiers:`: settings by the caller's tier, and whether every caller has one.
+//! `tiers:` and `keys:`: settings by tier or key, and the checks that callers can be in a tier.
 
 use std::sync::Arc;
 
-use super::settings::{Settings, read_allowed, read_settings};
 use crate::hint;
-use crate::yaml::{Known, Node, Reader, line_of};
-use tollgate_core::rules::TIER;
-use tollgate_core::rules::{DescriptorSource, DescriptorSpec};
+use crate::settings::{Layer, Level, read_quota_value};
+use crate::yaml::{Node, YamlReader, line_of};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, TIER};
 
-const TIER_FIELDS: Known = Known {
-    what: "a tier",
-    fields: &[
-        "quota",
-        "algorithm",
-        "burst",
-        "burst_multiplier",
-        "sub_windows",
-        "estimate",
-        "consistency",
-        "on_failure",
-        "deadline",
-    ],
-    not_yet: &["max_excess", "leases"],
-};
-
-/// Settings by tier or key, each with the line of its name.
-pub(super) type Exceptions = Vec<(Arc<str>, Settings, usize)>;
+/// Settings by tier or key, each with its line.
+pub(super) type Exceptions = Vec<(Arc<str>, Layer, usize)>;
 
 /// The tiers of the file.
 #[derive(Default)]
 pub(super) struct Tiers {
-    /// What each says, under the rules.
-    pub(super) settings: Exceptions,
-    /// The tier of callers who have none of their own.
+    /// Settings of each tier, below those of the rules.
+    pub(super) layers: Exceptions,
+    /// Tier of callers without one of their own.
     pub(super) default: Option<Arc<str>>,
 }
 
 impl Tiers {
-    pub(super) fn get(&self, name: &str) -> Option<&Settings> {
-        self.settings.iter().find(|(known, ..)| **known == *name).map(|(_, settings, _)| settings)
+    pub(super) fn get(&self, name: &str) -> Option<&Layer> {
+        self.layers.iter().find(|(known, ..)| **known == *name).map(|(_, layer, _)| layer)
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.settings.iter().map(|(name, ..)| &**name)
+        self.layers.iter().map(|(name, ..)| &**name)
     }
 }
 
-/// `name: settings` lines.
-pub(super) fn read_exceptions(reader: &mut Reader<'_>, node: &Node<'_>, what: &str) -> Exceptions {
+/// Reads `name: settings` lines.
+pub(super) fn read_exceptions(reader: &mut YamlReader<'_>, node: &Node<'_>, what: &str) -> Exceptions {
     let mut exceptions = Exceptions::new();
     for (name, node) in reader.mapping(node, what).iter() {
-        let fields = reader.fields(node, &TIER_FIELDS);
-        let quota = fields.get("quota").and_then(|node| read_allowed(reader, node));
-        let settings = Settings { quota, ..read_settings(reader, &fields) };
-        exceptions.push((name.into(), settings, line_of(node)));
+        let fields = reader.fields(node, &Level::Exception.known_fields());
+        let quota = fields.get("quota").and_then(|node| read_quota_value(reader, node));
+        let layer = Layer::read(reader, &fields).with_quota(quota);
+        exceptions.push((name.into(), layer, line_of(node)));
     }
     exceptions
 }
 
-/// The top-level tiers, and what the descriptor `tier` is for those who have none.
-pub(super) fn read_tiers(reader: &mut Reader<'_>, node: Option<&Node<'_>>, known: &[DescriptorSpec]) -> Tiers {
+/// Reads the top-level tiers, and the tier of callers that have none.
+pub(super) fn read_tiers(reader: &mut YamlReader<'_>, node: Option<&Node<'_>>, known: &[DescriptorSpec]) -> Tiers {
     let spec = known.iter().find(|spec| *spec.name == *TIER);
     let default = spec.and_then(|spec| match &spec.source {
         DescriptorSource::Constant(value) => Some(Arc::from(&**value)),
         _ => spec.default.as_deref().map(Arc::from),
     });
-    let settings = node.map_or_else(Exceptions::new, |node| read_exceptions(reader, node, "`tiers`"));
-    Tiers { settings, default }
+    let layers = node.map_or_else(Exceptions::new, |node| read_exceptions(reader, node, "`tiers`"));
+    Tiers { layers, default }
 }
 
-/// That tiers mean someone: a descriptor `tier` which may be believed, and whose values are known.
-pub(super) fn check_tiers(reader: &mut Reader<'_>, line: usize, tiers: &Tiers, known: &[DescriptorSpec]) {
+/// Warns when no caller can be in a tier: the descriptor `tier` must exist, be verified, and have known values.
+pub(super) fn check_tiers(reader: &mut YamlReader<'_>, line: usize, tiers: &Tiers, known: &[DescriptorSpec]) {
     let Some(spec) = known.iter().find(|spec| *spec.name == *TIER) else {
         let text = "there is no descriptor `tier`, so only a call that names its tier itself is in one; declare it, such as `tier: { jwt: tier, default: free }`";
         reader.warn(line, text);
         return;
     };
-    if let Some(source) = claimed(spec, known) {
+    if let Some(source) = unverified_source(spec, known) {
         reader.warn(line, format!("`tier` rests on {source}; {UNVERIFIED}"));
     }
     let mapped: Vec<&str> = match &spec.source {
@@ -84,7 +67,7 @@ pub(super) fn check_tiers(reader: &mut Reader<'_>, line: usize, tiers: &Tiers, k
         _ => Vec::new(),
     };
     for value in mapped.into_iter().chain(tiers.default.as_deref()) {
-        if !tiers.settings.is_empty() && tiers.get(value).is_none() {
+        if !tiers.layers.is_empty() && tiers.get(value).is_none() {
             let hint = hint(value, tiers.names());
             let text = format!(
                 "descriptor `tier` may be `{value}`, which is not under `tiers`, so it has no policy of its own{hint}"
@@ -94,11 +77,11 @@ pub(super) fn check_tiers(reader: &mut Reader<'_>, line: usize, tiers: &Tiers, k
     }
 }
 
-/// What follows from a client's word alone.
+/// Consequence and remedy of an unverified value, for messages.
 pub(super) const UNVERIFIED: &str = "nobody verifies what a client writes there, so it counts only where a gateway names the descriptors of a call itself; add `verified: true` if the gateway authenticates before it asks";
 
-/// The client's word on which the value of a descriptor rests, if it does.
-pub(super) fn claimed(spec: &DescriptorSpec, known: &[DescriptorSpec]) -> Option<String> {
+/// Returns the unverified text of the client that a descriptor is taken or derived from.
+pub(super) fn unverified_source(spec: &DescriptorSpec, known: &[DescriptorSpec]) -> Option<String> {
     let spec = match &spec.source {
         DescriptorSource::Map { of, .. } => known.iter().find(|spec| spec.name == *of)?,
         _ => spec,
@@ -109,5 +92,5 @@ pub(super) fn claimed(spec: &DescriptorSpec, known: &[DescriptorSpec]) -> Option
         DescriptorSource::Cookie(name) => format!("the cookie {name}"),
         _ => return None,
     };
-    spec.is_claim().then_some(from)
+    spec.is_unverified().then_some(from)
 }

@@ -1,15 +1,14 @@
-//! Foreign configuration as text of our own language.
+//! Imports: the configuration of other limiters as a rules file.
 //!
-//! An import yields text and not rules: that text then goes the way of every rules file, so it is validated by the same
-//! code, can be read, kept and changed, and nothing enters that could not have been written by hand. What the other
-//! limiter means and ours cannot say is refused; what changes nothing about limits (metrics) is dropped with a warning.
-//! Deliberately left out: finding and reading the files.
+//! An import returns text and not rules, so that the text is validated by the parser of every rules file and can be read,
+//! kept and changed. Limits that a rules file cannot express are refused; settings that change no limit (metrics) are dropped
+//! with a warning. Deliberately left out: reading the files, which the agent and the command line do.
 
 mod write;
 mod envoy;
 mod params;
 
-use crate::yaml::Reader;
+use crate::yaml::YamlReader;
 use tollgate_core::rules::problem::{Problem, Problems};
 
 use crate::FILE_LEN_MAX;
@@ -17,25 +16,25 @@ use crate::FILE_LEN_MAX;
 pub use envoy::{EnvoySettings, envoy_names, from_envoy};
 pub use params::from_params;
 
-/// A file of another limiter.
+/// File of another limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign<'a> {
-    /// Its name, for messages and comments.
+    /// Name of the file, for messages and comments.
     pub name: &'a str,
-    /// What it holds.
+    /// Text of the file.
     pub text: &'a str,
 }
 
-/// What became of foreign files.
+/// Result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// A rules file.
+    /// Text of the rules file.
     pub text: String,
-    /// What was dropped or means something slightly different now; places are those of the foreign files.
+    /// Warnings of parts that were dropped or changed; their places are those of the foreign files.
     pub warnings: Vec<Problem>,
 }
 
-/// Collects what is wrong with several files.
+/// Problems of several files.
 #[derive(Default)]
 struct Findings {
     problems: Vec<Problem>,
@@ -43,9 +42,9 @@ struct Findings {
 }
 
 impl Findings {
-    /// Reads one file; what the reader finds is kept.
-    fn read<T>(&mut self, file: Foreign<'_>, read: impl FnOnce(&mut Reader<'_>, &str) -> Option<T>) -> Option<T> {
-        let mut reader = Reader::new(file.name);
+    /// Reads one file and keeps its problems.
+    fn read<T>(&mut self, file: Foreign<'_>, read: impl FnOnce(&mut YamlReader<'_>, &str) -> Option<T>) -> Option<T> {
+        let mut reader = YamlReader::new(file.name);
         let result = if file.text.len() > FILE_LEN_MAX {
             reader.refuse(1, format!("the file has {} bytes; at most {FILE_LEN_MAX} are read", file.text.len()));
             None
@@ -57,7 +56,7 @@ impl Findings {
         result
     }
 
-    /// The text, unless something was wrong.
+    /// Returns the text, unless there are errors.
     fn finish(self, text: impl FnOnce() -> String) -> Result<Imported, Problems> {
         if self.problems.is_empty() {
             Ok(Imported { text: text(), warnings: self.warnings })

@@ -1,4 +1,4 @@
-//! The configuration that describes a limiter by `params`: `capacity` and `refill_rate`, or `limit` and `window`.
+//! Import of configurations with `params`: `capacity` and `refill_rate`, or `limit` and `window`.
 //!
 //! ```yaml
 //! rules:
@@ -13,9 +13,9 @@
 //! blacklist: ["sk_revoked_*"]
 //! ```
 //!
-//! A rule's `tier` only says for whom it is meant (its pattern of keys chooses them), so it stays as a comment. Whether a
-//! gateway checks a key before it asks cannot be known from the file, so the key is not declared verified, and whoever
-//! has a `whitelist` is told so.
+//! The `tier` of a rule is only a remark (the pattern of keys selects the callers), so it becomes a comment. The file does not
+//! tell if the gateway verifies keys, so the key is not declared verified; a `whitelist` causes a warning about this. Numbers
+//! are converted in `numbers`.
 
 mod numbers;
 #[cfg(test)]
@@ -25,22 +25,23 @@ use std::fmt::Write as _;
 
 use super::write::{comment, quoted};
 use super::{Findings, Foreign, Imported};
-use crate::hint;
-use crate::yaml::{Fields, Known, Node, Reader, line_of};
+use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of};
+use crate::{hint, is_name_char};
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::problem::Problems;
 
-use numbers::{Numbers, read_numbers};
+use numbers::{ParamNumbers, read_numbers};
 
-const FILE: Known = Known { what: "the file", fields: &["rules", "whitelist", "blacklist"], not_yet: &[] };
-const RULE: Known = Known {
+const FILE: KnownFields = KnownFields { what: "the file", fields: &["rules", "whitelist", "blacklist"], planned: &[] };
+const RULE: KnownFields = KnownFields {
     what: "a rule",
     fields: &["id", "version", "tier", "match", "algorithm", "params", "override"],
-    not_yet: &[],
+    planned: &[],
 };
-const MATCH: Known = Known { what: "`match`", fields: &["api_key_pattern", "endpoint_regex"], not_yet: &[] };
+const MATCH: KnownFields =
+    KnownFields { what: "`match`", fields: &["api_key_pattern", "endpoint_regex"], planned: &[] };
 
-/// Algorithms as they are called there, and as they are called here.
+/// Names of the algorithms there, and their names here.
 const ALGORITHMS: [(&str, &str); 5] = [
     ("token_bucket", "token_bucket"),
     ("leaky_bucket", "leaky_bucket"),
@@ -49,14 +50,15 @@ const ALGORITHMS: [(&str, &str); 5] = [
     ("fixed_window", "fixed_window"),
 ];
 
-/// Everything that a file says.
-struct File<'y> {
-    rules: Vec<RuleRead<'y>>,
+/// Content of a file.
+struct ParamsFile<'y> {
+    rules: Vec<ParamsRule<'y>>,
     allow: Vec<&'y str>,
     deny: Vec<&'y str>,
 }
 
-struct RuleRead<'y> {
+/// One rule of a file.
+struct ParamsRule<'y> {
     id: &'y str,
     line: usize,
     version: Option<u64>,
@@ -64,14 +66,14 @@ struct RuleRead<'y> {
     api_key: Option<&'y str>,
     endpoint: Option<&'y str>,
     algorithm: &'static str,
-    numbers: Numbers,
-    keys: Vec<(&'y str, Numbers)>,
+    numbers: ParamNumbers,
+    keys: Vec<(&'y str, ParamNumbers)>,
 }
 
-/// Turns such a file into a rules file.
+/// Converts a file to a rules file.
 ///
 /// # Errors
-/// When anything in it is unknown, missing or means nothing: all such places.
+/// All parts that are unknown, missing or without effect.
 pub fn from_params(file: Foreign<'_>) -> Result<Imported, Problems> {
     let mut findings = Findings::default();
     let text = findings.read(file, |reader, text| {
@@ -82,9 +84,9 @@ pub fn from_params(file: Foreign<'_>) -> Result<Imported, Problems> {
     findings.finish(|| text.unwrap_or_default())
 }
 
-fn read<'y>(reader: &mut Reader<'_>, document: &'y Node<'y>) -> File<'y> {
+fn read<'y>(reader: &mut YamlReader<'_>, document: &'y Node<'y>) -> ParamsFile<'y> {
     let file = reader.fields(document, &FILE);
-    let mut rules: Vec<RuleRead<'y>> = Vec::new();
+    let mut rules: Vec<ParamsRule<'y>> = Vec::new();
     for node in file.get("rules").map_or_else(Vec::new, |node| reader.items(node, "`rules`")) {
         let Some(rule) = read_rule(reader, node) else { continue };
         if rules.iter().any(|other| other.id == rule.id) {
@@ -106,18 +108,16 @@ fn read<'y>(reader: &mut Reader<'_>, document: &'y Node<'y>) -> File<'y> {
     if rules.is_empty() && reader.problems.is_empty() {
         reader.warn(file.line(), "there is no rule, so nothing is limited");
     }
-    File { rules, allow, deny }
+    ParamsFile { rules, allow, deny }
 }
 
-fn read_rule<'y>(reader: &mut Reader<'_>, node: &'y Node<'y>) -> Option<RuleRead<'y>> {
+fn read_rule<'y>(reader: &mut YamlReader<'_>, node: &'y Node<'y>) -> Option<ParamsRule<'y>> {
     let fields = reader.fields(node, &RULE);
     let line = fields.line();
     let id = fields.get("id").and_then(|node| reader.text(node, "`id`"));
     match id {
         None => reader.refuse(line, "the rule has no `id`; write one, it becomes the rule's name"),
-        Some(id)
-            if id.len() > NAME_LEN_MAX || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/ ".contains(c)) =>
-        {
+        Some(id) if id.len() > NAME_LEN_MAX || !id.chars().all(is_name_char) => {
             let text = format!("`id: {id}`: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
             reader.refuse(line, text);
         }
@@ -152,10 +152,10 @@ fn read_rule<'y>(reader: &mut Reader<'_>, node: &'y Node<'y>) -> Option<RuleRead
             }
         }
     }
-    Some(RuleRead { id: id?, line, version, tier, api_key, endpoint, algorithm, numbers, keys })
+    Some(ParamsRule { id: id?, line, version, tier, api_key, endpoint, algorithm, numbers, keys })
 }
 
-fn read_algorithm(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<(&'static str, &'static str)> {
+fn read_algorithm(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Option<(&'static str, &'static str)> {
     let names = ALGORITHMS.map(|(theirs, _)| theirs);
     let Some(node) = fields.get("algorithm") else {
         reader.refuse(fields.line(), format!("the rule has no `algorithm`{}", hint("", names)));
@@ -169,7 +169,7 @@ fn read_algorithm(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<(&'sta
     known
 }
 
-fn write(name: &str, file: &File<'_>) -> String {
+fn write(name: &str, file: &ParamsFile<'_>) -> String {
     let mut out = format!("# Imported from {}.\n", comment(name));
     let mut line = |indent: usize, text: String| {
         let _ = writeln!(out, "{:indent$}{text}", "");

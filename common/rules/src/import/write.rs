@@ -1,11 +1,11 @@
-//! Writing YAML that reads back as the same text, in this parser and in others.
+//! Writer of YAML scalars that every parser reads back as the same text.
 
 use std::fmt::Write as _;
 
-/// Words that other parsers take for something else than text.
+/// Words that other parsers do not read as text.
 const NOT_TEXT: [&str; 11] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf"];
 
-/// A text as one scalar: plain where no parser can mistake it, else in double quotes.
+/// Writes a text as one scalar: plain where no parser can misread it, else in double quotes.
 pub(super) fn quoted(text: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -22,7 +22,7 @@ pub(super) fn quoted(text: &str) -> String {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            // What is invisible, or ends a line somewhere: controls, separators, a byte order mark.
+            // Invisible characters and line separators: controls, U+2028, U+2029, a byte order mark.
             c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
                 let _ = write!(out, "\\u{:04X}", u32::from(c));
             }
@@ -33,13 +33,13 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// `[a, b]`
+/// Writes `[a, b]`.
 pub(super) fn list<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| quoted(item.as_ref())).collect();
     format!("[{}]", items.join(", "))
 }
 
-/// A text for a comment, on one line.
+/// Writes a text for a comment, on one line.
 pub(super) fn comment(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c }).collect()
 }
@@ -47,10 +47,10 @@ pub(super) fn comment(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{comment, list, quoted};
-    use crate::yaml::{Reader, scalar};
+    use crate::yaml::{YamlReader, scalar};
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn every_text_reads_back_as_written() {
         for text in [
             "plain",
             "on",
@@ -65,7 +65,7 @@ mod tests {
             "&a",
         ] {
             let yaml = format!("{}: {}\n", quoted(text), list([text]));
-            let mut reader = Reader::new("f");
+            let mut reader = YamlReader::new("f");
             let document = reader.document(&yaml).expect("is YAML");
             let fields = reader.mapping(&document, "it");
             let (key, node) = fields.iter().next().expect("a field");

@@ -20,7 +20,7 @@ use random::Random;
 
 const REQUESTS: usize = 5_000;
 
-/// What that project refuses of its own examples.
+/// Examples of that project that it refuses itself.
 const REFUSED: [&str; 12] = [
     "bad_limit_unit",
     "bad_yaml",
@@ -41,7 +41,7 @@ fn is_refused(file: &Path) -> bool {
     REFUSED.iter().any(|name| stem == format!("test-config-{name}"))
 }
 
-/// Our own configurations, and the examples of that project.
+/// Returns our own configurations, and the examples of that project.
 fn configs() -> Vec<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
@@ -74,7 +74,7 @@ fn the_same_limits_and_counters_apply_to_random_requests() {
     for file in files {
         let (oracle, ours) = load(&file);
         let mut random = Random::new(1);
-        // From their counters to ours and back: equal for the one exactly when equal for the other.
+        // Counters of both sides correspond one to one.
         let (mut there, mut back) = (HashMap::new(), HashMap::new());
         let mut met = BTreeSet::new();
         for _ in 0..REQUESTS {
@@ -103,7 +103,7 @@ fn the_same_limits_and_counters_apply_to_random_requests() {
     }
 }
 
-/// Holds the oracle itself to what that project's documentation says.
+/// The oracle itself follows the documentation of that project.
 #[test]
 fn the_oracle_prefers_exact_values_and_does_not_fall_back() {
     let (levels, _) = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/envoy/configs/levels.yaml"));
@@ -134,9 +134,9 @@ fn the_oracle_prefers_exact_values_and_does_not_fall_back() {
     assert_ne!(counter("pics/a"), counter("pics/b"));
 }
 
-/// What that project does not load is not loaded here, either; each problem has its file and line.
+/// Files that envoyproxy/ratelimit does not load are refused here, too; each problem has its file and line.
 #[test]
-fn what_that_project_refuses_is_refused() {
+fn files_that_envoy_refuses_are_refused() {
     let refused: Vec<_> = configs().into_iter().filter(|file| is_refused(file)).collect();
     assert_eq!(refused.len(), REFUSED.len(), "{refused:?}");
     for file in refused {

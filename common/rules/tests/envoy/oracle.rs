@@ -1,4 +1,4 @@
-//! Which limits envoyproxy/ratelimit applies to a request: the plainest walk over the plainest tree.
+//! Oracle of the limits that envoyproxy/ratelimit applies to a request: a plain walk over a plain tree.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use saphyr::{LoadableYamlNode, Scalar, Yaml};
 
 use super::random::Random;
 
-/// A key and a value of a descriptor.
+/// Key and value of a descriptor.
 pub(crate) type Entry = (String, String);
 
 pub(crate) struct Oracle {
@@ -25,13 +25,13 @@ struct Branch {
 
 struct Limit {
     place: String,
-    /// `N/SECONDSs`, `unlimited`, with ` shadow` behind it.
+    /// Text of the limit: `N/SECONDSs` or `unlimited`, followed by ` shadow`.
     says: String,
     name: String,
     replaces: Vec<String>,
 }
 
-/// A limit that applies, and the counter under which it does.
+/// Limit that applies, and its counter.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub(crate) place: String,
@@ -50,7 +50,7 @@ impl Oracle {
         Self { domain: text_of(file, "domain"), root }
     }
 
-    /// The limit of one descriptor.
+    /// Returns the limit of one descriptor.
     pub(crate) fn limit(&self, descriptor: &[Entry]) -> Option<Applied> {
         let mut branch = &self.root;
         let mut counter = Vec::new();
@@ -71,8 +71,8 @@ impl Oracle {
         Some(Applied { place, says, counter, name: limit.name.clone(), replaces: limit.replaces.clone() })
     }
 
-    /// The limits of the descriptors of one request; what is replaced does not apply. (That project still calls a replaced
-    /// limit unlimited if it was so.)
+    /// Returns the limits of the descriptors of one request; a replaced limit does not apply. (That project still reports a
+    /// replaced limit as unlimited if it was unlimited.)
     pub(crate) fn request(&self, descriptors: &[Vec<Entry>]) -> Vec<Option<Applied>> {
         let mut limits: Vec<_> = descriptors.iter().map(|descriptor| self.limit(descriptor)).collect();
         let replaced: BTreeSet<String> = limits.iter().flatten().flat_map(|limit| limit.replaces.clone()).collect();
@@ -82,14 +82,14 @@ impl Oracle {
         limits
     }
 
-    /// Where the limits stand that some request can meet.
+    /// Returns the places of all limits.
     pub(crate) fn places(&self) -> BTreeSet<String> {
         let mut places = BTreeSet::new();
         self.root.collect(&mut places);
         places
     }
 
-    /// A descriptor that often leads somewhere.
+    /// Returns a random descriptor that often leads to a limit.
     pub(crate) fn random_descriptor(&self, random: &mut Random) -> Vec<Entry> {
         let mut branch = &self.root;
         let mut descriptor = Vec::new();
@@ -117,7 +117,7 @@ impl Oracle {
 }
 
 impl Applied {
-    /// Whether no call passes.
+    /// Returns true if no call passes.
     pub(crate) fn denies_all(&self) -> bool {
         self.says.starts_with("0/")
     }
@@ -140,7 +140,7 @@ impl Branch {
     }
 }
 
-/// Whether a text fits a pattern, by trying everything that each `*` could stand for.
+/// Returns true if a text matches a pattern, by trying every length of each `*`.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

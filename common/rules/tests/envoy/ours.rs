@@ -1,24 +1,26 @@
 //! The imported rules, applied to the descriptors of a request as the sidecar's `/json` applies them.
 
+use std::sync::Arc;
+
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
-use tollgate_core::rules::{ApplicableRule, Charging, Consistency, RuleSet};
+use tollgate_core::rules::{ApplicableRule, Charging, Consistency, MatchScope, RuleSet};
 use tollgate_rules::import::envoy_names;
 
 use super::oracle::Entry;
 
-/// What a rule that denies says: a limit of 0.
+/// Text of a rule that denies, which is a limit of 0.
 pub(crate) const DENIED: &str = "denied";
 
 pub(crate) struct Ours {
     set: RuleSet,
 }
 
-/// A rule that applies, and the counter that it charges.
+/// Rule that applies, and its counter.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub(crate) says: String,
-    /// The rule's name, and the values of `per`.
+    /// Name of the rule, and the values of `per`.
     pub(crate) counter: (String, Vec<String>),
 }
 
@@ -28,26 +30,31 @@ impl Ours {
         Self { set: set.unwrap_or_else(|problems| panic!("{problems}\n{text}")) }
     }
 
-    /// The limit of each descriptor of one request. What a rule of one of them replaces applies to none.
+    /// Returns the limit of each descriptor of one request. A rule that is replaced for one descriptor applies to none.
     pub(crate) fn request(&self, domain: &str, descriptors: &[Vec<Entry>]) -> Vec<Option<Applied>> {
         let calls: Vec<_> = descriptors.iter().map(|descriptor| call(domain, descriptor)).collect();
         let mut replaced = Vec::new();
         for call in &calls {
-            for applicable in self.set.applicable(&self.set.resolved(call)) {
-                replaced.extend(applicable.rule.replaces.iter().map(ToString::to_string));
+            for applicable in self.set.applicable(&self.set.resolved_within(call, entries(&[]))) {
+                replaced.extend(applicable.rule.replaces.iter().cloned());
             }
         }
-        calls.into_iter().map(|call| self.applied(&call.without(replaced.clone()))).collect()
+        calls.iter().map(|call| self.applied(call, &replaced)).collect()
     }
 
-    fn applied(&self, call: &Call<'_>) -> Option<Applied> {
-        let described = self.set.resolved(call);
-        let applicable = self.set.applicable(&described);
+    fn applied(&self, call: &Call<'_>, replaced: &[Arc<str>]) -> Option<Applied> {
+        let resolved = self.set.resolved_within(call, entries(replaced));
+        let applicable = self.set.applicable(&resolved);
         assert!(applicable.len() <= 1, "one descriptor has one limit: {call:?}");
         let applicable = applicable.first()?;
-        let values = applicable.rule.values(&described).iter().map(|value| (*value).to_owned()).collect();
+        let values = applicable.rule.values(&resolved).iter().map(|value| (*value).to_owned()).collect();
         Some(Applied { says: says(applicable), counter: (applicable.rule.name.to_string(), values) })
     }
+}
+
+/// Scope of the entries of one Envoy descriptor.
+fn entries(excluded: &[Arc<str>]) -> MatchScope<'_> {
+    MatchScope { exact_entries: true, excluded }
 }
 
 fn says(applicable: &ApplicableRule<'_>) -> String {
@@ -65,7 +72,7 @@ fn says(applicable: &ApplicableRule<'_>) -> String {
 
 fn call(domain: &str, descriptor: &[Entry]) -> Call<'static> {
     let names = envoy_names(descriptor.iter().map(|(key, _)| key.as_str()));
-    let entries = names.iter().zip(descriptor).map(|(name, (_, value))| (name.to_string(), value.clone()));
-    let call = Call::new().with("domain", domain.to_owned()).as_entries();
-    entries.fold(call, |call, (name, value)| call.with(name, value))
+    let pairs = names.iter().zip(descriptor).map(|(name, (_, value))| (name.to_string(), value.clone()));
+    let call = Call::new().with("domain", domain.to_owned());
+    pairs.fold(call, |call, (name, value)| call.with(name, value))
 }

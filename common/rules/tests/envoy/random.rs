@@ -1,4 +1,4 @@
-//! Numbers and words out of a seed.
+//! Random numbers and words from a seed.
 
 pub(crate) struct Random(u64);
 
@@ -7,7 +7,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A number below `end` (splitmix64).
+    /// Returns a number below `end` (splitmix64).
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
@@ -25,7 +25,7 @@ impl Random {
         (*self.pick(&words)).to_owned()
     }
 
-    /// A text that the pattern may take: each `*` is something.
+    /// Returns a text that may match the pattern: each `*` is replaced by a word.
     pub(crate) fn filled(&mut self, pattern: &str) -> String {
         let mut text = String::new();
         for (i, part) in pattern.split('*').enumerate() {

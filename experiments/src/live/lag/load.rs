@@ -1,7 +1,7 @@
-//! The load: each call at its instant, whether those before it are answered or not.
+//! The load: every call is sent at its due instant, regardless of earlier answers (an open loop).
 //!
-//! One thread keeps the time, finer than tokio's timers do, and hands calls to a task per key. A key's calls go one after
-//! the other, which makes its counter tell them apart.
+//! One thread keeps time with a finer resolution than tokio's timers and hands calls to one task per key. The calls of a key
+//! are sequential, so its count identifies them.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,32 +15,32 @@ use tollgate::{Agent, Call, Source};
 use super::DESCRIPTOR;
 use super::calls::{Calls, as_us, histogram};
 
-/// Calls being made.
-pub(super) struct Load {
+/// Running load.
+pub(super) struct LagLoad {
     timer: JoinHandle<()>,
     tasks: JoinSet<()>,
-    sent: Arc<Mutex<Sent>>,
+    sent: Arc<Mutex<SentCalls>>,
 }
 
-/// How calls were sent and decided, those of the warm-up apart.
+/// Figures of the calls that were sent after the warm-up.
 #[derive(Clone, Debug)]
-pub(super) struct Sent {
-    /// How much later than due calls were sent.
+pub(super) struct SentCalls {
+    /// Delay of calls after their due instant, in microseconds.
     pub(super) late_us: Histogram<u64>,
     pub(super) by_source: [u64; Source::ALL.len()],
     pub(super) denied: u64,
-    /// When the first and the last were sent.
+    /// Instants of the first and the last call, in microseconds.
     pub(super) first_us: u64,
     pub(super) last_us: u64,
 }
 
-/// Starts it.
-pub(super) fn start(agents: &[Agent], calls: &Arc<Calls>) -> std::io::Result<Load> {
-    let sent = Sent { late_us: histogram(), by_source: [0; 4], denied: 0, first_us: u64::MAX, last_us: 0 };
+/// Starts the load.
+pub(super) fn start(agents: &[Agent], calls: &Arc<Calls>) -> std::io::Result<LagLoad> {
+    let sent = SentCalls { late_us: histogram(), by_source: [0; 4], denied: 0, first_us: u64::MAX, last_us: 0 };
     let sent = Arc::new(Mutex::new(sent));
     let (mut tasks, mut keys) = (JoinSet::new(), Vec::new());
     for key in 0..calls.keys() {
-        // The run is capped, and with it what can wait here.
+        // The number of calls of a run is capped, so this queue is, too.
         let (due, numbers) = unbounded_channel();
         let agent = agents[calls.agent_of(key) as usize].clone();
         tasks.spawn(call(agent, key, numbers, calls.clone(), sent.clone()));
@@ -48,17 +48,17 @@ pub(super) fn start(agents: &[Agent], calls: &Arc<Calls>) -> std::io::Result<Loa
     }
     let calls = calls.clone();
     let timer = std::thread::Builder::new().name("lag-load".into()).spawn(move || keep_time(&calls, &keys))?;
-    Ok(Load { timer, tasks, sent })
+    Ok(LagLoad { timer, tasks, sent })
 }
 
-impl Load {
-    /// Whether all calls were sent.
+impl LagLoad {
+    /// Returns true if all calls were sent.
     pub(super) fn is_done(&self) -> bool {
         self.timer.is_finished()
     }
 
-    /// Waits for the last answers.
-    pub(super) async fn end(self) -> Sent {
+    /// Waits for the last answers and returns the figures.
+    pub(super) async fn end(self) -> SentCalls {
         self.tasks.join_all().await;
         let sent = self.sent.lock();
         sent.clone()
@@ -72,12 +72,18 @@ fn keep_time(calls: &Calls, keys: &[UnboundedSender<u64>]) {
         if !wait.is_zero() {
             std::thread::sleep(wait);
         }
-        // A task that died is told of when the others end.
+        // A task that panicked is reported when the others end.
         let _ = key.send(number);
     }
 }
 
-async fn call(agent: Agent, key: u32, mut numbers: UnboundedReceiver<u64>, calls: Arc<Calls>, sent: Arc<Mutex<Sent>>) {
+async fn call(
+    agent: Agent,
+    key: u32,
+    mut numbers: UnboundedReceiver<u64>,
+    calls: Arc<Calls>,
+    sent: Arc<Mutex<SentCalls>>,
+) {
     let name = Calls::name(key);
     while let Some(number) = numbers.recv().await {
         let sent_at = calls.now();

@@ -1,15 +1,15 @@
-//! How long it takes from a call at one agent until another agent knows of it, over real Redis and Kafka.
+//! Lag of signals: the time from a call at one agent to its signal at another agent, over real Redis and Kafka.
 //!
-//! Every call is measured, and from the instant at which it should have been made: when something stalls, the calls that
-//! come late for it count as late (no coordinated omission). Which signal proves which call is exact: a counter's calls
-//! are made one after the other by one agent, nothing is denied and nothing leaves the window, so a signal of n units
-//! proves the n-th call of its counter. The threshold is 0, so that every counter is signalled.
+//! Every call is measured from the instant at which it was due, so calls that a stall delays count as late (no coordinated
+//! omission). The mapping from signals to calls is exact: the calls of a counter are made sequentially by one agent, nothing
+//! is denied and nothing leaves the window, so a signal of n units proves the n-th call of its counter. The threshold is 0,
+//! so every counter is signalled.
 //!
-//! All agents and the aggregator run in this process, each with connections of its own, as they would alone. They share
-//! its processors with each other and with whatever else runs there, servers included.
+//! All agents and the aggregator run in this process, each with its own connections. They share the machine's processors
+//! with each other and with the servers.
 
 mod calls;
-mod ear;
+mod signal_listener;
 mod load;
 mod report;
 
@@ -22,84 +22,86 @@ use prometheus_client::registry::Registry;
 use tollgate::store::RedisSettings;
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
 use tollgate_aggregator::{Aggregator, AggregatorSettings};
-use tollgate_bus::kafka::{Kafka, KafkaSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
 use super::cpu;
-use crate::servers::{RunName, ServerError, clear_kafka, reach_kafka, reach_redis};
+use crate::servers::{RunName, ServerError, clear_kafka, connect_kafka, connect_redis};
 use calls::Calls;
-use ear::Ear;
+use signal_listener::SignalListener;
 
-pub use report::{Quantiles, Report, Run};
+pub use report::{LagReport, LagRun, Quantiles};
 
-/// The most calls of one run: each is remembered.
+/// Most calls of one run; the instants of each are kept in memory.
 const CALLS_MAX: u64 = 20_000_000;
-/// How wide the window is: nothing leaves it while this runs.
+/// Width of the window; no unit leaves it during a run.
 const WIDTH_MS: u64 = 3_600_000;
-/// A counter's quota is so many times what it gets.
+/// Quota of a counter as a multiple of its calls.
 const QUOTA_FACTOR: u64 = 4;
-/// What a call is counted by.
+/// Descriptor of the counters.
 const DESCRIPTOR: &str = "key";
 const RULE: &str = "per-key";
-/// How long agents may take to hear signals, and calls to be signalled after the last one.
-const HEARING_WAIT: Duration = Duration::from_secs(30);
-const PATIENCE: Duration = Duration::from_secs(5);
-const GLANCE: Duration = Duration::from_millis(20);
+/// Time in which all agents must receive signals after the start.
+const SIGNALS_WAIT: Duration = Duration::from_secs(30);
+/// Time in which the last calls must be signalled.
+const LAST_SIGNALS_WAIT: Duration = Duration::from_secs(5);
+/// Time between two looks at the progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What to run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// How many agents there are.
+pub struct LagPlan {
+    /// Number of agents.
     pub agents: NonZeroU32,
     /// Calls per second, of all agents together.
     pub rate: NonZeroU32,
-    /// How long calls are measured.
+    /// Duration of the measurement, in seconds.
     pub seconds: u32,
-    /// How long calls are made before that.
+    /// Duration of the warm-up before it, in seconds.
     pub warm_up_seconds: u32,
 }
 
-/// Why there is nothing to report.
+/// Reason why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum LagError {
-    /// It makes no sense.
+    /// The parameters are not valid.
     #[error("{0}")]
     Plan(&'static str),
-    /// A server is away.
+    /// A server does not answer.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// An agent does not start.
+    /// An agent did not start.
     #[error(transparent)]
     Agent(#[from] StartError),
-    /// The agents hear nothing.
-    #[error("no signals came within 30 s; set TOLLGATE_LOG=info to see what the agents and the aggregator say")]
+    /// The agents received no signals.
+    #[error("no signals came within 30 s; set TOLLGATE_LOG=info to read the logs of the agents and the aggregator")]
     Silence,
-    /// The system gave it no thread.
+    /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// Agents and an aggregator at work.
-struct Fleet {
-    kafka: (Kafka, KafkaSettings),
+/// Running agents and their aggregator.
+struct LagFleet {
+    kafka: (KafkaBus, KafkaSettings),
     aggregator: Aggregator,
     agents: Vec<Agent>,
 }
 
-impl Plan {
-    /// Whether it can be run.
+impl LagPlan {
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// When it cannot.
+    /// If they are not valid, with the remedy.
     pub fn check(&self) -> Result<(), LagError> {
         if self.agents.get() < 2 {
-            return Err(LagError::Plan("a call is to be heard of by another agent: give at least 2"));
+            return Err(LagError::Plan("a call is measured at another agent: give at least 2 agents"));
         }
         if self.seconds == 0 {
-            return Err(LagError::Plan("nothing is measured in 0 seconds"));
+            return Err(LagError::Plan("0 seconds measure nothing: give at least 1"));
         }
         if self.calls() > CALLS_MAX {
-            return Err(LagError::Plan("these are more than 20 million calls; lower the rate or the seconds"));
+            return Err(LagError::Plan("a run has at most 20 million calls: lower the rate or the seconds"));
         }
         Ok(())
     }
@@ -113,25 +115,25 @@ impl Plan {
     }
 }
 
-/// Runs it inside a tokio runtime.
+/// Runs the measurement inside a tokio runtime.
 ///
 /// # Errors
-/// When a server does not answer, or a part does not start.
+/// If a server does not answer or a part does not start.
 pub async fn run(
     redis: &RedisSettings,
     kafka: &KafkaSettings,
-    plan: &Plan,
+    plan: &LagPlan,
     progress: &ProgressBar,
-) -> Result<Run, LagError> {
+) -> Result<LagRun, LagError> {
     plan.check()?;
     let name = RunName::new("lag");
     let (redis, kafka) = (name.redis(redis), name.kafka(kafka));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    reach_redis(&redis, clock.clone()).await?;
+    connect_redis(&redis, clock.clone()).await?;
     let calls = Arc::new(Calls::new(plan, clock.now()));
     progress.set_length(plan.calls());
     progress.set_message(format!("{} agents start", plan.agents));
-    let fleet = Fleet::start(&redis, kafka, plan, &clock, &calls)?;
+    let fleet = LagFleet::start(&redis, kafka, plan, &clock, &calls)?;
     let measured = measure(&fleet, plan, &calls, progress).await;
     fleet.stop().await;
     progress.set_message("");
@@ -140,17 +142,17 @@ pub async fn run(
 }
 
 async fn measure(
-    fleet: &Fleet,
-    plan: &Plan,
+    fleet: &LagFleet,
+    plan: &LagPlan,
     calls: &Arc<Calls>,
     progress: &ProgressBar,
-) -> Result<(load::Sent, Option<Duration>), LagError> {
+) -> Result<(load::SentCalls, Option<Duration>), LagError> {
     let waited = Stopwatch::start();
     while !fleet.agents.iter().all(|agent| agent.engine().has_read_signals()) {
-        if waited.elapsed() >= HEARING_WAIT {
+        if waited.elapsed() >= SIGNALS_WAIT {
             return Err(LagError::Silence);
         }
-        tokio::time::sleep(GLANCE).await;
+        tokio::time::sleep(PROGRESS_INTERVAL).await;
     }
     progress.set_message(format!("{} agents", plan.agents));
     let load = load::start(&fleet.agents, calls)?;
@@ -160,26 +162,26 @@ async fn measure(
         if cpu_before.is_none() && calls.made() >= plan.warm_up_calls() {
             cpu_before = cpu::used();
         }
-        tokio::time::sleep(GLANCE).await;
+        tokio::time::sleep(PROGRESS_INTERVAL).await;
     }
     let cpu = cpu::used().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
     let sent = load.end().await;
     let waited = Stopwatch::start();
-    while !calls.are_all_known() && waited.elapsed() < PATIENCE {
-        tokio::time::sleep(GLANCE).await;
+    while !calls.are_all_known() && waited.elapsed() < LAST_SIGNALS_WAIT {
+        tokio::time::sleep(PROGRESS_INTERVAL).await;
     }
     Ok((sent, cpu))
 }
 
-impl Fleet {
+impl LagFleet {
     fn start(
         redis: &RedisSettings,
         kafka: KafkaSettings,
-        plan: &Plan,
+        plan: &LagPlan,
         clock: &Arc<dyn Clock>,
         calls: &Arc<Calls>,
     ) -> Result<Self, LagError> {
-        let bus = reach_kafka(&kafka)?;
+        let bus = connect_kafka(&kafka)?;
         let quota = Quota::new(calls.per_key() * QUOTA_FACTOR, WIDTH_MS).expect("neither is zero");
         let rules = RuleSet::new(1, [Rule::per(RULE, &[DESCRIPTOR], quota).strict()]);
         let mut settings = AggregatorSettings::new("aggregator");
@@ -191,10 +193,10 @@ impl Fleet {
         let aggregator = Aggregator::start(&bus, &settings, clock.clone(), &mut Registry::default())?;
         let mut fleet = Self { kafka: (bus, kafka), aggregator, agents: Vec::new() };
         for number in 0..plan.agents.get() {
-            let mut ear = Ear::new(number, calls.clone());
+            let mut listener = SignalListener::new(number, calls.clone());
             let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());
-            let builder = builder.redis(redis.clone()).bus(reach_kafka(&fleet.kafka.1)?).agents_expected(plan.agents);
-            let builder = builder.observe_signals(move |batch, appended| ear.hear(batch, appended));
+            let builder = builder.redis(redis.clone()).bus(connect_kafka(&fleet.kafka.1)?).agents_expected(plan.agents);
+            let builder = builder.observe_signals(move |batch, appended| listener.receive(batch, appended));
             fleet.agents.push(builder.start()?);
         }
         Ok(fleet)

@@ -1,4 +1,4 @@
-//! What a run found, for people and for programs.
+//! Results of the runs, as text and as JSON.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,80 +8,80 @@ use indicatif::HumanCount;
 use serde::Serialize;
 use tollgate::Source;
 
-use super::Plan;
+use super::LagPlan;
 use super::calls::{Calls, Leg, histogram};
-use super::load::Sent;
+use super::load::SentCalls;
 use crate::replay::plain_table;
 
-/// How late the 99th of 100 calls may be for [`AIM_AGENTS`], in ms.
+/// Largest 99th percentile of the lag that meets the aim for [`AIM_AGENTS`], in ms.
 const AIM_P99_MS: f64 = 20.0;
 const AIM_AGENTS: u32 = 2;
 
-/// All runs.
+/// Results of all runs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// One per number of agents.
-    pub runs: Vec<Run>,
+pub struct LagReport {
+    /// Results by number of agents.
+    pub runs: Vec<LagRun>,
     aim: Aim,
 }
 
-/// One run.
+/// Result of one run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
-    /// How many agents there were.
+pub struct LagRun {
+    /// Number of agents.
     pub agents: u32,
-    /// How many keys called.
+    /// Number of keys.
     pub keys: u32,
-    /// Calls per second that were asked for.
+    /// Requested calls per second.
     pub rate: u32,
-    /// Calls per second that were sent.
+    /// Achieved calls per second.
     pub achieved_rate: f64,
     /// Calls that were measured.
     pub calls: u64,
-    /// From a call to its signal in the view of another agent, always the next one.
+    /// Time from a call to its signal at another agent, always the next one.
     pub another: Lag,
-    /// From a call to its signal in the view of all other agents.
+    /// Time from a call to its signal at the last of all other agents.
     pub slowest: Lag,
-    /// Parts of the way to another agent, in their order. Where clocks meet, Kafka's and this machine's, to the millisecond.
+    /// Parts of the path to another agent, in order. Parts between Kafka's clock and this machine's are exact to 1 ms.
     pub legs: Vec<LegReport>,
-    /// How much later than due calls were sent, in ms: 99 of 100 no later, and the worst.
+    /// 99th percentile of the delay of calls after their due instant, in ms.
     pub sent_late_p99_ms: f64,
-    /// The worst of that.
+    /// Largest such delay, in ms.
     pub sent_late_max_ms: f64,
-    /// Calls by who decided them.
-    pub decided: Vec<Decided>,
-    /// Calls that were denied; none should be.
+    /// Calls by source of the decision.
+    pub decided: Vec<SourceCalls>,
+    /// Denied calls; none is expected.
     pub denied: u64,
-    /// Processor seconds of this process, agents, aggregator and load together.
+    /// Processor seconds of this process: agents, aggregator and load together.
     pub cpu_seconds: Option<f64>,
 }
 
-/// How long it took for how many.
+/// Distribution of a lag.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lag {
-    /// Calls that were never signalled; in the quantiles they stand last, with nothing for a time.
+    /// Calls that were never signalled. They rank last in the quantiles and have no time.
     pub never: u64,
-    /// The times.
+    /// The quantiles.
     #[serde(flatten)]
     pub quantiles: Quantiles,
 }
 
-/// Times in ms; nothing for one that never ended.
+/// Quantiles in ms; `None` for a call that was never signalled.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Quantiles {
-    /// Half of all took no longer.
+    /// Median.
     pub p50_ms: Option<f64>,
-    /// 90 of 100 took no longer.
+    /// 90th percentile.
     pub p90_ms: Option<f64>,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99_ms: Option<f64>,
-    /// 999 of 1,000 took no longer.
+    /// 99.9th percentile.
     pub p999_ms: Option<f64>,
-    /// None took longer.
+    /// Maximum.
     pub max_ms: Option<f64>,
 }
 
-/// A part of the way.
+/// Quantiles of one part of the path.
 #[derive(Clone, Debug, Serialize)]
 pub struct LegReport {
     name: &'static str,
@@ -89,9 +89,9 @@ pub struct LegReport {
     quantiles: Quantiles,
 }
 
-/// How many calls one source decided.
+/// Number of calls that one source decided.
 #[derive(Clone, Debug, Serialize)]
-pub struct Decided {
+pub struct SourceCalls {
     source: String,
     calls: u64,
 }
@@ -100,22 +100,22 @@ pub struct Decided {
 struct Aim {
     agents: u32,
     p99_ms: f64,
-    /// Nothing when no run had so many agents.
+    /// `None` if no run had that number of agents.
     met: Option<bool>,
 }
 
-pub(super) fn of(plan: &Plan, calls: &Calls, sent: &Sent, cpu: Option<Duration>) -> Run {
+pub(super) fn of(plan: &LagPlan, calls: &Calls, sent: &SentCalls, cpu: Option<Duration>) -> LagRun {
     let measured = plan.warm_up_calls()..calls.len();
     let count = measured.end - measured.start;
     let legs = Leg::ALL.map(|leg| LegReport { name: leg.as_str(), quantiles: quantiles(&calls.leg(leg), 0) });
     let seconds = ms(sent.last_us.saturating_sub(sent.first_us)) / 1_000.0;
     let decided =
-        Source::ALL.map(|source| Decided { source: source.to_string(), calls: sent.by_source[source as usize] });
-    Run {
+        Source::ALL.map(|source| SourceCalls { source: source.to_string(), calls: sent.by_source[source as usize] });
+    LagRun {
         agents: plan.agents.get(),
         keys: calls.keys(),
         rate: plan.rate.get(),
-        // The last one marks the end of the stretch, it is not in it.
+        // The last call marks the end of the interval and is not part of it.
         achieved_rate: if seconds > 0.0 { ms(count.saturating_sub(1)) * 1_000.0 / seconds } else { 0.0 },
         calls: count,
         another: lag(measured.clone().map(|call| calls.lag_us(call))),
@@ -149,31 +149,31 @@ fn quantiles(known: &Histogram<u64>, never: u64) -> Quantiles {
     Quantiles { p50_ms: at(500), p90_ms: at(900), p99_ms: at(990), p999_ms: at(999), max_ms: at(1_000) }
 }
 
-/// A rank as a part of all, which the histogram rounds up: from the middle of the rank, so that it comes to no other.
+/// Returns a rank as a fraction. The histogram rounds up, so the middle of the rank selects exactly that rank.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn share(rank: u128, of: u64) -> f64 {
     (rank as f64 - 0.5) / of as f64
 }
 
-/// Microseconds in ms.
+/// Converts microseconds to ms.
 #[expect(clippy::cast_precision_loss, reason = "times are far below 2^52 microseconds")]
 fn ms(us: u64) -> f64 {
     us as f64 / 1_000.0
 }
 
-impl Report {
-    /// Of these runs.
+impl LagReport {
+    /// Creates the report of these runs.
     #[must_use]
-    pub fn new(runs: Vec<Run>) -> Self {
+    pub fn new(runs: Vec<LagRun>) -> Self {
         let of_aim = runs.iter().find(|run| run.agents == AIM_AGENTS);
         let met = of_aim.map(|run| run.another.quantiles.p99_ms.is_some_and(|p99_ms| p99_ms < AIM_P99_MS));
         Self { runs, aim: Aim { agents: AIM_AGENTS, p99_ms: AIM_P99_MS, met } }
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LagReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "From a call at one agent to its signal in the view of another, in ms\n")?;
+        writeln!(f, "Time from a call at one agent to its signal at another, in ms\n")?;
         let mut table =
             plain_table(&["agents", "known to", "calls", "p50", "p90", "p99", "p99.9", "max", "never signalled"], 2);
         for run in &self.runs {
@@ -206,7 +206,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Display for Run {
+impl fmt::Display for LagRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { agents, keys, rate, achieved_rate, sent_late_p99_ms, sent_late_max_ms, .. } = self;
         write!(
@@ -234,7 +234,7 @@ impl Quantiles {
 mod tests {
     use super::*;
 
-    /// A call that is never signalled is worse than any that is.
+    /// A call that is never signalled ranks behind every call that is.
     #[test]
     fn what_never_ends_stands_last() {
         let of = lag((1..=990).map(|ms| Some(ms * 1_000)).chain([None; 10]));

@@ -16,17 +16,16 @@ use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_core::rules::Generation;
 use tollgate_engine::{
-    Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
-    MaintenanceInput, MaintenanceRequest, MaintenanceSettings,
+    CountsIn, Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
+    MaintenanceInput, MaintenanceSettings,
 };
 use tollgate_wire::Record;
 
 use super::SimSettings;
 use super::bus::SimReader;
 use super::environment::Environment;
-use super::event::{Event, Life, StoreCommand, Writer};
+use super::event::{Event, Life, Writer};
 use super::observation::{Node, Observation, Ticket};
-use super::store::SimStore;
 use operations::PendingRequest;
 
 pub use operations::Amendment;
@@ -58,7 +57,6 @@ struct Running<'c> {
     signals: SimReader,
     presence: SimReader,
     pending: BTreeMap<Ticket, PendingRequest<'c>>,
-    own: SimStore,
 }
 
 impl<'c> SimAgent<'c> {
@@ -101,6 +99,7 @@ impl<'c> SimAgent<'c> {
         engine.counters_max = settings.counters_max;
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
+        engine.counts = if self.owns_table { CountsIn::OwnTable } else { CountsIn::Store };
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         let duties =
@@ -112,7 +111,6 @@ impl<'c> SimAgent<'c> {
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions(), &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
-            own: SimStore::new(settings.counters_max),
             engine,
         });
         env.observe(Observation::Started(self.node()));
@@ -213,17 +211,8 @@ impl<'c> SimAgent<'c> {
         running.maintenance.poll(own_now, input, &mut effects);
         for effect in effects {
             match effect {
-                MaintenanceEffect::Send(MaintenanceRequest::Ping) => {
-                    self.request(env, StoreCommand::Ping, PendingRequest::Ping);
-                }
-                MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)) => {
-                    let command = StoreCommand::Charge(request.takes().to_vec());
-                    self.request(env, command, PendingRequest::Backfill(request));
-                }
-                // A memory store has neither a registry of agents nor rules.
-                MaintenanceEffect::Send(MaintenanceRequest::Announce | MaintenanceRequest::ReadRules)
-                | MaintenanceEffect::SaveFleetSize(_)
-                | MaintenanceEffect::Notify(_) => {}
+                MaintenanceEffect::Send(request) => self.request_for_maintenance(env, request),
+                MaintenanceEffect::SaveFleetSize(_) | MaintenanceEffect::Notify(_) => {}
             }
         }
     }

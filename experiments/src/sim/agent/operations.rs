@@ -1,13 +1,14 @@
 //! The way of an operation: begun at the engine, asked of the store if need be, finished at the engine.
 //!
-//! Requests of the maintenance go the same way. Each request has a deadline; an answer that arrives later is late.
+//! Requests of the maintenance go the same way. Each request has a deadline; an answer that arrives later is dropped, because
+//! the request was finished without it.
 
 use tollgate::Call;
 use tollgate::store::StoreError;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults};
-use tollgate_core::rules::Generation;
-use tollgate_engine::{Amend, BackfillRequest, MaintenanceInput, Progress, StoreRequest};
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::rules::{Generation, MatchScope};
+use tollgate_engine::{MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest};
 
 use super::{MAINTENANCE_DEADLINE_MS, SimAgent};
 use crate::sim::environment::Environment;
@@ -23,36 +24,37 @@ pub enum Amendment {
     Release(Timestamp),
 }
 
+/// Calls that were asked together, or one alone.
+pub(super) struct AskedCalls<'c> {
+    calls: Vec<Call<'c>>,
+    generation: Generation,
+    arrived: Timestamp,
+}
+
 /// A request that waits for the store.
 pub(super) enum PendingRequest<'c> {
     Ping,
-    Backfill(BackfillRequest),
-    Check { call: Call<'c>, generation: Generation, arrived: Timestamp, request: StoreRequest },
-    Amend { amended: AmendedCall<'c>, request: tollgate_engine::Amendment },
+    Backfill(StoreRequest),
+    Check(AskedCalls<'c>, StoreRequest),
+    Amend(AmendedCall<'c>, StoreRequest),
 }
 
 impl<'c> SimAgent<'c> {
-    /// A call arrives.
-    pub(in crate::sim) fn check(&mut self, env: &mut Environment<'c>, call: Call<'c>) {
+    /// A call arrives, or several that are charged all or none.
+    pub(in crate::sim) fn check(&mut self, env: &mut Environment<'c>, calls: Vec<Call<'c>>) {
         self.maintain_without_rounds(env);
-        let (own_now, arrived) = (self.time(env.now()), env.now());
+        let own_now = self.time(env.now());
         let Some(running) = &self.running else { return };
         let generation = running.engine.with_rules(|rules| rules.generation);
-        match running.engine.begin(own_now, &call) {
-            Progress::Done(decision) => env.observe(Observation::Answered(AnsweredCall {
-                agent: self.index,
-                call,
-                generation,
-                arrived,
-                answered: arrived,
-                ticket: None,
-                error: None,
-                decision,
-            })),
-            Progress::NeedsStore(request) => {
-                let command = StoreCommand::Charge(request.takes().to_vec());
-                self.request(env, command, PendingRequest::Check { call, generation, arrived, request });
-            }
+        let operation = match &calls[..] {
+            [call] => Operation::Check(call),
+            calls => Operation::CheckAll { calls, scope: MatchScope::default() },
+        };
+        let progress = running.engine.begin(own_now, operation);
+        let asked = AskedCalls { calls, generation, arrived: env.now() };
+        match progress {
+            Progress::Done(output) => self.answered(env, asked, None, None, output),
+            Progress::NeedsStore(request) => self.request(env, PendingRequest::Check(asked, request)),
         }
     }
 
@@ -61,43 +63,47 @@ impl<'c> SimAgent<'c> {
         let own_now = self.time(env.now());
         let Some(running) = &self.running else { return };
         let generation = running.engine.with_rules(|rules| rules.generation);
-        let (amend, units, decided) = match amendment {
-            Amendment::Settle(units, decided) => (Amend::Settle(units, decided), Some(units), decided),
-            Amendment::Release(decided) => (Amend::Release(decided), None, Some(decided)),
+        let (operation, units, decided) = match amendment {
+            Amendment::Settle(units, decided) => {
+                (Operation::Settle { call: &call, units, decided }, Some(units), decided)
+            }
+            Amendment::Release(decided) => (Operation::Release { call: &call, decided }, None, Some(decided)),
         };
-        let request = running.engine.amend(own_now, &call, amend);
-        let charges = request.takes().to_vec();
-        let agent = self.index;
-        let amended = AmendedCall { agent, call, generation, units, decided, charges: charges.clone(), error: None };
-        if charges.is_empty() {
-            env.observe(Observation::Amended(amended));
-        } else {
-            self.request(env, StoreCommand::Charge(charges), PendingRequest::Amend { amended, request });
+        let progress = running.engine.begin(own_now, operation);
+        let (agent, charges, error) = (self.index, Vec::new(), None);
+        let amended = AmendedCall { agent, call, generation, units, decided, charges, error };
+        match progress {
+            Progress::Done(_) => env.observe(Observation::Amended(amended)),
+            Progress::NeedsStore(request) => {
+                let charges = request.charges().to_vec();
+                self.request(env, PendingRequest::Amend(AmendedCall { charges, ..amended }, request));
+            }
+        }
+    }
+
+    /// Sends a request of the maintenance to the store. A memory store has neither a registry of agents nor rules.
+    pub(super) fn request_for_maintenance(&mut self, env: &mut Environment<'c>, request: MaintenanceRequest) {
+        match request {
+            MaintenanceRequest::Ping => self.request(env, PendingRequest::Ping),
+            MaintenanceRequest::Backfill(request) => self.request(env, PendingRequest::Backfill(request)),
+            MaintenanceRequest::Announce | MaintenanceRequest::ReadRules => {}
         }
     }
 
     /// Sends a request to the store, and sets its deadline.
-    pub(super) fn request(&mut self, env: &mut Environment<'c>, command: StoreCommand, pending: PendingRequest<'c>) {
-        if self.owns_table {
-            let Some(running) = &self.running else { return };
-            let own_now = self.time(env.now());
-            match command {
-                StoreCommand::Ping => self.maintain(env, MaintenanceInput::Pinged(Ok(own_now))),
-                StoreCommand::Charge(charges) => {
-                    let answer = running.own.charge(own_now, &charges);
-                    self.finish(env, 0, pending, answer);
-                }
+    fn request(&mut self, env: &mut Environment<'c>, pending: PendingRequest<'c>) {
+        let Some(running) = &mut self.running else { return };
+        let (command, deadline_ms) = match &pending {
+            PendingRequest::Ping => (StoreCommand::Ping, MAINTENANCE_DEADLINE_MS),
+            PendingRequest::Backfill(request)
+            | PendingRequest::Check(_, request)
+            | PendingRequest::Amend(_, request) => {
+                let deadline_ms = u64::try_from(request.deadline().as_millis()).unwrap_or(u64::MAX);
+                (StoreCommand::Charge(request.charges().to_vec()), deadline_ms)
             }
-            return;
-        }
-        let deadline_ms = match &pending {
-            PendingRequest::Check { request, .. } => u64::try_from(request.deadline().as_millis()).unwrap_or(u64::MAX),
-            _ => MAINTENANCE_DEADLINE_MS,
         };
         let ticket = env.request(self.index, self.life, command);
-        if let Some(running) = &mut self.running {
-            running.pending.insert(ticket, pending);
-        }
+        running.pending.insert(ticket, pending);
         env.scheduler.after(deadline_ms, Event::Deadline { agent: self.index, life: self.life, ticket });
     }
 
@@ -132,27 +138,60 @@ impl<'c> SimAgent<'c> {
     ) {
         let own_now = self.time(env.now());
         let (agent, error) = (self.index, answer.as_ref().err().copied());
-        let finished = |charges: &[Charge]| Observation::Finished { agent, ticket, charges: charges.to_vec(), error };
+        let finished = |request: &StoreRequest| {
+            let charges = request.charges().to_vec();
+            Observation::Finished { agent, ticket, charges, error }
+        };
         let Some(running) = &self.running else { return };
         match pending {
             PendingRequest::Ping => {}
             PendingRequest::Backfill(request) => {
-                env.observe(finished(request.takes()));
+                env.observe(finished(&request));
                 self.maintain(env, MaintenanceInput::Backfilled(request, answer));
             }
-            PendingRequest::Check { call, generation, arrived, request } => {
-                env.observe(finished(request.takes()));
-                let decision = running.engine.finish(own_now, &call, request, answer);
-                let (answered, ticket) = (env.now(), Some(ticket));
-                let answered = AnsweredCall { agent, call, generation, arrived, answered, ticket, error, decision };
-                env.observe(Observation::Answered(answered));
+            PendingRequest::Check(asked, request) => {
+                env.observe(finished(&request));
+                let output = running.engine.finish(own_now, request, answer);
+                self.answered(env, asked, Some(ticket), error, output);
             }
-            PendingRequest::Amend { amended, request } => {
-                env.observe(finished(request.takes()));
+            PendingRequest::Amend(amended, request) => {
+                env.observe(finished(&request));
                 // An error is the caller's to know; the observation tells it.
-                let _ = running.engine.amended(own_now, &amended.call, &request, answer, None);
+                let _ = running.engine.finish(own_now, request, answer);
                 env.observe(Observation::Amended(AmendedCall { error, ..amended }));
             }
+        }
+    }
+
+    fn answered(
+        &self,
+        env: &mut Environment<'c>,
+        asked: AskedCalls<'c>,
+        ticket: Option<Ticket>,
+        error: Option<StoreError>,
+        output: Output,
+    ) {
+        let (agent, answered) = (self.index, env.now());
+        let AskedCalls { calls, generation, arrived } = asked;
+        let decisions = match output {
+            Output::Decision(decision) => vec![decision],
+            Output::Decisions(decisions) => decisions,
+            Output::Adjusted(_) | Output::Backfilled(_) => Vec::new(),
+        };
+        let (is_joint, is_held_back) = (calls.len() > 1, decisions.iter().any(|decision| !decision.allowed));
+        for (call, decision) in calls.into_iter().zip(decisions) {
+            env.observe(Observation::Answered(AnsweredCall {
+                agent,
+                call,
+                generation,
+                arrived,
+                answered,
+                ticket,
+                error,
+                is_joint,
+                is_admitted: !is_held_back,
+                decision,
+            }));
         }
     }
 }

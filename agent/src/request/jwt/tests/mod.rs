@@ -1,4 +1,4 @@
-//! Tokens that hold and tokens that do not, of each algorithm. Those of RFC 7515, appendix A, are of someone else's making.
+//! Valid and invalid tokens of each algorithm. Those of RFC 7515, appendix A, were created by another implementation.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-mod keys;
+mod key_set;
 
 const NOW: Timestamp = Timestamp::from_ms(1_800_000_000_000);
-/// Within the time of the tokens of RFC 7515.
+/// Time within the validity of the tokens of RFC 7515.
 const RFC_NOW: Timestamp = Timestamp::from_ms(1_300_819_379_000);
 const RFC_PAYLOAD: &str =
     "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
@@ -24,12 +24,12 @@ fn encoded(bytes: impl AsRef<[u8]>) -> String {
 }
 
 fn verifier(keys: &[Value]) -> Verifier {
-    expecting(Expected::default(), keys)
+    verifier_with(TokenRequirements::default(), keys)
 }
 
-fn expecting(expected: Expected, keys: &[Value]) -> Verifier {
+fn verifier_with(expected: TokenRequirements, keys: &[Value]) -> Verifier {
     let verifier = Verifier::new(expected, &mut Registry::default());
-    verifier.trust(Keys::parse(json!({ "keys": keys }).to_string().as_bytes()).unwrap());
+    verifier.set_keys(KeySet::parse(json!({ "keys": keys }).to_string().as_bytes()).unwrap());
     verifier
 }
 
@@ -41,14 +41,14 @@ fn rsa_key() -> Value {
     json!({ "kty": "RSA", "n": RFC_RSA_N, "e": "AQAB" })
 }
 
-/// A token of this header and these claims, signed by a shared secret.
+/// Creates a token with this header and these claims, signed with a shared secret.
 fn hs256(header: &Value, claims: &Value, secret: &[u8]) -> String {
     let signed = format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), signed.as_bytes());
     format!("{signed}.{}", encoded(signature))
 }
 
-/// A key made for this test, and how to sign by it.
+/// Generates a key and returns it with a function that signs tokens.
 fn es256() -> (Value, impl Fn(&Value, &Value) -> String) {
     let (random, algorithm) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
     let pair = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
@@ -63,7 +63,7 @@ fn es256() -> (Value, impl Fn(&Value, &Value) -> String) {
     (jwk, sign)
 }
 
-/// The keys and tokens of RFC 7515, A.1 to A.3.
+/// Keys and tokens of RFC 7515, A.1 to A.3.
 fn rfc_7515() -> [(Value, String); 3] {
     let token = |header: &str, signature: &str| format!("{header}.{RFC_PAYLOAD}.{signature}");
     [
@@ -88,80 +88,76 @@ fn rfc_7515() -> [(Value, String); 3] {
     ]
 }
 
-/// P2: tokens of every algorithm hold under their key, in their time, and as long as nobody touches a byte of them.
+/// P2: tokens of every algorithm are valid with their key, within their validity times, and without any modification.
 #[test]
-fn tokens_of_the_standard_hold_and_tampered_ones_do_not() {
+fn tokens_of_the_standard_are_valid_and_tampered_ones_are_not() {
     let keys = rfc_7515();
     for (place, (key, token)) in keys.iter().enumerate() {
         let one = verifier(std::slice::from_ref(key));
         let claims = one.verify(token, RFC_NOW).unwrap();
         assert_eq!(claims.text("iss").as_deref(), Some("joe"));
         assert_eq!(claims.text("http://example.com/is_root").as_deref(), Some("true"));
-        assert_eq!(
-            one.verify(token, RFC_NOW.plus_ms(62_000)).unwrap_err(),
-            Rejected::Expired,
-            "known, but too old now"
-        );
+        assert_eq!(one.verify(token, RFC_NOW.plus_ms(62_000)).unwrap_err(), TokenError::Expired, "cached, but expired");
         for (at, _) in token.char_indices().filter(|(at, _)| at % 7 == 3) {
             let other = if &token[at..=at] == "A" { "B" } else { "A" };
             let tampered = format!("{}{other}{}", &token[..at], &token[at + 1..]);
             assert!(one.verify(&tampered, RFC_NOW).is_err(), "{at}: {tampered}");
         }
         let (signed, _) = token.rsplit_once('.').unwrap();
-        assert_eq!(one.verify(&format!("{signed}."), RFC_NOW).unwrap_err(), Rejected::Signature);
+        assert_eq!(one.verify(&format!("{signed}."), RFC_NOW).unwrap_err(), TokenError::Signature);
         let another = verifier(&[keys[(place + 1) % 3].0.clone()]);
-        assert_eq!(another.verify(token, RFC_NOW).unwrap_err(), Rejected::Algorithm, "a key of another kind");
+        assert_eq!(another.verify(token, RFC_NOW).unwrap_err(), TokenError::Algorithm, "a key of another type");
     }
 }
 
 #[test]
-fn a_token_that_claims_more_than_was_signed_does_not_hold() {
+fn a_token_with_modified_claims_is_rejected() {
     let (key, sign) = es256();
     let verifier = verifier(&[key, secret_key()]);
     let header = json!({ "alg": "ES256" });
     let (free, pro) = (sign(&header, &json!({ "tier": "free" })), sign(&header, &json!({ "tier": "pro" })));
     let (free, pro): (Vec<_>, Vec<_>) = (free.split('.').collect(), pro.split('.').collect());
     let forged = [pro[0], pro[1], free[2]].join(".");
-    assert_eq!(verifier.verify(&forged, NOW).unwrap_err(), Rejected::Signature);
+    assert_eq!(verifier.verify(&forged, NOW).unwrap_err(), TokenError::Signature);
     assert!(verifier.verify(&free.join("."), NOW).is_ok());
     let (_, other_sign) = es256();
-    assert_eq!(verifier.verify(&other_sign(&header, &json!({})), NOW).unwrap_err(), Rejected::Signature);
+    assert_eq!(verifier.verify(&other_sign(&header, &json!({})), NOW).unwrap_err(), TokenError::Signature);
     let guessed = hs256(&json!({ "alg": "HS256" }), &json!({}), b"another secret, of at least 32 bytes");
-    assert_eq!(verifier.verify(&guessed, NOW).unwrap_err(), Rejected::Signature);
+    assert_eq!(verifier.verify(&guessed, NOW).unwrap_err(), TokenError::Signature);
 }
 
-/// A public key is no secret, and no algorithm is none of ours.
+/// A public key is not accepted as a shared secret, and `none` is not accepted as an algorithm.
 #[test]
-fn a_token_cannot_choose_how_it_is_judged() {
+fn a_token_cannot_choose_its_algorithm() {
     let rsa = verifier(&[rsa_key()]);
     let modulus = URL_SAFE_NO_PAD.decode(RFC_RSA_N).unwrap();
     for public in [modulus.as_slice(), RFC_RSA_N.as_bytes(), rsa_key().to_string().as_bytes()] {
         let confused = hs256(&json!({ "alg": "HS256" }), &json!({ "sub": "admin" }), public);
-        assert_eq!(rsa.verify(&confused, NOW).unwrap_err(), Rejected::Algorithm);
+        assert_eq!(rsa.verify(&confused, NOW).unwrap_err(), TokenError::Algorithm);
     }
     let verifier = verifier(&[rsa_key(), secret_key()]);
     for alg in ["none", "None", "", "hs256", "HS512", "PS256", "EdDSA"] {
         let header = encoded(json!({ "alg": alg }).to_string());
         let unsigned = format!("{header}.{}.", encoded("{}"));
-        assert_eq!(verifier.verify(&unsigned, NOW).unwrap_err(), Rejected::Algorithm, "{alg}");
+        assert_eq!(verifier.verify(&unsigned, NOW).unwrap_err(), TokenError::Algorithm, "{alg}");
         let signed = hs256(&json!({ "alg": alg }), &json!({}), SECRET);
-        assert_eq!(verifier.verify(&signed, NOW).unwrap_err(), Rejected::Algorithm, "{alg}");
+        assert_eq!(verifier.verify(&signed, NOW).unwrap_err(), TokenError::Algorithm, "{alg}");
     }
     for header in [json!({ "alg": "HS256", "crit": ["b64"], "b64": false }), json!({ "alg": 1 }), json!({})] {
-        assert_eq!(verifier.verify(&hs256(&header, &json!({}), SECRET), NOW).unwrap_err(), Rejected::Malformed);
+        assert_eq!(verifier.verify(&hs256(&header, &json!({}), SECRET), NOW).unwrap_err(), TokenError::Malformed);
     }
     let long = hs256(&json!({ "alg": "HS256" }), &json!({ "x": "y".repeat(TOKEN_LEN_MAX) }), SECRET);
     for malformed in ["", ".", "..", "a.b", "a.b.c.d", "e30.e30.", &long, "é.e30.e30"] {
-        assert_eq!(verifier.verify(malformed, NOW).unwrap_err(), Rejected::Malformed, "{malformed}");
+        assert_eq!(verifier.verify(malformed, NOW).unwrap_err(), TokenError::Malformed, "{malformed}");
     }
     let no_object = format!("{}.{}", encoded(r#"{"alg":"HS256"}"#), encoded("[]"));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), no_object.as_bytes());
     let no_object = format!("{no_object}.{}", encoded(signature));
-    assert_eq!(verifier.verify(&no_object, NOW).unwrap_err(), Rejected::Malformed);
+    assert_eq!(verifier.verify(&no_object, NOW).unwrap_err(), TokenError::Malformed);
 }
 
 #[test]
-fn a_token_names_its_key() {
+fn the_key_id_of_a_token_selects_its_key() {
     let (mut old, sign_old) = es256();
     let (mut new, sign_new) = es256();
     (old["kid"], new["kid"]) = (json!("old"), json!("new"));
@@ -170,47 +166,47 @@ fn a_token_names_its_key() {
     assert!(verifier.verify(&sign_new(&named("new"), &json!({})), NOW).is_ok());
     assert!(
         verifier.verify(&sign_old(&json!({ "alg": "ES256" }), &json!({})), NOW).is_ok(),
-        "no name: any may have signed"
+        "without a key id every key is tried"
     );
-    assert_eq!(verifier.verify(&sign_new(&named("old"), &json!({})), NOW).unwrap_err(), Rejected::Signature);
-    // The secret has no name, so it might be this one; but it is for another algorithm.
-    assert_eq!(verifier.verify(&sign_new(&named("gone"), &json!({})), NOW).unwrap_err(), Rejected::Algorithm);
+    assert_eq!(verifier.verify(&sign_new(&named("old"), &json!({})), NOW).unwrap_err(), TokenError::Signature);
+    // The secret has no id, so it matches every token; but it has another algorithm.
+    assert_eq!(verifier.verify(&sign_new(&named("gone"), &json!({})), NOW).unwrap_err(), TokenError::Algorithm);
     let (mut only, sign) = es256();
     only["kid"] = json!("only");
     let verifier = self::verifier(&[only]);
-    assert_eq!(verifier.verify(&sign(&named("gone"), &json!({})), NOW).unwrap_err(), Rejected::UnknownKey);
+    assert_eq!(verifier.verify(&sign(&named("gone"), &json!({})), NOW).unwrap_err(), TokenError::UnknownKey);
 }
 
 #[test]
-fn a_token_is_from_and_for_whom_it_must_be() {
-    let expected = Expected { issuer: Some("https://id.example".into()), audience: Some("api".into()) };
-    let verifier = expecting(expected, &[secret_key()]);
+fn issuer_and_audience_must_be_the_required_ones() {
+    let expected = TokenRequirements { issuer: Some("https://id.example".into()), audience: Some("api".into()) };
+    let verifier = verifier_with(expected, &[secret_key()]);
     let verdict = |claims: Value| verifier.verify(&hs256(&json!({ "alg": "HS256" }), &claims, SECRET), NOW).err();
     assert_eq!(verdict(json!({ "iss": "https://id.example", "aud": "api" })), None);
     assert_eq!(verdict(json!({ "iss": "https://id.example", "aud": ["web", "api"] })), None);
     for iss in [json!("https://id.example/"), json!(["https://id.example"]), json!(null)] {
-        assert_eq!(verdict(json!({ "iss": iss, "aud": "api" })), Some(Rejected::Issuer));
+        assert_eq!(verdict(json!({ "iss": iss, "aud": "api" })), Some(TokenError::Issuer));
     }
     for aud in [json!("apis"), json!(["web"]), json!([]), json!({ "api": 1 })] {
-        assert_eq!(verdict(json!({ "iss": "https://id.example", "aud": aud })), Some(Rejected::Audience));
+        assert_eq!(verdict(json!({ "iss": "https://id.example", "aud": aud })), Some(TokenError::Audience));
     }
-    assert_eq!(verdict(json!({})), Some(Rejected::Issuer));
+    assert_eq!(verdict(json!({})), Some(TokenError::Issuer));
 }
 
-/// Tokens that were good under keys that are trusted no more.
+/// Tokens of removed keys are rejected although they were cached.
 #[test]
-fn new_keys_end_what_the_old_ones_vouched_for() {
+fn new_keys_invalidate_cached_tokens() {
     let verifier = verifier(&[secret_key()]);
     let token = hs256(&json!({ "alg": "HS256" }), &json!({}), SECRET);
     assert!(verifier.verify(&token, NOW).is_ok());
-    verifier.trust(Keys::parse(json!({ "keys": [rsa_key()] }).to_string().as_bytes()).unwrap());
-    assert_eq!(verifier.verify(&token, NOW).unwrap_err(), Rejected::Algorithm);
+    verifier.set_keys(KeySet::parse(json!({ "keys": [rsa_key()] }).to_string().as_bytes()).unwrap());
+    assert_eq!(verifier.verify(&token, NOW).unwrap_err(), TokenError::Algorithm);
 }
 
 #[test]
-fn rejected_tokens_are_counted_by_reason_and_other_schemes_are_none() {
+fn rejected_tokens_are_counted_by_reason_and_other_schemes_are_ignored() {
     let mut registry = Registry::default();
-    let verifier = Verifier::new(Expected::default(), &mut registry);
+    let verifier = Verifier::new(TokenRequirements::default(), &mut registry);
     let claims = |lines: &[String]| {
         let mut headers = HeaderMap::new();
         for line in lines {
@@ -220,14 +216,14 @@ fn rejected_tokens_are_counted_by_reason_and_other_schemes_are_none() {
     };
     let token = hs256(&json!({ "alg": "HS256" }), &json!({ "sub": "u1" }), SECRET);
     assert!(claims(&[format!("Bearer {token}")]).is_none(), "no keys yet");
-    verifier.trust(Keys::parse(json!({ "keys": [secret_key()] }).to_string().as_bytes()).unwrap());
+    verifier.set_keys(KeySet::parse(json!({ "keys": [secret_key()] }).to_string().as_bytes()).unwrap());
     for line in [format!("Bearer {token}"), format!("bEARER   {token} ")] {
         assert_eq!(claims(&[line.clone(), line]).unwrap().text("sub").as_deref(), Some("u1"));
     }
     for other in ["Basic dTpw".to_owned(), "Bear".to_owned(), String::new(), token.clone()] {
         assert!(claims(&[other]).is_none());
     }
-    assert!(claims(&[format!("Bearer {token}"), "Basic dTpw".to_owned()]).is_none(), "he is two");
+    assert!(claims(&[format!("Bearer {token}"), "Basic dTpw".to_owned()]).is_none(), "two different credentials");
     assert!(claims(&[format!("Bearer {token}é")]).is_none());
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

@@ -1,10 +1,10 @@
-//! What the algorithms promise, and what a switch between them may cost.
+//! Guarantees of the algorithms, and of a change between two of them.
 
 mod properties;
 
 use super::*;
 
-/// Those whose windows hold at most the quota, give or take an estimate.
+/// Algorithms whose windows hold at most the quota, apart from the error of an estimate.
 const WINDOWS: [Algorithm; 3] = [
     Algorithm::SlidingWindow(Estimate::Interpolated),
     Algorithm::SlidingWindow(Estimate::Conservative),
@@ -25,14 +25,14 @@ fn at(ms: u64) -> Timestamp {
     Timestamp::from_ms(ms)
 }
 
-/// How many single units pass at this instant.
+/// Returns the number of single units that are admitted at an instant.
 fn pass_at(state: &mut CounterState, limit: &Limit, ms: u64) -> u64 {
     (0..10_000).take_while(|_| state.step(limit, at(ms), 1).admitted).count() as u64
 }
 
-/// A12: up to L within W whatever their timing inside it; the next one waits.
+/// A12: up to L units within W are admitted regardless of their timing; the next one is denied.
 #[test]
-fn a_whole_quota_passes_at_once_and_the_next_call_waits() {
+fn a_whole_quota_is_admitted_at_once_and_the_next_call_is_denied() {
     for algorithm in WINDOWS {
         let limit = limit(algorithm, 100, 60_000, 12);
         let mut state = CounterState::new(&limit);
@@ -42,9 +42,9 @@ fn a_whole_quota_passes_at_once_and_the_next_call_waits() {
     }
 }
 
-/// A14: cost 5 of 100 leaves 95; a cost above what is left is denied and takes nothing.
+/// A14: cost 5 of 100 leaves 95; a cost above the remaining units is denied and charges nothing.
 #[test]
-fn a_cost_is_taken_whole_or_not_at_all() {
+fn a_cost_is_charged_completely_or_not_at_all() {
     for algorithm in WINDOWS {
         let limit = limit(algorithm, 100, 60_000, 12);
         let mut state = CounterState::new(&limit);
@@ -52,12 +52,12 @@ fn a_cost_is_taken_whole_or_not_at_all() {
         let refused = state.step(&limit, at(2), 96);
         assert_eq!((refused.admitted, refused.remaining), (false, 95));
         assert_eq!(state.step(&limit, at(3), 95).remaining, 0);
-        assert!(!state.step(&limit, at(60_000), 101).admitted, "more than the quota never passes");
+        assert!(!state.step(&limit, at(60_000), 101).admitted, "a cost above the quota is never admitted");
     }
 }
 
 #[test]
-fn a_switch_of_algorithm_in_mid_window_gives_no_second_quota() {
+fn a_change_of_the_algorithm_within_a_window_gives_no_second_quota() {
     for from in WINDOWS {
         for to in WINDOWS {
             let (old, new) = (limit(from, 10, 60_000, 12), limit(to, 10, 60_000, 6));
@@ -70,7 +70,7 @@ fn a_switch_of_algorithm_in_mid_window_gives_no_second_quota() {
 }
 
 #[test]
-fn a_clock_that_steps_back_opens_nothing() {
+fn a_clock_that_steps_back_frees_no_units() {
     for algorithm in WINDOWS {
         let limit = limit(algorithm, 1, 10_000, 10);
         let mut state = CounterState::new(&limit);
@@ -78,27 +78,27 @@ fn a_clock_that_steps_back_opens_nothing() {
         assert_eq!(state.advance(at(99_500)), StepInstant { now: at(100_000), rebased: false });
         assert_eq!(state.advance(at(50_000)), StepInstant { now: at(50_000), rebased: true });
         assert!(!state.step(&limit, at(50_000), 1).admitted);
-        assert!(!state.step(&limit, at(59_999), 1).admitted, "the unit is as old as the clock's step left it");
+        assert!(!state.step(&limit, at(59_999), 1).admitted, "the unit keeps its age");
         assert!(state.step(&limit, at(61_000), 1).admitted);
     }
 }
 
 #[test]
-fn a_clock_that_steps_back_leaves_every_unit_as_old_as_it_was() {
+fn a_clock_that_steps_back_keeps_the_age_of_every_unit() {
     for algorithm in WINDOWS {
         let limit = limit(algorithm, 1, 10_000, 10);
         let mut state = CounterState::new(&limit);
         assert!(state.step(&limit, at(100_000), 1).admitted);
-        assert!(!state.step(&limit, at(106_000), 1).admitted, "six seconds old");
+        assert!(!state.step(&limit, at(106_000), 1).admitted, "the unit is six seconds old");
         assert!(state.advance(at(50_000)).rebased);
-        assert!(!state.step(&limit, at(53_999), 1).admitted, "not yet ten");
+        assert!(!state.step(&limit, at(53_999), 1).admitted, "the unit is almost ten seconds old");
         assert!(state.step(&limit, at(55_000), 1).admitted, "{algorithm:?}");
     }
 }
 
-/// A3: 100 just before the edge and 100 just after it all pass.
+/// A3: 100 units just before the edge and 100 just after it are all admitted.
 #[test]
-fn a_fixed_window_starts_anew_at_its_edge() {
+fn a_fixed_window_restarts_at_its_edge() {
     let limit = limit(Algorithm::FixedWindow, 100, 60_000, 1);
     let mut state = CounterState::new(&limit);
     assert_eq!(pass_at(&mut state, &limit, 7 * 60_000 - 1_000), 100);
@@ -107,21 +107,21 @@ fn a_fixed_window_starts_anew_at_its_edge() {
     assert_eq!(pass_at(&mut state, &limit, 7 * 60_000), 100);
 }
 
-/// A4: empty, wait 30 s: exactly 50 pass; idle for a minute is full.
+/// A4: an empty bucket has exactly 50 tokens after 30 s, and is full after a minute of idleness.
 #[test]
 fn a_token_bucket_fills_at_its_rate() {
     let limit = bursting(Algorithm::TokenBucket, 100, 100);
     let mut state = CounterState::new(&limit);
     assert_eq!(pass_at(&mut state, &limit, 600_000), 100);
     assert_eq!(pass_at(&mut state, &limit, 630_000), 50);
-    assert_eq!(pass_at(&mut state, &limit, 630_599), 0, "half a token is none");
+    assert_eq!(pass_at(&mut state, &limit, 630_599), 0, "half a token does not admit a call");
     assert_eq!(pass_at(&mut state, &limit, 630_600), 1);
     assert_eq!(pass_at(&mut state, &limit, 900_000), 100);
 }
 
-/// A5: 100 at once pass, then 1.67/s.
+/// A5: 100 units are admitted at once, then 1.67/s.
 #[test]
-fn a_burst_passes_at_once_and_then_the_rate() {
+fn a_burst_is_admitted_at_once_and_then_the_rate() {
     let limit = bursting(Algorithm::TokenBucket, 100, 100);
     let mut state = CounterState::new(&limit);
     let passed = |state: &mut CounterState, from: u64, to: u64| {
@@ -131,10 +131,11 @@ fn a_burst_passes_at_once_and_then_the_rate() {
     assert_eq!(passed(&mut state, 1_001, 1_061), 100, "a minute at the rate");
 }
 
-/// A7: idle at 1000/min with a burst of 1200: 1200 pass, then 1000/min, and no window holds more than 1200.
+/// A7: after idleness at 1000/min with a burst of 1200, 1200 units are admitted, then 1000/min, and no window holds
+/// more than 1200.
 #[test]
-fn a_burst_over_a_sliding_window_is_paid_back_afterwards() {
-    // A conservative window opens a sub-window late, and what that leaves unused comes with it.
+fn the_burst_of_a_sliding_window_is_refilled_by_unused_quota() {
+    // A conservative window admits one sub-window later, together with the unused units of that time.
     for (estimate, most) in [(Estimate::Interpolated, 1_020), (Estimate::Conservative, 1_084)] {
         let limit = bursting(Algorithm::SlidingWindow(estimate), 1_000, 1_200);
         let mut state = CounterState::new(&limit);
@@ -153,9 +154,9 @@ fn a_burst_over_a_sliding_window_is_paid_back_afterwards() {
     }
 }
 
-/// Regression: a reserve that takes years to fill was walked through sub-window by sub-window, for as long as a denial took.
+/// Regression: the refill of a reserve that takes years was simulated sub-window by sub-window at every denial.
 #[test]
-fn a_burst_that_takes_years_to_come_back_is_told_at_once() {
+fn a_retry_time_years_ahead_is_computed_at_once() {
     let limit = bursting(Algorithm::SlidingWindow(Estimate::Interpolated), 1, 100_000_000);
     let mut state = CounterState::new(&limit);
     assert!(state.step(&limit, at(600_000), 100_000_000).admitted);
@@ -165,9 +166,9 @@ fn a_burst_that_takes_years_to_come_back_is_told_at_once() {
     assert!(!has_room(&state, &limit, refused.retry_at.minus_ms(1), 100_000_000));
 }
 
-/// A8: the verdict carries the delay; a full queue denies.
+/// A8: the verdict contains the delay; a full queue denies.
 #[test]
-fn a_leaky_bucket_lets_calls_go_one_after_another() {
+fn a_leaky_bucket_delays_calls_to_its_rate() {
     let limit = Limit { burst: 5, ..limit(Algorithm::LeakyBucket, 10, 1_000, 10) };
     let mut state = CounterState::new(&limit);
     let delays: Vec<_> = (0..5).map(|_| state.step(&limit, at(50_000), 1)).map(|v| (v.admitted, v.delay_ms)).collect();
@@ -176,26 +177,26 @@ fn a_leaky_bucket_lets_calls_go_one_after_another() {
     assert_eq!((refused.admitted, refused.delay_ms, refused.retry_at), (false, 0, at(50_100)));
     let next = state.step(&limit, at(50_150), 1);
     assert_eq!((next.admitted, next.delay_ms), (true, 350));
-    assert_eq!(state.step(&limit, at(60_000), 1).delay_ms, 0, "an empty queue");
+    assert_eq!(state.step(&limit, at(60_000), 1).delay_ms, 0, "the queue is empty");
 }
 
 #[test]
-fn a_slot_is_free_again_when_it_is_given_back_or_its_time_is_over() {
+fn a_slot_is_free_after_its_release_or_its_expiry() {
     let limit = limit(Algorithm::Concurrency, 2, 30_000, 10);
     let mut state = CounterState::new(&limit);
     assert!(state.step(&limit, at(100_000), 1).admitted && state.step(&limit, at(101_000), 1).admitted);
     assert!(!state.step(&limit, at(102_000), 1).admitted);
     state.refund(at(101_000), 1);
     state.refund(at(101_000), 1);
-    assert!(state.step(&limit, at(103_000), 1).admitted, "given back");
-    assert!(!state.step(&limit, at(104_000), 1).admitted, "once");
+    assert!(state.step(&limit, at(103_000), 1).admitted, "the slot was released");
+    assert!(!state.step(&limit, at(104_000), 1).admitted, "only one slot was released");
     assert_eq!(state.step(&limit, at(104_000), 1).retry_at, at(130_000));
-    assert!(state.step(&limit, at(130_000), 1).admitted, "the caller of 100,000 never came back");
+    assert!(state.step(&limit, at(130_000), 1).admitted, "the slot of 100,000 has expired");
 }
 
-/// F9: 100 to 500 with 20 left: 20 left, then 8.33/s.
+/// F9: after a raise from 100 to 500 with 20 tokens left, there are 20 tokens, and then 8.33/s.
 #[test]
-fn a_raised_bucket_keeps_its_tokens_and_fills_at_the_new_rate_at_once() {
+fn a_raised_bucket_keeps_its_tokens_and_has_the_new_rate_at_once() {
     let (old, new) = (bursting(Algorithm::TokenBucket, 100, 100), bursting(Algorithm::TokenBucket, 500, 500));
     let mut state = CounterState::new(&old);
     assert_eq!(state.step(&old, at(600_000), 80).remaining, 20);
@@ -203,9 +204,10 @@ fn a_raised_bucket_keeps_its_tokens_and_fills_at_the_new_rate_at_once() {
     assert_eq!(state.step(&new, at(606_000), 0).remaining, 20 + 50);
 }
 
-/// F9: a raised window keeps what is spent and opens at once. F10: 1000 to 100 at 500 used: nothing more is admitted.
+/// F9: after a raise, a window keeps its count and admits more at once. F10: after a reduction from 1000 to 100 at 500
+/// used units, nothing more is admitted.
 #[test]
-fn a_changed_window_keeps_what_is_spent() {
+fn a_changed_window_keeps_its_count() {
     for algorithm in [WINDOWS[0], WINDOWS[1], WINDOWS[2], Algorithm::FixedWindow] {
         let of = |units| limit(algorithm, units, 60_000, 12);
         let mut state = CounterState::new(&of(1_000));
@@ -215,9 +217,9 @@ fn a_changed_window_keeps_what_is_spent() {
     }
 }
 
-/// F10 of a bucket: no more tokens than the smaller one holds.
+/// F10: after a reduction, a bucket has no more tokens than its new capacity.
 #[test]
-fn a_lowered_bucket_holds_no_more_than_its_own() {
+fn a_reduced_bucket_has_no_more_than_its_new_capacity() {
     let (old, new) = (bursting(Algorithm::TokenBucket, 1_000, 1_000), bursting(Algorithm::TokenBucket, 100, 100));
     let mut state = CounterState::new(&old);
     state.step(&old, at(600_000), 500);
@@ -225,10 +227,10 @@ fn a_lowered_bucket_holds_no_more_than_its_own() {
     assert_eq!(pass_at(&mut state, &new, 606_000), 10);
 }
 
-/// F13: whatever a rule is switched to in mid-window, what was spent before stays spent. Into a window: no more than the
-/// quota around the switch. Into a bucket: no more than a bucket ever passes.
+/// F13: after a change of the algorithm within a window, the spent units stay spent. A window admits no more than the
+/// quota around the change, and a bucket no more than a bucket ever admits.
 #[test]
-fn a_switch_gives_no_second_quota() {
+fn a_change_of_the_algorithm_gives_no_second_quota() {
     let all = [
         WINDOWS[0],
         WINDOWS[1],
@@ -251,7 +253,7 @@ fn a_switch_gives_no_second_quota() {
 }
 
 #[test]
-fn units_given_back_are_free_again() {
+fn refunded_units_are_free_again() {
     for algorithm in [WINDOWS[0], WINDOWS[2], Algorithm::FixedWindow, Algorithm::TokenBucket] {
         let limit = limit(algorithm, 10, 60_000, 12);
         let mut state = CounterState::new(&limit);
@@ -261,13 +263,13 @@ fn units_given_back_are_free_again() {
     }
 }
 
-/// A11: whatever comes, a counter stays as large as it is.
+/// A11: the size of a counter does not depend on the load.
 #[test]
-fn counts_and_meters_take_the_same_space_at_any_load() {
+fn counts_and_meters_have_a_constant_size() {
     assert!(size_of::<CounterState>() <= 160, "{} bytes", size_of::<CounterState>());
 }
 
-/// Whether there is room at an instant that need not have come yet.
+/// Returns true if the counter has room at a possibly future instant.
 fn has_room(state: &CounterState, limit: &Limit, then: Timestamp, cost: u64) -> bool {
     let mut state = state.clone();
     let then = state.advance(then).now;

@@ -1,10 +1,10 @@
-//! What holds for every history: windows within the stated error, waits to the millisecond.
+//! Properties over random histories: windows within the stated error, and exact waiting times.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The most units that any window (t-W, t] may hold, by the stated error of each algorithm.
+/// Returns the maximum units of any window (t-W, t] according to the stated error of each algorithm.
 fn most(limit: &Limit) -> Option<u64> {
     match limit.algorithm {
         Algorithm::SlidingWindow(Estimate::Conservative) if limit.burst > 0 => Some(limit.burst),
@@ -13,16 +13,17 @@ fn most(limit: &Limit) -> Option<u64> {
         }
         Algorithm::FixedWindow => Some(2 * limit.units),
         Algorithm::TokenBucket | Algorithm::LeakyBucket => Some(limit.burst + limit.units),
-        // Its error depends on the content of the oldest sub-window, which replay measures.
+        // The error depends on the content of the oldest sub-window; the replay experiment measures it.
         Algorithm::SlidingWindow(_) => None,
     }
 }
 
 proptest! {
-    /// A1, A15, never-over: against a plain list of what was admitted. No true window over the stated error; a denial
-    /// passes at `retry_at` and not a millisecond before; at `reset_at` the whole quota is free, and not before.
+    /// A1, A15, never-over: comparison with a list of all admissions. No true window exceeds the stated error; a denied
+    /// charge is admitted at `retry_at` and not a millisecond earlier; the whole quota is free at `reset_at` and not
+    /// earlier.
     #[test]
-    fn verdicts_hold_against_a_list_of_timestamps(
+    fn verdicts_agree_with_a_list_of_timestamps(
         which in 0_usize..9,
         units in 1_u64..8,
         extra in 0_u64..4,
@@ -59,7 +60,7 @@ proptest! {
                     prop_assert!(in_window + cost <= most, "{} in a window", in_window + cost);
                 }
                 if algorithm == Algorithm::LeakyBucket {
-                    prop_assert!(now + verdict.delay_ms >= last_turn, "turns come in order");
+                    prop_assert!(now + verdict.delay_ms >= last_turn, "turns are in order");
                     last_turn = now + verdict.delay_ms;
                 }
             } else if cost <= at_once {
@@ -74,9 +75,9 @@ proptest! {
         }
     }
 
-    /// F13, never-over: one switch between two that hold their quota in every window, in the middle of a random history.
+    /// F13, never-over: one change, within a random history, between two algorithms that never exceed their quota.
     #[test]
-    fn no_window_holds_more_than_the_quota_over_a_switch(
+    fn no_window_exceeds_the_quota_across_a_change(
         from in 0_usize..4,
         to in 0_usize..2,
         units in 1_u64..8,

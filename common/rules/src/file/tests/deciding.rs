@@ -1,15 +1,15 @@
-//! What a file means for calls.
+//! Decisions: the rules and policies that apply to calls under a file.
 
 use super::*;
 use tollgate_core::call::Call;
 use tollgate_core::rules::*;
 
-/// The rules that apply to a call, each with its quota.
+/// Returns the rules that apply to a call, each with its quota.
 fn applicable(set: &RuleSet, call: &Call<'_>) -> Vec<String> {
-    let described = set.resolved(call);
+    let resolved = set.resolved(call);
     let shown =
         |policy: Option<LimitPolicy>| policy.map_or_else(|| "unlimited".to_owned(), |policy| policy.quota.to_string());
-    set.applicable(&described).iter().map(|found| format!("{} {}", found.rule.name, shown(found.policy))).collect()
+    set.applicable(&resolved).iter().map(|found| format!("{} {}", found.rule.name, shown(found.policy))).collect()
 }
 
 fn quota(set: &RuleSet, call: &Call<'_>) -> String {
@@ -77,14 +77,14 @@ rules: [{ name: a, per: [api_key], quota: tier }]
 ",
     );
     assert_eq!(["x", "sk_pro_1", "sk_ent_1"].map(|name| quota(&set, &key(name))), ["100/min", "1000/min", "10000/min"]);
-    let mut claimed = Call::new();
-    claimed.claim("api_key".into(), "sk_pro_1".into());
-    assert_eq!(quota(&set, &claimed), "100/min", "a client's word selects no tier");
+    let mut unverified = Call::new();
+    unverified.set_unverified("api_key".into(), "sk_pro_1".into());
+    assert_eq!(quota(&set, &unverified), "100/min", "an unverified value selects no tier");
 }
 
 /// G8: listed keys are allowed, if they were verified; G9: others are denied, verified or not, and that wins.
 #[test]
-fn lists_say_who_is_never_and_who_is_always_denied() {
+fn listed_callers_are_never_or_always_denied() {
     let set = accepted(
         "rules: [{ name: a, per: [api_key], quota: 1/s }]
 lists:
@@ -98,12 +98,12 @@ lists:
     assert_eq!(list_match(&key("sk_internal_stolen")), ListMatch::Denied(1));
     assert_eq!(list_match(&key("sk_monitoring_1")), ListMatch::Unlisted);
     assert_eq!(list_match(&key("sk_monitoring_1").with("ip", "10.1.1.1")), ListMatch::Allowed(1));
-    let claimed = |name: &'static str| {
+    let unverified = |name: &'static str| {
         let mut call = Call::new();
-        call.claim("api_key".into(), name.into());
+        call.set_unverified("api_key".into(), name.into());
         list_match(&call)
     };
-    assert_eq!([claimed("sk_internal_1"), claimed("sk_revoked_1")], [ListMatch::Unlisted, ListMatch::Denied(0)]);
+    assert_eq!([unverified("sk_internal_1"), unverified("sk_revoked_1")], [ListMatch::Unlisted, ListMatch::Denied(0)]);
 }
 
 /// B5: per key, user, tenant and endpoint, all at once.
@@ -157,15 +157,15 @@ rules: [{ name: a, per: [api_key], quota: { from: limit, default: 100/min }, alg
     );
     let with = |limit: &'static str| quota(&set, &key("k").with("limit", limit));
     assert_eq!([with("500/min"), with("250"), with("9/h")], ["500/min", "250/min", "9/h"]);
-    assert_eq!([with("0"), with("much"), with("50000/min")], ["100/min"; 3], "what cannot be kept does not count");
+    assert_eq!([with("0"), with("much"), with("50000/min")], ["100/min"; 3], "an invalid quota is ignored");
     assert_eq!(quota(&set, &key("k")), "100/min");
     assert_eq!(quota(&set, &key("vip").with("limit", "500/min")), "7/s");
-    let mut claimed = key("k");
-    claimed.claim("limit".into(), "500/min".into());
-    assert_eq!(quota(&set, &claimed), "100/min");
+    let mut unverified = key("k");
+    unverified.set_unverified("limit".into(), "500/min".into());
+    assert_eq!(quota(&set, &unverified), "100/min");
 }
 
-/// The sample of the design, without what is still planned, decides as it is written.
+/// The sample of the design, without planned features, decides as written.
 #[test]
 fn the_sample_decides_as_written() {
     let set = accepted(include_str!("sample.yaml"));
@@ -184,9 +184,9 @@ fn the_sample_decides_as_written() {
     assert_eq!((set.slot_by.as_deref(), set.rules[3].policy.unwrap().burst), (Some("api_key"), 50_000_000));
 }
 
-/// What a client writes puts no rule of a group aside, replaces none, selects no tier by `match`, and makes nobody unlimited.
+/// An unverified value overrides no rule, selects no tier by `match`, and makes no caller unlimited.
 #[test]
-fn a_clients_word_loosens_nothing() {
+fn an_unverified_value_loosens_nothing() {
     let set = accepted(
         "descriptors: { tier: { header: x-tier } }
 rules:
@@ -198,16 +198,16 @@ rules:
   - { name: keyed, per: [api_key], quota: 2/min, keys: { vip: { quota: unlimited }, big: { quota: 9/min } } }
 ",
     );
-    let said = |key: &'static str| {
+    let unverified = |key: &'static str| {
         let mut call = Call::new().with("ip", "10.0.0.1");
-        call.claim("api_key".into(), key.into());
-        call.claim("tier".into(), "pro".into());
+        call.set_unverified("api_key".into(), key.into());
+        call.set_unverified("tier".into(), "pro".into());
         applicable(&set, &call)
     };
-    assert_eq!(said("partner_1"), ["everyone 1/min", "partners 100/min", "guests 5/min", "keyed 2/min"]);
-    assert_eq!(said("friend_1"), ["everyone 1/min", "guests 5/min", "friends 50/min", "keyed 2/min"]);
-    assert_eq!(said("vip"), ["everyone 1/min", "guests 5/min", "keyed 2/min"]);
-    assert_eq!(said("big"), ["everyone 1/min", "guests 5/min", "keyed 9/min"], "it is that key's own counter");
+    assert_eq!(unverified("partner_1"), ["everyone 1/min", "partners 100/min", "guests 5/min", "keyed 2/min"]);
+    assert_eq!(unverified("friend_1"), ["everyone 1/min", "guests 5/min", "friends 50/min", "keyed 2/min"]);
+    assert_eq!(unverified("vip"), ["everyone 1/min", "guests 5/min", "keyed 2/min"]);
+    assert_eq!(unverified("big"), ["everyone 1/min", "guests 5/min", "keyed 9/min"], "it is that key's own counter");
     let named = |key: &'static str| applicable(&set, &Call::new().with("ip", "10.0.0.1").with("api_key", key));
     assert_eq!(named("partner_1"), ["partners 100/min", "guests 5/min", "keyed 2/min"]);
     assert_eq!(named("friend_1"), ["everyone 1/min", "friends 50/min", "keyed 2/min"]);

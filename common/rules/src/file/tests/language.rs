@@ -1,4 +1,4 @@
-//! That everything of the language reads as it is written.
+//! Accepted language: every form reads as written.
 
 use super::*;
 use tollgate_core::rules::*;
@@ -7,7 +7,7 @@ fn policy(set: &RuleSet, rule: usize) -> LimitPolicy {
     set.rules[rule].policy.expect("limited")
 }
 
-/// One rule, per ip, with these settings.
+/// Returns the policy of one rule, per ip, with these settings.
 fn one(settings: &str) -> LimitPolicy {
     policy(&accepted(&format!("rules: [{{ name: a, per: [ip], {settings} }}]")), 0)
 }
@@ -32,7 +32,7 @@ rules: [{ name: a, per: [ip], quota: 1/s }]
     );
     let spec = |name: &str| set.descriptors.iter().find(|spec| *spec.name == *name).unwrap();
     assert!(matches!(&spec("api_key").source, DescriptorSource::Header(name) if **name == *"x-api-key"));
-    assert!(spec("api_key").verified && !spec("api_key").is_claim() && spec("session").is_claim());
+    assert!(spec("api_key").verified && !spec("api_key").is_unverified() && spec("session").is_unverified());
     assert!(matches!(&spec("session").source, DescriptorSource::Cookie(name) if **name == *"sid"));
     assert!(spec("session").public && !set.is_secret("session") && set.is_secret("api_key"));
     assert_eq!(spec("key2").source, DescriptorSource::Query("key".into()));
@@ -46,12 +46,12 @@ rules: [{ name: a, per: [ip], quota: 1/s }]
     assert_eq!((&**of, table.len(), &*table[0].1), ("api_key", 2, "pro"));
 
     let call = tollgate_core::call::Call::new().with("api_key", "sk_pro_7");
-    let described = set.resolved(&call);
-    let values = ["plan", "product", "key2"].map(|name| described.get(name));
+    let resolved = set.resolved(&call);
+    let values = ["plan", "product", "key2"].map(|name| resolved.get(name));
     assert_eq!(values, [Some("pro"), Some("search-api"), Some("none")]);
 }
 
-/// A7: the multiplier is exact, 1.2 unless told; A6: a bucket without a burst holds what its rate gives in a second.
+/// A7: the multiplier is exact, 1.2 by default; A6: a bucket without a burst holds what its rate gives in a second.
 #[test]
 fn bursts_read_as_units_and_as_multiples() {
     for (settings, burst) in [
@@ -93,7 +93,7 @@ fn every_algorithm_has_its_own_settings() {
 }
 
 #[test]
-fn what_an_algorithm_does_not_know_may_stand_in_the_defaults() {
+fn settings_that_an_algorithm_lacks_may_stand_in_the_defaults() {
     let set = accepted(
         "defaults: { quota: 10/min, sub_windows: 7, estimate: conservative, burst_multiplier: 2 }
 rules:
@@ -141,7 +141,7 @@ fn a_pattern_takes_every_form() {
 }
 
 #[test]
-fn what_else_a_rule_says() {
+fn settings_of_the_rule_itself_read_as_written() {
     let set = accepted(
         "slot_by: api_key
 rules:
@@ -170,7 +170,7 @@ lists:
 }
 
 #[test]
-fn what_is_probably_not_meant_is_a_warning() {
+fn parts_that_are_probably_not_meant_are_warnings() {
     for (yaml, warning) in [
         (
             "lists: { allow: [{ api_key: sk_internal_* }] }",
@@ -191,8 +191,8 @@ fn what_is_probably_not_meant_is_a_warning() {
         ("slot_by: api_kye", "did you mean `api_key`?"),
     ] {
         let set = accepted(&format!("{yaml}\nrules: [{{ name: a, per: [ip], quota: 1/s, consistency: strict }}]"));
-        let told: Vec<_> = set.warnings.iter().map(ToString::to_string).collect();
-        assert!(told.len() == 1 && told[0].contains(warning), "{yaml}: {told:?}");
+        let warnings: Vec<_> = set.warnings.iter().map(ToString::to_string).collect();
+        assert!(warnings.len() == 1 && warnings[0].contains(warning), "{yaml}: {warnings:?}");
     }
     for (settings, warning) in [
         ("match: { ip: 10.0.0.0/8 }, quota: 1/s", "write { cidr: 10.0.0.0/8 }"),
@@ -206,8 +206,8 @@ fn what_is_probably_not_meant_is_a_warning() {
         ("quota: 10/s, costs: { endpiont: { /a: 1 } }", "did you mean `endpoint`?"),
     ] {
         let set = accepted(&format!("rules: [{{ name: a, per: [ip], consistency: strict, {settings} }}]"));
-        let told: Vec<_> = set.warnings.iter().map(ToString::to_string).collect();
-        assert!(told.len() == 1 && told[0].contains(warning), "{settings}: {told:?}");
+        let warnings: Vec<_> = set.warnings.iter().map(ToString::to_string).collect();
+        assert!(warnings.len() == 1 && warnings[0].contains(warning), "{settings}: {warnings:?}");
     }
 }
 
@@ -223,7 +223,7 @@ lists: { allow: [{ api_key: sk_internal_* }] }
     assert_eq!(set.warnings, []);
 }
 
-/// What an import writes is read by this parser and by no other.
+/// Imports write text for this parser.
 #[test]
 fn imported_rules_are_read() {
     use crate::import::{EnvoySettings, Foreign, from_envoy};

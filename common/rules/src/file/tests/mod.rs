@@ -1,4 +1,4 @@
-//! What the rules file accepts, refuses, and says.
+//! Tests of the rules file: accepted language, refusals, and decisions.
 
 mod deciding;
 mod language;
@@ -45,7 +45,7 @@ rules:
     assert_eq!(
         policy(key).algorithm,
         Algorithm::SlidingWindow(Estimate::Conservative),
-        "strict is conservative unless told"
+        "strict is conservative by default"
     );
     assert_eq!(
         (policy(key).on_failure, policy(key).deadline.as_millis(), policy(key).window.parts()),
@@ -70,7 +70,7 @@ fn an_unknown_field_is_refused_with_its_line_and_the_likely_name() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let text = refusal(
         "rules:
   - name: a
@@ -95,8 +95,8 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
-fn what_does_not_work_yet_is_refused_and_never_ignored() {
-    for asked in [
+fn planned_features_are_refused_and_never_ignored() {
+    for yaml in [
         "rules: [{ name: a, per: [ip], quota: 1/s, scope: global }]",
         "rules: [{ name: a, per: [ip], quota: 1/s, max_excess: 5% }]",
         "rules: [{ name: a, per: [ip], quota: 1/s, leases: off }]",
@@ -105,8 +105,8 @@ fn what_does_not_work_yet_is_refused_and_never_ignored() {
         "defaults: { leases: off }\nrules: []",
         "tiers: { free: { max_excess: 5% } }\nrules: []",
     ] {
-        let text = refusal(asked);
-        assert!(text.contains("not yet supported"), "{asked}: {text}");
+        let text = refusal(yaml);
+        assert!(text.contains("not yet supported"), "{yaml}: {text}");
     }
     accepted("defaults: { scope: region }\nrules: [{ name: a, per: [ip], quota: 1/s, scope: region }]");
 }
@@ -122,7 +122,7 @@ fn broken_yaml_names_its_line() {
 }
 
 #[test]
-fn a_descriptor_that_nothing_declares_is_a_warning() {
+fn an_undeclared_descriptor_is_a_warning() {
     let set = accepted("rules: [{ name: a, per: [api_kye], quota: 1/s, consistency: strict }]");
     assert_eq!(set.warnings.len(), 1);
     assert!(set.warnings[0].text.ends_with("did you mean `api_key`?"), "{}", set.warnings[0]);

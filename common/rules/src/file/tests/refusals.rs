@@ -1,4 +1,4 @@
-//! What is refused, each with the reason and the remedy.
+//! Refusals, each with reason and remedy.
 
 use super::*;
 
@@ -7,14 +7,14 @@ fn refused(yaml: &str, reason: &str) {
     assert!(text.contains(reason) && text.lines().count() == 1, "{yaml}\n{text}\nwanted: {reason}");
 }
 
-/// A rule, per ip, that is refused for one reason.
+/// Asserts that a rule, per ip, is refused for one reason.
 fn rule(settings: &str, reason: &str) {
     refused(&format!("rules: [{{ name: a, per: [ip], {settings} }}]"), reason);
 }
 
 /// F6: a rule that would deny every call is refused with the reason.
 #[test]
-fn what_would_deny_every_call_is_refused() {
+fn a_rule_that_would_deny_every_call_is_refused() {
     rule("quota: 0/min", "a quota of 0 would deny every call");
     rule("quota: 5/0s", "a window is between 1 ms and 366 days wide");
     rule("quota: 5/min, burst: 0", "a burst of 0 would deny every call");
@@ -38,7 +38,7 @@ fn what_would_deny_every_call_is_refused() {
 }
 
 #[test]
-fn terms_that_cannot_be_kept_are_refused() {
+fn policies_that_cannot_be_enforced_are_refused() {
     rule("quota: 10001/min, algorithm: sliding_log", "keeps every call, 10000 at most");
     rule("quota: 10001/min, algorithm: concurrency", "10000 at most; 10001/min is more");
     rule("quota: 10/25d, algorithm: sliding_log", "remembers 24 days at most");
@@ -57,7 +57,7 @@ fn terms_that_cannot_be_kept_are_refused() {
 }
 
 #[test]
-fn settings_that_an_algorithm_does_not_know_are_refused() {
+fn settings_that_an_algorithm_lacks_are_refused() {
     for algorithm in ["sliding_log", "fixed_window", "token_bucket", "leaky_bucket", "concurrency"] {
         rule(&format!("quota: 1/s, algorithm: {algorithm}, sub_windows: 2"), "has no `sub_windows`");
         rule(&format!("quota: 1/s, algorithm: {algorithm}, estimate: interpolated"), "takes no `estimate`");
@@ -152,9 +152,9 @@ fn patterns_are_refused_with_a_remedy() {
     assert!(refusal(broken).starts_with("rules.yaml:6: "));
 }
 
-/// A broken expression was quoted whole in the log and in `/healthz`, whatever keys stood in it.
+/// A broken expression was once quoted completely in the log and in `/healthz`, with all keys in it.
 #[test]
-fn problems_quote_no_more_than_the_beginning_of_what_may_be_secret() {
+fn problems_quote_only_the_beginning_of_secret_values() {
     let rule = |rest: &str| format!("rules: [{{ name: a, per: [api_key], quota: 1/s, {rest} }}]");
     for broken in [
         "match: { api_key: { regex: '^(sk_live_abcdef' } }",
@@ -166,8 +166,8 @@ fn problems_quote_no_more_than_the_beginning_of_what_may_be_secret() {
         "keys: { sk_live_abcdef: { burst: 7, algorithm: sliding_log } }",
         "sk_live_abcdef: { quota: 1/s }",
     ] {
-        let told = refusal(&rule(broken));
-        assert!(!told.contains("sk_live_a"), "{broken}: {told}");
+        let text = refusal(&rule(broken));
+        assert!(!text.contains("sk_live_a"), "{broken}: {text}");
     }
     assert!(refusal(&rule("match: { api_key: { regex: '^(sk_live_abcdef' } }")).contains("`^(sk_liv…` is no regular"));
     assert!(
@@ -179,7 +179,7 @@ fn problems_quote_no_more_than_the_beginning_of_what_may_be_secret() {
 }
 
 #[test]
-fn what_is_not_limited_is_not_counted_somehow() {
+fn an_unlimited_rule_takes_no_settings_of_counting() {
     for settings in ["algorithm: token_bucket", "burst: 7", "burst_multiplier: 2"] {
         let field = if settings.starts_with('a') { "algorithm" } else { "burst" };
         let reason = format!("`quota: unlimited` counts nothing and takes no {field}");
@@ -196,10 +196,10 @@ fn what_is_not_limited_is_not_counted_somehow() {
     }
 }
 
-/// A rule's own tiers were taken without a word though no call could be in one.
+/// Tiers of a rule were once accepted without a warning although no call could be in one.
 #[test]
-fn tiers_and_costs_that_mean_nothing_are_warned_of() {
-    let told = |yaml: &str| -> Vec<String> {
+fn tiers_and_costs_without_effect_are_warnings() {
+    let warnings = |yaml: &str| -> Vec<String> {
         accepted(yaml)
             .warnings
             .iter()
@@ -208,27 +208,30 @@ fn tiers_and_costs_that_mean_nothing_are_warned_of() {
             .collect()
     };
     let rule = "rules: [{ name: a, per: [ip], quota: 1/s, tiers: { pro: { quota: 2/s } } }]";
-    let none = told(rule);
+    let none = warnings(rule);
     assert!(none.len() == 1 && none[0].starts_with("there is no descriptor `tier`"), "{none:?}");
-    let both = told(&format!("tiers: {{ free: {{}}, pro: {{}} }}\n{rule}"));
-    assert_eq!(both.len(), 1, "told once: {both:?}");
-    let claim = told(&format!("descriptors: {{ tier: {{ header: x-tier }} }}\n{rule}"));
+    let both = warnings(&format!("tiers: {{ free: {{}}, pro: {{}} }}\n{rule}"));
+    assert_eq!(both.len(), 1, "reported once: {both:?}");
+    let claim = warnings(&format!("descriptors: {{ tier: {{ header: x-tier }} }}\n{rule}"));
     assert!(claim.len() == 1 && claim[0].starts_with("`tier` rests on the header x-tier"), "{claim:?}");
-    assert!(told(&format!("descriptors: {{ tier: {{ jwt: tier }} }}\n{rule}")).is_empty());
-    let costs = told("rules: [{ name: a, per: [ip], quota: 1/s, costs: { endpoint: {} } }]");
+    assert!(warnings(&format!("descriptors: {{ tier: {{ jwt: tier }} }}\n{rule}")).is_empty());
+    let costs = warnings("rules: [{ name: a, per: [ip], quota: 1/s, costs: { endpoint: {} } }]");
     assert!(costs.len() == 1 && costs[0].starts_with("`costs` by `endpoint` are empty"), "{costs:?}");
 }
 
 #[test]
-fn rules_that_lean_on_others_find_them() {
+fn rules_that_name_others_find_them() {
     rule("quota: 1/s, replaces: b", "`replaces` names `b`, and no rule has that name");
     rule("quota: 1/s, replaces: a", "`a` replaces itself");
     let circle = "rules:
   - { name: a, per: [ip], quota: 1/s, replaces: b }
   - { name: b, per: [ip], quota: 1/s, replaces: a }
 ";
-    let told = accepted(circle).warnings;
-    assert_eq!(told.iter().filter(|warning| warning.text.contains("so where both apply neither limits")).count(), 2);
+    let warnings = accepted(circle).warnings;
+    assert_eq!(
+        warnings.iter().filter(|warning| warning.text.contains("so where both apply neither limits")).count(),
+        2
+    );
     refused("rules: [{ name: lists.deny, per: [ip], quota: 1/s }]", "rename the rule");
     refused(
         "rules: [{ name: a, per: [ip], quota: 1/s }]\nlists: { deny: { ip: 1.2.3.4 } }",
@@ -241,7 +244,7 @@ fn rules_that_lean_on_others_find_them() {
 }
 
 #[test]
-fn problems_are_told_in_the_order_of_the_file() {
+fn problems_are_reported_in_the_order_of_the_file() {
     let text = refusal(
         "rules:
   - name: a

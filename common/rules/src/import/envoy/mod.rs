@@ -1,14 +1,17 @@
-//! The configuration of envoyproxy/ratelimit: a folder of files, each with a `domain` and a tree of descriptors.
+//! Import of a configuration of envoyproxy/ratelimit: files, each with a `domain` and a tree of descriptors.
 //!
 //! Each node of a tree that has a `rate_limit` becomes one rule. A request there is a list of descriptors, each an ordered
 //! list of entries; the tree is walked entry by entry, and at each level the exact value wins over the first wildcard that
-//! fits, which wins over the entry that has only a key. What was passed over does not come back when the branch taken ends
-//! without a limit, so each rule excludes, level by level, what its siblings take. The names in `match` keep the order of
-//! the tree, `domain` first: an Envoy descriptor is limited by the rule whose names are the same in the same order.
+//! matches, which wins over the entry that has only a key. There is no backtracking when the chosen branch ends without a
+//! limit, so each rule excludes, level by level, the values of its preceding siblings. The names in `match` keep the order of
+//! the tree, `domain` first: an Envoy descriptor is limited by the rule with the same names in the same order
+//! (`MatchScope::exact_entries` in core).
 //!
-//! Three things differ, since there a name and a value are glued together before they are looked up: here `a_b` and
-//! value `c` is another thing than `a` and value `b_c` (a warning says where that matters), a `*` in a key is refused,
-//! and a value that is itself the text of a wildcard is a value like any other.
+//! Three things differ, because envoyproxy/ratelimit joins a key and a value before it looks them up. Here the key `a_b` with
+//! the value `c` differs from the key `a` with the value `b_c` (with a warning), a `*` in a key is refused, and a value that
+//! equals the text of a wildcard is an ordinary value.
+//!
+//! `read` parses a file to the tree in `tree`, `pattern` converts values, `names` chooses names, and `rules` writes the rules.
 
 mod names;
 mod pattern;
@@ -29,29 +32,29 @@ pub use names::envoy_names;
 
 use read::read_file;
 use rules::write_rules;
-use tree::Domain;
+use tree::DomainTree;
 
-/// What envoyproxy/ratelimit takes from its environment.
+/// Settings that envoyproxy/ratelimit takes from its environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvoySettings {
-    /// The domains of which a call counts under all its rules or under none. In others it counts under each rule that
-    /// applies, also when another denies it, as that project does unless `STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT` is set.
+    /// Domains in which a call counts under all its rules or under none. In other domains it counts under each rule that
+    /// applies, even if another one denies it, as that project does unless `STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT` is set.
     pub all_or_none: Vec<String>,
-    /// Whether several files may share a domain (`MERGE_DOMAIN_CONFIG` there); off, that is refused.
+    /// Permission for several files to share a domain (`MERGE_DOMAIN_CONFIG` there).
     pub merge_domains: bool,
 }
 
-/// Turns the files of an envoyproxy/ratelimit configuration, in the order in which they are loaded, into a rules file.
+/// Converts the files of a configuration, in the order in which they are loaded, to a rules file.
 ///
 /// # Errors
-/// When that project would not load them, or when they ask for something that our language cannot say: all such places.
+/// All parts that envoyproxy/ratelimit would not load, or that a rules file cannot express.
 pub fn from_envoy(files: &[Foreign<'_>], settings: &EnvoySettings) -> Result<Imported, Problems> {
     let mut findings = Findings::default();
     if files.is_empty() {
         let text = "there is no file; name the folder that holds the configuration".to_owned();
         findings.problems.push(Problem { place: "import".to_owned(), text });
     }
-    let mut domains: Vec<Domain> = Vec::new();
+    let mut domains: Vec<DomainTree> = Vec::new();
     let mut first_of: BTreeMap<String, usize> = BTreeMap::new();
     for file in files {
         let Some(domain) = findings.read(*file, read_file) else { continue };

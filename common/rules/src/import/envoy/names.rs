@@ -1,4 +1,4 @@
-//! Names of rules and of descriptors.
+//! Names of the imported rules and descriptors.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,14 +6,15 @@ use std::hash::Hasher as _;
 
 use siphasher::sip::SipHasher13;
 
-use super::tree::Step;
+use super::tree::PathStep;
+use crate::is_name_char;
 use tollgate_core::call::NAME_LEN_MAX;
 
-/// The descriptor that holds the domain.
+/// Name of the descriptor that holds the domain.
 pub(super) const DOMAIN: &str = "domain";
 
-/// The names under which a call carries the entries of one Envoy descriptor. A call has each name once, so a key that
-/// comes again (or is `domain`, which is taken) is numbered: `files`, `files#2`.
+/// Returns the names under which a call carries the entries of one Envoy descriptor. A call has each name once, so a repeated
+/// key (or `domain`, which is taken) is numbered: `files`, `files#2`.
 pub fn envoy_names<'k>(keys: impl IntoIterator<Item = &'k str>) -> Vec<Cow<'k, str>> {
     let mut seen = HashMap::from([(DOMAIN, 1_u32)]);
     let numbered = |key: &'k str| {
@@ -23,43 +24,43 @@ pub fn envoy_names<'k>(keys: impl IntoIterator<Item = &'k str>) -> Vec<Cow<'k, s
     keys.into_iter().map(numbered).collect()
 }
 
-/// What stands in the key of an entry whose values nobody but the caller should read.
+/// Parts of keys whose values are secret.
 const SECRETS: [&str; 7] = ["key", "token", "secret", "auth", "password", "session", "credential"];
-/// Envoy's name for a constant of its own configuration, which is no secret.
+/// Name of constants in Envoy's configuration, which are not secret.
 const GENERIC: &str = "generic_key";
-/// How many characters of a secret a name shows.
-const SECRET_SHOWN: usize = 4;
+/// Maximum number of characters of a secret in a name.
+const SECRET_LEN_MAX: usize = 4;
 
-/// A name for each path, unique among them, that only its own path and no other decides: counters outlive a reload.
-/// (Where two paths read the same, as a `/` in a value can make them, both are told apart by their digest.) Names stand in
-/// metrics and headers, so of a value that looks like a secret there is only the beginning in them, and the digest.
-pub(super) fn rule_names(paths: &[(&str, Vec<Step<'_>>)]) -> Vec<String> {
-    let plain: Vec<String> = paths.iter().map(|(domain, path)| spelled(domain, path)).collect();
+/// Returns a unique name for each path. A name depends on its own path only, so that counters survive a reload. Paths that read
+/// the same, because of a `/` in a value, are distinguished by a digest. Names appear in metrics and headers, so a value that
+/// looks secret is cut, and the digest is added.
+pub(super) fn rule_names(paths: &[(&str, Vec<PathStep<'_>>)]) -> Vec<String> {
+    let spelled_names: Vec<String> = paths.iter().map(|(domain, path)| spelled(domain, path)).collect();
     let mut uses: HashMap<String, u32> = HashMap::new();
-    for name in &plain {
-        *uses.entry(tamed(name)).or_default() += 1;
+    for name in &spelled_names {
+        *uses.entry(sanitized(name)).or_default() += 1;
     }
-    let named = |(name, (domain, path)): (&String, &(&str, Vec<Step<'_>>))| {
-        let tame = tamed(name);
+    let named = |(name, (domain, path)): (&String, &(&str, Vec<PathStep<'_>>))| {
+        let plain = sanitized(name);
         let secret = path.iter().any(|step| step.value.is_some() && is_secret(step.key));
-        if !secret && tame == *name && name.len() <= NAME_LEN_MAX && uses[&tame] == 1 {
-            return tame;
+        if !secret && plain == *name && name.len() <= NAME_LEN_MAX && uses[&plain] == 1 {
+            return plain;
         }
         let digest = format!(".{:08x}", digest(domain, path));
-        let cut = tame.len().min(NAME_LEN_MAX - digest.len());
-        tame[..cut].to_owned() + &digest
+        let cut = plain.len().min(NAME_LEN_MAX - digest.len());
+        plain[..cut].to_owned() + &digest
     };
-    plain.iter().zip(paths).map(named).collect()
+    spelled_names.iter().zip(paths).map(named).collect()
 }
 
-fn spelled(domain: &str, path: &[Step<'_>]) -> String {
+fn spelled(domain: &str, path: &[PathStep<'_>]) -> String {
     let mut name = domain.to_owned();
     for step in path {
         name.push('/');
         name.push_str(step.key);
         if let Some(value) = step.value {
             name.push(':');
-            let shown = if is_secret(step.key) { SECRET_SHOWN } else { usize::MAX };
+            let shown = if is_secret(step.key) { SECRET_LEN_MAX } else { usize::MAX };
             name.extend(value.chars().take(shown));
         }
     }
@@ -71,12 +72,12 @@ fn is_secret(key: &str) -> bool {
     key != GENERIC && SECRETS.iter().any(|part| key.contains(part))
 }
 
-/// The name in signs that a rule's name may have; one byte each.
-fn tamed(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.:/ ".contains(c) { c } else { '-' }).collect()
+/// Replaces the characters that a rule's name must not have; the result is ASCII.
+fn sanitized(name: &str) -> String {
+    name.chars().map(|c| if is_name_char(c) { c } else { '-' }).collect()
 }
 
-fn digest(domain: &str, path: &[Step<'_>]) -> u32 {
+fn digest(domain: &str, path: &[PathStep<'_>]) -> u32 {
     let mut hasher = SipHasher13::new();
     let mut part = |tag: u8, text: &str| {
         hasher.write_u8(tag);

@@ -1,22 +1,22 @@
-//! Values with `*`, and how our language says them.
+//! Values of nodes, with wildcards, and their patterns in a rules file.
 
 use std::fmt::Write as _;
 
 use super::super::write::quoted;
 
-/// What a node asks of the value of its key.
+/// Condition of a node on the value of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    /// Nothing: any value.
+pub(super) enum NodeValue {
+    /// Any value.
     Any,
-    /// This text.
+    /// Exactly this text.
     Exact(String),
-    /// This text, in which each `*` stands for any text, also for none.
+    /// This text, in which each `*` stands for any text, even empty text.
     Wildcard(String),
 }
 
-impl Value {
-    /// What the text after `value:` asks.
+impl NodeValue {
+    /// Parses the text of `value:`.
     pub(super) fn of(text: Option<&str>) -> Self {
         match text {
             None | Some("") => Self::Any,
@@ -25,7 +25,7 @@ impl Value {
         }
     }
 
-    /// As in the file.
+    /// Returns the text of the file.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::Any => None,
@@ -33,8 +33,8 @@ impl Value {
         }
     }
 
-    /// Whether it takes every value there is.
-    pub(super) fn takes_all(&self) -> bool {
+    /// Returns true if every value matches.
+    pub(super) fn matches_all(&self) -> bool {
         match self {
             Self::Any => true,
             Self::Exact(_) => false,
@@ -42,23 +42,23 @@ impl Value {
         }
     }
 
-    /// Whether some value might suit both; only `false` is certain.
-    pub(super) fn may_meet(&self, other: &Self) -> bool {
+    /// Returns false if certainly no value matches both.
+    pub(super) fn may_overlap(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Any, _) | (_, Self::Any) => true,
             (Self::Exact(a), Self::Exact(b)) => a == b,
             (Self::Exact(text), Self::Wildcard(pattern)) | (Self::Wildcard(pattern), Self::Exact(text)) => {
-                suits(pattern, text)
+                wildcard_matches(pattern, text)
             }
             (Self::Wildcard(a), Self::Wildcard(b)) => {
-                let told = |pair: &(u8, u8)| pair.0 != b'*' && pair.1 != b'*';
-                a.bytes().zip(b.bytes()).take_while(told).all(|(a, b)| a == b)
-                    && a.bytes().rev().zip(b.bytes().rev()).take_while(told).all(|(a, b)| a == b)
+                let literal = |pair: &(u8, u8)| pair.0 != b'*' && pair.1 != b'*';
+                a.bytes().zip(b.bytes()).take_while(literal).all(|(a, b)| a == b)
+                    && a.bytes().rev().zip(b.bytes().rev()).take_while(literal).all(|(a, b)| a == b)
             }
         }
     }
 
-    /// As an entry of `match` that leaves out what others take first.
+    /// Writes an entry of `match` that excludes the values of others.
     pub(super) fn write(&self, others: &[&Self]) -> String {
         let others: Vec<String> = others.iter().map(|other| other.short()).collect();
         let not = format!("not: [{}]", others.join(", "));
@@ -69,7 +69,7 @@ impl Value {
         }
     }
 
-    /// As `form: text`.
+    /// Writes `form: text`.
     fn long(&self) -> String {
         let pattern = match self {
             Self::Any => return "glob: \"*\"".to_owned(),
@@ -78,13 +78,13 @@ impl Value {
         };
         match pattern.split_once('*') {
             Some((start, "")) if !start.is_empty() => format!("prefix: {}", quoted(start)),
-            // A glob takes `?` for any sign, here it is only itself.
+            // In a glob `?` is any character; here it is literal.
             _ if pattern.contains('?') => format!("regex: {}", quoted(&regex(&pattern))),
             _ => format!("glob: {}", quoted(&pattern)),
         }
     }
 
-    /// As a bare text where that means the same, which is easier to read in a list.
+    /// Writes a bare text where it means the same, because lists of bare texts are easier to read.
     fn short(&self) -> String {
         match self {
             Self::Exact(text) if !text.contains(['*', '?']) => quoted(text),
@@ -94,7 +94,7 @@ impl Value {
     }
 }
 
-/// The pattern with one `*` for several in a row.
+/// Replaces several `*` in a row by one.
 fn collapsed(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     for c in pattern.chars() {
@@ -111,8 +111,8 @@ fn ends(pattern: &str) -> (&str, &str) {
     (start, end)
 }
 
-/// Whether a text suits a pattern: its start and end, and between them the other parts one after the other.
-fn suits(pattern: &str, text: &str) -> bool {
+/// Returns true if a text matches: its start and end do, and between them the other parts follow one another.
+fn wildcard_matches(pattern: &str, text: &str) -> bool {
     let (start, end) = ends(pattern);
     let Some(mut rest) = text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end)) else {
         return false;
@@ -126,7 +126,7 @@ fn suits(pattern: &str, text: &str) -> bool {
     true
 }
 
-/// The pattern as a regular expression; only what has a meaning there is escaped, for `\<` would have one, too.
+/// Writes the pattern as a regular expression. Only special characters are escaped, because `\<` has a meaning of its own.
 fn regex(pattern: &str) -> String {
     let mut out = "(?s)^".to_owned();
     for c in pattern.chars() {
@@ -144,33 +144,33 @@ fn regex(pattern: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Value;
+    use super::NodeValue;
 
     #[test]
-    fn a_value_is_said_in_the_plainest_form_that_means_the_same() {
-        let said = |text: &str| Value::of(Some(text)).write(&[]);
-        assert_eq!(said("foo"), "{ exact: foo }");
-        assert_eq!(said("50.0.0.5"), "{ exact: \"50.0.0.5\" }");
-        assert_eq!(said("what?"), "{ exact: \"what?\" }");
-        assert_eq!(said("foo*"), "{ prefix: foo }");
-        assert_eq!(said("foo**"), "{ prefix: foo }");
-        assert_eq!(said("*"), "{ glob: \"*\" }");
-        assert_eq!(said("a*b"), "{ glob: \"a*b\" }");
-        assert_eq!(said("a?*b.c"), "{ regex: \"(?s)^a\\\\?.*b\\\\.c$\" }");
-        assert_eq!(Value::of(None).write(&[]), "{ glob: \"*\" }");
+    fn a_value_is_written_in_its_plainest_form() {
+        let written = |text: &str| NodeValue::of(Some(text)).write(&[]);
+        assert_eq!(written("foo"), "{ exact: foo }");
+        assert_eq!(written("50.0.0.5"), "{ exact: \"50.0.0.5\" }");
+        assert_eq!(written("what?"), "{ exact: \"what?\" }");
+        assert_eq!(written("foo*"), "{ prefix: foo }");
+        assert_eq!(written("foo**"), "{ prefix: foo }");
+        assert_eq!(written("*"), "{ glob: \"*\" }");
+        assert_eq!(written("a*b"), "{ glob: \"a*b\" }");
+        assert_eq!(written("a?*b.c"), "{ regex: \"(?s)^a\\\\?.*b\\\\.c$\" }");
+        assert_eq!(NodeValue::of(None).write(&[]), "{ glob: \"*\" }");
     }
 
     #[test]
-    fn what_others_take_is_left_out() {
-        let (exact, odd, wild) = (Value::of(Some("x")), Value::of(Some("x?")), Value::of(Some("x*y")));
-        assert_eq!(Value::Any.write(&[&exact, &odd, &wild]), "{ not: [x, { exact: \"x?\" }, \"x*y\"] }");
-        assert_eq!(Value::of(Some("x*")).write(&[&exact]), "{ prefix: x, not: [x] }");
+    fn values_of_others_are_excluded() {
+        let (exact, odd, wild) = (NodeValue::of(Some("x")), NodeValue::of(Some("x?")), NodeValue::of(Some("x*y")));
+        assert_eq!(NodeValue::Any.write(&[&exact, &odd, &wild]), "{ not: [x, { exact: \"x?\" }, \"x*y\"] }");
+        assert_eq!(NodeValue::of(Some("x*")).write(&[&exact]), "{ prefix: x, not: [x] }");
     }
 
     #[test]
     fn disjoint_values_are_known_to_be() {
-        let meet = |a: &str, b: &str| Value::of(Some(a)).may_meet(&Value::of(Some(b)));
-        assert!(meet("a*", "ab*") && meet("*c", "a*") && meet("a*c", "abc") && meet("*", ""));
-        assert!(!meet("a*", "b*") && !meet("*a", "*b") && !meet("a*a", "a") && !meet("a*b*c", "acc"));
+        let overlap = |a: &str, b: &str| NodeValue::of(Some(a)).may_overlap(&NodeValue::of(Some(b)));
+        assert!(overlap("a*", "ab*") && overlap("*c", "a*") && overlap("a*c", "abc") && overlap("*", ""));
+        assert!(!overlap("a*", "b*") && !overlap("*a", "*b") && !overlap("a*a", "a") && !overlap("a*b*c", "acc"));
     }
 }

@@ -1,17 +1,17 @@
-//! One file to one [`Domain`]: fields, units, numbers.
+//! Reader of one file: fields, units and numbers to a tree.
 
 use saphyr::{ScalarStyle, YamlData};
 
-use super::pattern::Value;
-use super::tree::{Domain, Entry, RateLimit};
-use crate::yaml::{Fields, Known, Node, Reader, line_of, scalar};
+use super::pattern::NodeValue;
+use super::tree::{DomainTree, NodeLimit, TreeNode};
+use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of, scalar};
 use tollgate_core::call::DESCRIPTORS_LEN_MAX;
 
-/// The deepest tree; a call has no place for more, since `domain` takes one.
+/// Maximum depth of a tree: a call carries that many descriptors beside `domain`.
 const DEPTH_MAX: usize = DESCRIPTORS_LEN_MAX - 1;
 
-const FILE: Known = Known { what: "the file", fields: &["domain", "descriptors"], not_yet: &[] };
-const DESCRIPTOR: Known = Known {
+const FILE: KnownFields = KnownFields { what: "the file", fields: &["domain", "descriptors"], planned: &[] };
+const DESCRIPTOR: KnownFields = KnownFields {
     what: "a descriptor",
     fields: &[
         "key",
@@ -25,16 +25,16 @@ const DESCRIPTOR: Known = Known {
         "value_to_metric",
         "metadata",
     ],
-    not_yet: &[],
+    planned: &[],
 };
-const RATE_LIMIT: Known = Known {
+const RATE_LIMIT: KnownFields = KnownFields {
     what: "`rate_limit`",
     fields: &["unit", "requests_per_unit", "unlimited", "name", "replaces"],
-    not_yet: &[],
+    planned: &[],
 };
-const REPLACES: Known = Known { what: "an item of `replaces`", fields: &["name"], not_yet: &[] };
+const REPLACES: KnownFields = KnownFields { what: "an item of `replaces`", fields: &["name"], planned: &[] };
 
-/// The units of that project and how long it takes them to be.
+/// Units of envoyproxy/ratelimit, and their durations there.
 const UNITS: [(&str, &str); 7] = [
     ("second", "s"),
     ("minute", "min"),
@@ -46,7 +46,7 @@ const UNITS: [(&str, &str); 7] = [
 ];
 
 /// Reads one file.
-pub(super) fn read_file(reader: &mut Reader<'_>, text: &str) -> Option<Domain> {
+pub(super) fn read_file(reader: &mut YamlReader<'_>, text: &str) -> Option<DomainTree> {
     let document = reader.document(text)?;
     let file = reader.fields(&document, &FILE);
     let Some(domain) = file.get("domain").filter(|node| !is_absent(node)) else {
@@ -55,10 +55,10 @@ pub(super) fn read_file(reader: &mut Reader<'_>, text: &str) -> Option<Domain> {
     };
     let name = reader.text(domain, "`domain`")?.to_owned();
     let entries = file.get("descriptors").map_or_else(Vec::new, |node| read_level(reader, node, 1));
-    Some(Domain { name, file: reader.file().to_owned(), line: line_of(domain), entries })
+    Some(DomainTree { name, file: reader.file().to_owned(), line: line_of(domain), entries })
 }
 
-fn read_level(reader: &mut Reader<'_>, node: &Node<'_>, depth: usize) -> Vec<Entry> {
+fn read_level(reader: &mut YamlReader<'_>, node: &Node<'_>, depth: usize) -> Vec<TreeNode> {
     if is_absent(node) {
         return Vec::new();
     }
@@ -74,7 +74,7 @@ fn read_level(reader: &mut Reader<'_>, node: &Node<'_>, depth: usize) -> Vec<Ent
     items.iter().filter_map(|item| read_entry(reader, item, depth)).collect()
 }
 
-fn read_entry(reader: &mut Reader<'_>, node: &Node<'_>, depth: usize) -> Option<Entry> {
+fn read_entry(reader: &mut YamlReader<'_>, node: &Node<'_>, depth: usize) -> Option<TreeNode> {
     let fields = reader.fields(node, &DESCRIPTOR);
     let line = fields.line();
     let key = match fields.get("key").filter(|node| !is_absent(node)) {
@@ -86,12 +86,12 @@ fn read_entry(reader: &mut Reader<'_>, node: &Node<'_>, depth: usize) -> Option<
         None => None,
     };
     let value = fields.get("value").filter(|node| !is_absent(node)).and_then(|node| reader.text(node, "`value`"));
-    let value = Value::of(value);
+    let value = NodeValue::of(value);
     if key.is_some_and(|key| key.contains('*')) {
         reader.refuse(line, "a `*` in a key is not supported; write the key, and the `*` in its `value`");
     }
     let share = flag(reader, &fields, "share_threshold");
-    if share && !matches!(value, Value::Wildcard(_)) {
+    if share && !matches!(value, NodeValue::Wildcard(_)) {
         reader.refuse(line, "`share_threshold` needs a `value` with a `*`; write one or remove it");
     }
     let shadow = flag(reader, &fields, "shadow_mode");
@@ -115,10 +115,10 @@ fn read_entry(reader: &mut Reader<'_>, node: &Node<'_>, depth: usize) -> Option<
     let limit = limit.and_then(|node| read_limit(reader, node, shadow));
     let entries = fields.get("descriptors").map_or_else(Vec::new, |node| read_level(reader, node, depth + 1));
     let place = format!("{}:{line}", reader.file());
-    Some(Entry { key: key?.to_owned(), value, place, limit, share, entries })
+    Some(TreeNode { key: key?.to_owned(), value, place, limit, share, entries })
 }
 
-fn read_limit(reader: &mut Reader<'_>, node: &Node<'_>, shadow: bool) -> Option<RateLimit> {
+fn read_limit(reader: &mut YamlReader<'_>, node: &Node<'_>, shadow: bool) -> Option<NodeLimit> {
     let fields = reader.fields(node, &RATE_LIMIT);
     let name = fields.get("name").filter(|node| !is_absent(node)).and_then(|node| reader.text(node, "`name`"));
     let replaces = fields.get("replaces").map_or_else(Vec::new, |node| read_replaces(reader, node, name));
@@ -148,12 +148,12 @@ fn read_limit(reader: &mut Reader<'_>, node: &Node<'_>, shadow: bool) -> Option<
         };
         Some((requests?, unit?))
     };
-    Some(RateLimit { name: name.map(str::to_owned), replaces, quota, shadow })
+    Some(NodeLimit { name: name.map(str::to_owned), replaces, quota, shadow })
 }
 
-fn read_requests(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<u32> {
+fn read_requests(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<u32> {
     let text = reader.text(node, "`requests_per_unit`")?;
-    // A leading zero would make it octal there.
+    // A number with a leading zero is octal there.
     let plain = text == "0" || text.starts_with(|c: char| ('1'..='9').contains(&c));
     let requests = plain.then(|| text.replace('_', "").parse().ok()).flatten();
     if requests.is_none() {
@@ -162,7 +162,7 @@ fn read_requests(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<u32> {
     requests
 }
 
-fn read_unit(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<&'static str> {
+fn read_unit(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<&'static str> {
     let text = reader.text(node, "`unit`")?;
     let known = UNITS.iter().find(|(unit, _)| text.eq_ignore_ascii_case(unit));
     if known.is_none() {
@@ -172,7 +172,7 @@ fn read_unit(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<&'static str> {
     known.map(|(_, width)| *width)
 }
 
-fn read_replaces(reader: &mut Reader<'_>, node: &Node<'_>, own: Option<&str>) -> Vec<String> {
+fn read_replaces(reader: &mut YamlReader<'_>, node: &Node<'_>, own: Option<&str>) -> Vec<String> {
     if is_absent(node) {
         return Vec::new();
     }
@@ -197,8 +197,8 @@ fn read_replaces(reader: &mut Reader<'_>, node: &Node<'_>, own: Option<&str>) ->
     names
 }
 
-/// A switch, in any word that YAML 1.1 knows, which is what that project reads.
-fn flag(reader: &mut Reader<'_>, fields: &Fields<'_>, name: &str) -> bool {
+/// Reads a switch, in any word of YAML 1.1, which envoyproxy/ratelimit reads.
+fn flag(reader: &mut YamlReader<'_>, fields: &Fields<'_>, name: &str) -> bool {
     let Some(node) = fields.get(name).filter(|node| !is_absent(node)) else {
         return false;
     };
@@ -213,7 +213,7 @@ fn flag(reader: &mut Reader<'_>, fields: &Fields<'_>, name: &str) -> bool {
     }
 }
 
-/// Whether nothing stands there: no text, empty text, or one of the words for nothing.
+/// Returns true for an absent value: no text, empty text, or a word for null.
 fn is_absent(node: &Node<'_>) -> bool {
     let word = matches!(&node.data, YamlData::Representation(text, ScalarStyle::Plain, _)
         if ["~", "null", "Null", "NULL"].contains(&text.as_ref()));

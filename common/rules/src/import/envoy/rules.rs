@@ -1,4 +1,4 @@
-//! The tree as text: one rule for each node that has a limit.
+//! Writer of the rules: one rule for each node that has a limit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,24 +8,24 @@ use tollgate_core::rules::RULES_LEN_MAX;
 use super::super::Findings;
 use super::super::write::{comment, list, quoted};
 use super::names::{DOMAIN, envoy_names, rule_names};
-use super::pattern::Value;
-use super::tree::{Domain, Entry, RateLimit, Step};
+use super::pattern::NodeValue;
+use super::tree::{DomainTree, NodeLimit, PathStep, TreeNode};
 use crate::FILE_LEN_MAX;
 use tollgate_core::rules::problem::Problem;
 
-/// A node with a limit, and the way to it.
-struct Limited<'t> {
+/// Node with a limit, and the path to it.
+struct LimitedPath<'t> {
     domain: &'t str,
-    /// Each node, and the level in which it stands.
-    path: Vec<(&'t Entry, &'t [Entry])>,
-    limit: &'t RateLimit,
+    /// Each node of the path, and its level.
+    path: Vec<(&'t TreeNode, &'t [TreeNode])>,
+    limit: &'t NodeLimit,
 }
 
-/// Everything from `rules:` on, after what stands above. More than is read of a rules file is refused here, where the
-/// places are still known.
+/// Writes `rules:` after the text `above`. A result that is too large for a rules file is refused here, where the places in the
+/// foreign files are known.
 pub(super) fn write_rules(
     above: String,
-    domains: &[Domain],
+    domains: &[DomainTree],
     all_or_none: &[String],
     findings: &mut Findings,
 ) -> String {
@@ -33,7 +33,7 @@ pub(super) fn write_rules(
     for domain in domains {
         collect(&domain.name, &domain.entries, &mut Vec::new(), &mut limited, findings);
     }
-    let paths: Vec<(&str, Vec<Step<'_>>)> =
+    let paths: Vec<(&str, Vec<PathStep<'_>>)> =
         limited.iter().map(|rule| (rule.domain, rule.path.iter().map(|(entry, _)| entry.step()).collect())).collect();
     let names = rule_names(&paths);
     let mut rules_of: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
@@ -77,9 +77,9 @@ pub(super) fn write_rules(
 
 fn collect<'t>(
     domain: &'t str,
-    level: &'t [Entry],
-    path: &mut Vec<(&'t Entry, &'t [Entry])>,
-    out: &mut Vec<Limited<'t>>,
+    level: &'t [TreeNode],
+    path: &mut Vec<(&'t TreeNode, &'t [TreeNode])>,
+    out: &mut Vec<LimitedPath<'t>>,
     findings: &mut Findings,
 ) {
     for entry in level {
@@ -91,14 +91,14 @@ fn collect<'t>(
         }
         path.push((entry, level));
         if let Some(limit) = &entry.limit {
-            out.push(Limited { domain, path: path.clone(), limit });
+            out.push(LimitedPath { domain, path: path.clone(), limit });
         }
         collect(domain, &entry.entries, path, out, findings);
         path.pop();
     }
 }
 
-impl Limited<'_> {
+impl LimitedPath<'_> {
     fn place(&self) -> &str {
         self.path.last().map_or("", |(entry, _)| &entry.place)
     }
@@ -113,7 +113,7 @@ impl Limited<'_> {
         line(4, "match:".to_owned());
         line(6, format!("{DOMAIN}: {{ exact: {} }}", quoted(self.domain)));
         for (name, (entry, level)) in names.iter().zip(&self.path) {
-            line(6, format!("{}: {}", quoted(name), entry.value.write(&entry.before(level))));
+            line(6, format!("{}: {}", quoted(name), entry.value.write(&entry.preceding_values(level))));
         }
         match self.limit.quota {
             None => {
@@ -122,7 +122,7 @@ impl Limited<'_> {
             }
             Some((0, _)) => line(4, "deny: true".to_owned()),
             Some((requests, width)) => {
-                let own_counter = |entry: &Entry| !entry.share && !matches!(entry.value, Value::Exact(_));
+                let own_counter = |entry: &TreeNode| !entry.share && !matches!(entry.value, NodeValue::Exact(_));
                 let per = names.iter().zip(&self.path).filter(|(_, (entry, _))| own_counter(entry));
                 line(4, format!("per: {}", list(per.map(|(name, _)| name))));
                 line(4, format!("quota: {requests}/{width}"));

@@ -1,10 +1,10 @@
-//! What the import of an Envoy configuration writes, warns of and refuses.
+//! Output, warnings and refusals of the import of an Envoy configuration.
 
 use super::super::Foreign;
 use super::{EnvoySettings, from_envoy};
 use tollgate_core::call::Call;
 use tollgate_core::rules::problem::Problem;
-use tollgate_core::rules::{Index, RULES_LEN_MAX};
+use tollgate_core::rules::{Index, MatchScope, RULES_LEN_MAX};
 
 fn envoy(text: &str) -> String {
     imported(&[text], &EnvoySettings::default()).unwrap_or_else(|problems| panic!("{problems}")).0
@@ -26,7 +26,7 @@ fn lines(problems: &[Problem]) -> String {
 }
 
 #[test]
-fn a_tree_becomes_rules_that_leave_out_what_siblings_take() {
+fn a_tree_becomes_rules_that_exclude_the_values_of_siblings() {
     let text = envoy(
         "domain: rl
 descriptors:
@@ -112,7 +112,7 @@ descriptors:
     assert_eq!(names(&alone.join("\n"))[0], all[0], "a sibling changes no name");
 }
 
-/// Names of rules are public, and values of keys and tokens once stood in them.
+/// Names of rules are public; they once contained the values of keys and tokens.
 #[test]
 fn a_rule_name_shows_no_secret() {
     let name = |key: &str, value: &str| {
@@ -129,7 +129,7 @@ fn a_rule_name_shows_no_secret() {
 }
 
 #[test]
-fn a_key_that_comes_again_is_numbered() {
+fn a_repeated_key_is_numbered() {
     let text = envoy(
         "domain: d
 descriptors:
@@ -143,7 +143,7 @@ descriptors:
 }
 
 #[test]
-fn what_changes_no_limit_is_dropped_with_a_warning() {
+fn settings_that_change_no_limit_are_dropped_with_a_warning() {
     let (text, warnings) = imported(
         &["domain: d
 descriptors:
@@ -172,7 +172,7 @@ descriptors:
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once_with_places_and_remedies() {
+fn all_problems_are_reported_at_once_with_places_and_remedies() {
     let text = refusal(
         "domain: d
 descriptors:
@@ -225,27 +225,28 @@ fn a_domain_in_two_files_is_refused_unless_they_are_to_be_merged() {
     );
 }
 
-/// A domain of so many limits, two lines above them; the last one is of any value.
+/// Writes a domain with this number of limits from line 3 on; the last one matches any value.
 fn of_many(limits: usize, value: impl Fn(usize) -> String) -> String {
     let limit = "rate_limit: { unit: day, requests_per_unit: 1 }";
-    let told = (1..limits).map(|i| format!("  - {{ key: k, value: {}, {limit} }}\n", value(i)));
+    let limits_with_values = (1..limits).map(|i| format!("  - {{ key: k, value: {}, {limit} }}\n", value(i)));
     let last = format!("  - {{ key: k, {limit} }}\n");
-    std::iter::once("domain: d\ndescriptors:\n".to_owned()).chain(told).chain([last]).collect()
+    std::iter::once("domain: d\ndescriptors:\n".to_owned()).chain(limits_with_values).chain([last]).collect()
 }
 
 #[test]
-fn as_many_limits_as_a_set_may_hold_are_read_and_decided_at_once() {
+fn the_largest_set_is_read_and_has_few_candidates() {
     let text = envoy(&of_many(RULES_LEN_MAX, |i| format!("v{i}")));
     let set = crate::from_yaml("imported", &text, 1).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(set.rules.len(), RULES_LEN_MAX);
     let index = Index::new(&set.rules);
     let last = RULES_LEN_MAX - 1;
     for (value, place) in [("v1", 0), ("v9999", last - 1), ("v10000", last), ("", last)] {
-        let call = Call::new().with("domain", "d").with("k", value).as_entries();
-        let described = set.resolved(&call);
-        let candidates = index.candidates(&described);
+        let call = Call::new().with("domain", "d").with("k", value);
+        let scope = MatchScope { exact_entries: true, ..MatchScope::default() };
+        let resolved = set.resolved_within(&call, scope);
+        let candidates = index.candidates(&resolved);
         assert!(candidates.len() <= 2, "{candidates:?}");
-        let applicable = set.applicable_among(&described, candidates);
+        let applicable = set.applicable_among(&resolved, candidates);
         assert_eq!(applicable.iter().map(|applicable| applicable.index).collect::<Vec<_>>(), [place], "{value}");
     }
 }

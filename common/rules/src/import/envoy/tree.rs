@@ -1,80 +1,80 @@
-//! A domain as it was read, and what must hold in it as a whole.
+//! Tree of one domain, and the checks between its nodes.
 
 use std::collections::{HashMap, HashSet};
 
 use super::super::Findings;
 use super::names::{DOMAIN, envoy_names};
-use super::pattern::Value;
+use super::pattern::NodeValue;
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::problem::Problem;
 
-/// One domain.
-pub(super) struct Domain {
+/// Tree of one domain.
+pub(super) struct DomainTree {
     pub(super) name: String,
-    /// Where its name stands.
+    /// File that contains the name.
     pub(super) file: String,
     pub(super) line: usize,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<TreeNode>,
 }
 
-/// One node of its tree.
-pub(super) struct Entry {
+/// One node of the tree.
+pub(super) struct TreeNode {
     pub(super) key: String,
-    pub(super) value: Value,
+    pub(super) value: NodeValue,
     pub(super) place: String,
-    pub(super) limit: Option<RateLimit>,
-    /// All values that a wildcard takes are counted together.
+    pub(super) limit: Option<NodeLimit>,
+    /// All values that match the wildcard share one counter.
     pub(super) share: bool,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<TreeNode>,
 }
 
-/// What stands under `rate_limit`, and beside it what changes its meaning.
-pub(super) struct RateLimit {
+/// Content of `rate_limit`, and `shadow_mode` beside it.
+pub(super) struct NodeLimit {
     pub(super) name: Option<String>,
     pub(super) replaces: Vec<String>,
-    /// Requests, and the length of the unit as a quota says it; none: unlimited.
+    /// Requests, and the unit as a duration of a quota; none if unlimited.
     pub(super) quota: Option<(u32, &'static str)>,
     pub(super) shadow: bool,
 }
 
-/// A node, as its path names it.
+/// Key and value of a node in a path.
 #[derive(Clone, Copy)]
-pub(super) struct Step<'t> {
+pub(super) struct PathStep<'t> {
     pub(super) key: &'t str,
     pub(super) value: Option<&'t str>,
 }
 
-impl Entry {
-    pub(super) fn step(&self) -> Step<'_> {
-        Step { key: &self.key, value: self.value.text() }
+impl TreeNode {
+    pub(super) fn step(&self) -> PathStep<'_> {
+        PathStep { key: &self.key, value: self.value.text() }
     }
 
-    /// What siblings take before this one.
-    pub(super) fn before<'t>(&'t self, level: &'t [Self]) -> Vec<&'t Value> {
-        self.asked_first(level).filter(|value| value.may_meet(&self.value)).collect()
+    /// Returns the values of preceding siblings that may also match this node.
+    pub(super) fn preceding_values<'t>(&'t self, level: &'t [Self]) -> Vec<&'t NodeValue> {
+        self.preceding(level).filter(|value| value.may_overlap(&self.value)).collect()
     }
 
-    /// Whether siblings leave it anything.
+    /// Returns true if no preceding sibling matches every value.
     pub(super) fn is_reached(&self, level: &[Self]) -> bool {
-        !self.asked_first(level).any(Value::takes_all)
+        !self.preceding(level).any(NodeValue::matches_all)
     }
 
-    /// The siblings that are asked before this one.
-    fn asked_first<'t>(&'t self, level: &'t [Self]) -> impl Iterator<Item = &'t Value> {
-        // Nothing comes before a whole value.
-        let level = if matches!(self.value, Value::Exact(_)) { &[] } else { level };
+    /// Returns the values of the siblings that are looked up before this node.
+    fn preceding<'t>(&'t self, level: &'t [Self]) -> impl Iterator<Item = &'t NodeValue> {
+        // An exact value is looked up first.
+        let level = if matches!(self.value, NodeValue::Exact(_)) { &[] } else { level };
         let mine = level.iter().position(|entry| std::ptr::eq(entry, self)).unwrap_or(level.len());
         let same_key = level.iter().enumerate().filter(move |(_, entry)| entry.key == self.key);
         let first = same_key.filter(move |(at, entry)| match (&self.value, &entry.value) {
-            (Value::Exact(_), _) | (_, Value::Any) => false,
-            (Value::Wildcard(_), Value::Wildcard(_)) => *at < mine,
-            (Value::Wildcard(_) | Value::Any, _) => true,
+            (NodeValue::Exact(_), _) | (_, NodeValue::Any) => false,
+            (NodeValue::Wildcard(_), NodeValue::Wildcard(_)) => *at < mine,
+            (NodeValue::Wildcard(_) | NodeValue::Any, _) => true,
         });
         first.map(|(_, entry)| &entry.value)
     }
 
-    /// As that project looks it up.
-    fn glued(&self) -> String {
+    /// Returns the text by which envoyproxy/ratelimit looks the node up.
+    fn joined(&self) -> String {
         match self.value.text() {
             None => self.key.clone(),
             Some(value) => format!("{}_{value}", self.key),
@@ -82,32 +82,32 @@ impl Entry {
     }
 }
 
-impl Domain {
-    /// `file:line`
+impl DomainTree {
+    /// Returns `file:line`.
     pub(super) fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }
 
-    /// What no entry can see of itself.
+    /// Checks the nodes of each level against each other.
     pub(super) fn check(&self, findings: &mut Findings) {
         check_level(&self.entries, &mut Vec::new(), findings);
     }
 }
 
-fn check_level<'t>(level: &'t [Entry], path: &mut Vec<&'t str>, findings: &mut Findings) {
-    let mut seen: HashMap<String, &Entry> = HashMap::new();
+fn check_level<'t>(level: &'t [TreeNode], path: &mut Vec<&'t str>, findings: &mut Findings) {
+    let mut seen: HashMap<String, &TreeNode> = HashMap::new();
     let mut known = HashSet::new();
     let keys: Vec<&str> = level.iter().map(|entry| &*entry.key).filter(|key| known.insert(*key)).collect();
     for entry in level {
-        let glued = entry.glued();
-        if let Some(first) = seen.get(&glued) {
+        let joined = entry.joined();
+        if let Some(first) = seen.get(&joined) {
             let text = format!(
                 "a descriptor with this key and value (`{}`) stands at {} too; remove one",
                 entry.key, first.place
             );
             findings.problems.push(Problem { place: entry.place.clone(), text });
         }
-        warn_glued(entry, &glued, &keys, findings);
+        warn_joined(entry, &joined, &keys, findings);
         path.push(&entry.key);
         let names = envoy_names(path.iter().copied());
         let name = names.last().map_or("", |name| name);
@@ -119,14 +119,14 @@ fn check_level<'t>(level: &'t [Entry], path: &mut Vec<&'t str>, findings: &mut F
         }
         check_level(&entry.entries, path, findings);
         path.pop();
-        seen.entry(glued).or_insert(entry);
+        seen.entry(joined).or_insert(entry);
     }
 }
 
-/// Says where a lookup of name and value glued together finds something else than ours.
-fn warn_glued(entry: &Entry, glued: &str, keys: &[&str], findings: &mut Findings) {
+/// Warns where the lookup of a joined key and value finds another node than ours.
+fn warn_joined(entry: &TreeNode, joined: &str, keys: &[&str], findings: &mut Findings) {
     let other = keys.iter().filter(|key| **key != entry.key).find_map(|key| {
-        let value = glued.strip_prefix(key)?.strip_prefix('_')?;
+        let value = joined.strip_prefix(key)?.strip_prefix('_')?;
         Some((key, value))
     });
     if let Some((key, value)) = other {

@@ -1,4 +1,4 @@
-//! What the import of `params` writes, warns of and refuses.
+//! Output, warnings and refusals of the import of `params`.
 
 use super::super::Foreign;
 use super::from_params;
@@ -71,7 +71,7 @@ lists:
 }
 
 #[test]
-fn imported_params_limit_whom_they_meant() {
+fn imported_params_limit_the_same_callers() {
     let imported = from_params(Foreign { name: "limits.yaml", text: PARAMS }).expect("is valid");
     let set = crate::from_yaml("limits.yaml", &imported.text, 1).unwrap_or_else(|problems| panic!("{problems}"));
     let limit = |key: &'static str, path: &'static str| {

@@ -1,0 +1,197 @@
+//! The life cycle of an operation: begun, applied by the store if necessary, finished.
+//!
+//! A shell calls [`Engine::begin`]; if the answer is a [`StoreRequest`], it sends the charges to the store, waits at most the
+//! request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may outlive its caller. With counts in
+//! the engine's own table every operation is done at once. The operations are in [`check`](crate::check),
+//! [`check_all`](crate::check_all), [`settle_release`](crate::settle_release) and [`backfill`](crate::backfill).
+
+use std::time::Duration;
+
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_core::decision::{Decision, LimitStatus};
+use tollgate_core::rules::MatchScope;
+
+use crate::backfill::PendingBackfill;
+use crate::check::PendingCheck;
+use crate::check_all::PendingCheckAll;
+use crate::engine::Engine;
+use crate::settle_release::{Adjustment, PendingAdjustment};
+use crate::stage::{Charges, Stage};
+use crate::store_error::StoreError;
+
+/// Anything that needs a decision or a request to the store.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a, 'c> {
+    /// Decides a call.
+    Check(&'a Call<'c>),
+    /// Decides several calls as one request: their enforced charges are charged all or none. Each call has a decision of its
+    /// own. A rule that one of the calls replaces applies to none of them.
+    CheckAll {
+        /// The calls.
+        calls: &'a [Call<'c>],
+        /// Restriction of the rules that may apply.
+        scope: MatchScope<'a>,
+    },
+    /// Corrects the cost of a call after it has ended, under every rule that goes by the call's own cost.
+    Settle {
+        /// The call.
+        call: &'a Call<'c>,
+        /// Units that the call cost beyond its request; negative if it cost less.
+        units: i64,
+        /// Instant of the decision; units are refunded where they were charged.
+        decided: Option<Timestamp>,
+    },
+    /// Ends a call: frees its slots under rules of `concurrency`.
+    Release {
+        /// The call.
+        call: &'a Call<'c>,
+        /// Instant of the decision, which identifies the slots.
+        decided: Timestamp,
+    },
+    /// Charges the next few unsynced units to a store that has recovered. To be repeated until it is done.
+    Backfill,
+}
+
+/// Result of [`Engine::begin`].
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
+pub enum Progress {
+    /// The operation is done.
+    Done(Output),
+    /// The store must apply these charges.
+    NeedsStore(StoreRequest),
+}
+
+/// Result of an operation.
+#[derive(Debug)]
+pub enum Output {
+    /// Of [`Operation::Check`].
+    Decision(Decision),
+    /// Of [`Operation::CheckAll`]: a decision for each call, in their order.
+    Decisions(Vec<Decision>),
+    /// Of [`Operation::Settle`] and [`Operation::Release`]: the status of the tightest rule concerned afterwards, none if no
+    /// rule is concerned; or the reason for which nothing was refunded.
+    Adjusted(Result<Option<LimitStatus>, StoreError>),
+    /// Of [`Operation::Backfill`]: the reason for which the store was not told, if it was not.
+    Backfilled(Result<(), StoreError>),
+}
+
+/// Charges for the store, and the state with which their operation continues.
+#[derive(Debug)]
+pub struct StoreRequest {
+    charges: Charges,
+    deadline: Duration,
+    sent_at: Timestamp,
+    pending: Pending,
+}
+
+/// State of an operation that waits for the store.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most requests are checks, and a box would cost an allocation")]
+enum Pending {
+    Check(PendingCheck, Call<'static>),
+    CheckAll(PendingCheckAll),
+    Adjustment(PendingAdjustment, Call<'static>),
+    Backfill(PendingBackfill),
+}
+
+impl StoreRequest {
+    /// Returns the charges to apply in one step.
+    #[must_use]
+    pub fn charges(&self) -> &[Charge] {
+        &self.charges
+    }
+
+    /// Returns the time to wait for the answer: the shortest deadline of the rules concerned.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}
+
+impl Output {
+    /// Returns the decision of a check.
+    #[must_use]
+    pub fn into_decision(self) -> Option<Decision> {
+        match self {
+            Self::Decision(decision) => Some(decision),
+            _ => None,
+        }
+    }
+}
+
+impl Engine {
+    /// Begins an operation.
+    #[must_use]
+    pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
+        match operation {
+            Operation::Check(call) => progress(now, self.begin_check(now, call), Output::Decision, |check| {
+                Pending::Check(check, self.kept(call))
+            }),
+            Operation::CheckAll { calls, scope } => {
+                progress(now, self.begin_check_all(now, calls, scope), Output::Decisions, Pending::CheckAll)
+            }
+            Operation::Settle { call, units, decided } => self.adjust(now, call, Adjustment::Settle { units, decided }),
+            Operation::Release { call, decided } => self.adjust(now, call, Adjustment::Release { decided }),
+            Operation::Backfill => progress(now, self.begin_backfill(), Output::Backfilled, Pending::Backfill),
+        }
+    }
+
+    fn adjust(&self, now: Timestamp, call: &Call<'_>, adjustment: Adjustment) -> Progress {
+        let stage = self.begin_adjustment(now, call, adjustment);
+        progress(now, stage, Output::Adjusted, |adjustment| Pending::Adjustment(adjustment, self.kept(call)))
+    }
+
+    /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
+    /// `on_failure`.
+    #[must_use]
+    pub fn finish(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) -> Output {
+        let StoreRequest { charges, sent_at, pending, .. } = request;
+        match pending {
+            Pending::Check(pending, call) => {
+                self.note_answer(sent_at, now, &answer);
+                Output::Decision(self.finish_check(now, &call, &pending, answer))
+            }
+            Pending::CheckAll(pending) => {
+                self.note_answer(sent_at, now, &answer);
+                Output::Decisions(self.finish_check_all(now, &pending, &charges, answer))
+            }
+            Pending::Adjustment(pending, call) => {
+                if let Err(error) = &answer {
+                    self.unanswered(*error);
+                }
+                Output::Adjusted(self.finish_adjustment(now, &call, &pending, &charges, answer))
+            }
+            Pending::Backfill(pending) => Output::Backfilled(self.finish_backfill(pending, &charges, &answer)),
+        }
+    }
+
+    /// Takes the answer to a request that was finished without one. A late answer changes nothing.
+    pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
+        let _ = (now, request, answer);
+    }
+
+    fn note_answer(&self, sent_at: Timestamp, now: Timestamp, answer: &Result<ChargeResults, StoreError>) {
+        match answer {
+            Ok(results) => self.answered(sent_at, now, results),
+            Err(error) => self.unanswered(*error),
+        }
+    }
+}
+
+/// Makes the progress of an operation from its first stage.
+fn progress<T, P>(
+    now: Timestamp,
+    stage: Stage<T, P>,
+    output: impl FnOnce(T) -> Output,
+    pending: impl FnOnce(P) -> Pending,
+) -> Progress {
+    match stage {
+        Stage::Done(done) => Progress::Done(output(done)),
+        Stage::NeedsStore(charges, deadline, state) => {
+            Progress::NeedsStore(StoreRequest { charges, deadline, sent_at: now, pending: pending(state) })
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! First stage of an operation: it is done, or the store must apply charges.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tollgate_core::counter::Charge;
+
+/// Deadline of requests that no caller waits for: settlements, releases and backfills.
+pub(crate) const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
+
+/// Charges of one request to the store, in the order of its answer.
+pub(crate) type Charges = SmallVec<[Charge; 2]>;
+
+/// Result `T` of an operation, or the state `P` with which it continues after the store has applied the charges within the
+/// deadline.
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
+pub(crate) enum Stage<T, P> {
+    Done(T),
+    NeedsStore(Charges, Duration, P),
+}

@@ -1,0 +1,74 @@
+//! `/check` and `/explain`: decisions about single calls.
+//!
+//! `GET /check` decides about the request itself, or about the client's request that a gateway forwards in headers
+//! ([`crate::forwarded_request`]). `POST /check` decides about a call whose descriptors are in the body. Several Envoy
+//! descriptors at once are the task of `json`.
+
+use std::net::SocketAddr;
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use tollgate::explain::explain;
+use tollgate::http_response::{self, PROBLEM_JSON};
+use tollgate::store::ChargeStore;
+use tollgate::{Agent, Call, Decision, request};
+
+use crate::body;
+use crate::call_request::{self, CHECK, EXPLAIN};
+use crate::forwarded_request;
+use crate::problem_details::ProblemDetails;
+
+/// `GET /check`: decides the request itself, by the descriptors that the rules declare.
+pub(crate) async fn check_request<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    request: Request,
+) -> Result<Response, ProblemDetails> {
+    let (parts, body) = request.into_parts();
+    body::discard(body).await;
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+    let (method, path) = forwarded_request::method_and_path(&parts.method, &parts.uri, &parts.headers)?;
+    let request = request::Request { method: &method, path: &path, peer, headers: &parts.headers };
+    Ok(decide(&agent, &agent.describe(&request)).await)
+}
+
+/// `POST /check`: decides the call in the body.
+pub(crate) async fn check_call<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    request: Request,
+) -> Result<Response, ProblemDetails> {
+    let body = body::read(request.into_body()).await?;
+    let parsed = call_request::parse(&body, &CHECK).map_err(ProblemDetails::bad_request)?;
+    Ok(decide(&agent, &parsed.call).await)
+}
+
+/// `POST /explain`: explains how the rules apply to the call in the body, without counting it.
+pub(crate) async fn explain_call<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    request: Request,
+) -> Result<Response, ProblemDetails> {
+    let body = body::read(request.into_body()).await?;
+    let parsed = call_request::parse(&body, &EXPLAIN).map_err(ProblemDetails::bad_request)?;
+    let engine = agent.engine();
+    let explanation = engine.with_rules(|rules| explain(rules, &engine.settings().digest_key, &parsed.call));
+    Ok(([(CONTENT_TYPE, "application/json")], explanation.to_string()).into_response())
+}
+
+async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
+    let decision = agent.check(call).await;
+    respond(&decision, &agent.engine().settings().node)
+}
+
+fn respond(decision: &Decision, node: &str) -> Response {
+    let (status, content_type) = if decision.allowed {
+        (StatusCode::OK, "application/json")
+    } else {
+        (StatusCode::TOO_MANY_REQUESTS, PROBLEM_JSON)
+    };
+    // A cached response would be repeated without being counted.
+    let fixed = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store")];
+    let mut response = (status, fixed, http_response::body(decision).to_string()).into_response();
+    response.headers_mut().extend(http_response::headers(decision, node));
+    response
+}

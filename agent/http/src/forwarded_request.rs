@@ -1,0 +1,67 @@
+//! Client's request that a gateway forwards in headers while it waits for a decision: nginx `auth_request`, and the
+//! `forward_auth` of Traefik and Caddy. Without such headers, the HTTP request itself is meant.
+
+use std::borrow::Cow;
+
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, StatusCode, Uri};
+
+use crate::problem_details::ProblemDetails;
+
+/// Headers with the method of the client's request: of Traefik and Caddy, and of nginx.
+const METHOD_HEADERS: [&str; 2] = ["x-forwarded-method", "x-original-method"];
+/// Headers with its URI.
+const URI_HEADERS: [&str; 2] = ["x-forwarded-uri", "x-original-uri"];
+
+/// Returns method, path and query of the client's request if a gateway forwards them in headers, else those of the HTTP
+/// request.
+pub(crate) fn method_and_path<'a>(
+    method: &'a Method,
+    uri: &'a Uri,
+    headers: &'a HeaderMap,
+) -> Result<(Cow<'a, str>, Cow<'a, str>), ProblemDetails> {
+    let method = match agreed_value(headers, METHOD_HEADERS)? {
+        Some(method) => Cow::Owned(method.to_ascii_uppercase()),
+        None => Cow::Borrowed(method.as_str()),
+    };
+    let path = agreed_value(headers, URI_HEADERS)?.map_or(Cow::Borrowed(path_and_query(uri)), path_of);
+    Ok((method, path))
+}
+
+/// Returns the common value of all given headers. Gateways set one of the two and pass the other through from the
+/// client, which could otherwise choose the endpoint that it is counted under.
+fn agreed_value<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Result<Option<&'a str>, ProblemDetails> {
+    let mut agreed = None;
+    for value in names.iter().flat_map(|name| headers.get_all(*name)) {
+        let unreadable = || {
+            let detail =
+                format!("{} or {} contains characters other than visible ASCII; escape them", names[0], names[1]);
+            ProblemDetails::new(StatusCode::BAD_REQUEST, detail)
+        };
+        let value = value.to_str().map_err(|_| unreadable())?;
+        if agreed.is_some_and(|known| known != value) {
+            let [one, other] = names;
+            let detail = format!(
+                "{one} and {other} contradict each other; configure the gateway to set one and to clear the other"
+            );
+            return Err(ProblemDetails::new(StatusCode::BAD_REQUEST, detail));
+        }
+        agreed = Some(value);
+    }
+    Ok(agreed.filter(|value| !value.is_empty()))
+}
+
+/// Returns path and query of `/search?q=1` or of the absolute form `http://host/search?q=1`.
+fn path_of(uri: &str) -> Cow<'_, str> {
+    if uri.starts_with('/') {
+        return Cow::Borrowed(uri);
+    }
+    match uri.parse::<Uri>() {
+        Ok(uri) if uri.authority().is_some() => Cow::Owned(path_and_query(&uri).to_owned()),
+        _ => Cow::Borrowed(uri),
+    }
+}
+
+fn path_and_query(uri: &Uri) -> &str {
+    uri.path_and_query().map_or_else(|| uri.path(), PathAndQuery::as_str)
+}

@@ -1,0 +1,28 @@
+//! Responses to requests for a path or a method that does not exist; they list the existing ones.
+
+use axum::extract::Request;
+use http::StatusCode;
+
+use crate::body;
+use crate::problem_details::ProblemDetails;
+
+/// Response to an unknown path.
+pub(crate) async fn unknown_path(request: Request) -> ProblemDetails {
+    let path = request.uri().path().to_owned();
+    body::discard(request.into_body()).await;
+    let detail =
+        format!("unknown path `{path}`; use /check, /explain, /json, /settle, /release, /healthz, /readyz or /metrics");
+    ProblemDetails::new(StatusCode::NOT_FOUND, detail)
+}
+
+/// Response to a method that the path does not support.
+pub(crate) async fn wrong_method(request: Request) -> ProblemDetails {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    body::discard(request.into_body()).await;
+    let supported = match &*path {
+        "/check" => "GET, HEAD or POST",
+        "/explain" | "/json" | "/settle" | "/release" => "POST",
+        _ => "GET or HEAD",
+    };
+    ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not support {method}; use {supported}"))
+}

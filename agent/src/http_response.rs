@@ -1,0 +1,192 @@
+//! HTTP form of a decision: headers and bodies.
+//!
+//! `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-10. The body of a denial is
+//! `application/problem+json` (RFC 9457) with the members of an admission in addition to its own.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tollgate_core::decision::{DENY_LIST, Decision, LimitStatus, Source};
+
+/// Content type of a denial.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+/// Minimum jitter of `Retry-After` in s; longer waits have a jitter of a tenth of the wait.
+const JITTER_S_MIN: u64 = 2;
+
+const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-policy");
+const DELAY: HeaderName = HeaderName::from_static("x-ratelimit-delay-ms");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// Members of the body of every decision.
+#[derive(Debug, Serialize)]
+struct DecisionBody<'a> {
+    allowed: bool,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    reset_ms: Option<u64>,
+    retry_after_ms: Option<u64>,
+    rule: Option<&'a str>,
+    source: &'a str,
+    id: String,
+    /// Store time of the decision; `/release` identifies a slot by it.
+    at_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
+}
+
+/// Returns the headers of a decision made by `node`.
+#[must_use]
+pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut set = |name: HeaderName, value: String| {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    };
+    set(NODE, node.to_owned());
+    let Some(status) = &decision.status else {
+        return headers;
+    };
+    let reset_at_s = decision.at.plus_ms(status.reset_ms).as_ms().div_ceil(1_000);
+    set(LIMIT, status.limit.to_string());
+    set(REMAINING, status.remaining.to_string());
+    set(RESET, reset_at_s.to_string());
+    set(RATELIMIT_POLICY, format!("\"{}\";q={};w={}", status.rule, status.limit, status.window_ms.div_ceil(1_000)));
+    set(RATELIMIT, format!("\"{}\";r={};t={}", status.rule, status.remaining, status.reset_ms.div_ceil(1_000)));
+    if decision.source == Source::Fallback {
+        set(DEGRADED, "degraded".to_owned());
+    }
+    if decision.delay_ms > 0 {
+        set(DELAY, decision.delay_ms.to_string());
+    }
+    if !decision.allowed {
+        set(RETRY_AFTER, retry_after_s(status.retry_after_ms, decision.id.call).to_string());
+    }
+    headers
+}
+
+/// Returns the body of a decision.
+#[must_use]
+pub fn body(decision: &Decision) -> Value {
+    let status = decision.status.as_ref();
+    let members = DecisionBody {
+        allowed: decision.allowed,
+        limit: status.map(|status| status.limit),
+        remaining: status.map(|status| status.remaining),
+        reset_ms: status.map(|status| status.reset_ms),
+        retry_after_ms: status.map(|status| status.retry_after_ms),
+        rule: status.map(|status| &*status.rule),
+        source: decision.source.as_str(),
+        id: decision.id.to_string(),
+        at_ms: decision.at.as_ms(),
+        delay_ms: Some(decision.delay_ms).filter(|delay_ms| *delay_ms > 0),
+    };
+    let mut body = json!(members);
+    if let (Some(status), Value::Object(members)) = (status.filter(|_| !decision.allowed), &mut body) {
+        let (kind, title, detail) = denial(decision, status);
+        members.insert("type".into(), kind.into());
+        members.insert("title".into(), title.into());
+        members.insert("status".into(), 429.into());
+        members.insert("detail".into(), detail.into());
+    }
+    body
+}
+
+/// Returns type, title and detail of a denial (RFC 9457).
+fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
+    if status.limit == 0 {
+        let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
+        return ("about:blank", "Denied", format!("{by} denies this call regardless of its count"));
+    }
+    let policy = format!("rule {} allows {} in {}", status.rule, status.limit, seconds(status.window_ms));
+    let detail = if status.cost > status.at_once {
+        let most = if status.at_once == status.limit { String::new() } else { format!(", {} at once", status.at_once) };
+        format!("{policy}{most}, and this call costs {}: it can never pass; make it smaller", status.cost)
+    } else {
+        format!("{policy}; this call passes in {}", seconds(status.retry_after_ms))
+    };
+    match decision.source {
+        Source::Fallback => (
+            "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+            "Too many requests for now",
+            detail,
+        ),
+        _ => ("https://iana.org/assignments/http-problem-types#quota-exceeded", "Too many requests", detail),
+    }
+}
+
+/// Returns the value of `Retry-After`: whole seconds, rounded up, plus a jitter, so that callers who were denied
+/// together do not return together.
+fn retry_after_s(retry_after_ms: u64, salt: u64) -> u64 {
+    let wait_s = retry_after_ms.div_ceil(1_000).max(1);
+    wait_s + salt.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) % JITTER_S_MIN.max(wait_s / 10)
+}
+
+fn seconds(ms: u64) -> String {
+    if ms.is_multiple_of(1_000) { format!("{} s", ms / 1_000) } else { format!("{}.{:03} s", ms / 1_000, ms % 1_000) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::clock::Timestamp;
+    use tollgate_core::decision::DecisionId;
+
+    use super::*;
+
+    fn decision(allowed: bool, source: Source) -> Decision {
+        Decision {
+            allowed,
+            status: Some(LimitStatus {
+                rule: "per-key".into(),
+                limit: 100,
+                window_ms: 60_000,
+                at_once: 100,
+                cost: 1,
+                remaining: 0,
+                reset_ms: 60_500,
+                retry_after_ms: if allowed { 0 } else { 1_001 },
+            }),
+            delay_ms: 0,
+            source,
+            at: Timestamp::from_ms(1_000_000),
+            id: DecisionId { agent: "a".into(), epoch: 16, call: 255 },
+        }
+    }
+
+    /// H1, H2, H5: headers and body of a denial.
+    #[test]
+    fn a_denial_contains_everything_that_a_client_needs() {
+        let headers = headers(&decision(false, Source::Store), "gw-1");
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(text("x-gateway-node").unwrap(), "gw-1");
+        assert_eq!(text("x-ratelimit-limit").unwrap(), "100");
+        assert_eq!(text("x-ratelimit-reset").unwrap(), "1061");
+        assert_eq!(text("ratelimit").unwrap(), "\"per-key\";r=0;t=61");
+        assert_eq!(text("ratelimit-policy").unwrap(), "\"per-key\";q=100;w=60");
+        assert!(text("retry-after").unwrap().parse::<u64>().unwrap() >= 2);
+        assert_eq!(text("x-ratelimit-policy"), None);
+        let body = body(&decision(false, Source::Store));
+        assert_eq!(body["detail"], "rule per-key allows 100 in 60 s; this call passes in 1.001 s");
+        assert_eq!((body["status"].as_u64(), body["id"].as_str()), (Some(429), Some("a-10-ff")));
+    }
+
+    /// H2: denials have a Retry-After header, admissions do not.
+    #[test]
+    fn an_admission_has_no_retry_after() {
+        assert!(headers(&decision(true, Source::Store), "n").get(RETRY_AFTER).is_none());
+        assert!(body(&decision(true, Source::Store)).get("status").is_none());
+        assert_eq!(headers(&decision(true, Source::Fallback), "n")[DEGRADED], "degraded");
+    }
+
+    /// I13: a thousand callers denied at once return at different times, none too early.
+    #[test]
+    fn callers_denied_together_return_at_different_times() {
+        let waits: std::collections::BTreeSet<u64> = (0..1_000).map(|call| retry_after_s(59_001, call)).collect();
+        assert_eq!((waits.first(), waits.last(), waits.len()), (Some(&60), Some(&65), 6));
+    }
+}

@@ -1,0 +1,92 @@
+//! Agents with wrong clocks and one real Redis.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tollgate::{Agent, Call, Decision, Rule, Source};
+use tollgate_core::clock::{Clock, SystemClock, Timestamp};
+use tollgate_servers::{Redis, wait_for};
+
+const QUOTA: usize = 100;
+const OFFSETS_MS: [i64; 4] = [0, 3_000, 30_000, -30_000];
+/// Less than any of the offsets, so that requests would expire if a wrong clock were used.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// Maximum error of an agent's estimate of the store's time: that of the round trip of a ping, which has an upper
+/// bound.
+const CLOCK_ERROR_MS: u64 = 52;
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+
+/// Clock with a constant error in ms.
+struct Skewed(SystemClock, i64);
+
+impl Clock for Skewed {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.0.now().as_ms().saturating_add_signed(self.1))
+    }
+}
+
+fn agent(redis: &Redis, offset_ms: i64) -> Agent {
+    let _guard = RUNTIME.enter();
+    let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap())
+        .strict()
+        .with(|policy| policy.deadline = DEADLINE);
+    let clock = Arc::new(Skewed(SystemClock::start(), offset_ms));
+    let agent = Agent::builder().node(format!("off by {offset_ms} ms")).clock(clock).rule(rule);
+    let agent = agent.redis(&*redis.url()).start().expect("the agent starts");
+    wait_for("readiness", || RUNTIME.block_on(agent.readiness()).missing.is_empty().then_some(()));
+    agent
+}
+
+fn check(agent: &Agent) -> Decision {
+    RUNTIME.block_on(agent.check(&Call::new().with("api_key", "k")))
+}
+
+/// Returns the server's time.
+fn time(redis: &Redis) -> Timestamp {
+    let reply = redis.command("TIME");
+    let mut numbers = reply.lines().filter_map(|line| line.trim().parse::<u64>().ok());
+    let (seconds, micros) = (numbers.next().expect("seconds"), numbers.next().expect("microseconds"));
+    Timestamp::from_ms(seconds * 1_000 + micros / 1_000)
+}
+
+/// D3: agents with clocks 3 s ahead, 30 s ahead and 30 s behind together admit as many calls as with correct clocks,
+/// the store decides all of them, and all denials have the same retry time.
+#[test]
+fn wrong_clocks_have_no_effect() {
+    let redis = Redis::start();
+    let agents = OFFSETS_MS.map(|offset_ms| agent(&redis, offset_ms));
+    let began = time(&redis);
+    let passed: Vec<Decision> = (0..QUOTA).map(|call| check(&agents[call % agents.len()])).collect();
+    for decision in &passed {
+        assert_eq!((decision.allowed, decision.source), (true, Source::Store), "{decision:?}");
+    }
+    let asked = time(&redis);
+    let denied: Vec<Decision> = agents.iter().map(check).collect();
+    let denied_at = time(&redis);
+    // Denials of the store are cached by the agents and repeated without a request.
+    let repeated: Vec<Decision> = (0..2 * QUOTA).map(|call| check(&agents[call % agents.len()])).collect();
+    let ended = time(&redis);
+
+    assert!(denied.iter().all(|decision| !decision.allowed && decision.source == Source::Store), "{denied:?}");
+    let by_store = |source| matches!(source, Source::Store | Source::Local);
+    assert!(repeated.iter().all(|decision| !decision.allowed && by_store(decision.source)), "{repeated:?}");
+    for (decisions, from, to) in [(&passed, began, asked), (&denied, asked, denied_at), (&repeated, denied_at, ended)] {
+        let (from, to) = (from.minus_ms(CLOCK_ERROR_MS), to.plus_ms(CLOCK_ERROR_MS));
+        for decision in decisions {
+            assert!((from..=to).contains(&decision.at), "{:?} is not in {from:?}..={to:?}: {decision:?}", decision.at);
+        }
+    }
+    let instants = |of: fn(&tollgate::LimitStatus) -> u64| {
+        let bounds =
+            denied.iter().chain(&repeated).map(|decision| (decision, decision.status.as_ref().expect("a rule")));
+        let at = bounds.map(|(decision, status)| decision.at.plus_ms(of(status)));
+        let at: Vec<Timestamp> = at.collect();
+        let (first, last) = (at.iter().min().expect("some"), at.iter().max().expect("some"));
+        last.ms_since(*first)
+    };
+    let (retry, reset) = (instants(|status| status.retry_after_ms), instants(|status| status.reset_ms));
+    assert!(retry <= 2 * CLOCK_ERROR_MS, "the retry times of the denials differ by {retry} ms");
+    assert!(reset <= 2 * CLOCK_ERROR_MS, "the reset times differ by {reset} ms");
+}

@@ -1,0 +1,58 @@
+//! Agents with a real Redis that fails.
+
+use std::time::Duration;
+
+use tollgate::{Agent, Call, Decision, Rule, Source};
+use tollgate_core::clock::Stopwatch;
+use tollgate_core::counter::DigestKey;
+use tollgate_servers::Redis;
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Creates an agent that is connected to its store.
+async fn agent(redis: &Redis) -> Agent {
+    let rule = Rule::per("per-key", &["api_key"], "100/h".parse().unwrap()).strict();
+    let agent = Agent::builder().rule(rule).redis(&*redis.url()).start().unwrap();
+    until("the store", || async { agent.readiness().await.missing.is_empty() }).await;
+    agent
+}
+
+async fn check(agent: &Agent, key: &str) -> Decision {
+    agent.check(&Call::new().with("api_key", key)).await
+}
+
+/// Polls a condition, yielding to other tasks in between.
+async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
+    let waited = Stopwatch::start();
+    while !look().await {
+        assert!(waited.elapsed() < TIMEOUT, "timed out waiting for {what}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Regression: one foreign value under a counter's key disconnected the agent from its store permanently.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_value_does_not_affect_other_counters() {
+    let redis = Redis::start();
+    let agent = agent(&redis).await;
+    let foreign = DigestKey::default().counter("per-key", ["foreign"]);
+    assert_eq!(redis.command(&format!("SET tollgate:{{{foreign}}} hello")), "+OK");
+    for call in 0..200 {
+        assert_ne!(check(&agent, "foreign").await.source, Source::Store);
+        let key = format!("key-{call}");
+        until("the other counters", || async { check(&agent, &key).await.source == Source::Store }).await;
+    }
+    assert!(!agent.engine().is_degraded());
+}
+
+/// Regression: an agent without calls noticed neither the loss nor the recovery of its Redis.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_agent_notices_loss_and_recovery_of_its_store() {
+    let mut redis = Redis::start();
+    let agent = agent(&redis).await;
+    redis.kill();
+    until("the agent to detect the loss", || async { agent.engine().is_degraded() }).await;
+    redis.restart();
+    until("the agent to detect the recovery", || async { !agent.engine().is_degraded() }).await;
+    assert_eq!(check(&agent, "k1").await.source, Source::Store);
+}

@@ -1,0 +1,50 @@
+//! An agent without its store, under buckets and `concurrency`.
+
+use std::num::NonZeroU32;
+
+use tollgate::{Agent, Call, Rule};
+use tollgate_core::algorithm::Algorithm;
+
+/// Creates an agent, one of two, whose Redis is unavailable.
+fn agent(rule: Rule) -> Agent {
+    let agents = NonZeroU32::new(2).unwrap();
+    Agent::builder().rule(rule).redis("redis://127.0.0.1:1").agents_expected(agents).start().unwrap()
+}
+
+fn rule(quota: &str, burst: u64, algorithm: Algorithm) -> Rule {
+    Rule::per("r", &["user"], quota.parse().unwrap()).strict().with(|policy| policy.burst = burst).counted_by(algorithm)
+}
+
+/// Regression: without its store, a queue had no rate and a bucket no burst, only a window.
+#[tokio::test]
+async fn buckets_keep_their_rate_without_the_store() {
+    let call = Call::new().with("user", "u");
+    let queue = agent(rule("600/min", 10, Algorithm::LeakyBucket));
+    let mut delays = Vec::new();
+    while delays.len() < 50 {
+        let decision = queue.check(&call).await;
+        if !decision.allowed {
+            break;
+        }
+        delays.push(decision.delay_ms);
+    }
+    assert!((5..=6).contains(&delays.len()) && delays.is_sorted() && delays[4] >= 600, "{delays:?}: half of the queue");
+    let bucket = agent(rule("100000/d", 8, Algorithm::TokenBucket));
+    let mut passed = 0;
+    for _ in 0..50 {
+        passed += u32::from(bucket.check(&call).await.allowed);
+    }
+    assert!((4..=5).contains(&passed), "{passed}: half of the burst");
+}
+
+/// Regression: slots that were granted without the store could not be released without it.
+#[tokio::test]
+async fn slots_are_released_without_the_store() {
+    let agent = agent(rule("4/10min", 0, Algorithm::Concurrency));
+    let call = Call::new().with("user", "u");
+    let first = agent.check(&call).await;
+    assert!(agent.check(&call).await.allowed && !agent.check(&call).await.allowed);
+    agent.release(&call, first.at).await.unwrap();
+    assert!(agent.check(&call).await.allowed);
+    assert!(!agent.check(&call).await.allowed);
+}

@@ -1,0 +1,175 @@
+//! `tollgate rules show` and `diff`, and what `validate` says of the whole language.
+
+use crate::support::{Finished, Up, file, finish, tollgate};
+
+const RULES: &str = "\
+descriptors:
+  api_key: { header: x-api-key }
+  tier: { jwt: tier, default: free, public: true }
+slot_by: api_key
+defaults: { consistency: strict }
+tiers:
+  free: { quota: 100/min }
+  pro: { quota: 1000/min }
+rules:
+  - name: per-key
+    per: [api_key]
+    quota: tier
+    keys: { sk_vip_001: { quota: 5000/min } }
+  - name: search
+    group: endpoint
+    match: { endpoint: /search* }
+    per: [api_key]
+    quota: 30/min
+    cost: 1
+    costs: { method: { POST: 5 } }
+  - name: any
+    group: endpoint
+    per: [api_key]
+    quota: 60/min
+    algorithm: token_bucket
+    burst: 20
+    shadow: true
+lists:
+  deny: [{ api_key: sk_revoked_* }]
+";
+
+fn lines(out: &str) -> String {
+    out.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+fn run(name: &str, args: &[&str]) -> Finished {
+    let path = file(name, RULES);
+    let mut all = vec!["rules", "show", "--rules", path.to_str().unwrap()];
+    all.extend(args);
+    finish(&mut tollgate(&all))
+}
+
+#[test]
+fn validate_shows_tiers_keys_costs_and_lists() {
+    let path = file("whole.yaml", RULES);
+    let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap()]));
+    assert_eq!(said.exit, 0, "{}", said.err);
+    insta::assert_snapshot!(lines(&said.out), @r"
+    RULE        MATCH              PER      QUOTA     ALGORITHM                               CONSISTENCY  ON FAILURE  MORE
+    per-key     every call         api_key  100/min   sliding_window, 12 x 5 s, conservative  strict       share       1 key
+      tier pro                              1000/min  sliding_window, 12 x 5 s, conservative  strict       share
+    search      endpoint=/search*  api_key  30/min    sliding_window, 12 x 5 s, conservative  strict       share       group endpoint; cost 5 if method=POST, 1
+    any         every call         api_key  60/min    token_bucket, burst 20                  strict       share       group endpoint; shadow
+
+    LIST  WHO
+    deny  api_key=sk_revoked_*
+    ");
+    let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap(), "--format", "json"]));
+    let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let (key, search, any) = (&set["rules"][0], &set["rules"][1], &set["rules"][2]);
+    assert_eq!((&key["tiers"]["pro"]["units"], &key["keys"]), (&1_000.into(), &1.into()));
+    assert_eq!((&search["costs"]["table"][0]["cost"], &search["group"]), (&5.into(), &"endpoint".into()));
+    assert_eq!((&any["burst"], &any["shadow"]), (&20.into(), &true.into()));
+    assert_eq!((&set["slot_by"], &set["lists"]["deny"][0]["api_key"]), (&"api_key".into(), &"sk_revoked_*".into()));
+}
+
+#[test]
+fn show_says_which_rules_apply_and_why_others_do_not() {
+    let call = ["api_key=sk_live_12345", "tier=pro", "endpoint=/search/x", "method=POST"];
+    let said = run("show.yaml", &call);
+    assert_eq!(said.exit, 0, "{}", said.err);
+    assert!(!said.out.contains("sk_live_12345"), "a secret is cut");
+    insta::assert_snapshot!(lines(&said.out), @r"
+    DESCRIPTOR  VALUE          WHOSE WORD
+    api_key     sk_l…fb00b9c3  verified
+    tier        pro            verified
+    endpoint    /search/x      verified
+    method      POST           verified
+
+    RULE     APPLIES  QUOTA     WHY
+    per-key  yes      1000/min  of the tier pro; sliding_window, 12 x 5 s, conservative; costs 1
+    search   yes      30/min    the rule's own; sliding_window, 12 x 5 s, conservative; costs 5
+    any      no                 search, of the same group, is more specific or stands above
+
+    On no list.
+    ");
+    let said = run("show-json.yaml", &["api_key=sk_vip_001", "--format", "json", "--cost", "3"]);
+    let told: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert!(!said.out.contains("sk_vip_001"));
+    assert_eq!(told["rules"][0]["origin"]["kind"], "key");
+    assert_eq!((&told["rules"][0]["terms"]["units"], &told["rules"][0]["cost"]), (&5_000.into(), &3.into()));
+    assert_eq!(told["rules"][1]["applies"], false);
+}
+
+#[test]
+fn a_clients_word_selects_no_tier() {
+    let said = run("claim.yaml", &["api_key=sk_revoked_1", "--unverified", "tier=pro"]);
+    assert!(said.out.contains("the client's word") && said.out.contains("100/min"), "{}", said.out);
+    assert!(said.out.contains("Always denied, by `lists.deny`: api_key=sk_revoked_*"), "{}", said.out);
+    let path = file("denying.yaml", "rules: [{ name: old, match: { endpoint: /v1* }, deny: true }]");
+    let said = finish(&mut tollgate(&["rules", "show", "--rules", path.to_str().unwrap(), "endpoint=/v1/x"]));
+    assert!(said.out.contains("denied") && said.out.contains("it denies what it matches"), "{}", said.out);
+    let twice = run("twice.yaml", &["tier=a", "--unverified", "tier=b"]);
+    assert_eq!((twice.exit, &*twice.out), (2, ""));
+}
+
+#[test]
+fn diff_says_what_changes_in_force() {
+    let to = RULES
+        .replace("quota: 30/min", "quota: 60/min")
+        .replace("pro: { quota: 1000/min }", "pro: { quota: 900/min }")
+        .replace("quota: 5000/min", "quota: 6000/min")
+        .replace("    algorithm: token_bucket\n    burst: 20\n", "")
+        .replace("    per: [api_key]\n    quota: 60/min\n    shadow", "    per: [ip]\n    quota: 60/min\n    shadow")
+        .replace("slot_by: api_key", "slot_by: ip")
+        .replace("sk_revoked_*", "sk_stolen_*")
+        .replace("lists:", "  - { name: new, per: [], quota: 9/s }\nlists:");
+    let (from, to) = (file("from.yaml", RULES), file("to.yaml", &to));
+    let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
+    let said = finish(&mut tollgate(&["rules", "diff", from, to]));
+    assert_eq!(said.exit, 0, "{}", said.err);
+    insta::assert_snapshot!(lines(&said.out), @r"
+    WHAT          FIELD                     CHANGE                                                  NOTE
+    rule per-key  tier pro: quota           1000/min -> 900/min                                     lowered
+    rule per-key  key sk_v…b6bba447: quota  5000/min -> 6000/min                                    raised
+    rule search   quota                     30/min -> 60/min                                        raised
+    rule any      per                       api_key -> ip                                           counters start anew
+    rule any      algorithm                 token_bucket -> sliding_window, 12 x 5 s, conservative  counts are carried over
+    rule any      burst                     20 -> (none)
+    rule new                                (none) -> 9/s                                           added
+    file          slot_by                   api_key -> ip                                           counters start anew
+    lists.deny                              api_key=sk_revoked_* -> (none)                          removed
+    lists.deny                              (none) -> api_key=sk_stolen_*                           added
+    ");
+    let same = finish(&mut tollgate(&["rules", "diff", from, from]));
+    assert_eq!((same.exit, same.out.trim_end()), (0, "Both enforce the same."));
+    let json = finish(&mut tollgate(&["rules", "diff", from, to, "--format", "json"]));
+    let told: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(told["same"], false);
+    assert!(told["changes"].as_array().unwrap().iter().any(|change| change["note"] == "lowered"));
+    assert_eq!(finish(&mut tollgate(&["rules", "diff", from, "/nowhere.yaml"])).exit, 2);
+}
+
+/// Without a file it is the rules that an agent has in force which are shown.
+#[test]
+fn show_asks_an_agent_for_what_is_in_force() {
+    let path = file("show-agent.yaml", RULES);
+    let up = Up::start(&["--rules", path.to_str().unwrap()]);
+    let said = finish(&mut tollgate(&[
+        "rules",
+        "show",
+        "--agent",
+        &up.url(),
+        "api_key=sk_live_1",
+        "--unverified",
+        "tier=pro",
+    ]));
+    assert_eq!(said.exit, 0, "{}", said.err);
+    assert!(said.out.contains("100/min") && !said.out.contains("sk_live_1"), "{}", said.out);
+    let same = run("show-agent.yaml", &["api_key=sk_live_1", "--unverified", "tier=pro"]);
+    assert_eq!(said.out, same.out);
+    let named = finish(tollgate(&["rules", "show"]).arg(&path).args(["api_key=sk_live_1", "--unverified", "tier=pro"]));
+    assert_eq!(named.out, same.out, "{}", named.err);
+    let neither = finish(&mut tollgate(&["rules", "show", "nowhere.yaml", "api_key=k"]));
+    assert!(neither.exit == 2 && neither.err.contains("or the name of a rules file"), "{}", neither.err);
+    drop(up);
+    let nobody = finish(&mut tollgate(&["rules", "show", "--agent", "http://127.0.0.1:1", "api_key=k"]));
+    assert_eq!((nobody.exit, &*nobody.out), (4, ""));
+    assert!(nobody.err.contains("no agent answers at http://127.0.0.1:1"), "{}", nobody.err);
+}

@@ -1,0 +1,129 @@
+//! librdkafka client context: connection state of one client, logged once per change instead of once per attempt.
+//!
+//! librdkafka reconnects by itself without end, and its messages about attempts go to the level `debug`. The connection
+//! counts as lost when librdkafka reports all brokers down, and as recovered when the next record is received or
+//! acknowledged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::ConsumerContext;
+use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
+
+/// Connection state of one client; clones share it.
+#[derive(Clone)]
+pub(super) struct KafkaContext(Arc<ContextInner>);
+
+struct ContextInner {
+    /// Name of the client in log lines: `writer`, or `reader of calls`.
+    client: String,
+    brokers: String,
+    /// True if changes of the connection are logged above `debug`; one client per process does so.
+    logs_connection: bool,
+    state: Mutex<ConnectionState>,
+    events: AtomicU64,
+}
+
+#[derive(Default)]
+struct ConnectionState {
+    lost: bool,
+    /// Reason for which the brokers refused the client's authentication.
+    auth_failure: Option<String>,
+    last_error: Option<String>,
+    /// Error codes logged since the connection was established.
+    logged: Vec<Code>,
+}
+
+impl KafkaContext {
+    /// Creates the context of the producer, which logs the loss and the recovery of the connection.
+    pub(super) fn of_producer(brokers: &str) -> Self {
+        Self::build("writer".into(), brokers, true)
+    }
+
+    pub(super) fn new(client: String, brokers: &str) -> Self {
+        Self::build(client, brokers, false)
+    }
+
+    fn build(client: String, brokers: &str, logs_connection: bool) -> Self {
+        let (brokers, state) = (brokers.to_owned(), Mutex::default());
+        Self(Arc::new(ContextInner { client, brokers, logs_connection, state, events: AtomicU64::new(0) }))
+    }
+
+    /// Records that a record was received or acknowledged.
+    pub(super) fn confirm_connection(&self) {
+        let mut state = self.0.state.lock();
+        state.auth_failure = None;
+        if std::mem::take(&mut state.lost) {
+            state.logged.clear();
+            if self.0.logs_connection {
+                tracing::info!(brokers = self.0.brokers, "the connection to Kafka is restored");
+            }
+        }
+    }
+
+    /// Logs a failure other than a lost connection, once per error code and connection.
+    pub(super) fn log_failure(&self, failure: &str, code: Code) {
+        let mut state = self.0.state.lock();
+        if !state.logged.contains(&code) {
+            state.logged.push(code);
+            let (client, brokers) = (&self.0.client, &self.0.brokers);
+            tracing::error!(client, brokers, reason = %code, "{failure}; logged once per connection");
+        }
+    }
+
+    /// Returns the number of events that librdkafka has reported. A poll after which it is unchanged was idle.
+    pub(super) fn events(&self) -> u64 {
+        self.0.events.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_event(&self) {
+        self.0.events.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the reason of an authentication failure since the last call.
+    pub(super) fn take_auth_failure(&self) -> Option<String> {
+        self.0.state.lock().auth_failure.take()
+    }
+
+    /// Returns the last connection error.
+    pub(super) fn last_error(&self) -> Option<String> {
+        self.0.state.lock().last_error.clone()
+    }
+}
+
+impl ClientContext for KafkaContext {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.count_event();
+        tracing::debug!(client = self.0.client, facility, message, "librdkafka");
+    }
+
+    fn error(&self, error: Native, reason: &str) {
+        self.count_event();
+        let (client, brokers) = (&self.0.client, &self.0.brokers);
+        let mut state = self.0.state.lock();
+        let remedy = match error.rdkafka_error_code() {
+            Some(Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL) => {
+                state.auth_failure = Some(reason.to_owned());
+                "check security.protocol, sasl.* and ssl.*"
+            }
+            Some(Code::AllBrokersDown) => "start it or correct its address; Tollgate reconnects by itself",
+            _ => {
+                state.last_error = Some(reason.to_owned());
+                return;
+            }
+        };
+        if !std::mem::replace(&mut state.lost, true) {
+            let reason = state.auth_failure.as_ref().or(state.last_error.as_ref()).map_or(reason, |known| known);
+            if self.0.logs_connection {
+                tracing::warn!(brokers, reason, remedy, "the connection to Kafka is lost");
+            } else {
+                tracing::debug!(client, brokers, reason, "the connection to Kafka is lost");
+            }
+        }
+    }
+}
+
+impl ConsumerContext for KafkaContext {}

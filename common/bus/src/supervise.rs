@@ -1,0 +1,49 @@
+//! Supervision of a bus on its own thread: prepares it until it is usable, and recreates topics that are deleted later.
+//!
+//! Readers and writers do not wait for this thread. They are idle until the bus is prepared.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::{Bus, BusError};
+
+/// Maximum duration of one attempt.
+const PREPARE_WAIT: Duration = Duration::from_secs(2);
+/// Pause after a failed attempt.
+const PAUSE_FAILED: Duration = Duration::from_millis(500);
+const PAUSE_PREPARED: Duration = Duration::from_secs(3);
+
+/// Calls [`Bus::prepare`] repeatedly until `stop` is set. `notify` receives each change of the result: a failure, a
+/// different failure, and the recovery.
+///
+/// # Errors
+/// Returns an error if the thread cannot be spawned.
+pub fn supervise<B: Bus>(
+    bus: B,
+    stop: Arc<AtomicBool>,
+    notify: impl Fn(Result<(), &BusError>) + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("tollgate-bus".into()).spawn(move || {
+        let mut known = Ok(());
+        while !stop.load(Ordering::Relaxed) {
+            let found = bus.prepare(PREPARE_WAIT);
+            if has_changed(&known, &found) {
+                notify(found.as_ref().copied());
+            }
+            std::thread::park_timeout(if found.is_ok() { PAUSE_PREPARED } else { PAUSE_FAILED });
+            known = found;
+        }
+    })
+}
+
+/// Returns true if the result has changed. The reasons of transient failures differ between attempts, so two of them in
+/// a row count as the same.
+fn has_changed(known: &Result<(), BusError>, found: &Result<(), BusError>) -> bool {
+    match (known, found) {
+        (Ok(()), Ok(())) => false,
+        (Err(before), Err(now)) => before.transient != now.transient || (!now.transient && before != now),
+        _ => true,
+    }
+}

@@ -1,0 +1,213 @@
+//! One step on the counters of a request: the reference semantics of every store.
+//!
+//! All enforced charges of a request are charged, or none; every other charge is applied in any case. The function is generic
+//! over the container, so that the engine's own table, the memory store and the conformance model share it. The Redis scripts
+//! are the only second implementation.
+
+use smallvec::SmallVec;
+
+use super::{Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, StoredCounter};
+use crate::clock::Timestamp;
+
+/// Container of counters.
+pub trait Counters {
+    /// Returns a counter that is stored.
+    fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter>;
+
+    /// Returns the counter of a charge and stores a new one if it is absent; none if the container is full.
+    fn get_or_create(&mut self, charge: &Charge, now: Timestamp) -> Option<&mut StoredCounter>;
+
+    /// Removes a counter.
+    fn remove(&mut self, counter: CounterId);
+}
+
+/// Reason for which a step charged nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    /// A charge had expired.
+    #[error("the request has expired")]
+    Expired,
+    /// A counter is absent and there is no room for another one.
+    #[error("there is no room for another counter")]
+    Full,
+}
+
+/// Applies the charges of one request at `now`.
+///
+/// # Errors
+/// If a charge has expired, or a counter is absent and the container is full. Nothing is charged then.
+pub fn step<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StepError> {
+    if charges.iter().any(|charge| charge.mode.has_expired(now)) {
+        return Err(StepError::Expired);
+    }
+    match charges {
+        [charge] => Ok(ChargeResults::from_iter([step_one(counters, charge, now)?])),
+        charges => step_several(counters, charges, now),
+    }
+}
+
+/// Applies the only charge of a request: one look-up in the container.
+fn step_one<C: Counters>(counters: &mut C, charge: &Charge, now: Timestamp) -> Result<ChargeResult, StepError> {
+    if is_refund(charge) && counters.get(charge.counter).is_none() {
+        return Ok(refund_of_absent(charge, now));
+    }
+    let counter = counters.get_or_create(charge, now).ok_or(StepError::Full)?;
+    let mut result = counter.evaluate(charge, now);
+    if result.verdict.admitted || !charge.mode.is_enforced() {
+        counter.commit(charge, &mut result);
+    }
+    Ok(result)
+}
+
+fn step_several<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StepError> {
+    // A refund creates no counter: one that only refunds refer to is removed again.
+    let only_refunded = |charge: &&Charge| {
+        is_refund(charge) && charges.iter().all(|other| other.counter != charge.counter || is_refund(other))
+    };
+    let mut created: SmallVec<[CounterId; 2]> = SmallVec::new();
+    for charge in charges.iter().filter(only_refunded) {
+        if counters.get(charge.counter).is_none() {
+            created.push(charge.counter);
+        }
+    }
+    for charge in charges {
+        counters.get_or_create(charge, now).ok_or(StepError::Full)?;
+    }
+    let mut results = ChargeResults::new();
+    for charge in charges {
+        let counter = counters.get_or_create(charge, now).ok_or(StepError::Full)?;
+        results.push(counter.evaluate(charge, now));
+    }
+    let refused = |(charge, result): (&Charge, &ChargeResult)| charge.mode.is_enforced() && !result.verdict.admitted;
+    let has_room = !charges.iter().zip(&results).any(refused);
+    for (charge, result) in charges.iter().zip(&mut results) {
+        if (has_room || !charge.mode.is_enforced())
+            && let Some(counter) = counters.get(charge.counter)
+        {
+            counter.commit(charge, result);
+        }
+    }
+    for counter in created {
+        counters.remove(counter);
+    }
+    Ok(results)
+}
+
+/// Result of a refund on a counter that does not exist: it is not created.
+fn refund_of_absent(charge: &Charge, now: Timestamp) -> ChargeResult {
+    ChargeResult { charged: true, ..StoredCounter::new(charge).evaluate(charge, now) }
+}
+
+const fn is_refund(charge: &Charge) -> bool {
+    matches!(charge.mode, ChargeMode::Refund { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::algorithm::{Algorithm, Limit};
+    use crate::counter::RequestId;
+    use crate::window::{Estimate, Window};
+
+    const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+    const FOREVER: Timestamp = Timestamp::from_ms(u64::MAX);
+
+    /// Container with a cap.
+    struct Map(HashMap<CounterId, StoredCounter>, usize);
+
+    impl Counters for Map {
+        fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter> {
+            self.0.get_mut(&counter)
+        }
+
+        fn get_or_create(&mut self, charge: &Charge, _now: Timestamp) -> Option<&mut StoredCounter> {
+            let has_room = self.0.len() < self.1 || self.0.contains_key(&charge.counter);
+            has_room.then(|| self.0.entry(charge.counter).or_insert_with(|| StoredCounter::new(charge)))
+        }
+
+        fn remove(&mut self, counter: CounterId) {
+            self.0.remove(&counter);
+        }
+    }
+
+    fn enforce(counter: u128, units: u64, cost: u64) -> Charge {
+        let algorithm = Algorithm::SlidingWindow(Estimate::Conservative);
+        let limit = Limit { algorithm, units, window: Window::new(60_000, 12).unwrap(), burst: 0 };
+        Charge::enforce(CounterId::from_u128(counter), limit, 1, cost, FOREVER)
+    }
+
+    fn with_mode(charge: Charge, mode: ChargeMode) -> Charge {
+        Charge { mode, ..charge }
+    }
+
+    /// Each case: what was charged before, the charges of the request, and for each the expected (admitted, charged,
+    /// remaining); then the number of counters.
+    #[test]
+    fn a_step_charges_as_its_modes_demand() {
+        let count_only = |charge| with_mode(charge, ChargeMode::CountOnly { expires_at: FOREVER });
+        let backfill = |charge| with_mode(charge, ChargeMode::Backfill { at: NOW.minus_ms(1_000) });
+        let refund = |charge| with_mode(charge, ChargeMode::Refund { at: NOW });
+        let named = |charge| Charge { request: Some(RequestId::from_u128(7)), ..charge };
+        let raised = |charge| Charge { generation: 2, ..charge };
+        type Case = (&'static str, Vec<Charge>, Vec<Charge>, Vec<(bool, bool, u64)>, usize);
+        let cases: Vec<Case> = vec![
+            ("room", vec![], vec![enforce(1, 9, 2)], vec![(true, true, 7)], 1),
+            ("no room", vec![enforce(1, 2, 2)], vec![enforce(1, 2, 1)], vec![(false, false, 0)], 1),
+            ("all", vec![], vec![enforce(1, 9, 1), enforce(2, 9, 3)], vec![(true, true, 8), (true, true, 6)], 2),
+            ("none", vec![], vec![enforce(1, 9, 1), enforce(2, 2, 3)], vec![(true, false, 8), (false, false, 2)], 2),
+            (
+                "counted although another charge has no room",
+                vec![],
+                vec![count_only(enforce(1, 9, 1)), enforce(2, 2, 3)],
+                vec![(true, true, 8), (false, false, 2)],
+                2,
+            ),
+            ("counted past the limit", vec![], vec![count_only(enforce(1, 2, 3))], vec![(false, true, 2)], 1),
+            ("backfilled past the limit", vec![], vec![backfill(enforce(1, 2, 3))], vec![(false, true, 2)], 1),
+            ("refunded", vec![enforce(1, 9, 5)], vec![refund(enforce(1, 9, 2))], vec![(true, true, 6)], 1),
+            ("refunded once at most", vec![enforce(1, 9, 1)], vec![refund(enforce(1, 9, 4))], vec![(true, true, 9)], 1),
+            ("a refund creates no counter", vec![], vec![refund(enforce(1, 9, 2))], vec![(true, true, 9)], 0),
+            (
+                "nor do two",
+                vec![],
+                vec![refund(enforce(1, 9, 2)), refund(enforce(2, 9, 2))],
+                vec![(true, true, 9), (true, true, 9)],
+                0,
+            ),
+            (
+                "a later charge sees the refund",
+                vec![enforce(1, 2, 2)],
+                vec![refund(enforce(1, 2, 1)), enforce(1, 2, 1)],
+                vec![(true, true, 1), (true, true, 0)],
+                1,
+            ),
+            ("repeated", vec![named(enforce(1, 1, 1))], vec![named(enforce(1, 1, 1))], vec![(true, true, 0)], 1),
+            ("another request", vec![named(enforce(1, 1, 1))], vec![enforce(1, 1, 1)], vec![(false, false, 0)], 1),
+            ("a newer limit", vec![enforce(1, 1, 1)], vec![raised(enforce(1, 3, 1))], vec![(true, true, 1)], 1),
+            ("an older limit", vec![raised(enforce(1, 3, 1))], vec![enforce(1, 1, 1)], vec![(true, true, 1)], 1),
+        ];
+        for (name, before, charges, expected, len) in cases {
+            let mut map = Map(HashMap::new(), 10);
+            for charge in before {
+                assert!(step(&mut map, &[charge], NOW).unwrap()[0].charged, "{name}");
+            }
+            let results = step(&mut map, &charges, NOW).unwrap();
+            let seen: Vec<_> = results.iter().map(|r| (r.verdict.admitted, r.charged, r.verdict.remaining)).collect();
+            assert_eq!((seen, map.0.len()), (expected, len), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_expired_request_and_one_without_a_place_charge_nothing() {
+        let mut map = Map(HashMap::new(), 1);
+        let late = with_mode(enforce(1, 9, 1), ChargeMode::Enforce { expires_at: NOW.minus_ms(1) });
+        assert_eq!(step(&mut map, &[enforce(2, 9, 1), late], NOW), Err(StepError::Expired));
+        assert!(map.0.is_empty());
+        assert!(step(&mut map, &[enforce(1, 9, 1)], NOW).is_ok());
+        assert_eq!(step(&mut map, &[enforce(2, 9, 1)], NOW), Err(StepError::Full));
+        assert_eq!(step(&mut map, &[enforce(1, 9, 1), enforce(2, 9, 1)], NOW), Err(StepError::Full));
+        assert_eq!(step(&mut map, &[enforce(1, 9, 0)], NOW).unwrap()[0].verdict.remaining, 8);
+    }
+}

@@ -1,0 +1,69 @@
+//! Matches, descriptors and origins as text, in the words of the rules file. Settings are shown by `settings`.
+
+use serde_json::{Map, Value};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Matches, Origin, Pattern, Rule};
+
+use crate::hint::cut;
+
+/// Returns the conditions of `match`.
+#[must_use]
+pub fn matches(matches: &Matches) -> String {
+    let matches: Vec<String> = matches.iter().map(|(name, pattern)| format!("{name}={pattern}")).collect();
+    if matches.is_empty() { "every call".to_owned() } else { matches.join(" ") }
+}
+
+/// Returns the conditions of `match` as JSON.
+#[must_use]
+pub fn matches_json(matches: &Matches) -> Value {
+    matches.iter().map(|(name, pattern)| (name.to_string(), pattern.to_string().into())).collect::<Map<_, _>>().into()
+}
+
+/// Returns the descriptors that select the counter.
+#[must_use]
+pub fn per(rule: &Rule) -> String {
+    if rule.per.is_empty() { "(one counter)".to_owned() } else { rule.per.join(", ") }
+}
+
+/// Returns the source of a descriptor.
+#[must_use]
+pub fn descriptor(spec: &DescriptorSpec) -> String {
+    let mut words = vec![match &spec.source {
+        DescriptorSource::Header(name) => format!("header {name}"),
+        DescriptorSource::Query(name) => format!("query {name}"),
+        DescriptorSource::Cookie(name) => format!("cookie {name}"),
+        DescriptorSource::Jwt(path) => format!("jwt {path}"),
+        DescriptorSource::ClientIp { trusted_hops, ipv6_prefix } => {
+            format!("client_ip, {trusted_hops} trusted hops, IPv6 /{ipv6_prefix}")
+        }
+        DescriptorSource::Method => "method".to_owned(),
+        DescriptorSource::Path { normalized: true } => "path normalized".to_owned(),
+        DescriptorSource::Path { normalized: false } => "path raw".to_owned(),
+        DescriptorSource::Constant(value) => format!("constant {value}"),
+        DescriptorSource::Map { of, table } => {
+            let table: Vec<_> = table.iter().map(|(pattern, value)| format!("{pattern}={value}")).collect();
+            format!("of {of}: {}", table.join(" "))
+        }
+    }];
+    words.extend(spec.default.as_ref().map(|default| format!("default {default}")));
+    words.extend(spec.verified.then(|| "verified".to_owned()));
+    words.extend(spec.public.then(|| "public".to_owned()));
+    words.join(", ")
+}
+
+/// Returns the origin of a policy.
+#[must_use]
+pub fn origin(origin: Origin<'_>) -> String {
+    match origin {
+        Origin::Rule => "the rule's own".to_owned(),
+        Origin::Key => "this key's own".to_owned(),
+        Origin::Tier(name) => format!("of the tier {name}"),
+        Origin::Descriptor(name) => format!("from the descriptor {name}"),
+    }
+}
+
+/// Returns a pattern for a message: cut where values of its descriptor are secret.
+pub(crate) fn quoted_pattern(pattern: &Pattern, name: &str, known: &[DescriptorSpec]) -> String {
+    let secret = known.iter().find(|spec| *spec.name == *name).is_none_or(DescriptorSpec::is_secret);
+    let text = pattern.to_string();
+    if secret { cut(&text).into_owned() } else { text }
+}

@@ -1,0 +1,169 @@
+//! Layers: the policy settings of one level, merged over those below it, and resolved to a limit policy.
+//!
+//! A setting is kept as a change to the policy, so that this file needs no field per setting. Only the quota is kept as a
+//! value: without one there is no policy.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::rules::{LimitPolicy, Quota};
+use tollgate_core::window::Estimate;
+
+use super::{Level, TABLE, ValueParser, present};
+use crate::yaml::{Fields, Node, YamlReader, line_of};
+
+/// Policy settings of one level. A setting that is absent is taken from the layer below.
+#[derive(Clone, Default)]
+pub(crate) struct Layer {
+    pub(crate) quota: Option<Located<QuotaValue>>,
+    /// Changes by the name of the setting.
+    edits: BTreeMap<&'static str, Located<PolicyEdit>>,
+}
+
+/// A value and the line of the file in which it stands.
+#[derive(Clone, Copy)]
+pub(crate) struct Located<T> {
+    pub(crate) value: T,
+    pub(crate) line: usize,
+}
+
+/// Value of `quota`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QuotaValue {
+    UpTo(Quota),
+    Unlimited,
+}
+
+/// Change of a policy, or the reason why it is impossible.
+type PolicyChange = dyn Fn(&mut LimitPolicy) -> Result<(), String>;
+
+/// Effect of a setting on a policy.
+#[derive(Clone)]
+pub(crate) enum PolicyEdit {
+    /// Keeps the default of the algorithm; every algorithm accepts it.
+    Default,
+    /// Selects the algorithm.
+    Algorithm(Algorithm),
+    /// Changes any other field.
+    Change(Rc<PolicyChange>),
+}
+
+/// Reason why layers make no policy, and the line of the setting, if one setting is the cause.
+pub(crate) struct PolicyFault {
+    pub(crate) line: Option<usize>,
+    pub(crate) text: String,
+}
+
+impl PolicyEdit {
+    pub(super) fn change(change: impl Fn(&mut LimitPolicy) -> Result<(), String> + 'static) -> Self {
+        Self::Change(Rc::new(change))
+    }
+
+    pub(super) fn set(set: impl Fn(&mut LimitPolicy) + 'static) -> Self {
+        Self::change(move |policy| {
+            set(policy);
+            Ok(())
+        })
+    }
+
+    fn apply(&self, policy: &mut LimitPolicy) -> Result<(), String> {
+        match self {
+            Self::Default => Ok(()),
+            Self::Algorithm(algorithm) => {
+                *policy = policy.counted_by(*algorithm);
+                Ok(())
+            }
+            Self::Change(change) => change(policy),
+        }
+    }
+}
+
+impl Layer {
+    /// Reads all policy settings of a mapping, except the quota.
+    pub(crate) fn read(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Self {
+        let mut layer = Self::default();
+        for (setting, node) in present(fields) {
+            let (slot, read) = match setting.parser {
+                ValueParser::Policy(read) => (setting.name, read),
+                ValueParser::PolicyAlias(slot, read) => (slot, read),
+                _ => continue,
+            };
+            let Some(value) = read(reader, node) else { continue };
+            let line = line_of(node);
+            if layer.edits.contains_key(slot) {
+                let name = setting.name;
+                reader.refuse(line, format!("`{slot}` and `{name}` say the same thing; write one of them"));
+            } else {
+                layer.edits.insert(slot, Located { value, line });
+            }
+        }
+        layer
+    }
+
+    /// Returns the layer with this quota.
+    pub(crate) fn with_quota(self, quota: Option<Located<QuotaValue>>) -> Self {
+        Self { quota, ..self }
+    }
+
+    /// Returns these settings, completed by those of the layer below.
+    pub(crate) fn over(&self, below: &Self) -> Self {
+        let mut edits = below.edits.clone();
+        edits.extend(self.edits.iter().map(|(slot, edit)| (*slot, edit.clone())));
+        Self { quota: self.quota.or(below.quota), edits }
+    }
+
+    /// Returns the name and line of the settings that have no effect beside `quota: unlimited`.
+    pub(crate) fn without_effect_if_unlimited(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        let counting = TABLE.iter().filter(|setting| !setting.levels.contains(&Level::Unlimited));
+        let edits = counting.filter_map(|setting| self.edits.get_key_value(setting.name));
+        edits.filter(|(_, edit)| !matches!(edit.value, PolicyEdit::Default)).map(|(name, edit)| (*name, edit.line))
+    }
+
+    fn algorithm(&self) -> Algorithm {
+        match self.edits.get("algorithm").map(|edit| &edit.value) {
+            Some(PolicyEdit::Algorithm(algorithm)) => *algorithm,
+            _ => Algorithm::SlidingWindow(Estimate::Interpolated),
+        }
+    }
+}
+
+/// Resolves a rule's `own` settings and those that it inherits to a policy; none when it does not limit. A setting that the
+/// algorithm does not have is refused among the own settings, and ignored among the inherited ones.
+pub(crate) fn resolve(own: &Layer, inherited: &Layer) -> Result<Option<LimitPolicy>, PolicyFault> {
+    let all = own.over(inherited);
+    let algorithm = all.algorithm();
+    let applies = |setting: &&super::Setting| setting.refusal(algorithm).is_none();
+    for setting in TABLE.iter().rev().filter(|setting| !applies(setting)) {
+        let edit = own.edits.get(setting.name).filter(|edit| !matches!(edit.value, PolicyEdit::Default));
+        if let Some((edit, text)) = edit.zip(setting.refusal(algorithm)) {
+            return Err(PolicyFault { line: Some(edit.line), text });
+        }
+    }
+    let quota = match all.quota.map(|quota| quota.value) {
+        Some(QuotaValue::UpTo(quota)) => quota,
+        Some(QuotaValue::Unlimited) => return Ok(None),
+        None => return Err(PolicyFault { line: None, text: "the rule has no `quota`".to_owned() }),
+    };
+    let mut policy = LimitPolicy::of(quota);
+    for edit in TABLE.iter().filter(applies).filter_map(|setting| all.edits.get(setting.name)) {
+        edit.value.apply(&mut policy).map_err(|text| PolicyFault { line: Some(edit.line), text })?;
+    }
+    let line = own.edits.get("burst").map(|edit| edit.line).or(own.quota.map(|quota| quota.line));
+    policy.check().map_err(|error| PolicyFault { line, text: error.to_string() })?;
+    Ok(Some(policy))
+}
+
+/// Reads `100/min` or `unlimited`.
+pub(crate) fn read_quota_value(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<Located<QuotaValue>> {
+    let line = line_of(node);
+    let value = match reader.text(node, "`quota`")? {
+        "unlimited" => QuotaValue::Unlimited,
+        "tier" => {
+            reader.refuse(line, "`quota: tier` is for rules alone; write a quota here, such as 100/min");
+            return None;
+        }
+        text => QuotaValue::UpTo(text.parse().map_err(|error| reader.refuse(line, format!("{error}"))).ok()?),
+    };
+    Some(Located { value, line })
+}
