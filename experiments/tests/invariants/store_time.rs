@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_experiments::sim::{Observation, Simulation};
+use tollgate_experiments::sim::{Node, Observation, Simulation};
 
 /// Maximum time for which an answer of the store is on its way, in ms.
 const ANSWER_MS_MAX: u64 = 100;
@@ -24,7 +24,13 @@ pub(crate) struct StoreTime {
 
 impl StoreTime {
     pub(crate) fn observe(&mut self, observation: &Observation<'_>) {
-        self.has_stepped |= matches!(observation, Observation::StoreClockStepped(_));
+        match observation {
+            Observation::StoreClockStepped(_) => self.has_stepped = true,
+            Observation::Started(Node::Agent(agent)) if self.stepped_at > Timestamp::default() => {
+                self.excused.insert(*agent);
+            }
+            _ => {}
+        }
     }
 
     pub(crate) fn check(&mut self, sim: &Simulation<'_>) -> Result<(), String> {

@@ -62,7 +62,7 @@ pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
     sim.set_store(StoreState::Up);
     sim.set_faults(Faults { store_ms_max: 1, bus_ms_max: 5, ..Faults::default() });
     let until = sim.now().plus_ms(QUIET_MS);
-    step(&mut sim, &mut checks, until, &mut Workload::new(0, 1), &mut trace)?;
+    step(&mut sim, &mut checks, until, &mut workload, &mut trace)?;
     let totals = checks.finish(&sim)?;
     digest(&sim, &mut trace);
     Ok(Run { totals, calls, trace: trace.finish() })
@@ -111,17 +111,15 @@ fn step(
     workload: &mut Workload,
     trace: &mut DefaultHasher,
 ) -> Result<(), String> {
-    let is_quiet = until.ms_since(sim.now()) >= QUIET_MS;
-    while sim.step_until(until) {
-        let answered = checks.check(sim)?;
-        for call in answered {
+    loop {
+        for call in checks.check(sim)? {
             (call.answered, call.decision.allowed, call.decision.source, call.decision.at).hash(trace);
-            if !is_quiet {
-                amend(sim, workload, call);
-            }
+            amend(sim, workload, call);
+        }
+        if !sim.step_until(until) {
+            return Ok(());
         }
     }
-    checks.check(sim).map(drop)
 }
 
 fn amend(sim: &mut Simulation<'static>, workload: &mut Workload, call: AnsweredCall<'static>) {
