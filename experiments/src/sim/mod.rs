@@ -207,6 +207,7 @@ impl<'c> Simulation<'c> {
     /// Deletes the topic `calls` and creates it anew.
     pub fn recreate_calls(&mut self) {
         self.env.bus.recreate_calls();
+        self.env.observe(Observation::CallsRecreated);
     }
 
     /// Hands rules to an agent.
@@ -214,7 +215,10 @@ impl<'c> Simulation<'c> {
     /// # Errors
     /// If the agent refuses them; returns the generation in force.
     pub fn set_rules(&mut self, agent: usize, rules: RuleSet) -> Result<(), Generation> {
-        self.agents[agent].set_rules(rules)
+        let generation = rules.generation;
+        self.agents[agent].set_rules(rules)?;
+        self.env.observe(Observation::RulesAccepted { agent, generation });
+        Ok(())
     }
 
     /// Starts an agent that is down.

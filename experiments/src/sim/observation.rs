@@ -53,6 +53,15 @@ pub enum Observation<'c> {
     },
     /// The store's clock stepped by so many ms.
     StoreClockStepped(i64),
+    /// The topic `calls` was deleted and created anew.
+    CallsRecreated,
+    /// An agent accepted newer rules.
+    RulesAccepted {
+        /// The agent.
+        agent: usize,
+        /// Their generation.
+        generation: Generation,
+    },
     /// The bus took a record of `calls` or `signals` from its writer.
     Sent {
         /// The writer.

@@ -45,10 +45,6 @@ struct Rows {
 }
 
 impl Capped {
-    pub(crate) fn recreated(&mut self) {
-        self.is_recreated = true;
-    }
-
     pub(crate) fn observe(&mut self, facts: &Facts, sim: &Simulation<'_>, observation: &Observation<'_>) {
         match observation {
             Observation::Ended(node) => {
@@ -58,6 +54,7 @@ impl Capped {
                     self.rows.remove(agent);
                 }
             }
+            Observation::CallsRecreated => self.is_recreated = true,
             Observation::Sent { node, .. } => self.sent(sim.now().as_ms(), *node),
             Observation::Acknowledged { node, partition, tag, offset, .. } => {
                 self.rounds.entry(*node).or_default().acknowledged += 1;

@@ -36,14 +36,14 @@ struct Held {
 }
 
 impl HandOver {
-    pub(crate) fn recreated(&mut self, now: Timestamp) {
-        self.recreated_at = Some(now);
-    }
-
     pub(crate) fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
-        if let Observation::Ended(Node::Aggregator(aggregator)) = observation {
-            self.ended_at = Some(now);
-            self.held.retain(|(of, _), _| of != aggregator);
+        match observation {
+            Observation::Ended(Node::Aggregator(aggregator)) => {
+                self.ended_at = Some(now);
+                self.held.retain(|(of, _), _| of != aggregator);
+            }
+            Observation::CallsRecreated => self.recreated_at = Some(now),
+            _ => {}
         }
     }
 

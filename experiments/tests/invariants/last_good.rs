@@ -16,13 +16,15 @@ impl LastGood {
         Self { at_start, accepted: BTreeMap::new() }
     }
 
-    pub(crate) fn accepts(&mut self, agent: usize, generation: Generation) {
-        self.accepted.insert(agent, generation);
-    }
-
     pub(crate) fn observe(&mut self, observation: &Observation<'_>) {
-        if let Observation::Ended(Node::Agent(agent)) = observation {
-            self.accepted.remove(agent);
+        match observation {
+            Observation::Ended(Node::Agent(agent)) => {
+                self.accepted.remove(agent);
+            }
+            Observation::RulesAccepted { agent, generation } => {
+                self.accepted.insert(*agent, *generation);
+            }
+            _ => {}
         }
     }
 

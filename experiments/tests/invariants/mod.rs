@@ -92,17 +92,6 @@ impl Invariants {
         self.answers.arrive(agent, calls);
     }
 
-    /// Notes that an agent accepted rules of this generation.
-    pub(crate) fn accepts(&mut self, agent: usize, generation: Generation) {
-        self.last_good.accepts(agent, generation);
-    }
-
-    /// Notes that the topic `calls` was recreated.
-    pub(crate) fn recreated(&mut self, now: Timestamp) {
-        self.hand_over.recreated(now);
-        self.capped.recreated();
-    }
-
     /// Checks everything after one step. Returns the calls that were answered.
     pub(crate) fn check(&mut self, sim: &mut Simulation<'static>) -> Result<Vec<AnsweredCall<'static>>, String> {
         let observations: Vec<_> = sim.observations().collect();

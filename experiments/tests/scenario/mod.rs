@@ -56,7 +56,7 @@ pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
             checks.arrive(agent, request.len());
             sim.check_all(agent, request);
         }
-        incidents.strike(&mut rng, &mut sim, &mut checks);
+        incidents.strike(&mut rng, &mut sim);
     }
     incidents.end(&mut sim);
     sim.set_store(StoreState::Up);
