@@ -145,12 +145,6 @@ impl<'c> Simulation<'c> {
         &self.env.bus
     }
 
-    /// Returns the number of records in the queue of a node.
-    #[must_use]
-    pub fn queued(&self, node: Node) -> usize {
-        self.env.queued(node)
-    }
-
     /// Takes the observations since the last call, in their order.
     pub fn observations(&mut self) -> std::vec::Drain<'_, Observation<'c>> {
         self.env.observations.drain(..)

@@ -17,6 +17,9 @@ use super::facts::Facts;
 /// Time after which batches are sent although earlier ones are not acknowledged, in ms.
 const ROUND_MS_MAX: u64 = 100;
 
+/// Maximum number of batches of one partition that wait for the bus.
+const WAITING_LEN_MAX: usize = 64;
+
 /// Rounds of all writers, and rows of all agents.
 #[derive(Default)]
 pub(crate) struct Capped {
@@ -104,10 +107,11 @@ impl Capped {
         let counters_max = facts.counters_max();
         // Tables are split in shards, each of which rounds its part of the cap up; overflow counters come on top.
         let sharded_max = counters_max + 128;
+        let waiting_max = WAITING_LEN_MAX * sim.bus().partitions() as usize;
         let agents = sim.agents();
         let agent = &agents[self.turn % agents.len()];
         if let Some(held) = agent.engine().map(tollgate_engine::Engine::held)
-            && (held.counters > sharded_max || held.waiting_batches > 64 * 8 || held.own_batches > 10_000)
+            && (held.counters > sharded_max || held.waiting_batches > waiting_max || held.own_batches > 10_000)
         {
             return Err(format!("capped: {held:?}"));
         }

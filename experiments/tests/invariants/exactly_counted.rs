@@ -99,7 +99,6 @@ impl ExactlyCounted {
         for counter in counting.counters() {
             if is_whole || recount.touched.contains(&counter.id) {
                 recount.touched.remove(&counter.id);
-                if std::env::var("DBG").is_ok_and(|d| d == counter.id.to_string()) { eprintln!("  C t {} agg {} next {} tally {:?} counter {:?}", sim.now().as_ms() - 1_763_700_000_000, key.0, next, counting.tally(), counter); }
                 recount.compare(counter.id, Some(&counter.admitted)).map_err(wrong)?;
             }
         }

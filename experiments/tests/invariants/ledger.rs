@@ -37,12 +37,6 @@ struct Accounts {
 
 impl Ledger {
     pub(crate) fn observe(&mut self, facts: &Facts, sim: &Simulation<'_>, observation: &Observation<'_>) {
-        if let Ok(d) = std::env::var("DBG") {
-            let t = format!("{observation:?}");
-            if t.contains(&d) || t.contains("Answered(Answ") || t.contains("Amended(") {
-                eprintln!("O {} {}", sim.now().as_ms() - 1_763_700_000_000, t);
-            }
-        }
         match observation {
             Observation::Ended(Node::Agent(agent)) => {
                 self.agents.remove(agent);
@@ -158,9 +152,6 @@ impl Accounts {
     }
 
     fn enter(&mut self, counter: CounterId, units: i64) {
-        if std::env::var("DBG").is_ok_and(|d| d == counter.to_string()) {
-            eprintln!("  L {:p} {units}", self);
-        }
         *self.missing.entry(counter).or_default() += units;
         self.changed.insert(counter);
     }

@@ -151,11 +151,6 @@ impl NeverOver {
         };
         let held: i64 = self.entries[&key].iter().filter(counts).map(|entry| entry.units).sum();
         if held > 0 && held.unsigned_abs() > times * bound.units {
-            if std::env::var_os("DBG").is_some() {
-                for e in self.entries[&key].iter().filter(counts) {
-                    eprintln!("  at {} units {} enforced {}", e.at.cast_signed() - 1_763_700_000_000, e.units, e.is_enforced);
-                }
-            }
             return Err(format!("never-over: {} holds {held} of {} in a window", key.1, bound.units));
         }
         Ok(())

@@ -69,7 +69,6 @@ impl Recount {
             let Some(counter) = row.counter.map(|index| &batch.counters[index as usize]) else { continue };
             let window = counter.window;
             let Some(recounted) = self.counters.get_mut(&counter.id) else { continue };
-            if std::env::var("DBG").is_ok_and(|d| d == counter.id.to_string()) { eprintln!("  R offset {} row {:?} of {:?} appended {} window {:?}", self.next - 1, row, batch.name, appended_ms, window); }
             let latest = (appended_ms + CLOCK_ERROR_MAX_MS) / window.part_ms();
             let sub_window = row.sub_window.min(latest);
             recounted.oldest = recounted.oldest.max(sub_window.saturating_sub(window.parts().into()));

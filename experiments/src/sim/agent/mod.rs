@@ -16,8 +16,8 @@ use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_core::rules::Generation;
 use tollgate_engine::{
-    CountsIn, Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
-    MaintenanceInput, MaintenanceSettings,
+    CountsIn, Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance,
+    MaintenanceEffect, MaintenanceInput, MaintenanceSettings,
 };
 use tollgate_wire::Record;
 
@@ -36,8 +36,9 @@ const ROUND_MS_MAX: u64 = 5;
 const RECORDS_MAX: usize = 100;
 /// Deadline of the requests of the maintenance, in ms.
 const MAINTENANCE_DEADLINE_MS: u64 = 50;
-/// Interval at which an agent without a bus ticks its maintenance, in ms.
-const TICK_MS: u64 = 1_000;
+/// Interval at which an agent without a bus ticks its maintenance, in ms. Years may pass between two calls, so a call looks
+/// whether the tick is due.
+const TICK_MS: u64 = 60_000;
 
 /// An agent.
 pub struct SimAgent<'c> {
