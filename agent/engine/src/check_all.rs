@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
+use tollgate_core::counter::{COST_IMPOSSIBLE, Charge, ChargeResult, ChargeResults};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 
@@ -20,9 +20,6 @@ use crate::match_rules::{MatchedRule, MatchedRules, Rejection};
 use crate::stage::{Charges, Stage};
 use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
-
-/// Cost that no counter has room for.
-const IMPOSSIBLE_COST: u64 = u64::MAX;
 
 /// A request of several calls for which the store is asked.
 #[derive(Debug)]
@@ -179,7 +176,7 @@ impl Engine {
         if planned.iter().any(is_denied)
             && let Some(enforced) = joined.iter().find(|charge| charge.mode.is_enforced())
         {
-            let impossible = Charge { cost: IMPOSSIBLE_COST, request: None, ..enforced.clone() };
+            let impossible = Charge { cost: COST_IMPOSSIBLE, request: None, ..enforced.clone() };
             joined.push(impossible);
         }
         joined

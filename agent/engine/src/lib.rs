@@ -40,4 +40,5 @@ pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, StoreRequest};
 pub use receive::Incoming;
 pub use store_error::StoreError;
+pub use table::CounterTable;
 pub use time_bounds::{StoreClock, TimeBounds};

@@ -80,6 +80,51 @@ async fn a_domain_may_be_charged_all_or_none() {
     }
 }
 
+/// Whatever the costs of the rules, and with slots: a request that is denied charges none of them.
+#[tokio::test]
+async fn a_denied_request_charges_no_costs_and_takes_no_slots() {
+    const RULES: &str = "
+rules:
+  - { name: fixed, match: { domain: web, user: '*' }, per: [user], quota: 10/min, cost: 3 }
+  - { name: table, match: { domain: web, plan: '*' }, per: [plan], quota: 10/min, costs: { plan: { big: 4 } } }
+  - { name: slots, match: { domain: web, job: '*' }, per: [job], quota: 2/30s, algorithm: concurrency }
+  - { name: export, match: { domain: web, export: '*' }, per: [export], quota: 1/h }
+  - { name: closed, match: { domain: web, closed: '*' }, deny: true }
+";
+    let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
+    let agent = Agent::builder().rules(rules).start().unwrap();
+    let mut client = Sidecar::of(agent).await.client().await;
+    let others: [&[(&str, &str)]; 3] = [&[("user", "u")], &[("plan", "big")], &[("job", "j")]];
+    let remaining = |answer: &Answer| -> Vec<serde_json::Value> {
+        let body = answer.json();
+        (0..3).map(|status| body["statuses"][status]["limitRemaining"].clone()).collect()
+    };
+    assert_eq!(ask(&mut client, &[&[("export", "e")]]).await.status, StatusCode::OK);
+    // The store denies the first of these, and the agent itself the next two.
+    for denied in [("export", "e"), ("export", "e"), ("closed", "c")] {
+        let denied: &[(&str, &str)] = &[denied];
+        let answer = ask(&mut client, &[others[0], others[1], others[2], denied]).await;
+        let codes = answer.json()["statuses"].as_array().unwrap().iter().map(|status| status["code"].clone()).collect();
+        let codes: Vec<serde_json::Value> = codes;
+        assert_eq!(
+            (answer.status.as_u16(), codes),
+            (429, vec!["OK".into(), "OK".into(), "OK".into(), "OVER_LIMIT".into()])
+        );
+        assert_eq!(remaining(&answer), [10, 10, 2]);
+    }
+    assert_eq!(remaining(&ask(&mut client, &others).await), [7, 6, 1]);
+}
+
+/// Descriptors that share a counter are charged one after the other, and never more than the limit.
+#[tokio::test]
+async fn equal_descriptors_are_charged_one_by_one() {
+    let mut client = client("equal").await;
+    let user: &[(&str, &str)] = &[("user", "u")];
+    let answer = ask(&mut client, &[user, user, user]).await;
+    let codes: Vec<_> = (0..3).map(|status| answer.json()["statuses"][status]["code"].clone()).collect();
+    assert_eq!((answer.status.as_u16(), codes), (429, vec!["OK".into(), "OK".into(), "OVER_LIMIT".into()]));
+}
+
 #[tokio::test]
 async fn a_replacing_limit_replaces_for_the_whole_request() {
     let mut client = client("replaces").await;

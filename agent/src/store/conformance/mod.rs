@@ -1,6 +1,7 @@
 //! What every store must do, as a suite that each backend's tests run.
 
 mod histories;
+mod own_table;
 
 use std::future::Future;
 use std::pin::pin;

@@ -6,6 +6,10 @@ use super::{CounterId, RequestId, SlotId};
 use crate::algorithm::{Limit, Verdict};
 use crate::clock::Timestamp;
 
+/// Cost that no counter has room for. An enforced charge of this cost holds back the other enforced charges of its request,
+/// which are evaluated all the same.
+pub const COST_IMPOSSIBLE: u64 = u64::MAX;
+
 /// One step on one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {

@@ -1,0 +1,36 @@
+//! The conformance suite on the engine's own table, which is no [`ChargeStore`] because nothing is ever sent to it.
+
+use std::sync::Arc;
+
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId};
+use tollgate_engine::CounterTable;
+
+use super::{HandClock, Loses, Refusal, run};
+use crate::store::{ChargeStore, StoreError};
+
+struct OwnTable {
+    table: CounterTable,
+    clock: Arc<HandClock>,
+}
+
+impl ChargeStore for OwnTable {
+    async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+        Ok(self.table.charge(charges, self.clock.now())?)
+    }
+
+    async fn ping(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.clock.now())
+    }
+}
+
+impl Loses for OwnTable {
+    fn lose(&self, counter: CounterId) {
+        self.table.remove(counter);
+    }
+}
+
+#[test]
+fn the_own_table_of_an_engine_conforms() {
+    run(Refusal::ChargesNothing, |clock| OwnTable { table: CounterTable::new(1_000), clock });
+}

@@ -1,0 +1,266 @@
+//! Differential test: one random history of operations, applied by an engine whose counts are in its own table and by an engine
+//! with a memory store, gives equal decisions, rows and metrics.
+//!
+//! The two differ in one respect. With a store, an agent knows the time of its counts to a few milliseconds only, so it asks
+//! again a little earlier than a cached denial ends. Where the sources of a denial differ, its details may differ, too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tollgate::store::{ChargeStore, MemoryStore};
+use tollgate::{Call, Decision, LimitStatus, RuleSet, Source};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::messages::calls::{Batch, Outcome};
+use tollgate_core::rules::MatchScope;
+use tollgate_engine::{
+    CountsIn, Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Operation, Output, Progress,
+};
+
+const RULES: &str = "
+version: 5
+defaults: { consistency: strict }
+rules:
+  - { name: key, per: [api_key], quota: 20/2s }
+  - { name: log, match: { endpoint: /login }, per: [ip], quota: 6/3s, algorithm: sliding_log }
+  - { name: fine, match: { endpoint: /search }, per: [api_key], quota: 9/1s, sub_windows: 4 }
+  - { name: about, match: { endpoint: /about }, per: [], quota: 40/1200ms, estimate: interpolated, consistency: bounded }
+  - { name: bucket, match: { endpoint: /search }, per: [ip], quota: 12/2s, algorithm: token_bucket, burst: 7 }
+  - { name: fixed, match: { endpoint: /other }, per: [ip], quota: 9/1s, algorithm: fixed_window }
+  - { name: queue, match: { endpoint: /other }, per: [api_key], quota: 30/1s, algorithm: leaky_bucket, burst: 12 }
+  - { name: burst, match: { endpoint: /about }, per: [api_key], quota: 12/2s, burst: 18, consistency: bounded }
+  - { name: slots, match: { endpoint: /login }, per: [api_key], quota: 4/2s, algorithm: concurrency }
+  - { name: each, match: { endpoint: /other }, per: [api_key], quota: 11/1s, algorithm: fixed_window, charge: each }
+  - { name: shade, match: { endpoint: /login }, per: [ip], quota: 3/1s, shadow: true }
+  - { name: closed, match: { endpoint: /closed }, deny: true }
+lists: { allow: [{ ip: 10.0.0.3 }], deny: [{ ip: 10.0.0.4 }] }
+";
+const ENDPOINTS: [&str; 5] = ["/login", "/search", "/about", "/other", "/closed"];
+/// Every operation happens 3 ms after a multiple of 10 ms, so none is near the edge of a sub-window.
+const START: Timestamp = Timestamp::from_ms(1_000_000_000_003);
+/// Maximum difference between the two agents' waits, in ms: the width of the store's time.
+const WAIT_ERROR_MS: u64 = 5;
+
+struct HandClock(AtomicU64);
+
+impl Clock for HandClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// An operation of a history. A correction concerns an earlier call.
+#[derive(Clone, Debug)]
+enum Event {
+    Wait(u64),
+    Check(SomeCall),
+    CheckAll(Vec<SomeCall>),
+    Settle(usize, i64),
+    Release(usize),
+}
+
+#[derive(Clone, Debug)]
+struct SomeCall {
+    endpoint: usize,
+    caller: u8,
+    has_key: bool,
+    cost: u64,
+    id: Option<u8>,
+}
+
+/// An engine with its store, if it needs one.
+struct Subject {
+    engine: Arc<Engine>,
+    exchange: Exchange,
+    store: Option<MemoryStore>,
+    batches: Vec<Batch>,
+}
+
+impl SomeCall {
+    fn call(&self) -> Call<'static> {
+        let call = Call::new().with("endpoint", ENDPOINTS[self.endpoint]).with("ip", format!("10.0.0.{}", self.caller));
+        let call = if self.has_key { call.with("api_key", format!("key-{}", self.caller)) } else { call };
+        let call = call.costing(self.cost);
+        match self.id {
+            Some(id) => call.identified(format!("request-{id}")),
+            None => call,
+        }
+    }
+}
+
+impl Subject {
+    fn new(store: Option<MemoryStore>) -> Self {
+        let mut settings = EngineSettings::new("agent", START);
+        settings.counts = if store.is_some() { CountsIn::Store } else { CountsIn::OwnTable };
+        let rules: RuleSet = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
+        let engine = Arc::new(Engine::new(settings, rules));
+        Self { exchange: Exchange::new(engine.clone()), engine, store, batches: Vec::new() }
+    }
+
+    fn run(&mut self, now: Timestamp, operation: Operation<'_, '_>) -> Output {
+        match (self.engine.begin(now, operation), &self.store) {
+            (Progress::Done(output), _) => output,
+            (Progress::NeedsStore(request), Some(store)) => {
+                let answer = store.try_charge(request.charges()).expect("a memory store answers at once");
+                self.engine.finish(now, request, answer)
+            }
+            (Progress::NeedsStore(_), None) => panic!("an agent with an own table needs no store"),
+        }
+    }
+
+    fn collect_batches(&mut self, now: Timestamp) {
+        let mut inputs = vec![ExchangeInput::Tick];
+        while let Some(input) = inputs.pop() {
+            let mut effects = Vec::new();
+            self.exchange.poll(now, input, &mut effects);
+            for effect in effects {
+                if let ExchangeEffect::Append(batch) = effect {
+                    let (partition, sequence) = (batch.name.partition, batch.name.sequence);
+                    inputs.push(ExchangeInput::Delivered { partition, sequence, offset: Some(sequence) });
+                    inputs.push(ExchangeInput::Accepted { partition });
+                    self.batches.push(batch);
+                }
+            }
+        }
+    }
+
+    /// Returns the admitted rows: call, counter, units, sub-window.
+    fn admitted(&self) -> Vec<(u64, Option<String>, i64, u64)> {
+        let mut rows = Vec::new();
+        for batch in &self.batches {
+            for row in batch.rows.iter().filter(|row| row.outcome == Outcome::Admitted) {
+                let counter = row.counter.map(|counter| batch.counters[counter as usize].id.to_string());
+                rows.push((row.call, counter, row.cost, row.sub_window));
+            }
+        }
+        rows
+    }
+
+    /// Returns the number of denials and admissions of each rule, by all sources.
+    fn decisions(&self) -> Vec<(String, u64, u64)> {
+        let rules = self.engine.metrics().rules();
+        let total = |counts: &tollgate_engine::RuleCounts, allowed: usize| {
+            counts.decisions.iter().map(|of_source| of_source[allowed].get()).sum()
+        };
+        rules.iter().map(|(name, counts)| (name.to_string(), total(counts, 0), total(counts, 1))).collect()
+    }
+}
+
+fn calls() -> impl Strategy<Value = SomeCall> {
+    (0..ENDPOINTS.len(), 0_u8..5, prop::bool::weighted(0.8), 0_u64..4, prop::option::weighted(0.1, 0_u8..4)).prop_map(
+        |(endpoint, caller, has_key, cost, id)| SomeCall {
+            // Few calls are denied by a rule that denies everything.
+            endpoint: if endpoint == 4 && cost > 0 { 3 } else { endpoint },
+            caller,
+            has_key,
+            cost,
+            id,
+        },
+    )
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        2 => (0_u64..40).prop_map(|steps| Event::Wait(steps * 10)),
+        1 => (0_u64..300).prop_map(|steps| Event::Wait(steps * 10)),
+        12 => calls().prop_map(Event::Check),
+        3 => prop::collection::vec(calls(), 1..4).prop_map(Event::CheckAll),
+        2 => (0_usize..50, -3_i64..4).prop_map(|(call, units)| Event::Settle(call, units)),
+        2 => (0_usize..50).prop_map(Event::Release),
+    ]
+}
+
+fn wait_differs(a: u64, b: u64) -> bool {
+    a.abs_diff(b) > WAIT_ERROR_MS
+}
+
+fn same_status(a: Option<&LimitStatus>, b: Option<&LimitStatus>) -> Result<(), TestCaseError> {
+    let details = |status: &LimitStatus| {
+        let LimitStatus { rule, limit, window_ms, at_once, cost, remaining, .. } = status;
+        (rule.clone(), *limit, *window_ms, *at_once, *cost, *remaining)
+    };
+    prop_assert_eq!(a.map(details), b.map(details));
+    let Some((a, b)) = a.zip(b) else { return Ok(()) };
+    prop_assert!(!wait_differs(a.retry_after_ms, b.retry_after_ms), "{:?} {:?}", a, b);
+    prop_assert!(!wait_differs(a.reset_ms, b.reset_ms), "{:?} {:?}", a, b);
+    Ok(())
+}
+
+fn same_decision(own: &Decision, stored: &Decision) -> Result<(), TestCaseError> {
+    prop_assert_eq!((own.allowed, own.delay_ms, &own.id), (stored.allowed, stored.delay_ms, &stored.id));
+    if own.source != stored.source {
+        prop_assert!(!own.allowed && own.source == Source::Local && stored.source == Source::Store);
+        return Ok(());
+    }
+    same_status(own.status.as_ref(), stored.status.as_ref())
+}
+
+#[test]
+fn counts_in_the_own_table_decide_as_a_memory_store() {
+    let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
+    let run = runner.run(&prop::collection::vec(events(), 1..120), |history| {
+        let clock = Arc::new(HandClock(AtomicU64::new(START.as_ms())));
+        let (mut own, mut stored) = (Subject::new(None), Subject::new(Some(MemoryStore::new(clock.clone()))));
+        // The agent with a store learns its time from a first answer.
+        stored.engine.store_answers(START, START, START);
+        let (mut now, mut decided) = (START, Vec::<(Call<'static>, Timestamp)>::new());
+        for event in &history {
+            let earlier = |index: usize| decided.get(index.checked_rem(decided.len()).unwrap_or(0)).cloned();
+            match event {
+                Event::Wait(ms) => {
+                    now = now.plus_ms(*ms);
+                    clock.0.store(now.as_ms(), Ordering::Relaxed);
+                    own.collect_batches(now);
+                    stored.collect_batches(now);
+                }
+                Event::Check(call) => {
+                    let call = call.call();
+                    let outputs = [&mut own, &mut stored].map(|subject| subject.run(now, Operation::Check(&call)));
+                    let [Some(a), Some(b)] = outputs.map(Output::into_decision) else { panic!("a check decides") };
+                    same_decision(&a, &b)?;
+                    decided.push((call, b.at));
+                }
+                Event::CheckAll(calls) => {
+                    let calls: Vec<_> = calls.iter().map(SomeCall::call).collect();
+                    let operation = Operation::CheckAll { calls: &calls, scope: MatchScope::default() };
+                    let outputs = [&mut own, &mut stored].map(|subject| subject.run(now, operation));
+                    let [Output::Decisions(a), Output::Decisions(b)] = outputs else { panic!("check all decides") };
+                    prop_assert_eq!(a.len(), calls.len());
+                    for (a, b) in a.iter().zip(&b) {
+                        same_decision(a, b)?;
+                    }
+                }
+                Event::Settle(index, units) => {
+                    let Some((call, at)) = earlier(*index) else { continue };
+                    let operation = Operation::Settle { call: &call, units: *units, decided: Some(at) };
+                    let outputs = [&mut own, &mut stored].map(|subject| subject.run(now, operation));
+                    let [Output::Adjusted(Ok(a)), Output::Adjusted(Ok(b))] = outputs else { panic!("it is settled") };
+                    same_status(a.as_ref(), b.as_ref())?;
+                }
+                Event::Release(index) => {
+                    let Some((call, at)) = earlier(*index) else { continue };
+                    let operation = Operation::Release { call: &call, decided: at };
+                    let outputs = [&mut own, &mut stored].map(|subject| subject.run(now, operation));
+                    let [Output::Adjusted(Ok(a)), Output::Adjusted(Ok(b))] = outputs else { panic!("it is released") };
+                    same_status(a.as_ref(), b.as_ref())?;
+                }
+            }
+        }
+        own.collect_batches(now.plus_ms(10_000));
+        stored.collect_batches(now.plus_ms(10_000));
+        let rows = [own.admitted(), stored.admitted()];
+        prop_assert_eq!(rows[0].len(), rows[1].len());
+        for (own, stored) in rows[0].iter().zip(&rows[1]) {
+            prop_assert_eq!(own, stored);
+        }
+        let denials = |subject: &Subject| subject.decisions().iter().map(|(_, denied, _)| denied).sum::<u64>();
+        prop_assert_eq!(denials(&own), denials(&stored));
+        let admissions = |subject: &Subject| {
+            subject.decisions().into_iter().map(|(name, _, allowed)| (name, allowed)).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(admissions(&own), admissions(&stored));
+        Ok(())
+    });
+    run.unwrap();
+}
