@@ -2,18 +2,16 @@
 //! and a partition that is counted stays counted until its next owner has restored it.
 //!
 //! Excused: a gap that follows the end of an aggregator, if the last holder had restored the partition before that end,
-//! because it may trust an announcement of the ended one; and the topic's being recreated, until its owners notice.
+//! because it may trust an announcement of the ended one; and counts of a topic that was recreated.
 
 use std::collections::BTreeMap;
 
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
-use tollgate_core::messages::signals::Offset;
+use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_experiments::sim::{Node, Observation, Simulation};
 
-/// Maximum time until the owners of partitions notice that their topic was recreated, in ms.
-const RECREATION_MS_MAX: u64 = 10_000;
 /// Maximum time for which a record may wait for its owner in a quiet simulation, in ms.
 const LAG_MS_MAX: u64 = 500;
 
@@ -21,15 +19,16 @@ const LAG_MS_MAX: u64 = 500;
 #[derive(Default)]
 pub(crate) struct HandOver {
     held: BTreeMap<(usize, Partition), Held>,
-    counted: BTreeMap<Partition, Timestamp>,
+    /// For each partition that is counted, the newest instant at which a holder had restored it, and the log that it counts.
+    counted: BTreeMap<Partition, (Timestamp, LogId)>,
     ended_at: Option<Timestamp>,
-    recreated_at: Option<Timestamp>,
     pub(crate) restored: usize,
 }
 
 /// A partition that is assigned to an aggregator.
 #[derive(Clone, Copy)]
 struct Held {
+    log: LogId,
     /// End of the log at the assignment.
     end: Offset,
     restored_at: Option<Timestamp>,
@@ -37,13 +36,9 @@ struct Held {
 
 impl HandOver {
     pub(crate) fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
-        match observation {
-            Observation::Ended(Node::Aggregator(aggregator)) => {
-                self.ended_at = Some(now);
-                self.held.retain(|(of, _), _| of != aggregator);
-            }
-            Observation::CallsRecreated => self.recreated_at = Some(now),
-            _ => {}
+        if let Observation::Ended(Node::Aggregator(aggregator)) = observation {
+            self.ended_at = Some(now);
+            self.held.retain(|(of, _), _| of != aggregator);
         }
     }
 
@@ -56,7 +51,11 @@ impl HandOver {
             });
             for (partition, assigned) in worker.assigned() {
                 let end = sim.bus().end(Topic::Calls, partition);
-                let held = self.held.entry((index, partition)).or_insert(Held { end, restored_at: None });
+                let held = self.held.entry((index, partition)).or_insert(Held {
+                    log: assigned.counting().log(),
+                    end,
+                    restored_at: None,
+                });
                 if assigned.counting().is_restored() && held.restored_at.is_none() {
                     held.restored_at = Some(now);
                     self.restored += 1;
@@ -70,19 +69,19 @@ impl HandOver {
                 }
             }
         }
-        self.check_gaps(now)
+        self.check_gaps(sim)
     }
 
-    fn check_gaps(&mut self, now: Timestamp) -> Result<(), String> {
-        let restored = self.held.iter().filter_map(|((_, partition), held)| Some((*partition, held.restored_at?)));
-        let mut counted: BTreeMap<Partition, Timestamp> = BTreeMap::new();
-        for (partition, at) in restored {
-            counted.entry(partition).and_modify(|newest| *newest = at.max(*newest)).or_insert(at);
+    fn check_gaps(&mut self, sim: &Simulation<'_>) -> Result<(), String> {
+        let mut counted: BTreeMap<Partition, (Timestamp, LogId)> = BTreeMap::new();
+        for ((_, partition), held) in &self.held {
+            if let Some(restored_at) = held.restored_at {
+                let newest = counted.entry(*partition).or_insert((restored_at, held.log));
+                *newest = (restored_at, held.log).max(*newest);
+            }
         }
-        let before = std::mem::replace(&mut self.counted, counted);
-        let recreated = self.recreated_at.is_some_and(|at| now.ms_since(at) < RECREATION_MS_MAX);
-        for (partition, restored_at) in before {
-            let is_excused = recreated || self.ended_at.is_some_and(|ended_at| ended_at >= restored_at);
+        for (partition, (restored_at, log)) in std::mem::replace(&mut self.counted, counted) {
+            let is_excused = log != sim.bus().log_id() || self.ended_at.is_some_and(|ended_at| ended_at >= restored_at);
             if !is_excused && !self.counted.contains_key(&partition) {
                 return Err(format!("hand-over: nobody counts partition {partition} any more"));
             }
