@@ -55,7 +55,8 @@ fn units_unknown_to_the_aggregator(bus_late_ms: u64) -> u64 {
             Some(state.admitted().iter().map(|(_, units)| units).sum::<u64>())
         };
         let in_store: u64 = counters.iter().filter_map(admitted).sum();
-        let counts = sim.aggregators()[0].worker().into_iter().flat_map(|worker| worker.assigned());
+        let counts =
+            sim.aggregators()[0].worker().into_iter().flat_map(tollgate_aggregator_engine::worker::Worker::assigned);
         let known: u64 =
             counts.flat_map(|(_, assigned)| assigned.counting().counters()).map(|counter| counter.used(now)).sum();
         most = most.max(in_store.saturating_sub(known));

@@ -10,12 +10,12 @@ use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
 use tollgate_wire::Record;
 
-use super::SimSettings;
 use super::bus::SimReader;
 use super::environment::Environment;
 use super::event::{Event, Life, Writer};
 use super::observation::{Node, Observation};
 use super::planted_bugs::NewestUnits;
+use super::settings::SimSettings;
 
 /// Maximum number of records that one poll takes; small, so that a restore takes several rounds.
 const RECORDS_MAX: usize = 40;

@@ -162,7 +162,7 @@ impl<'c> Environment<'c> {
             StoreState::Silent => return self.store.waiting.push(message),
             StoreState::Unreachable => {
                 let answer = message.command.failed(StoreError::TimedOut);
-                return self.reply(message, delay_ms, answer);
+                return self.reply(&message, delay_ms, answer);
             }
             StoreState::Refusing => RequestFate::Refused,
             StoreState::Slow(ms) => {
@@ -179,11 +179,11 @@ impl<'c> Environment<'c> {
                 message.command.failed(StoreError::TimedOut)
             }
         };
-        self.reply(message, delay_ms, answer);
+        self.reply(&message, delay_ms, answer);
     }
 
-    fn reply(&mut self, message: StoreMessage, delay_ms: u64, answer: StoreAnswer) {
-        let StoreMessage { agent, life, ticket, .. } = message;
+    fn reply(&mut self, message: &StoreMessage, delay_ms: u64, answer: StoreAnswer) {
+        let StoreMessage { agent, life, ticket, .. } = *message;
         self.scheduler.after(delay_ms, Event::StoreReplies { agent, life, ticket, answer });
     }
 

@@ -8,6 +8,7 @@
 mod event;
 mod scheduler;
 mod faults;
+mod settings;
 mod network;
 mod bus;
 mod store;
@@ -29,7 +30,7 @@ pub use bus::{LogRecord, SimBus};
 pub use faults::{Faults, StoreState};
 pub use observation::{AmendedCall, AnsweredCall, Node, Observation, Ticket};
 pub use planted_bugs::PlantedBug;
-pub use scheduler::VirtualClock;
+pub use settings::{SimAgentSettings, SimSettings};
 pub use store::SimStore;
 pub use workload::Workload;
 
@@ -38,62 +39,12 @@ use event::Event;
 use network::Network;
 use scheduler::Scheduler;
 
-/// The parts of a simulation.
-#[derive(Clone, Debug)]
-pub struct SimSettings {
-    /// Begin of time.
-    pub start: Timestamp,
-    /// Seed of delays and random faults.
-    pub seed: u64,
-    /// The agents.
-    pub agents: Vec<SimAgentSettings>,
-    /// Number of aggregators.
-    pub aggregators: usize,
-    /// True if there is a bus.
-    pub has_bus: bool,
-    /// Number of partitions of the bus.
-    pub partitions: u32,
-    /// Maximum number of counters of an agent, of the store, and of a partition.
-    pub counters_max: usize,
-    /// Delays and random faults.
-    pub faults: Faults,
-    /// Part of its quota from which on a counter is signalled, in thousandths.
-    pub threshold_permille: u32,
-}
-
-/// One agent of a simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SimAgentSettings {
-    /// Difference of its clock from true time, in ms.
-    pub clock_offset_ms: i64,
-    /// True if it keeps the counts in its own table instead of the shared store.
-    pub owns_table: bool,
-}
-
 /// Agents, a store, a bus and aggregators in virtual time.
 pub struct Simulation<'c> {
     settings: SimSettings,
     env: Environment<'c>,
     agents: Vec<SimAgent<'c>>,
     aggregators: Vec<SimAggregator>,
-}
-
-impl SimSettings {
-    /// Returns the settings of one agent that keeps its own table and has no bus; nothing is delayed and nothing fails.
-    #[must_use]
-    pub fn instant(start: Timestamp) -> Self {
-        Self {
-            start,
-            seed: 0,
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: true }],
-            aggregators: 0,
-            has_bus: false,
-            partitions: 1,
-            counters_max: 4_000_000,
-            faults: Faults::default(),
-            threshold_permille: 500,
-        }
-    }
 }
 
 impl<'c> Simulation<'c> {

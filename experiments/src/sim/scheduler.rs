@@ -14,7 +14,7 @@ use super::event::Event;
 
 /// A clock that shows the time that it was set to.
 #[derive(Debug, Default)]
-pub struct VirtualClock(AtomicU64);
+pub(super) struct VirtualClock(AtomicU64);
 
 /// The queue of events, and true time.
 #[derive(Debug)]

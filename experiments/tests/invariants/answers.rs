@@ -40,9 +40,9 @@ impl Answers {
         let open = self.open.entry(answered.agent).or_default();
         *open = open.checked_sub(1).ok_or("stand-alone: a call was answered twice")?;
         let applied = facts.applied(answered.generation, &answered.call);
-        let deadlines_ms = applied.iter().map(|applied| applied.policy.deadline.as_millis());
+        let shortest = applied.iter().map(|applied| applied.policy.deadline).min().unwrap_or_default();
         // Calls of one request wait for each other.
-        let deadline_ms = if answered.is_joint { DEADLINE_MS_MAX } else { deadlines_ms.min().unwrap_or(0) };
+        let deadline_ms = if answered.is_joint { DEADLINE_MS_MAX } else { shortest.as_millis() };
         let took_ms = answered.answered.ms_since(answered.arrived);
         if u128::from(took_ms) > deadline_ms {
             return Err(format!("no-wait: a call took {took_ms} ms, its deadline is {deadline_ms} ms"));
@@ -52,7 +52,7 @@ impl Answers {
 
     pub(crate) fn finish(&self, sim: &Simulation<'_>) -> Result<(), String> {
         let open: usize = self.open.values().sum();
-        let pending: usize = sim.agents().iter().map(|agent| agent.pending()).sum();
+        let pending: usize = sim.agents().iter().map(tollgate_experiments::sim::SimAgent::pending).sum();
         if open > 0 || pending > 0 {
             return Err(format!("stand-alone: {open} calls have no answer, {pending} requests no end"));
         }

@@ -115,7 +115,7 @@ impl Capped {
         {
             return Err(format!("capped: {held:?}"));
         }
-        if self.turn % 16 == 0 && sim.store().counters() > sharded_max {
+        if self.turn.is_multiple_of(16) && sim.store().counters() > sharded_max {
             return Err(format!("capped: the store holds {} counters", sim.store().counters()));
         }
         for worker in sim.aggregators().iter().filter_map(|aggregator| aggregator.worker()) {

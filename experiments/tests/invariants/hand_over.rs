@@ -90,7 +90,7 @@ impl HandOver {
     }
 
     /// Checks that each partition has one owner, which counts up to the end of the log.
-    pub(crate) fn finish(&self, sim: &Simulation<'_>) -> Result<(), String> {
+    pub(crate) fn finish(sim: &Simulation<'_>) -> Result<(), String> {
         for partition in 0..sim.bus().partitions() {
             let owners: Vec<_> = (sim.aggregators().iter())
                 .filter_map(|aggregator| aggregator.worker()?.assigned().find(|(assigned, _)| *assigned == partition))

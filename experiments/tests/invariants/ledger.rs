@@ -42,7 +42,7 @@ impl Ledger {
                 self.agents.remove(agent);
             }
             Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
-                self.executed.entry(*ticket).or_default().extend(executed(charges, results));
+                self.executed.entry(*ticket).or_default().extend(effects_of(charges, results));
             }
             Observation::Finished { agent, ticket, charges, error } => self.finished(*agent, *ticket, charges, *error),
             Observation::Answered(answered) if !sim.agents()[answered.agent].owns_table() => {
@@ -61,7 +61,7 @@ impl Ledger {
         let executed = self.executed.remove(&ticket).unwrap_or_default();
         let accounts = self.agents.entry(agent).or_default();
         match error {
-            None => executed.into_iter().for_each(|(counter, units)| accounts.enter(counter, -units)),
+            None => accounts.subtract(executed),
             Some(StoreError::TimedOut) => {
                 for charge in charges.iter().filter(|charge| matches!(charge.mode, ChargeMode::Backfill { .. })) {
                     accounts.enter(charge.counter, -signed(charge.cost));
@@ -78,7 +78,7 @@ impl Ledger {
         let applied = facts.applied(answered.generation, &answered.call);
         if answered.is_joint && (!answered.is_admitted || answered.error.is_some()) {
             // The other calls decide what is charged, and which of them the store was asked about.
-            applied.iter().for_each(|applied| accounts.excuse(applied.counter));
+            accounts.excused.extend(applied.iter().map(|applied| applied.counter));
             return;
         }
         let denied_by = answered.decision.status.as_ref().filter(|_| !answered.decision.allowed);
@@ -89,12 +89,12 @@ impl Ledger {
             return;
         }
         if answered.error.is_none() {
-            executed.into_iter().for_each(|(counter, units)| accounts.enter(counter, -units));
+            accounts.subtract(executed);
         }
         let is_backfilled = answered.decision.source != Source::Local && answered.error != Some(StoreError::TimedOut);
         for applied in applied {
-            let allowed = answered.decision.allowed;
-            if allowed && (by_store || is_backfilled) || !allowed && by_store && applied.counts_denials() {
+            let counts = if answered.decision.allowed { by_store || is_backfilled } else { applied.counts_denials() };
+            if counts && (by_store || answered.decision.allowed) {
                 accounts.enter(applied.counter, signed(applied.cost));
             }
         }
@@ -135,7 +135,7 @@ impl Ledger {
     }
 
     /// Checks that nothing is left unsynced.
-    pub(crate) fn finish(&self, sim: &Simulation<'_>) -> Result<(), String> {
+    pub(crate) fn finish(sim: &Simulation<'_>) -> Result<(), String> {
         for (index, agent) in sim.agents().iter().enumerate() {
             let unsynced = agent.engine().map_or(0, |engine| engine.held().unsynced_counters);
             if unsynced > 0 {
@@ -147,8 +147,10 @@ impl Ledger {
 }
 
 impl Accounts {
-    fn excuse(&mut self, counter: CounterId) {
-        self.excused.insert(counter);
+    fn subtract(&mut self, executed: Vec<(CounterId, i64)>) {
+        for (counter, units) in executed {
+            self.enter(counter, -units);
+        }
     }
 
     fn enter(&mut self, counter: CounterId, units: i64) {
@@ -157,13 +159,14 @@ impl Accounts {
     }
 }
 
-fn executed(charges: &[Charge], results: &ChargeResults) -> Vec<(CounterId, i64)> {
-    let charged = charges.iter().zip(results).filter(|(_, result)| result.charged && !result.repeated);
+/// Returns the units by which charges changed their counters.
+fn effects_of(charges: &[Charge], results: &ChargeResults) -> Vec<(CounterId, i64)> {
+    let made = charges.iter().zip(results).filter(|(_, result)| result.charged && !result.repeated);
     let units = |charge: &Charge| {
-        let units = signed(charge.cost);
-        if matches!(charge.mode, ChargeMode::Refund { .. }) { -units } else { units }
+        let cost = signed(charge.cost);
+        if matches!(charge.mode, ChargeMode::Refund { .. }) { -cost } else { cost }
     };
-    charged.map(|(charge, _)| (charge.counter, units(charge))).collect()
+    made.map(|(charge, _)| (charge.counter, units(charge))).collect()
 }
 
 fn signed(units: u64) -> i64 {

@@ -123,8 +123,8 @@ impl Invariants {
     pub(crate) fn finish(&mut self, sim: &Simulation<'_>) -> Result<Totals, String> {
         self.answers.finish(sim)?;
         self.exactly_counted.finish(sim)?;
-        self.hand_over.finish(sim)?;
-        self.ledger.finish(sim)?;
+        HandOver::finish(sim)?;
+        Ledger::finish(sim)?;
         self.capped.finish(&self.facts, sim)?;
         Ok(Totals {
             answered: self.answers.answered(),

@@ -94,17 +94,18 @@ impl Recount {
         let Some(ring) = held else {
             // Units that cost nothing, were given back, or have left the window leave nothing to hold.
             let matters = |(at, units): (&u64, &u64)| *units > 0 && *at >= recounted.oldest;
-            return match recounted.units.iter().any(matters) {
-                true => Err(format!("{counter} is in the log and in no count")),
-                false => Ok(()),
+            return if recounted.units.iter().any(matters) {
+                Err(format!("{counter} is in the log and in no count"))
+            } else {
+                Ok(())
             };
         };
         let newest = ring.newest();
         let oldest = newest.saturating_sub(recounted.window.parts().into()).max(recounted.oldest);
         for sub_window in oldest..=newest {
-            let (counted, truth) = (ring.get(sub_window), recounted.units.get(&sub_window).copied().unwrap_or(0));
-            if counted != truth {
-                return Err(format!("{counter} counts {counted} in sub-window {sub_window}, the log holds {truth}"));
+            let (units, truth) = (ring.get(sub_window), recounted.units.get(&sub_window).copied().unwrap_or(0));
+            if units != truth {
+                return Err(format!("{counter} counts {units} in sub-window {sub_window}, the log holds {truth}"));
             }
         }
         Ok(())

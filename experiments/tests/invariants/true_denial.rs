@@ -86,6 +86,6 @@ impl TrueDenial {
         let mut others = others.filter(|(other, _)| **other != generation).map(|(_, at)| at);
         self.stepped.as_ref().is_some_and(is_recent)
             || self.refunded.get(&counter).is_some_and(is_recent)
-            || others.any(|at| is_recent(at))
+            || others.any(is_recent)
     }
 }

@@ -69,7 +69,9 @@ impl Incidents {
         let now = sim.now();
         let due: Vec<Repair> = self.repairs.iter().filter(|(at, _)| *at <= now).map(|(_, repair)| *repair).collect();
         self.repairs.retain(|(at, _)| *at > now);
-        due.into_iter().for_each(|repair| self.repair(sim, repair));
+        for repair in due {
+            repair.apply(sim);
+        }
         if self.kinds.is_empty() || rng.u8(0..CALLS_PER_INCIDENT) > 0 {
             return;
         }
@@ -97,17 +99,17 @@ impl Incidents {
             }
             Kind::AgentEnds => {
                 if rng.bool() {
-                    sim.crash_agent(agent)
+                    sim.crash_agent(agent);
                 } else {
-                    sim.leave_agent(agent)
+                    sim.leave_agent(agent);
                 }
                 self.later(rng, now, 2_000, Repair::Agent(agent));
             }
             Kind::AggregatorEnds => {
                 if rng.bool() {
-                    sim.crash_aggregator(aggregator)
+                    sim.crash_aggregator(aggregator);
                 } else {
-                    sim.leave_aggregator(aggregator)
+                    sim.leave_aggregator(aggregator);
                 }
                 self.later(rng, now, 4_000, Repair::Aggregator(aggregator));
             }
@@ -123,23 +125,14 @@ impl Incidents {
 
     /// Repairs everything.
     pub(crate) fn end(&mut self, sim: &mut Simulation<'static>) {
-        let all: Vec<Repair> = self.repairs.drain(..).map(|(_, repair)| repair).collect();
-        all.into_iter().for_each(|repair| self.repair(sim, repair));
+        for (_, repair) in self.repairs.drain(..) {
+            repair.apply(sim);
+        }
     }
 
     fn later(&mut self, rng: &mut Rng, now: Timestamp, ms_max: u64, repair: Repair) {
         self.repairs.retain(|(_, other)| *other != repair);
         self.repairs.push((now.plus_ms(rng.u64(20..ms_max)), repair));
-    }
-
-    fn repair(&self, sim: &mut Simulation<'static>, repair: Repair) {
-        match repair {
-            Repair::Store => sim.set_store(StoreState::Up),
-            Repair::Bus => sim.set_bus_up(true),
-            // An agent that starts reads the first rules; newer ones reach it later.
-            Repair::Agent(agent) => sim.start_agent(agent, &rules::generation(rules::FIRST)),
-            Repair::Aggregator(aggregator) => sim.start_aggregator(aggregator),
-        }
     }
 
     /// Hands newer rules to one agent; older and broken ones are refused.
@@ -153,5 +146,17 @@ impl Incidents {
         self.published = rules::NEWEST.min(self.published + u64::from(rng.bool()));
         let answer = sim.set_rules(agent, rules::generation(self.published));
         assert_eq!(answer, if self.published < in_force { Err(in_force) } else { Ok(()) });
+    }
+}
+
+impl Repair {
+    fn apply(self, sim: &mut Simulation<'static>) {
+        match self {
+            Self::Store => sim.set_store(StoreState::Up),
+            Self::Bus => sim.set_bus_up(true),
+            // An agent that starts reads the first rules; newer ones reach it later.
+            Self::Agent(agent) => sim.start_agent(agent, &rules::generation(rules::FIRST)),
+            Self::Aggregator(aggregator) => sim.start_aggregator(aggregator),
+        }
     }
 }

@@ -21,11 +21,11 @@ use tollgate_engine::{
 };
 use tollgate_wire::Record;
 
-use super::SimSettings;
 use super::bus::SimReader;
 use super::environment::Environment;
 use super::event::{Event, Life, Writer};
 use super::observation::{Node, Observation, Ticket};
+use super::settings::SimSettings;
 use operations::PendingRequest;
 
 pub use operations::Amendment;

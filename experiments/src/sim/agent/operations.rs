@@ -34,9 +34,9 @@ pub(super) struct AskedCalls<'c> {
 /// A request that waits for the store.
 pub(super) enum PendingRequest<'c> {
     Ping,
-    Backfill(StoreRequest),
-    Check(AskedCalls<'c>, StoreRequest),
-    Amend(AmendedCall<'c>, StoreRequest),
+    Backfill(Box<StoreRequest>),
+    Check(AskedCalls<'c>, Box<StoreRequest>),
+    Amend(Box<AmendedCall<'c>>, Box<StoreRequest>),
 }
 
 impl<'c> SimAgent<'c> {
@@ -54,7 +54,7 @@ impl<'c> SimAgent<'c> {
         let asked = AskedCalls { calls, generation, arrived: env.now() };
         match progress {
             Progress::Done(output) => self.answered(env, asked, None, None, output),
-            Progress::NeedsStore(request) => self.request(env, PendingRequest::Check(asked, request)),
+            Progress::NeedsStore(request) => self.request(env, PendingRequest::Check(asked, Box::new(request))),
         }
     }
 
@@ -76,7 +76,10 @@ impl<'c> SimAgent<'c> {
             Progress::Done(_) => env.observe(Observation::Amended(amended)),
             Progress::NeedsStore(request) => {
                 let charges = request.charges().to_vec();
-                self.request(env, PendingRequest::Amend(AmendedCall { charges, ..amended }, request));
+                self.request(
+                    env,
+                    PendingRequest::Amend(Box::new(AmendedCall { charges, ..amended }), Box::new(request)),
+                );
             }
         }
     }
@@ -85,7 +88,7 @@ impl<'c> SimAgent<'c> {
     pub(super) fn request_for_maintenance(&mut self, env: &mut Environment<'c>, request: MaintenanceRequest) {
         match request {
             MaintenanceRequest::Ping => self.request(env, PendingRequest::Ping),
-            MaintenanceRequest::Backfill(request) => self.request(env, PendingRequest::Backfill(request)),
+            MaintenanceRequest::Backfill(request) => self.request(env, PendingRequest::Backfill(Box::new(request))),
             MaintenanceRequest::Announce | MaintenanceRequest::ReadRules => {}
         }
     }
@@ -147,18 +150,18 @@ impl<'c> SimAgent<'c> {
             PendingRequest::Ping => {}
             PendingRequest::Backfill(request) => {
                 env.observe(finished(&request));
-                self.maintain(env, MaintenanceInput::Backfilled(request, answer));
+                self.maintain(env, MaintenanceInput::Backfilled(*request, answer));
             }
             PendingRequest::Check(asked, request) => {
                 env.observe(finished(&request));
-                let output = running.engine.finish(own_now, request, answer);
+                let output = running.engine.finish(own_now, *request, answer);
                 self.answered(env, asked, Some(ticket), error, output);
             }
             PendingRequest::Amend(amended, request) => {
                 env.observe(finished(&request));
                 // An error is the caller's to know; the observation tells it.
-                let _ = running.engine.finish(own_now, request, answer);
-                env.observe(Observation::Amended(AmendedCall { error, ..amended }));
+                let _ = running.engine.finish(own_now, *request, answer);
+                env.observe(Observation::Amended(AmendedCall { error, ..*amended }));
             }
         }
     }
