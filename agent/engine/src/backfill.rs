@@ -110,11 +110,11 @@ impl Engine {
             self.send_one_by_one(pending);
             return Ok(());
         }
-        let charged = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
-        if charged {
+        let is_charged = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
+        if is_charged {
             self.metrics.unsynced_units.add(charges.iter().map(|charge| charge.cost).sum());
         }
-        let event = || if charged { ViewEvent::BackfillCharged } else { ViewEvent::BackfillFailed };
+        let event = || if is_charged { ViewEvent::BackfillCharged } else { ViewEvent::BackfillFailed };
         let still_unsynced = |counter: &UnsyncedCounter| {
             self.table.with(counter.matched.counter, |view| {
                 update(&counter.matched.policy, view, event());

@@ -25,6 +25,7 @@ use crate::time_bounds::TimeBounds;
 #[derive(Debug)]
 pub(crate) struct PendingCheck {
     number: u64,
+    call: Call<'static>,
     active: Arc<ActiveRules>,
     matched: MatchedRules,
 }
@@ -53,17 +54,17 @@ impl Engine {
             return Stage::Done(self.decide(now, call, &evaluation));
         }
         let deadline = matched.iter().map(|matched| matched.policy.deadline).min().unwrap_or_default();
-        Stage::NeedsStore(charges, deadline, PendingCheck { number, active: active.clone(), matched })
+        let pending = PendingCheck { number, call: self.kept(call), active: active.clone(), matched };
+        Stage::NeedsStore(charges, deadline, pending)
     }
 
     pub(crate) fn finish_check(
         &self,
         now: Timestamp,
-        call: &Call<'_>,
         pending: &PendingCheck,
         answer: Result<ChargeResults, StoreError>,
     ) -> Decision {
-        let PendingCheck { number, active, matched } = pending;
+        let PendingCheck { number, call, active, matched } = pending;
         let bounds = self.store_time(now);
         let error = answer.as_ref().err().copied();
         let results = answer.unwrap_or_default();

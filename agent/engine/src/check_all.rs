@@ -74,12 +74,12 @@ impl Engine {
         let deadline = deadlines.map(|matched| matched.policy.deadline).min().unwrap_or_default();
         let pending = PendingCheckAll { active, calls: planned };
         if charges.is_empty() {
-            let decisions = self.finish_check_all(now, &pending, &charges, Ok(ChargeResults::new()));
+            let decisions = self.finish_check_all(now, &pending, &charges, &Ok(ChargeResults::new()));
             return Stage::Done(decisions);
         }
         if self.counts_in_own_table() {
             let results = self.charge_own_table(now, &charges);
-            let decisions = self.finish_check_all(now, &pending, &charges, Ok(results));
+            let decisions = self.finish_check_all(now, &pending, &charges, &Ok(results));
             return Stage::Done(decisions);
         }
         Stage::NeedsStore(charges, deadline, pending)
@@ -90,11 +90,11 @@ impl Engine {
         now: Timestamp,
         pending: &PendingCheckAll,
         charges: &[Charge],
-        answer: Result<ChargeResults, StoreError>,
+        answer: &Result<ChargeResults, StoreError>,
     ) -> Vec<Decision> {
         let active = &pending.active;
         let bounds = self.store_time(now);
-        let evaluate = |planned: &PlannedCall| match (&planned.plan, &answer) {
+        let evaluate = |planned: &PlannedCall| match (&planned.plan, answer) {
             (CallPlan::Rejected(_), _) => (Verdicts::new(), ChargeResults::new()),
             (CallPlan::Decided(verdicts), _) => (verdicts.clone(), ChargeResults::new()),
             (CallPlan::AsksStore(_), Err(_)) => {

@@ -56,7 +56,6 @@ pub enum Operation<'a, 'c> {
 
 /// Result of [`Engine::begin`].
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
 pub enum Progress {
     /// The operation is done.
     Done(Output),
@@ -80,7 +79,10 @@ pub enum Output {
 
 /// Charges for the store, and the state with which their operation continues.
 #[derive(Debug)]
-pub struct StoreRequest {
+pub struct StoreRequest(Box<PendingRequest>);
+
+#[derive(Debug)]
+struct PendingRequest {
     charges: Charges,
     deadline: Duration,
     sent_at: Timestamp,
@@ -89,11 +91,10 @@ pub struct StoreRequest {
 
 /// State of an operation that waits for the store.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "most requests are checks, and a box would cost an allocation")]
 enum Pending {
-    Check(PendingCheck, Call<'static>),
+    Check(PendingCheck),
     CheckAll(PendingCheckAll),
-    Adjustment(PendingAdjustment, Call<'static>),
+    Adjustment(PendingAdjustment),
     Backfill(PendingBackfill),
 }
 
@@ -101,13 +102,13 @@ impl StoreRequest {
     /// Returns the charges to apply in one step.
     #[must_use]
     pub fn charges(&self) -> &[Charge] {
-        &self.charges
+        &self.0.charges
     }
 
     /// Returns the time to wait for the answer: the shortest deadline of the rules concerned.
     #[must_use]
     pub fn deadline(&self) -> Duration {
-        self.deadline
+        self.0.deadline
     }
 }
 
@@ -127,9 +128,7 @@ impl Engine {
     #[must_use]
     pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
         match operation {
-            Operation::Check(call) => progress(now, self.begin_check(now, call), Output::Decision, |check| {
-                Pending::Check(check, self.kept(call))
-            }),
+            Operation::Check(call) => progress(now, self.begin_check(now, call), Output::Decision, Pending::Check),
             Operation::CheckAll { calls, scope } => {
                 progress(now, self.begin_check_all(now, calls, scope), Output::Decisions, Pending::CheckAll)
             }
@@ -141,28 +140,28 @@ impl Engine {
 
     fn adjust(&self, now: Timestamp, call: &Call<'_>, adjustment: Adjustment) -> Progress {
         let stage = self.begin_adjustment(now, call, adjustment);
-        progress(now, stage, Output::Adjusted, |adjustment| Pending::Adjustment(adjustment, self.kept(call)))
+        progress(now, stage, Output::Adjusted, Pending::Adjustment)
     }
 
     /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
     /// `on_failure`.
     #[must_use]
     pub fn finish(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) -> Output {
-        let StoreRequest { charges, sent_at, pending, .. } = request;
+        let PendingRequest { charges, sent_at, pending, .. } = *request.0;
         match pending {
-            Pending::Check(pending, call) => {
+            Pending::Check(pending) => {
                 self.note_answer(sent_at, now, &answer);
-                Output::Decision(self.finish_check(now, &call, &pending, answer))
+                Output::Decision(self.finish_check(now, &pending, answer))
             }
             Pending::CheckAll(pending) => {
                 self.note_answer(sent_at, now, &answer);
-                Output::Decisions(self.finish_check_all(now, &pending, &charges, answer))
+                Output::Decisions(self.finish_check_all(now, &pending, &charges, &answer))
             }
-            Pending::Adjustment(pending, call) => {
+            Pending::Adjustment(pending) => {
                 if let Err(error) = &answer {
                     self.unanswered(*error);
                 }
-                Output::Adjusted(self.finish_adjustment(now, &call, &pending, &charges, answer))
+                Output::Adjusted(self.finish_adjustment(now, &pending, &charges, answer))
             }
             Pending::Backfill(pending) => Output::Backfilled(self.finish_backfill(pending, &charges, &answer)),
         }
@@ -190,8 +189,9 @@ fn progress<T, P>(
 ) -> Progress {
     match stage {
         Stage::Done(done) => Progress::Done(output(done)),
-        Stage::NeedsStore(charges, deadline, state) => {
-            Progress::NeedsStore(StoreRequest { charges, deadline, sent_at: now, pending: pending(state) })
+        Stage::NeedsStore(charges, deadline, continuation) => {
+            let pending = pending(continuation);
+            Progress::NeedsStore(StoreRequest(Box::new(PendingRequest { charges, deadline, sent_at: now, pending })))
         }
     }
 }

@@ -35,6 +35,7 @@ pub(crate) enum Adjustment {
 /// A correction for which the store is asked.
 #[derive(Debug)]
 pub(crate) struct PendingAdjustment {
+    call: Call<'static>,
     active: Arc<ActiveRules>,
     matched: MatchedRules,
     is_refund: bool,
@@ -102,10 +103,10 @@ impl Engine {
         if charges.is_empty() {
             return Stage::Done(Ok(None));
         }
-        let pending = PendingAdjustment { active, matched, is_refund, at, number };
+        let pending = PendingAdjustment { call: self.kept(call), active, matched, is_refund, at, number };
         if self.counts_in_own_table() {
             let results = self.charge_own_table(now, &charges);
-            return Stage::Done(self.finish_adjustment(now, call, &pending, &charges, Ok(results)));
+            return Stage::Done(self.finish_adjustment(now, &pending, &charges, Ok(results)));
         }
         Stage::NeedsStore(charges, UNATTENDED_DEADLINE, pending)
     }
@@ -115,12 +116,11 @@ impl Engine {
     pub(crate) fn finish_adjustment(
         &self,
         now: Timestamp,
-        call: &Call<'_>,
         pending: &PendingAdjustment,
         charges: &[Charge],
         answer: Result<ChargeResults, StoreError>,
     ) -> Adjusted {
-        let PendingAdjustment { active, matched, is_refund, at, number } = pending;
+        let PendingAdjustment { call, active, matched, is_refund, at, number } = pending;
         let is_unsynced = answer.as_ref().err().is_some_and(|error| error.needs_backfill());
         for (matched, charge) in matched.iter().zip(charges) {
             let (at, units) = (*at, charge.cost);

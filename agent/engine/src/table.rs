@@ -233,7 +233,7 @@ mod tests {
         assert!(placed.len() <= 640 && placed.len() > 400, "{}", placed.len());
         let soon = at.plus_ms(1_000);
         assert!(!(2_000..4_000).any(|number| place(number, soon)), "no counter is idle");
-        placed.iter().for_each(|number| assert_eq!(charge_at(*number, soon), 7));
+        assert!(placed.iter().all(|number| charge_at(*number, soon) == 7));
         let later = at.plus_ms(200_000);
         (0..SHARDS).for_each(|turn| table.sweep(turn, later));
         assert!(table.len() == 0 && place(5_000, later));

@@ -82,7 +82,8 @@ impl<S: ChargeStore> Agent<S> {
         let took = Stopwatch::start();
         let output = self.shared.run(Operation::Check(call)).await;
         self.shared.metrics.observe_check(took.elapsed());
-        output.into_decision().expect("the output of a check is a decision")
+        let Output::Decision(decision) = output else { unreachable!("the output of a check is a decision") };
+        decision
     }
 
     /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its

@@ -11,7 +11,7 @@ use tollgate_core::counter::ChargeResults;
 
 use crate::support::{CALL, Sidecar};
 
-/// ChargeStore that is unavailable.
+/// Store that is unavailable.
 struct UnavailableStore;
 
 impl ChargeStore for UnavailableStore {

@@ -78,14 +78,14 @@ impl Model {
             charges.iter().zip(results).any(refused)
         };
         let expires_at = Timestamp::from_ms(u64::MAX);
-        let (mut charged, mut refunds) = (charges.to_vec(), Vec::new());
-        for (charge, result) in charged.iter_mut().zip(results) {
+        let (mut tentative, mut refunds) = (charges.to_vec(), Vec::new());
+        for (charge, result) in tentative.iter_mut().zip(results) {
             if !result.charged && !result.repeated && !refuses(charge.slot) {
                 *charge = Charge { request: None, mode: ChargeMode::CountOnly { expires_at }, ..charge.clone() };
                 refunds.push(Charge { mode: ChargeMode::Refund { at: result.at }, ..charge.clone() });
             }
         }
-        step(self, &charged, now).expect("nothing expires");
+        step(self, &tentative, now).expect("nothing expires");
         for refund in &mut refunds {
             // A refund evaluates nothing, so it changes no limit.
             let limit = self.counters[&refund.counter].limit();

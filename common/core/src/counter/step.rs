@@ -114,6 +114,9 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
     const FOREVER: Timestamp = Timestamp::from_ms(u64::MAX);
 
+    /// Name, charges before, charges of the request, the expected (admitted, charged, remaining) of each, number of counters.
+    type StepCase = (&'static str, Vec<Charge>, Vec<Charge>, Vec<(bool, bool, u64)>, usize);
+
     /// Container with a cap.
     struct Map(HashMap<CounterId, StoredCounter>, usize);
 
@@ -138,21 +141,18 @@ mod tests {
         Charge::enforce(CounterId::from_u128(counter), limit, 1, cost, FOREVER)
     }
 
-    fn with_mode(charge: Charge, mode: ChargeMode) -> Charge {
-        Charge { mode, ..charge }
+    fn with_mode(charge: &Charge, mode: ChargeMode) -> Charge {
+        Charge { mode, ..charge.clone() }
     }
 
-    /// Each case: what was charged before, the charges of the request, and for each the expected (admitted, charged,
-    /// remaining); then the number of counters.
     #[test]
     fn a_step_charges_as_its_modes_demand() {
-        let count_only = |charge| with_mode(charge, ChargeMode::CountOnly { expires_at: FOREVER });
-        let backfill = |charge| with_mode(charge, ChargeMode::Backfill { at: NOW.minus_ms(1_000) });
-        let refund = |charge| with_mode(charge, ChargeMode::Refund { at: NOW });
+        let count_only = |charge| with_mode(&charge, ChargeMode::CountOnly { expires_at: FOREVER });
+        let backfill = |charge| with_mode(&charge, ChargeMode::Backfill { at: NOW.minus_ms(1_000) });
+        let refund = |charge| with_mode(&charge, ChargeMode::Refund { at: NOW });
         let named = |charge| Charge { request: Some(RequestId::from_u128(7)), ..charge };
         let raised = |charge| Charge { generation: 2, ..charge };
-        type Case = (&'static str, Vec<Charge>, Vec<Charge>, Vec<(bool, bool, u64)>, usize);
-        let cases: Vec<Case> = vec![
+        let cases: Vec<StepCase> = vec![
             ("room", vec![], vec![enforce(1, 9, 2)], vec![(true, true, 7)], 1),
             ("no room", vec![enforce(1, 2, 2)], vec![enforce(1, 2, 1)], vec![(false, false, 0)], 1),
             ("all", vec![], vec![enforce(1, 9, 1), enforce(2, 9, 3)], vec![(true, true, 8), (true, true, 6)], 2),
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn an_expired_request_and_one_without_a_place_charge_nothing() {
         let mut map = Map(HashMap::new(), 1);
-        let late = with_mode(enforce(1, 9, 1), ChargeMode::Enforce { expires_at: NOW.minus_ms(1) });
+        let late = with_mode(&enforce(1, 9, 1), ChargeMode::Enforce { expires_at: NOW.minus_ms(1) });
         assert_eq!(step(&mut map, &[enforce(2, 9, 1), late], NOW), Err(StepError::Expired));
         assert!(map.0.is_empty());
         assert!(step(&mut map, &[enforce(1, 9, 1)], NOW).is_ok());
