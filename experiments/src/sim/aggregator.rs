@@ -12,7 +12,7 @@ use tollgate_wire::Record;
 
 use super::bus::SimReader;
 use super::environment::Environment;
-use super::event::{Event, Life, Writer};
+use super::event::{Life, SimEvent, Writer};
 use super::observation::{Node, Observation};
 use super::planted_bugs::NewestUnits;
 use super::settings::SimSettings;
@@ -24,12 +24,12 @@ const RECORDS_MAX: usize = 40;
 pub struct SimAggregator {
     index: usize,
     pub(super) life: Life,
-    running: Option<Running>,
+    running: Option<AggregatorLife>,
     paused_until: Timestamp,
 }
 
 /// The state of an aggregator that is lost in a crash.
-struct Running {
+struct AggregatorLife {
     worker: Worker,
     calls: SimReader,
     presence: SimReader,
@@ -69,7 +69,7 @@ impl SimAggregator {
         worker.threshold_permille = settings.threshold_permille;
         worker.counters_max = settings.counters_max.saturating_mul(settings.partitions as usize);
         worker.shares = settings.aggregators > 1;
-        self.running = Some(Running {
+        self.running = Some(AggregatorLife {
             worker: Worker::new(worker, settings.partitions),
             calls: SimReader::new(Topic::Calls),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
@@ -180,7 +180,7 @@ impl SimAggregator {
             WorkerEffect::StopReading { partition } => running.calls.remove(partition),
             WorkerEffect::FindLogEnd { partition } => {
                 let delay_ms = env.network.read_delay_ms();
-                let event = Event::LogEnd { aggregator: self.index, life: self.life, partition };
+                let event = SimEvent::LogEnd { aggregator: self.index, life: self.life, partition };
                 env.scheduler.after(delay_ms, event);
             }
             WorkerEffect::Publish(batch) => {
@@ -213,7 +213,7 @@ impl SimAggregator {
         Writer { node: self.node(), life: self.life }
     }
 
-    fn next_round(&self) -> Event {
-        Event::AggregatorRound { aggregator: self.index, life: self.life }
+    fn next_round(&self) -> SimEvent {
+        SimEvent::AggregatorRound { aggregator: self.index, life: self.life }
     }
 }

@@ -13,7 +13,7 @@ use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::Offset;
 
 use super::bus::{LogRecord, SimBus, SimReader};
-use super::event::{Event, Life, ProducedRecord, StoreAnswer, StoreCommand, StoreMessage, Writer};
+use super::event::{Life, ProducedRecord, SimEvent, StoreAnswer, StoreCommand, StoreMessage, Writer};
 use super::faults::StoreState;
 use super::network::{AckFate, Network, RecordFate, RequestFate};
 use super::observation::{Node, Observation, Ticket};
@@ -84,7 +84,7 @@ impl<'c> Environment<'c> {
         let delay_ms = self.network.append_delay_ms();
         let produced = self.now();
         let record = ProducedRecord { writer, topic, partition, tag, payload, produced, is_copy: false };
-        self.scheduler.after(delay_ms, Event::Append(record));
+        self.scheduler.after(delay_ms, SimEvent::Append(record));
         true
     }
 
@@ -92,7 +92,7 @@ impl<'c> Environment<'c> {
     pub(super) fn append(&mut self, record: ProducedRecord) {
         let now = self.now();
         if !self.network.bus_is_up && !record.is_copy && now.ms_since(record.produced) < RECORD_TIMEOUT_MS {
-            return self.scheduler.after(RECORD_RETRY_MS, Event::Append(record));
+            return self.scheduler.after(RECORD_RETRY_MS, SimEvent::Append(record));
         }
         let fate = match () {
             () if !self.network.bus_is_up => RecordFate::Lost,
@@ -107,7 +107,7 @@ impl<'c> Environment<'c> {
                 Some(self.append_payload(&record, &record.payload))
             }
             RecordFate::AppendedTwice(later_ms) => {
-                self.scheduler.after(later_ms, Event::Append(ProducedRecord { is_copy: true, ..record.clone() }));
+                self.scheduler.after(later_ms, SimEvent::Append(ProducedRecord { is_copy: true, ..record.clone() }));
                 Some(self.append_payload(&record, &record.payload))
             }
         };
@@ -121,7 +121,7 @@ impl<'c> Environment<'c> {
         };
         let delay_ms = self.network.ack_delay_ms();
         let ProducedRecord { writer, topic, partition, tag, .. } = record;
-        self.scheduler.after(delay_ms, Event::Acknowledge { writer, topic, partition, tag, offset });
+        self.scheduler.after(delay_ms, SimEvent::Acknowledge { writer, topic, partition, tag, offset });
     }
 
     fn append_payload(&mut self, record: &ProducedRecord, payload: &[u8]) -> Offset {
@@ -147,10 +147,10 @@ impl<'c> Environment<'c> {
         let ticket = self.tickets;
         if self.store.state == StoreState::Unreachable {
             let answer = command.failed(StoreError::Unreachable);
-            self.scheduler.after(UNREACHABLE_MS, Event::StoreReplies { agent, life, ticket, answer });
+            self.scheduler.after(UNREACHABLE_MS, SimEvent::StoreReplies { agent, life, ticket, answer });
         } else {
             let delay_ms = self.network.store_delay_ms();
-            self.scheduler.after(delay_ms, Event::StoreReads(StoreMessage { agent, life, ticket, command }));
+            self.scheduler.after(delay_ms, SimEvent::StoreReads(StoreMessage { agent, life, ticket, command }));
         }
         ticket
     }
@@ -184,7 +184,7 @@ impl<'c> Environment<'c> {
 
     fn reply(&mut self, message: &StoreMessage, delay_ms: u64, answer: StoreAnswer) {
         let StoreMessage { agent, life, ticket, .. } = *message;
-        self.scheduler.after(delay_ms, Event::StoreReplies { agent, life, ticket, answer });
+        self.scheduler.after(delay_ms, SimEvent::StoreReplies { agent, life, ticket, answer });
     }
 
     fn execute(&mut self, message: &StoreMessage) -> StoreAnswer {

@@ -15,7 +15,7 @@ pub(super) type Life = u64;
 
 /// A thing that happens at an instant.
 #[derive(Clone, Debug)]
-pub(super) enum Event {
+pub(super) enum SimEvent {
     /// An agent's timers fire, and its readers poll.
     AgentRound { agent: usize, life: Life },
     /// A request reaches the store.

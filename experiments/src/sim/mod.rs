@@ -35,7 +35,7 @@ pub use store::SimStore;
 pub use workload::Workload;
 
 use environment::Environment;
-use event::Event;
+use event::SimEvent;
 use network::Network;
 use scheduler::Scheduler;
 
@@ -206,37 +206,37 @@ impl<'c> Simulation<'c> {
         self.env.bug = Some(bug);
     }
 
-    fn apply(&mut self, event: Event) {
+    fn apply(&mut self, event: SimEvent) {
         let env = &mut self.env;
         match event {
-            Event::StoreReads(message) => env.store_reads(message),
-            Event::Append(record) => env.append(record),
-            Event::AgentRound { agent, life } => {
+            SimEvent::StoreReads(message) => env.store_reads(message),
+            SimEvent::Append(record) => env.append(record),
+            SimEvent::AgentRound { agent, life } => {
                 if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
                     agent.round(env);
                 }
             }
-            Event::StoreReplies { agent, life, ticket, answer } => {
+            SimEvent::StoreReplies { agent, life, ticket, answer } => {
                 if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
                     agent.store_replies(env, ticket, answer);
                 }
             }
-            Event::Deadline { agent, life, ticket } => {
+            SimEvent::Deadline { agent, life, ticket } => {
                 if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
                     agent.deadline(env, ticket);
                 }
             }
-            Event::AggregatorRound { aggregator, life } => {
+            SimEvent::AggregatorRound { aggregator, life } => {
                 if let Some(aggregator) = living(&mut self.aggregators, aggregator, |one| one.life == life) {
                     aggregator.round(env);
                 }
             }
-            Event::LogEnd { aggregator, life, partition } => {
+            SimEvent::LogEnd { aggregator, life, partition } => {
                 if let Some(aggregator) = living(&mut self.aggregators, aggregator, |one| one.life == life) {
                     aggregator.log_end(env, partition);
                 }
             }
-            Event::Acknowledge { writer, topic, partition, tag, offset } => {
+            SimEvent::Acknowledge { writer, topic, partition, tag, offset } => {
                 self.acknowledge(writer, topic, partition, tag, offset);
             }
         }

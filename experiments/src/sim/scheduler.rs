@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate_core::clock::{Clock, Timestamp};
 
-use super::event::Event;
+use super::event::SimEvent;
 
 /// A clock that shows the time that it was set to.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) struct Scheduler {
 struct Scheduled {
     at: Timestamp,
     order: u64,
-    event: Event,
+    event: SimEvent,
 }
 
 impl VirtualClock {
@@ -55,13 +55,13 @@ impl Scheduler {
     }
 
     /// Schedules an event `ms` from now.
-    pub(super) fn after(&mut self, ms: u64, event: Event) {
+    pub(super) fn after(&mut self, ms: u64, event: SimEvent) {
         self.scheduled += 1;
         self.queue.push(Reverse(Scheduled { at: self.now.plus_ms(ms), order: self.scheduled, event }));
     }
 
     /// Moves time to the next event until an instant and returns it; without one, moves time to that instant.
-    pub(super) fn next_until(&mut self, until: Timestamp) -> Option<Event> {
+    pub(super) fn next_until(&mut self, until: Timestamp) -> Option<SimEvent> {
         let is_due = self.queue.peek().is_some_and(|Reverse(next)| next.at <= until);
         let next = if is_due { self.queue.pop() } else { None };
         self.now = next.as_ref().map_or(until.max(self.now), |Reverse(next)| next.at);

@@ -23,10 +23,10 @@ use tollgate_wire::Record;
 
 use super::bus::SimReader;
 use super::environment::Environment;
-use super::event::{Event, Life, Writer};
+use super::event::{Life, SimEvent, Writer};
 use super::observation::{Node, Observation, Ticket};
 use super::settings::SimSettings;
-use operations::PendingRequest;
+use operations::SimRequest;
 
 pub use operations::Amendment;
 
@@ -46,18 +46,18 @@ pub struct SimAgent<'c> {
     pub(super) life: Life,
     clock_offset_ms: i64,
     owns_table: bool,
-    running: Option<Running<'c>>,
+    running: Option<AgentLife<'c>>,
 }
 
 /// The state of an agent that is lost in a crash.
-struct Running<'c> {
+struct AgentLife<'c> {
     engine: Arc<Engine>,
     exchange: Exchange,
     maintenance: Maintenance,
     ticked_at: Timestamp,
     signals: SimReader,
     presence: SimReader,
-    pending: BTreeMap<Ticket, PendingRequest<'c>>,
+    pending: BTreeMap<Ticket, SimRequest<'c>>,
 }
 
 impl<'c> SimAgent<'c> {
@@ -105,7 +105,7 @@ impl<'c> SimAgent<'c> {
         let engine = Arc::new(Engine::new(engine, rules));
         let duties =
             MaintenanceSettings { does_housekeeping: !settings.has_bus, announces: false, follows_rules: false };
-        self.running = Some(Running {
+        self.running = Some(AgentLife {
             exchange: Exchange::new(engine.clone()),
             maintenance: Maintenance::new(engine.clone(), duties),
             ticked_at: Timestamp::default(),
@@ -221,7 +221,7 @@ impl<'c> SimAgent<'c> {
     /// Ticks the maintenance of an agent without a bus, which has no rounds, when that is due.
     fn maintain_without_rounds(&mut self, env: &mut Environment<'c>) {
         let own_now = self.time(env.now());
-        let is_due = |running: &Running<'_>| {
+        let is_due = |running: &AgentLife<'_>| {
             !running.engine.settings().publishes && own_now.ms_since(running.ticked_at) >= TICK_MS
         };
         if self.running.as_ref().is_some_and(is_due) {
@@ -237,7 +237,7 @@ impl<'c> SimAgent<'c> {
         Writer { node: self.node(), life: self.life }
     }
 
-    fn next_round(&self) -> Event {
-        Event::AgentRound { agent: self.index, life: self.life }
+    fn next_round(&self) -> SimEvent {
+        SimEvent::AgentRound { agent: self.index, life: self.life }
     }
 }

@@ -12,7 +12,7 @@ use tollgate_engine::{MaintenanceInput, MaintenanceRequest, Operation, Output, P
 
 use super::{MAINTENANCE_DEADLINE_MS, SimAgent};
 use crate::sim::environment::Environment;
-use crate::sim::event::{Event, StoreAnswer, StoreCommand};
+use crate::sim::event::{SimEvent, StoreAnswer, StoreCommand};
 use crate::sim::observation::{AmendedCall, AnsweredCall, Observation, Ticket};
 
 /// A change to a call after its decision.
@@ -32,11 +32,11 @@ pub(super) struct AskedCalls<'c> {
 }
 
 /// A request that waits for the store.
-pub(super) enum PendingRequest<'c> {
+pub(super) enum SimRequest<'c> {
     Ping,
-    Backfill(Box<StoreRequest>),
-    Check(AskedCalls<'c>, Box<StoreRequest>),
-    Amend(Box<AmendedCall<'c>>, Box<StoreRequest>),
+    Backfill(StoreRequest),
+    Check(AskedCalls<'c>, StoreRequest),
+    Amend(Box<AmendedCall<'c>>, StoreRequest),
 }
 
 impl<'c> SimAgent<'c> {
@@ -54,7 +54,7 @@ impl<'c> SimAgent<'c> {
         let asked = AskedCalls { calls, generation, arrived: env.now() };
         match progress {
             Progress::Done(output) => self.answered(env, asked, None, None, output),
-            Progress::NeedsStore(request) => self.request(env, PendingRequest::Check(asked, Box::new(request))),
+            Progress::NeedsStore(request) => self.request(env, SimRequest::Check(asked, request)),
         }
     }
 
@@ -76,10 +76,7 @@ impl<'c> SimAgent<'c> {
             Progress::Done(_) => env.observe(Observation::Amended(amended)),
             Progress::NeedsStore(request) => {
                 let charges = request.charges().to_vec();
-                self.request(
-                    env,
-                    PendingRequest::Amend(Box::new(AmendedCall { charges, ..amended }), Box::new(request)),
-                );
+                self.request(env, SimRequest::Amend(Box::new(AmendedCall { charges, ..amended }), request));
             }
         }
     }
@@ -87,34 +84,32 @@ impl<'c> SimAgent<'c> {
     /// Sends a request of the maintenance to the store. A memory store has neither a registry of agents nor rules.
     pub(super) fn request_for_maintenance(&mut self, env: &mut Environment<'c>, request: MaintenanceRequest) {
         match request {
-            MaintenanceRequest::Ping => self.request(env, PendingRequest::Ping),
-            MaintenanceRequest::Backfill(request) => self.request(env, PendingRequest::Backfill(Box::new(request))),
+            MaintenanceRequest::Ping => self.request(env, SimRequest::Ping),
+            MaintenanceRequest::Backfill(request) => self.request(env, SimRequest::Backfill(request)),
             MaintenanceRequest::Announce | MaintenanceRequest::ReadRules => {}
         }
     }
 
     /// Sends a request to the store, and sets its deadline.
-    fn request(&mut self, env: &mut Environment<'c>, pending: PendingRequest<'c>) {
+    fn request(&mut self, env: &mut Environment<'c>, pending: SimRequest<'c>) {
         let Some(running) = &mut self.running else { return };
         let (command, deadline_ms) = match &pending {
-            PendingRequest::Ping => (StoreCommand::Ping, MAINTENANCE_DEADLINE_MS),
-            PendingRequest::Backfill(request)
-            | PendingRequest::Check(_, request)
-            | PendingRequest::Amend(_, request) => {
+            SimRequest::Ping => (StoreCommand::Ping, MAINTENANCE_DEADLINE_MS),
+            SimRequest::Backfill(request) | SimRequest::Check(_, request) | SimRequest::Amend(_, request) => {
                 let deadline_ms = u64::try_from(request.deadline().as_millis()).unwrap_or(u64::MAX);
                 (StoreCommand::Charge(request.charges().to_vec()), deadline_ms)
             }
         };
         let ticket = env.request(self.index, self.life, command);
         running.pending.insert(ticket, pending);
-        env.scheduler.after(deadline_ms, Event::Deadline { agent: self.index, life: self.life, ticket });
+        env.scheduler.after(deadline_ms, SimEvent::Deadline { agent: self.index, life: self.life, ticket });
     }
 
     /// The answer of the store arrives.
     pub(in crate::sim) fn store_replies(&mut self, env: &mut Environment<'c>, ticket: Ticket, answer: StoreAnswer) {
         let pending = self.running.as_mut().and_then(|running| running.pending.remove(&ticket));
         match (pending, answer) {
-            (Some(PendingRequest::Ping), StoreAnswer::Time(answer)) => {
+            (Some(SimRequest::Ping), StoreAnswer::Time(answer)) => {
                 self.maintain(env, MaintenanceInput::Pinged(answer));
             }
             (Some(pending), StoreAnswer::Charged(answer)) => self.finish(env, ticket, pending, answer),
@@ -126,7 +121,7 @@ impl<'c> SimAgent<'c> {
     pub(in crate::sim) fn deadline(&mut self, env: &mut Environment<'c>, ticket: Ticket) {
         let pending = self.running.as_mut().and_then(|running| running.pending.remove(&ticket));
         match pending {
-            Some(PendingRequest::Ping) => self.maintain(env, MaintenanceInput::Pinged(Err(StoreError::TimedOut))),
+            Some(SimRequest::Ping) => self.maintain(env, MaintenanceInput::Pinged(Err(StoreError::TimedOut))),
             Some(pending) => self.finish(env, ticket, pending, Err(StoreError::TimedOut)),
             None => {}
         }
@@ -136,7 +131,7 @@ impl<'c> SimAgent<'c> {
         &mut self,
         env: &mut Environment<'c>,
         ticket: Ticket,
-        pending: PendingRequest<'c>,
+        pending: SimRequest<'c>,
         answer: Result<ChargeResults, StoreError>,
     ) {
         let own_now = self.time(env.now());
@@ -147,20 +142,20 @@ impl<'c> SimAgent<'c> {
         };
         let Some(running) = &self.running else { return };
         match pending {
-            PendingRequest::Ping => {}
-            PendingRequest::Backfill(request) => {
+            SimRequest::Ping => {}
+            SimRequest::Backfill(request) => {
                 env.observe(finished(&request));
-                self.maintain(env, MaintenanceInput::Backfilled(*request, answer));
+                self.maintain(env, MaintenanceInput::Backfilled(request, answer));
             }
-            PendingRequest::Check(asked, request) => {
+            SimRequest::Check(asked, request) => {
                 env.observe(finished(&request));
-                let output = running.engine.finish(own_now, *request, answer);
+                let output = running.engine.finish(own_now, request, answer);
                 self.answered(env, asked, Some(ticket), error, output);
             }
-            PendingRequest::Amend(amended, request) => {
+            SimRequest::Amend(amended, request) => {
                 env.observe(finished(&request));
                 // An error is the caller's to know; the observation tells it.
-                let _ = running.engine.finish(own_now, *request, answer);
+                let _ = running.engine.finish(own_now, request, answer);
                 env.observe(Observation::Amended(AmendedCall { error, ..*amended }));
             }
         }
