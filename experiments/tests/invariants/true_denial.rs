@@ -63,9 +63,14 @@ impl TrueDenial {
             let is_denied = matches!(facts.list_match(answered.generation, &answered.call), ListMatch::Denied(_));
             return if is_denied { Ok(()) } else { Err("true-denial: the caller is on no list".to_owned()) };
         }
-        let mut applied = facts.applied(answered.generation, &answered.call).into_iter();
-        let applied = applied.find(|applied| applied.rule.name == status.rule);
-        let applied = applied.ok_or("true-denial: by a rule that does not apply")?;
+        let of = |generation: Generation| {
+            let mut applied = facts.applied(generation, &answered.call).into_iter();
+            applied.find(|applied| applied.rule.name == status.rule).ok_or("true-denial: by a rule that does not apply")
+        };
+        let counter = of(answered.generation)?.counter;
+        // The store goes by the newest rules that have charged the counter.
+        let newest = self.charged.get(&counter).and_then(|charged| charged.keys().max());
+        let applied = of(newest.copied().unwrap_or(answered.generation))?;
         let is_slot = applied.policy.algorithm == Algorithm::Concurrency;
         let owns_table = sim.agents()[answered.agent].owns_table();
         if !answers || owns_table || is_slot || self.excuses(sim.now(), applied.counter, answered.generation) {
