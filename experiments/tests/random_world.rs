@@ -59,7 +59,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     let sum = |of: fn(&Run) -> usize| runs.values().map(of).sum::<usize>();
     println!(
         "{} seeds, {} calls, by source {sources:?}; {} lost in crashes; {} partitions restored; {} counts compared, {} \
-         duplicates; {} accounts balanced; fullest window {} permille of its quota",
+         duplicates; {} accounts balanced, {} admissions by on_failure bounded; fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
         sum(|run| run.totals.lost_in_crashes),
@@ -67,6 +67,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.compared),
         sum(|run| run.totals.duplicates),
         sum(|run| run.totals.balanced),
+        sum(|run| run.totals.bounded),
         runs.values().map(|run| run.totals.worst_permille).max().unwrap_or_default(),
     );
     // A world in which nothing ever goes wrong proves nothing.

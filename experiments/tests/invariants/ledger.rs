@@ -2,10 +2,10 @@
 //!
 //! For each agent and counter, the units that its answers and amendments mean equal the units that the store executed for it,
 //! whenever nothing of the agent is unsynced or waits for an answer. Excused: requests that timed out. A charge that timed
-//! out is taken for made: for a call or a refund, neither side counts; for a backfill, both do. A call with a request id,
-//! and one that a rule of `charge: each` denies after the other rules have charged it, count as the store executed them. Counters
-//! of calls that were asked together and not admitted are no longer balanced. Agents that crash take their unsynced units with them. Callers that share an overflow
-//! counter and agents with their own table are not balanced.
+//! out is taken for made: for a call or a refund, neither side counts; for a backfill, both do. These count as the store
+//! executed them: a call with a request id, one that a rule of `charge: each` denies after the other rules have charged it, and
+//! several calls of one request that are not all admitted. Agents that crash take their unsynced units with them. Callers that
+//! share an overflow counter and agents with their own table are not balanced.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,6 +22,8 @@ use super::facts::Facts;
 pub(crate) struct Ledger {
     /// Units by request, as the store executed them.
     executed: HashMap<Ticket, Vec<(CounterId, i64)>>,
+    /// Counters of the request for calls that was finished last.
+    asked: BTreeSet<CounterId>,
     agents: BTreeMap<usize, Accounts>,
     pub(crate) balanced: usize,
 }
@@ -32,7 +34,6 @@ struct Accounts {
     /// Units that the agent's answers mean, less those that the store executed.
     missing: BTreeMap<CounterId, i64>,
     changed: BTreeSet<CounterId>,
-    excused: BTreeSet<CounterId>,
 }
 
 impl Ledger {
@@ -56,7 +57,9 @@ impl Ledger {
     fn finished(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], error: Option<StoreError>) {
         if charges.iter().any(|charge| matches!(charge.mode, ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. }))
         {
-            return; // A call: its answer follows.
+            // The answers to its calls follow.
+            self.asked = charges.iter().map(|charge| charge.counter).collect();
+            return;
         }
         let executed = self.executed.remove(&ticket).unwrap_or_default();
         let accounts = self.agents.entry(agent).or_default();
@@ -76,11 +79,12 @@ impl Ledger {
         let accounts = self.agents.entry(answered.agent).or_default();
         let by_store = answered.decision.source == Source::Store;
         let applied = facts.applied(answered.generation, &answered.call);
-        if answered.is_joint && (!answered.is_admitted || answered.error.is_some()) {
-            // The other calls decide what is charged, and which of them the store was asked about.
-            accounts.excused.extend(applied.iter().map(|applied| applied.counter));
+        if answered.is_joint && !answered.is_admitted {
             return;
         }
+        // Of several calls, the store is asked only about those that have no unsynced counter.
+        let was_asked = applied.iter().all(|applied| self.asked.contains(&applied.counter));
+        let error = answered.error.filter(|_| was_asked);
         let denied_by = answered.decision.status.as_ref().filter(|_| !answered.decision.allowed);
         let is_counted_each = |denied_by: &LimitStatus| {
             applied.iter().any(|applied| applied.rule.name == denied_by.rule && applied.counts_denials())
@@ -91,7 +95,7 @@ impl Ledger {
         if answered.error.is_none() {
             accounts.subtract(executed);
         }
-        let is_backfilled = answered.decision.source != Source::Local && answered.error != Some(StoreError::TimedOut);
+        let is_backfilled = answered.decision.source != Source::Local && error != Some(StoreError::TimedOut);
         for applied in applied {
             let counts = if answered.decision.allowed { by_store || is_backfilled } else { applied.counts_denials() };
             if counts && (by_store || answered.decision.allowed) {
@@ -124,7 +128,7 @@ impl Ledger {
             for counter in std::mem::take(&mut accounts.changed) {
                 self.balanced += 1;
                 let missing = accounts.missing.remove(&counter).unwrap_or_default();
-                if missing != 0 && !accounts.excused.contains(&counter) {
+                if missing != 0 {
                     return Err(format!(
                         "backfill and refund: {missing} units of {counter} of agent {index} lack in the store"
                     ));

@@ -5,6 +5,7 @@ mod facts;
 mod answers;
 mod never_over;
 mod true_denial;
+mod degraded;
 mod store_time;
 mod recount;
 mod exactly_counted;
@@ -22,6 +23,7 @@ use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation};
 
 use answers::Answers;
 use capped::Capped;
+use degraded::Degraded;
 use exactly_counted::ExactlyCounted;
 use facts::Facts;
 use hand_over::HandOver;
@@ -41,6 +43,7 @@ pub(crate) struct Invariants {
     never_over: NeverOver,
     true_denial: TrueDenial,
     store_time: StoreTime,
+    degraded: Degraded,
     exactly_counted: ExactlyCounted,
     hand_over: HandOver,
     ledger: Ledger,
@@ -65,6 +68,8 @@ pub(crate) struct Totals {
     pub(crate) restored: usize,
     /// Comparisons of an agent's charges with the store.
     pub(crate) balanced: usize,
+    /// Admissions by `on_failure` that were compared with its bound.
+    pub(crate) bounded: usize,
     /// Most units that were admitted in a window, in thousandths of its quota.
     pub(crate) worst_permille: u64,
 }
@@ -78,6 +83,7 @@ impl Invariants {
             never_over: NeverOver::default(),
             true_denial: TrueDenial::default(),
             store_time: StoreTime::default(),
+            degraded: Degraded::default(),
             exactly_counted: ExactlyCounted::default(),
             hand_over: HandOver::default(),
             ledger: Ledger::default(),
@@ -101,6 +107,7 @@ impl Invariants {
             self.never_over.observe(&self.facts, sim, &observation)?;
             self.true_denial.observe(&self.facts, sim, &observation)?;
             self.store_time.observe(&observation);
+            self.degraded.observe(&self.facts, &observation)?;
             self.hand_over.observe(sim.now(), &observation);
             self.ledger.observe(&self.facts, sim, &observation);
             self.capped.observe(&self.facts, sim, &observation);
@@ -134,6 +141,7 @@ impl Invariants {
             duplicates: self.exactly_counted.duplicates,
             restored: self.hand_over.restored,
             balanced: self.ledger.balanced,
+            bounded: self.degraded.bounded,
             worst_permille: self.never_over.worst_permille,
         })
     }
