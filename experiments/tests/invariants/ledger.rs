@@ -13,6 +13,7 @@ use tollgate::Source;
 use tollgate::store::StoreError;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId};
 use tollgate_core::decision::LimitStatus;
+use tollgate_core::rules::ListMatch;
 use tollgate_experiments::sim::{AmendedCall, AnsweredCall, Node, Observation, Simulation, Ticket};
 
 use super::facts::Facts;
@@ -79,26 +80,30 @@ impl Ledger {
         let accounts = self.agents.entry(answered.agent).or_default();
         let by_store = answered.decision.source == Source::Store;
         let applied = facts.applied(answered.generation, &answered.call);
-        if answered.is_joint && !answered.is_admitted {
-            return;
-        }
-        // Of several calls, the store is asked only about those that have no unsynced counter.
-        let was_asked = applied.iter().all(|applied| self.asked.contains(&applied.counter));
-        let error = answered.error.filter(|_| was_asked);
         let denied_by = answered.decision.status.as_ref().filter(|_| !answered.decision.allowed);
         let is_counted_each = |denied_by: &LimitStatus| {
             applied.iter().any(|applied| applied.rule.name == denied_by.rule && applied.counts_denials())
         };
-        if by_store && (answered.call.id().is_some() || denied_by.is_some_and(is_counted_each)) {
+        let is_held_back = answered.is_joint && !answered.is_admitted;
+        let as_executed = answered.call.id().is_some() || is_held_back || denied_by.is_some_and(is_counted_each);
+        if by_store && as_executed {
             return;
         }
-        if answered.error.is_none() {
+        if answered.error.is_none() && !is_held_back {
             accounts.subtract(executed);
         }
-        let is_backfilled = answered.decision.source != Source::Local && error != Some(StoreError::TimedOut);
+        // Of several calls, the store is asked only about those that have no unsynced counter.
+        let was_asked = applied.iter().all(|applied| self.asked.contains(&applied.counter));
+        let timed_out = answered.error == Some(StoreError::TimedOut) && was_asked;
+        let is_backfilled = answered.decision.source != Source::Local && !timed_out;
+        let is_listed = facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted;
         for applied in applied {
-            let counts = if answered.decision.allowed { by_store || is_backfilled } else { applied.counts_denials() };
-            if counts && (by_store || answered.decision.allowed) {
+            let counts_always = applied.counts_denials() || is_listed;
+            let counts = match answered.decision.allowed {
+                true => (by_store || is_backfilled) && (!is_held_back || counts_always),
+                false => by_store && counts_always,
+            };
+            if counts {
                 accounts.enter(applied.counter, signed(applied.cost));
             }
         }
