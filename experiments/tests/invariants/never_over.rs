@@ -87,7 +87,7 @@ impl NeverOver {
         }
         let (units, is_enforced) = (i64::try_from(charge.cost).unwrap_or(i64::MAX), charge.mode.is_enforced());
         let (at, units) = match charge.mode {
-            ChargeMode::Refund { at } => (at, -units),
+            ChargeMode::Refund { at } => (at.min(result.at), -units),
             ChargeMode::Backfill { at } => (at.min(result.at), units),
             _ => (result.at, units),
         };
