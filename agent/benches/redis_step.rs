@@ -1,4 +1,4 @@
-//! What a decision costs Redis, in microseconds of its CPU, beside a plain INCR in the same pipelines.
+//! Cost of a decision at Redis, in microseconds of its CPU, beside a plain INCR in the same pipelines.
 //!
 //! The server's CPU is the scarce part of a shared store, so it is read from the server (INFO cpu), not from a clock here.
 //! Run: `cargo bench -p tollgate --bench redis_step`; the server comes from scripts/servers.
@@ -20,7 +20,7 @@ const DECISIONS: u64 = 32_000;
 const ROUNDS: u32 = 4;
 const COUNTERS: u64 = 1_000;
 
-/// A kind of step: its name, what it is judged by, over how many counters, and how full they are before.
+/// A kind of step: its name, its limit, the number of counters, and the units charged on each before.
 struct Step {
     name: &'static str,
     algorithm: Algorithm,
@@ -28,8 +28,9 @@ struct Step {
     burst: u64,
     counters: u64,
     filled: u64,
-    /// Whether each call is a request with a name of its own.
+    /// True if each call has a request id of its own.
     named: bool,
+    width_ms: u64,
 }
 
 struct Bench {
@@ -46,8 +47,8 @@ impl Bench {
         1e6 * (field("used_cpu_user:").expect("a number") + field("used_cpu_sys:").expect("a number"))
     }
 
-    /// Runs one command `DECISIONS` times, `PIPELINE` at once, and says what each cost the server: the best of some
-    /// rounds, since others use this machine too.
+    /// Runs one command `DECISIONS` times, `PIPELINE` at once. Returns the server's CPU for each, from the best of several
+    /// rounds, because other processes use the machine too.
     async fn measure<F: Future<Output = ()> + Send + 'static>(&self, command: impl Fn(u64) -> F) -> f64 {
         let mut best_us = f64::INFINITY;
         for _ in 0..ROUNDS {
@@ -66,7 +67,7 @@ impl Bench {
 
     async fn step(&self, step: &Step, first_counter: u64) -> (f64, u64) {
         let parts = if step.algorithm == Algorithm::FixedWindow { 1 } else { 12 };
-        let window = Window::new(60_000, parts).expect("a window");
+        let window = Window::new(step.width_ms, parts).expect("a window");
         let limit = Limit { algorithm: step.algorithm, units: step.units, window, burst: step.burst };
         let expires_at = Timestamp::from_ms(1 << 50);
         let take = move |number: u64, cost: u64| Charge {
@@ -123,7 +124,7 @@ async fn main() {
     let window = Algorithm::SlidingWindow;
     let step = |name, algorithm, units, counters, filled| {
         let burst = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { units } else { 0 };
-        Step { name, algorithm, units, burst, counters, filled, named: false }
+        Step { name, algorithm, units, burst, counters, filled, named: false, width_ms: 60_000 }
     };
     let bursting = |step: Step| Step { burst: 2 * step.units, ..step };
     let named = |step: Step| Step { named: true, ..step };
@@ -131,6 +132,7 @@ async fn main() {
     let steps = [
         step("sliding_window, conservative, admitted", window(Estimate::Conservative), 1 << 40, COUNTERS, 0),
         step("sliding_window, interpolated, admitted", window(Estimate::Interpolated), 1 << 40, COUNTERS, 0),
+        Step { width_ms: 12, ..step("sliding_window, first in its sub-window", conservative, many, COUNTERS, 0) },
         step("sliding_window, denied", window(Estimate::Conservative), 1_000, COUNTERS, 1_000),
         bursting(step("sliding_window with a burst, admitted", conservative, many, COUNTERS, 0)),
         named(step("sliding_window, request ids, admitted", conservative, many, COUNTERS, 0)),

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -13,6 +14,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_core::decision::Source;
 use tollgate_engine::{Engine, Total};
+
+#[cfg(feature = "jwt")]
+use crate::request::jwt::Verifier;
 
 /// Buckets of the duration of a check, in seconds. Local answers are far below the first; a missed deadline of 5 ms lies
 /// between two of them.
@@ -22,26 +26,45 @@ const LAG_BUCKETS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.
 /// Prefix of all metric names.
 const PREFIX: &str = "tollgate";
 
-/// Durations that an agent observes itself.
+/// Metrics of an agent, and the registry that exports them.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentMetrics {
+    registry: Arc<Mutex<Registry>>,
     check: Histogram,
+    #[cfg(feature = "bus")]
     signal_lag: Histogram,
 }
 
-/// Exports the counts of an engine.
-struct EngineCollector(Arc<Engine>);
+/// Exports the counts of an agent.
+struct AgentCollector {
+    engine: Arc<Engine>,
+    #[cfg(feature = "jwt")]
+    tokens: Arc<Verifier>,
+}
 
 impl AgentMetrics {
     /// Registers the metrics of an agent.
-    pub(crate) fn register(registry: &mut Registry, engine: &Arc<Engine>) -> Self {
-        let metrics = Self { check: Histogram::new(DURATION_BUCKETS_S), signal_lag: Histogram::new(LAG_BUCKETS_S) };
-        let registry = registry.sub_registry_with_prefix(PREFIX);
-        registry.register_with_unit("check_duration", "Duration of a check", Unit::Seconds, metrics.check.clone());
+    pub(crate) fn register(
+        mut registry: Registry,
+        engine: Arc<Engine>,
+        #[cfg(feature = "jwt")] tokens: Arc<Verifier>,
+    ) -> Self {
+        let (check, signal_lag) = (Histogram::new(DURATION_BUCKETS_S), Histogram::new(LAG_BUCKETS_S));
+        let prefixed = registry.sub_registry_with_prefix(PREFIX);
+        prefixed.register_with_unit("check_duration", "Duration of a check", Unit::Seconds, check.clone());
         let lag = "Time from a charge to its signal at this agent";
-        registry.register_with_unit("signal_lag", lag, Unit::Seconds, metrics.signal_lag.clone());
-        registry.register_collector(Box::new(EngineCollector(engine.clone())));
-        metrics
+        prefixed.register_with_unit("signal_lag", lag, Unit::Seconds, signal_lag.clone());
+        prefixed.register_collector(Box::new(AgentCollector {
+            engine,
+            #[cfg(feature = "jwt")]
+            tokens,
+        }));
+        Self {
+            registry: Arc::new(Mutex::new(registry)),
+            check,
+            #[cfg(feature = "bus")]
+            signal_lag,
+        }
     }
 
     /// Observes the duration of a check.
@@ -50,14 +73,24 @@ impl AgentMetrics {
     }
 
     /// Observes the time from a charge to its signal at this agent.
+    #[cfg(feature = "bus")]
     pub(crate) fn observe_signal_lag(&self, lag: Duration) {
         self.signal_lag.observe(lag.as_secs_f64());
     }
+
+    /// Returns all metrics of the registry in the OpenMetrics text format.
+    pub(crate) fn encode(&self) -> String {
+        let mut text = String::new();
+        match text::encode(&mut text, &self.registry.lock()) {
+            Ok(()) => text,
+            Err(_) => String::new(),
+        }
+    }
 }
 
-impl Collector for EngineCollector {
+impl Collector for AgentCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let (engine, metrics) = (&self.0, self.0.metrics());
+        let (engine, metrics) = (&self.engine, self.engine.metrics());
         let rules = metrics.rules();
         let mut decisions = encoder.encode_descriptor(
             "decisions",
@@ -82,6 +115,14 @@ impl Collector for EngineCollector {
         let mut store_errors = encoder.encode_descriptor("store_errors", help, None, MetricType::Counter)?;
         for (error, count) in metrics.store_errors().filter(|(_, count)| *count > 0) {
             ConstCounter::new(count).encode(store_errors.encode_family(&[("error", error.as_str())])?)?;
+        }
+        #[cfg(feature = "jwt")]
+        {
+            let help = "Bearer tokens that the rules ask about and that gave no descriptor";
+            let mut rejected = encoder.encode_descriptor("jwt_rejected", help, None, MetricType::Counter)?;
+            for (reason, count) in self.tokens.rejected() {
+                ConstCounter::new(count).encode(rejected.encode_family(&[("reason", reason)])?)?;
+            }
         }
         let totals = [
             ("overflow_charges", "Charges on a rule's overflow counter, past counters_max", &metrics.overflow_charges),
@@ -114,9 +155,9 @@ impl Collector for EngineCollector {
     }
 }
 
-impl fmt::Debug for EngineCollector {
+impl fmt::Debug for AgentCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EngineCollector")
+        f.write_str("AgentCollector")
     }
 }
 

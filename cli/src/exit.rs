@@ -56,7 +56,7 @@ fn kind(error: &anyhow::Error) -> (Exit, bool) {
         Some(StartError::NoRules | StartError::Keys(_) | StartError::Redis(_) | StartError::Kafka(_)) => {
             return (Exit::Usage, false);
         }
-        Some(StartError::Thread(_) | StartError::StateDir { .. }) | None => {}
+        Some(_) | None => {}
     }
     if let Some(KafkaError::Setting { .. }) = error.downcast_ref::<KafkaError>() {
         return (Exit::Usage, false);

@@ -3,21 +3,16 @@
 //! A queue holds the counters with unsynced units; the units themselves are in each counter's view. Until they are charged, no
 //! call asks the store about such a counter, because its count is too low.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::Mutex;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;
 
 use crate::engine::Engine;
-use crate::match_rules::MatchedRule;
+use crate::matched_rule::MatchedRule;
 use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
 use crate::store_error::StoreError;
+use crate::unsynced_queue::UnsyncedCounter;
 use crate::view::{Unsynced, ViewEvent, update};
 
-/// Maximum number of counters with unsynced units. Past the cap, the units of the oldest counter are dropped.
-const UNSYNCED_COUNTERS_MAX: usize = 100_000;
 /// Maximum number of counters in one request.
 const REQUEST_COUNTERS_MAX: usize = 64;
 /// Number of charges after which a request gets no further counter, so that it does not delay others in the store.
@@ -29,58 +24,20 @@ pub(crate) struct PendingBackfill {
     counters: Vec<UnsyncedCounter>,
 }
 
-/// Counters with unsynced units.
-#[derive(Debug, Default)]
-pub(crate) struct UnsyncedQueue {
-    counters: Mutex<VecDeque<UnsyncedCounter>>,
-    /// True if the queue is not empty. Every call reads it.
-    any: AtomicBool,
-    /// True if each counter is sent alone, because the store cannot charge one of them.
-    one_by_one: AtomicBool,
-}
-
-#[derive(Debug)]
-struct UnsyncedCounter {
-    matched: MatchedRule,
-    generation: Generation,
-}
-
-impl UnsyncedQueue {
-    /// Returns the number of counters.
-    pub(crate) fn len(&self) -> usize {
-        self.counters.lock().len()
-    }
-
-    /// Adds a counter; returns the oldest if there are too many.
-    fn add(&self, counter: UnsyncedCounter) -> Option<UnsyncedCounter> {
-        let mut counters = self.counters.lock();
-        self.any.store(true, Ordering::Relaxed);
-        counters.push_back(counter);
-        if counters.len() > UNSYNCED_COUNTERS_MAX { counters.pop_front() } else { None }
-    }
-
-    /// Puts counters back that are still unsynced.
-    fn put_back(&self, unsynced: Vec<UnsyncedCounter>) {
-        let mut counters = self.counters.lock();
-        counters.extend(unsynced);
-        self.any.store(!counters.is_empty(), Ordering::Relaxed);
-    }
-}
-
 impl Engine {
     /// Returns true if units were admitted without the store and are not charged yet.
     #[must_use]
     pub fn has_unsynced(&self) -> bool {
-        self.unsynced.any.load(Ordering::Relaxed)
+        !self.unsynced.is_empty()
     }
 
     /// Begins to charge the units of the next few counters. They stay unsynced until the store answers, so that no call
     /// overtakes the backfill.
     pub(crate) fn begin_backfill(&self) -> Stage<Result<(), StoreError>, PendingBackfill> {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
-        let counters_max = if self.unsynced.one_by_one.load(Ordering::Relaxed) { 1 } else { REQUEST_COUNTERS_MAX };
+        let counters_max = if self.unsynced.is_one_by_one() { 1 } else { REQUEST_COUNTERS_MAX };
         while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
-            let Some(counter) = self.unsynced.counters.lock().pop_front() else { break };
+            let Some(counter) = self.unsynced.next() else { break };
             let UnsyncedCounter { matched, generation } = &counter;
             let charge = |unsynced: Unsynced| {
                 matched.charge(*generation, unsynced.units, ChargeMode::Backfill { at: unsynced.at })
@@ -129,7 +86,7 @@ impl Engine {
     /// The store cannot charge one of the counters: each is sent alone, and the units of that one are dropped.
     fn send_one_by_one(&self, pending: PendingBackfill) {
         let is_alone = pending.counters.len() == 1;
-        self.unsynced.one_by_one.store(!is_alone, Ordering::Relaxed);
+        self.unsynced.set_one_by_one(!is_alone);
         for UnsyncedCounter { matched, .. } in &pending.counters {
             let event = if is_alone { ViewEvent::UnsyncedDropped } else { ViewEvent::BackfillFailed };
             self.table.with(matched.counter, |view| update(&matched.policy, view, event));

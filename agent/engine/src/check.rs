@@ -16,7 +16,7 @@ use tollgate_core::rules::MatchScope;
 use crate::decide::{Evaluation, Verdicts};
 use crate::enforce::RuleVerdict;
 use crate::engine::{ActiveRules, Engine};
-use crate::match_rules::{MatchedRule, MatchedRules};
+use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::stage::{Charges, Stage};
 use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;

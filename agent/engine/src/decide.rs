@@ -8,7 +8,8 @@ use tollgate_core::decision::{DENY_LIST, Decision, DecisionId, LimitStatus, Sour
 
 use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, combine, plan};
 use crate::engine::{ActiveRules, Engine};
-use crate::match_rules::{MatchedRule, Rejection};
+use crate::match_rules::Rejection;
+use crate::matched_rule::MatchedRule;
 use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
 use crate::view::{Sequence, ViewEvent};

@@ -13,7 +13,6 @@ use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
 use tollgate_core::decision::DENY_LIST;
 use tollgate_core::rules::{Generation, Index, RuleSet};
 
-use crate::backfill::UnsyncedQueue;
 use crate::batcher::Batcher;
 use crate::fleet::{FLEET_EXPECTED_DEFAULT, Fleet};
 use crate::metrics::{EngineMetrics, RuleCounts};
@@ -21,6 +20,7 @@ use crate::notice::Notices;
 use crate::signals::Signals;
 use crate::store_health::StoreHealth;
 use crate::table::CounterTable;
+use crate::unsynced_queue::UnsyncedQueue;
 
 /// Default cap on the counters of one agent.
 pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;

@@ -13,7 +13,7 @@ use crate::batcher::Publish;
 use crate::decide::Evaluation;
 use crate::enforce::Combined;
 use crate::engine::{ActiveRules, Engine};
-use crate::match_rules::MatchedRule;
+use crate::matched_rule::MatchedRule;
 use crate::view::Sequence;
 
 impl Engine {

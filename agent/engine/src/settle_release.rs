@@ -13,7 +13,7 @@ use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
 
 use crate::engine::{ActiveRules, Engine};
-use crate::match_rules::{MatchedRule, MatchedRules};
+use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::record::signed;
 use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
 use crate::store_error::StoreError;

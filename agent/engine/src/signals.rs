@@ -1,8 +1,6 @@
-//! What an agent hears on the bus: how fresh the signals of each partition are, which of its own batches they count, and
-//! who else is there.
+//! Signals of whole partitions: their freshness, and which of the agent's own batches they contain.
 //!
-//! Pure but for its locks. Signals of single counters go on to what was seen of them; here is what holds for a whole
-//! partition.
+//! [`crate::receive`] writes here, and decisions read. The signal of a single counter is part of its view ([`crate::view`]).
 
 use std::collections::{HashSet, VecDeque};
 
@@ -15,14 +13,14 @@ use crate::enforce::FreshSignals;
 use crate::time_bounds::TimeBounds;
 use crate::view::CoveredBatches;
 
-/// Signals are fresh while what they count was appended less than this ago, in ms.
+/// Age of the newest contained record up to which signals are fresh, in ms.
 const FRESH_MS: u64 = 3_000;
-/// So much of the log an agent must have read before silence about a counter says something, in ms: aggregators say all
-/// they have to say at least that often.
+/// Time over which signals must have been read before a counter without a signal counts as unused, in ms. Aggregators
+/// signal every counter above the threshold at least that often.
 const READ_FIRST_MS: u64 = 2_000;
-/// Own batches that are in the log and that no signal counts yet.
+/// Maximum number of own batches per partition that are in the log and in no signal yet.
 const DELIVERED_LEN_MAX: usize = 8_192;
-/// Own batches that never reached the log, as long as their rows matter.
+/// Maximum number of own batches per partition that are known to be lost.
 const LOST_LEN_MAX: usize = 1_024;
 
 /// Freshness of the signals, by partition.
@@ -37,13 +35,13 @@ struct SignalPartition {
     as_of: Offset,
     as_of_appended: Timestamp,
     threshold_permille: u32,
-    /// When the first and the last record of it that were read had been appended.
+    /// Times at which the first and the last record that were read had been appended.
     read: Option<(Timestamp, Timestamp)>,
-    /// Own batches in the log, in their order.
+    /// Own batches in the log that no signal contains yet, in their order.
     delivered: VecDeque<(u64, Offset)>,
     covered: u64,
     lost: HashSet<u64>,
-    /// Too many were lost to tell them apart: none up to here counts as covered.
+    /// Number up to which no batch counts as covered, because too many were lost or the log was recreated.
     none_through: u64,
 }
 
@@ -52,7 +50,7 @@ impl Signals {
         Self { partitions: (0..partitions).map(|_| Mutex::default()).collect() }
     }
 
-    /// Takes the heartbeat in a batch of signals into account, which was appended at this time; says whether its signals are news.
+    /// Applies the heartbeat of a batch that the bus appended at this time. Returns true if its signals are not outdated.
     pub(crate) fn received(&self, appended: Timestamp, batch: &SignalBatch) -> bool {
         let Some(view) = self.partitions.get(batch.partition as usize) else {
             return false;
@@ -60,7 +58,7 @@ impl Signals {
         let mut view = view.lock();
         view.read = Some((view.read.map_or(appended, |(first, _)| first), appended));
         if view.log.replace(batch.log).is_some_and(|log| log != batch.log) {
-            // Another log, which counts nothing of what went into the old one.
+            // The log was recreated and contains nothing of the old one.
             let last = view.delivered.drain(..).map(|(sequence, _)| sequence).next_back();
             view.none_through = view.none_through.max(view.covered).max(last.unwrap_or_default());
             view.as_of = 0;
@@ -89,7 +87,7 @@ impl Signals {
         let mut view = view.lock();
         match offset {
             Some(offset) if view.delivered.len() < DELIVERED_LEN_MAX => view.delivered.push_back((sequence, offset)),
-            // A batch of unknown fate counts as lost: its units may count twice, but never too little.
+            // A batch of unknown fate counts as lost: its units may count twice, but they are never missing.
             _ => {
                 view.lost.insert(sequence);
                 if view.lost.len() > LOST_LEN_MAX {
@@ -100,7 +98,7 @@ impl Signals {
         }
     }
 
-    /// What fresh signals say of a partition; nothing when they are not fresh, or not enough of them was read.
+    /// Returns the facts that fresh signals prove about a partition; nothing if they are not fresh or not read long enough.
     pub(crate) fn fresh(&self, partition: Partition, store: TimeBounds) -> Option<FreshSignals> {
         let view = self.partitions.get(partition as usize)?.lock();
         let fresh = store.latest.ms_since(view.as_of_appended) < FRESH_MS;
@@ -114,12 +112,12 @@ impl Signals {
         })
     }
 
-    /// Whether the signals of every partition have been read long enough to be relied on.
+    /// Returns true if the signals of every partition have been read for long enough to be relied on.
     pub(crate) fn has_read_enough(&self) -> bool {
         !self.partitions.is_empty() && self.partitions.iter().all(|view| view.lock().has_read_enough())
     }
 
-    /// Entries that are kept, for those who check on caps.
+    /// Returns the number of kept entries.
     pub(crate) fn kept(&self) -> usize {
         let kept = |view: &SignalPartition| view.delivered.len() + view.lost.len();
         self.partitions.iter().map(|view| kept(&view.lock())).sum()
@@ -160,7 +158,7 @@ mod tests {
         signals.fresh(0, TimeBounds::exactly(at(ms)))
     }
 
-    /// E6: what is older than what is known changes nothing.
+    /// E6: an outdated record changes nothing.
     #[test]
     fn signals_are_fresh_for_a_while_and_an_older_one_changes_nothing() {
         let signals = signals();
@@ -185,6 +183,6 @@ mod tests {
         assert_eq!(covered, CoveredBatches { none_through: 0, through: 1, lost: vec![2] });
         signals.received(at(12_001), &heartbeat(2, 0, 12_001));
         let covered = heard(&signals, 12_001).unwrap().covered;
-        assert!(covered.none_through >= 3, "in another log nothing of the old one is counted");
+        assert!(covered.none_through >= 3, "a new log contains nothing of the old one");
     }
 }

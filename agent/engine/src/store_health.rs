@@ -1,18 +1,14 @@
-//! Health of the store: the breaker, and the interval in which the store's time lies.
+//! State of the store's health: the breaker, and the interval in which the store's time lies.
 //!
-//! Every answer and every missed deadline comes through here. [`crate::maintenance`] sends the pings that close the breaker.
+//! [`crate::store_answers`] updates it with every answer and every missed deadline.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::ChargeResults;
 
 use crate::enforce::Breaker;
-use crate::engine::Engine;
-use crate::notice::Notice;
 use crate::shell_waker::ShellWaker;
-use crate::store_error::StoreError;
 use crate::time_bounds::{StoreClock, TimeBounds};
 
 /// Health of the store, as this agent knows it.
@@ -26,74 +22,26 @@ pub(crate) struct StoreHealth {
     pub(crate) waker: ShellWaker,
 }
 
-impl Engine {
+impl StoreHealth {
     /// Returns the interval in which the store's time lies.
-    #[must_use]
-    pub fn store_time(&self, now: Timestamp) -> TimeBounds {
-        if self.counts_in_own_table() { TimeBounds::exactly(now) } else { self.health.time.read().at(now) }
+    pub(crate) fn time(&self, now: Timestamp) -> TimeBounds {
+        self.time.read().at(now)
     }
 
-    /// Returns true while the breaker is open: calls are decided without the store.
-    #[must_use]
-    pub fn is_degraded(&self) -> bool {
-        self.health.breaker.is_open()
-    }
-
-    /// Returns true if the store has to be probed: the breaker is open, or unsynced units wait for the store.
-    #[must_use]
-    pub fn needs_store(&self) -> bool {
-        self.is_degraded() || self.has_unsynced()
-    }
-
-    /// Returns true if the store has answered a ping in this life, or the counts are in the engine's own table.
-    #[must_use]
-    pub fn has_reached_store(&self) -> bool {
-        self.counts_in_own_table() || self.health.reached.load(Ordering::Relaxed)
-    }
-
-    /// Records the answer to a ping: sent and received by this agent's clock, and the store's time. Closes the breaker.
-    pub fn store_answers(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        self.learn_time(sent, received, store_now);
-        self.health.reached.store(true, Ordering::Relaxed);
-        if self.health.breaker.close() {
-            self.notify(Notice::StoreRecovered);
+    /// Applies the store's time in an answer.
+    pub(crate) fn update_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+        if self.time.read().would_learn(sent, received) {
+            self.time.write().update(sent, received, store_now);
         }
     }
 
-    /// Records the answer to charges.
-    pub(crate) fn answered(&self, sent: Timestamp, received: Timestamp, results: &ChargeResults) {
-        self.note_clock_step(results);
-        if let Some(result) = results.first() {
-            self.health.breaker.answered();
-            self.learn_time(sent, received, result.at);
-        }
+    /// Returns true once a ping was answered.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.reached.load(Ordering::Relaxed)
     }
 
-    /// Drops what was cached in store time if the store's clock stepped back.
-    pub(crate) fn note_clock_step(&self, results: &ChargeResults) {
-        if let Some(result) = results.iter().find(|result| result.rebased) {
-            self.metrics.store_clock_steps.add(1);
-            self.table.forget_denials();
-            self.notify(Notice::StoreClockSteppedBack { store_now: result.at });
-        }
-    }
-
-    /// Records a request that the store did not answer.
-    pub(crate) fn unanswered(&self, error: StoreError) {
-        self.metrics.store_error(error);
-        if self.health.breaker.missed(error) {
-            self.notify(Notice::StoreUnavailable(error));
-        }
-    }
-
-    fn learn_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        if self.health.time.read().would_learn(sent, received) {
-            self.health.time.write().update(sent, received, store_now);
-        }
-    }
-
-    fn notify(&self, notice: Notice) {
-        self.notices.push(notice);
-        self.health.waker.wake();
+    /// Records that a ping was answered.
+    pub(crate) fn set_reached(&self) {
+        self.reached.store(true, Ordering::Relaxed);
     }
 }

@@ -1,232 +1,261 @@
-//! What an agent is made of.
+//! Settings of an agent. Those of tokens are in [`super::tokens`]; [`super::start`] makes a running agent of them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(feature = "metrics")]
 use prometheus_client::registry::Registry;
 #[cfg(feature = "kafka")]
 use tollgate_bus::kafka::KafkaSettings;
+#[cfg(feature = "bus")]
 use tollgate_bus::{Bus, Topic};
-use tollgate_core::clock::{Clock, SystemClock, Timestamp};
+#[cfg(feature = "bus")]
+use tollgate_core::clock::Timestamp;
+use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
+#[cfg(feature = "bus")]
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::rules::{Rule, RuleSet};
-
-use crate::request::jwt::TokenRequirements;
-use crate::rules_source::RulesSource;
-use crate::runtime::{BusListeners, BusThreads, SignalObserver};
-use crate::store::{AnyStore, ChargeStore, FleetServices, RedisSettings};
+#[cfg(feature = "bus")]
 use tollgate_engine::Engine;
 
-/// Says what an agent is made of.
+#[cfg(feature = "jwt")]
+use crate::request::jwt::TokenRequirements;
+#[cfg(feature = "rules-file")]
+use crate::rules_source::RulesSource;
+#[cfg(feature = "bus")]
+use crate::runtime::{BusListeners, BusThreads, SignalObserver};
+#[cfg(feature = "redis")]
+use crate::store::RedisSettings;
+use crate::store::{AnyStore, ChargeStore};
+
+/// Builder of an [`Agent`](super::Agent).
 pub struct Builder<S: ChargeStore = AnyStore> {
+    pub(super) settings: AgentSettings,
+    pub(super) store: Option<Arc<S>>,
+}
+
+/// Settings of an agent, whatever its store.
+pub(super) struct AgentSettings {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) node: String,
     pub(super) region: String,
     pub(super) rules: Vec<Rule>,
     pub(super) rule_set: Option<RuleSet>,
-    pub(super) rules_from: Option<RulesSource>,
-    /// Whether rules are published where this agent listens.
-    pub(super) follows: bool,
-    pub(super) store: Option<Arc<S>>,
+    #[cfg(feature = "rules-file")]
+    pub(super) rules_source: Option<RulesSource>,
+    /// True if the agent follows published rules.
+    pub(super) follows_rules: bool,
+    #[cfg(feature = "redis")]
     pub(super) redis: Option<RedisSettings>,
-    pub(super) fleet: Option<Arc<FleetServices>>,
     #[cfg(feature = "kafka")]
     pub(super) kafka: Option<KafkaSettings>,
-    pub(super) bus: Option<StartBus>,
+    #[cfg(feature = "bus")]
+    pub(super) bus: Option<BusSettings>,
+    #[cfg(feature = "bus")]
     pub(super) observer: Option<SignalObserver>,
-    pub(super) partitions: u32,
     pub(super) agents_expected: Option<NonZeroU32>,
     pub(super) counters_max: Option<usize>,
     pub(super) state_dir: Option<PathBuf>,
     pub(super) digest_key: DigestKey,
+    #[cfg(feature = "jwt")]
     pub(super) jwks_file: Option<PathBuf>,
+    #[cfg(feature = "jwt")]
     pub(super) tokens: TokenRequirements,
+    #[cfg(feature = "metrics")]
     pub(super) registry: Registry,
 }
 
+/// A bus, and the function that starts its threads.
+#[cfg(feature = "bus")]
+pub(super) struct BusSettings {
+    pub(super) partitions: u32,
+    pub(super) start: StartBus,
+}
+
+#[cfg(feature = "bus")]
 type StartBus = Box<dyn FnOnce(&Arc<Engine>, &Arc<dyn Clock>, BusListeners) -> std::io::Result<BusThreads> + Send>;
 
 impl<S: ChargeStore> Builder<S> {
-    /// The clock to go by.
+    /// Sets the clock. The default is the system's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.settings.clock = clock;
         self
     }
 
-    /// The name under which the agent is shown and told apart from others.
+    /// Sets the name of the agent, which must be unique in the fleet.
     #[must_use]
     pub fn node(mut self, node: impl Into<String>) -> Self {
-        self.node = node.into();
+        self.settings.node = node.into();
         self
     }
 
-    /// Where it is.
+    /// Sets the region of the agent.
     #[must_use]
     pub fn region(mut self, region: impl Into<String>) -> Self {
-        self.region = region.into();
+        self.settings.region = region.into();
         self
     }
 
     /// Adds a rule.
     #[must_use]
     pub fn rule(mut self, rule: Rule) -> Self {
-        self.rules.push(rule);
+        self.settings.rules.push(rule);
         self
     }
 
-    /// Uses these rules.
+    /// Sets the rules.
     #[must_use]
     pub fn rules(mut self, rules: RuleSet) -> Self {
-        self.rule_set = Some(rules);
+        self.settings.rule_set = Some(rules);
         self
     }
 
-    /// Uses the rules of a file and follows its changes; a broken file never replaces a good one.
-    #[must_use]
-    pub fn rules_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.rules_from = Some(RulesSource::File(path.into()));
-        self
-    }
-
-    /// Uses rules from any files, such as a configuration of envoyproxy/ratelimit as it is, and follows their changes.
-    #[must_use]
-    pub fn rules_from(mut self, from: RulesSource) -> Self {
-        self.rules_from = Some(from);
-        self
-    }
-
-    /// Keeps counters in this store.
+    /// Sets the store of the counters. [`Builder::start_with_store`] starts the agent then.
+    ///
+    /// The size of the fleet and published rules come from the bus only, even if the store is a Redis.
     #[must_use]
     pub fn store<T: ChargeStore>(self, store: Arc<T>) -> Builder<T> {
-        Builder {
-            clock: self.clock,
-            node: self.node,
-            region: self.region,
-            rules: self.rules,
-            rule_set: self.rule_set,
-            rules_from: self.rules_from,
-            follows: self.follows,
-            store: Some(store),
-            redis: None,
-            fleet: None,
-            #[cfg(feature = "kafka")]
-            kafka: self.kafka,
-            bus: self.bus,
-            observer: self.observer,
-            partitions: self.partitions,
-            agents_expected: self.agents_expected,
-            counters_max: self.counters_max,
-            state_dir: self.state_dir,
-            digest_key: self.digest_key,
-            jwks_file: self.jwks_file,
-            tokens: self.tokens,
-            registry: self.registry,
-        }
+        Builder { settings: self.settings, store: Some(store) }
     }
 
-    /// Publishes calls to this Kafka, and listens to its signals. It need not answer yet.
+    /// Sets the number of agents to assume until heartbeats prove another one.
+    #[must_use]
+    pub fn agents_expected(mut self, agents: NonZeroU32) -> Self {
+        self.settings.agents_expected = Some(agents);
+        self
+    }
+
+    /// Sets the cap on counters.
+    #[must_use]
+    pub fn counters_max(mut self, counters_max: usize) -> Self {
+        self.settings.counters_max = Some(counters_max);
+        self
+    }
+
+    /// Saves the last valid published rules and the size of the fleet in this folder, for a start without store and bus.
+    #[must_use]
+    pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.settings.state_dir = Some(folder.into());
+        self
+    }
+
+    /// Sets the key of all digests. It must be the same for all agents.
+    #[must_use]
+    pub fn digest_key(mut self, key: DigestKey) -> Self {
+        self.settings.digest_key = key;
+        self
+    }
+
+    /// Registers the agent's metrics in this registry.
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.settings.registry = registry;
+        self
+    }
+}
+
+#[cfg(feature = "rules-file")]
+impl<S: ChargeStore> Builder<S> {
+    /// Reads the rules from a file and reloads them when it changes. Invalid rules never replace valid ones.
+    #[must_use]
+    pub fn rules_file(self, path: impl Into<PathBuf>) -> Self {
+        self.rules_from(RulesSource::File(path.into()))
+    }
+
+    /// Reads the rules from other files, such as a configuration of envoyproxy/ratelimit, and reloads them when they change.
+    #[must_use]
+    pub fn rules_from(mut self, source: RulesSource) -> Self {
+        self.settings.rules_source = Some(source);
+        self
+    }
+
+    /// Follows the rules that are published on the bus and in Redis, unless other rules are set.
+    #[must_use]
+    pub fn published_rules(mut self) -> Self {
+        self.settings.follows_rules = true;
+        self
+    }
+}
+
+#[cfg(feature = "bus")]
+impl<S: ChargeStore> Builder<S> {
+    /// Publishes calls to this Kafka and reads its signals. Kafka may be unavailable at the start.
     #[cfg(feature = "kafka")]
     #[must_use]
     pub fn kafka(mut self, kafka: impl Into<KafkaSettings>) -> Self {
-        self.kafka = Some(kafka.into());
+        self.settings.kafka = Some(kafka.into());
         self
     }
 
-    /// Publishes calls on this bus, and listens to its signals.
+    /// Publishes calls on this bus and reads its signals.
     #[must_use]
     pub fn bus<B: Bus>(mut self, bus: B) -> Self {
-        self.partitions = bus.partitions(Topic::Calls);
-        self.bus = Some(Box::new(move |engine, clock, listeners| BusThreads::start(&bus, engine, clock, listeners)));
+        self.settings.set_bus(bus);
         self
     }
 
-    /// Shows each record of signals, and when it was appended, to those who measure, once the agent has learnt it. They are
-    /// called on the thread that reads, which they should not hold up.
+    /// Passes each record of signals, and the time at which the bus appended it, to this function after the engine has
+    /// applied it. The function runs on the thread that reads the bus and must not block.
     #[must_use]
     pub fn observe_signals(mut self, observe: impl FnMut(&SignalBatch, Timestamp) + Send + 'static) -> Self {
-        self.observer = Some(Box::new(observe));
-        self
-    }
-
-    /// Follows the rules that are published on the bus and in the store, unless rules are given here.
-    #[must_use]
-    pub fn published_rules(mut self) -> Self {
-        self.follows = true;
-        self
-    }
-
-    /// How many agents the fleet has, until heartbeats tell.
-    #[must_use]
-    pub fn agents_expected(mut self, agents: NonZeroU32) -> Self {
-        self.agents_expected = Some(agents);
-        self
-    }
-
-    /// How many counters it remembers at most.
-    #[must_use]
-    pub fn counters_max(mut self, counters_max: usize) -> Self {
-        self.counters_max = Some(counters_max);
-        self
-    }
-
-    /// Keeps the last good rules and the size of the fleet in this folder, for a start at which nothing can be reached.
-    #[must_use]
-    pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.state_dir = Some(folder.into());
-        self
-    }
-
-    /// The key of all digests; the same for all agents.
-    #[must_use]
-    pub fn digest_key(mut self, key: DigestKey) -> Self {
-        self.digest_key = key;
-        self
-    }
-
-    /// Shows what it counts in a registry that others register in, too.
-    #[must_use]
-    pub fn registry(mut self, registry: Registry) -> Self {
-        self.registry = registry;
+        self.settings.observer = Some(Box::new(observe));
         self
     }
 }
 
 impl Builder<AnyStore> {
     pub(super) fn new() -> Self {
-        Self {
+        let settings = AgentSettings {
             clock: Arc::new(SystemClock::start()),
             node: format!("agent-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32),
             region: "default".to_owned(),
             rules: Vec::new(),
             rule_set: None,
-            rules_from: None,
-            follows: false,
-            store: None,
+            #[cfg(feature = "rules-file")]
+            rules_source: None,
+            follows_rules: false,
+            #[cfg(feature = "redis")]
             redis: None,
-            fleet: None,
             #[cfg(feature = "kafka")]
             kafka: None,
+            #[cfg(feature = "bus")]
             bus: None,
+            #[cfg(feature = "bus")]
             observer: None,
-            partitions: 1,
             agents_expected: None,
             counters_max: None,
             state_dir: None,
             digest_key: DigestKey::default(),
+            #[cfg(feature = "jwt")]
             jwks_file: None,
+            #[cfg(feature = "jwt")]
             tokens: TokenRequirements::default(),
+            #[cfg(feature = "metrics")]
             registry: Registry::default(),
-        }
+        };
+        Self { settings, store: None }
     }
 
-    /// Keeps counters in this Redis, which all agents of the fleet share. It need not answer yet.
+    /// Keeps the counters in this Redis, which all agents of the fleet share. Redis may be unavailable at the start.
+    #[cfg(feature = "redis")]
     #[must_use]
     pub fn redis(mut self, redis: impl Into<RedisSettings>) -> Self {
-        self.redis = Some(redis.into());
+        self.settings.redis = Some(redis.into());
         self
+    }
+}
+
+#[cfg(feature = "bus")]
+impl AgentSettings {
+    pub(super) fn set_bus<B: Bus>(&mut self, bus: B) {
+        let partitions = bus.partitions(Topic::Calls);
+        let start: StartBus =
+            Box::new(move |engine, clock, listeners| BusThreads::start(&bus, engine, clock, listeners));
+        self.bus = Some(BusSettings { partitions, start });
     }
 }

@@ -3,8 +3,8 @@
 //! [`Agent::check`] never fails and never takes longer than the rule's deadline. Clones are the same agent; it must be
 //! started inside a tokio runtime.
 
-mod amend;
 mod builder;
+mod settle_release;
 mod start;
 mod tokens;
 
@@ -12,17 +12,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "bus")]
 use parking_lot::Mutex;
-use prometheus_client::registry::Registry;
 use tollgate_core::call::Call;
-use tollgate_core::clock::{Clock, Stopwatch};
+use tollgate_core::clock::Clock;
+#[cfg(feature = "metrics")]
+use tollgate_core::clock::Stopwatch;
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
+#[cfg(feature = "metrics")]
 use crate::metrics::AgentMetrics;
+#[cfg(feature = "jwt")]
 use crate::request::jwt::Verifier;
-use crate::runtime::{BusThreads, MaintenanceTask};
+#[cfg(feature = "bus")]
+use crate::runtime::BusThreads;
+use crate::runtime::MaintenanceTask;
 use crate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
 
 pub use builder::Builder;
@@ -42,13 +48,15 @@ pub struct Readiness {
 
 struct Shared<S> {
     engine: Arc<Engine>,
+    #[cfg(feature = "metrics")]
     metrics: AgentMetrics,
+    #[cfg(feature = "jwt")]
     tokens: Arc<Verifier>,
     /// None if the counts are in the engine's own table.
     store: Option<Arc<S>>,
     clock: Arc<dyn Clock>,
-    registry: Mutex<Registry>,
     maintenance: MaintenanceTask,
+    #[cfg(feature = "bus")]
     bus_threads: Mutex<Option<BusThreads>>,
     stop: Arc<AtomicBool>,
 }
@@ -79,9 +87,7 @@ impl<S: ChargeStore> Agent<S> {
 
     /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
     pub async fn check(&self, call: &Call<'_>) -> Decision {
-        let took = Stopwatch::start();
-        let output = self.shared.run(Operation::Check(call)).await;
-        self.shared.metrics.observe_check(took.elapsed());
+        let output = self.shared.run_timed(Operation::Check(call)).await;
         let Output::Decision(decision) = output else { unreachable!("the output of a check is a decision") };
         decision
     }
@@ -89,10 +95,7 @@ impl<S: ChargeStore> Agent<S> {
     /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
     /// own. Only the rules of the scope may apply.
     pub async fn check_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
-        let took = Stopwatch::start();
-        let output = self.shared.run(Operation::CheckAll { calls, scope }).await;
-        self.shared.metrics.observe_check(took.elapsed());
-        match output {
+        match self.shared.run_timed(Operation::CheckAll { calls, scope }).await {
             Output::Decisions(decisions) => decisions,
             _ => Vec::new(),
         }
@@ -121,22 +124,22 @@ impl<S: ChargeStore> Agent<S> {
     }
 
     /// What the agent counts, in the OpenMetrics text format.
+    #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(&self) -> String {
-        let mut text = String::new();
-        match prometheus_client::encoding::text::encode(&mut text, &self.shared.registry.lock()) {
-            Ok(()) => text,
-            Err(_) => String::new(),
-        }
+        self.shared.metrics.encode()
     }
 
     /// Publishes what is left and leaves the fleet. Calls are decided as before, but nobody hears of them.
     pub async fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        let bus_threads = self.shared.bus_threads.lock().take();
-        if let Some(mut bus_threads) = bus_threads {
-            // Threads are joined, which must not block the runtime.
-            let _ = tokio::task::spawn_blocking(move || bus_threads.stop()).await;
+        #[cfg(feature = "bus")]
+        {
+            let bus_threads = self.shared.bus_threads.lock().take();
+            if let Some(mut bus_threads) = bus_threads {
+                // Threads are joined, which must not block the runtime.
+                let _ = tokio::task::spawn_blocking(move || bus_threads.stop()).await;
+            }
         }
         self.shared.maintenance.stop().await;
     }
@@ -149,6 +152,16 @@ impl<S: ChargeStore> Clone for Agent<S> {
 }
 
 impl<S: ChargeStore> Shared<S> {
+    /// Runs a check and observes its duration.
+    async fn run_timed(&self, operation: Operation<'_, '_>) -> Output {
+        #[cfg(feature = "metrics")]
+        let took = Stopwatch::start();
+        let output = self.run(operation).await;
+        #[cfg(feature = "metrics")]
+        self.metrics.observe_check(took.elapsed());
+        output
+    }
+
     /// Runs an operation; waits for the store no longer than the operation's deadline.
     async fn run(&self, operation: Operation<'_, '_>) -> Output {
         match self.engine.begin(self.clock.now(), operation) {

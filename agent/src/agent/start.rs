@@ -1,179 +1,263 @@
-//! How an agent starts: from what the builder was told to a running agent, or a reason why not.
+//! Start of an agent: from the builder's settings to a running agent, or the reason why it cannot start.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+#[cfg(feature = "bus")]
 use parking_lot::Mutex;
 #[cfg(feature = "kafka")]
 use tollgate_bus::kafka::{KafkaBus, KafkaError};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
+use tollgate_engine::{CountsIn, Engine, EngineSettings, FLEET_EXPECTED_DEFAULT};
 
-use super::builder::Builder;
+use super::builder::{AgentSettings, Builder};
 use super::{Agent, Shared};
+#[cfg(any(feature = "rules-file", feature = "jwt"))]
 use crate::file_watch;
+#[cfg(feature = "jwt")]
 use crate::keys_file::{self, KeysFileError};
+#[cfg(feature = "metrics")]
 use crate::metrics::AgentMetrics;
+#[cfg(feature = "jwt")]
 use crate::request::jwt::Verifier;
+#[cfg(feature = "rules-file")]
 use crate::rules_source::{self, RulesFileError, RulesReceiver};
-use crate::runtime::{BusListeners, MaintenanceParts, MaintenanceTask};
+#[cfg(feature = "bus")]
+use crate::runtime::BusListeners;
+#[cfg(feature = "rules-file")]
+use crate::runtime::RulesListener;
+use crate::runtime::{MaintenanceParts, MaintenanceTask};
 use crate::state_dir::{SavedState, StateDir};
-use crate::store::{AnyStore, ChargeStore, RedisAddressError, RedisStore};
-use tollgate_engine::FLEET_EXPECTED_DEFAULT;
-use tollgate_engine::{CountsIn, Engine, EngineSettings};
+use crate::store::{AnyStore, ChargeStore, FleetServices};
+#[cfg(feature = "redis")]
+use crate::store::{RedisAddressError, RedisStore};
 
-/// Why an agent cannot start.
+/// Error of starting an agent.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
-    /// Its rules cannot be read.
+    /// The rules cannot be read.
+    #[cfg(feature = "rules-file")]
     #[error(transparent)]
     Rules(#[from] RulesFileError),
     /// The keys of tokens cannot be read.
+    #[cfg(feature = "jwt")]
     #[error(transparent)]
     Keys(#[from] KeysFileError),
-    /// It has none.
+    /// There are no rules.
     #[error("an agent needs rules: give a rules file, a rule set or a rule")]
     NoRules,
-    /// Its store is nowhere.
+    /// The address of Redis is not valid.
+    #[cfg(feature = "redis")]
     #[error(transparent)]
     Redis(#[from] RedisAddressError),
-    /// Its bus cannot be used as it was told.
+    /// The settings of Kafka are not valid.
     #[cfg(feature = "kafka")]
     #[error(transparent)]
     Kafka(#[from] KafkaError),
-    /// Its state cannot be kept.
+    /// The state folder cannot be used.
     #[error("{folder}: {error}; give a folder that can be written")]
     StateDir {
-        /// Where.
+        /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
-    /// The system gave it no thread.
+    /// The system refused a thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
 }
 
 impl Builder<AnyStore> {
-    /// Starts the agent. Without Redis, its counts are in its own memory.
+    /// Starts the agent. Its counts are in Redis if one is set, and otherwise in its own memory.
     ///
     /// # Errors
-    /// When it has no rules, or they or the keys of tokens are not valid.
+    /// If the agent has no rules, or if a setting is not valid.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn start(mut self) -> Result<Agent, StartError> {
-        if let Some(redis) = self.redis.take() {
-            let redis = RedisStore::new(&redis, self.clock.clone())?;
-            self.fleet = Some(redis.fleet_services());
-            self.store = Some(Arc::new(AnyStore::Redis(redis)));
+    pub fn start(self) -> Result<Agent, StartError> {
+        #[cfg(feature = "redis")]
+        if let Some(redis) = &self.settings.redis {
+            let store = RedisStore::new(redis, self.settings.clock.clone())?;
+            let fleet = store.fleet_services();
+            return start(self.settings, Some(Arc::new(AnyStore::Redis(store))), Some(fleet));
         }
         self.start_with_store()
     }
 }
 
 impl<S: ChargeStore> Builder<S> {
-    /// Starts the agent with the store of [`Builder::store`]; without one, its counts are in its own memory.
+    /// Starts the agent with the store of [`Builder::store`]. Without one, its counts are in its own memory.
     ///
     /// # Errors
-    /// When it has no rules, or they or the keys of tokens are not valid.
+    /// If the agent has no rules, or if a setting is not valid.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn start_with_store(mut self) -> Result<Agent<S>, StartError> {
-        #[cfg(feature = "kafka")]
-        if let Some(kafka) = self.kafka.take() {
-            self = self.bus(KafkaBus::new(kafka)?);
+    pub fn start_with_store(self) -> Result<Agent<S>, StartError> {
+        start(self.settings, self.store, None)
+    }
+}
+
+fn start<S: ChargeStore>(
+    mut settings: AgentSettings,
+    store: Option<Arc<S>>,
+    fleet: Option<Arc<FleetServices>>,
+) -> Result<Agent<S>, StartError> {
+    #[cfg(feature = "kafka")]
+    if let Some(kafka) = settings.kafka.take() {
+        settings.set_bus(KafkaBus::new(kafka)?);
+    }
+    let now = settings.clock.now();
+    let state = settings.open_state_dir()?;
+    let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
+    let given_rules = settings.given_rules(now)?;
+    #[cfg(feature = "rules-file")]
+    let follows_rules = given_rules.is_none();
+    let rules = given_rules.unwrap_or_else(|| last_published(&saved));
+    #[cfg(feature = "bus")]
+    let has_bus = settings.bus.is_some();
+    #[cfg(not(feature = "bus"))]
+    let has_bus = false;
+    #[cfg(feature = "jwt")]
+    let has_token_keys = settings.jwks_file.is_some();
+    #[cfg(not(feature = "jwt"))]
+    let has_token_keys = false;
+    settings.warn_of_gaps(&rules, &saved, has_bus, has_token_keys);
+
+    let mut engine_settings = settings.for_engine(now, &saved);
+    engine_settings.publishes = has_bus;
+    engine_settings.counts = if store.is_some() { CountsIn::Store } else { CountsIn::OwnTable };
+    let engine = Arc::new(Engine::new(engine_settings, rules));
+    #[cfg(feature = "jwt")]
+    let tokens = Arc::new(Verifier::new(std::mem::take(&mut settings.tokens)));
+    #[cfg(feature = "metrics")]
+    let metrics = AgentMetrics::register(
+        std::mem::take(&mut settings.registry),
+        engine.clone(),
+        #[cfg(feature = "jwt")]
+        tokens.clone(),
+    );
+    #[cfg(feature = "rules-file")]
+    let rules_listener = follows_rules.then(|| listener(RulesReceiver::new(engine.clone(), state.clone())));
+    #[cfg(not(feature = "rules-file"))]
+    let rules_listener = None;
+    let stop = Arc::new(AtomicBool::new(false));
+    #[cfg(any(feature = "rules-file", feature = "jwt"))]
+    {
+        let mut watches = Vec::new();
+        #[cfg(feature = "rules-file")]
+        if let Some(source) = settings.rules_source.take() {
+            watches.push(rules_source::reload_on_change(source, engine.clone(), settings.clock.clone()));
         }
-        let now = self.clock.now();
-        let state = self.state_dir.as_ref().map(|folder| open(folder)).transpose()?.map(Arc::new);
-        let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
-        let (rules, pinned) = self.first_rules(now, &saved)?;
-        let has_bus = self.bus.is_some();
-        let mut settings = EngineSettings::new(&self.node, now);
-        settings.region = self.region.as_str().into();
-        settings.partitions = self.partitions;
-        settings.agents_expected = self.agents_expected.or(saved.agents);
-        settings.counters_max = self.counters_max.unwrap_or(settings.counters_max);
-        settings.digest_key = self.digest_key;
-        settings.publishes = has_bus;
-        settings.counts = if self.store.is_some() { CountsIn::Store } else { CountsIn::OwnTable };
-        if (has_bus || self.follows) && settings.agents_expected.is_none() {
-            tracing::warn!(node = %self.node, "the size of the fleet is not known until heartbeats tell; {FLEET_EXPECTED_DEFAULT} agents are expected; say how many with --agents-expected");
+        #[cfg(feature = "jwt")]
+        if let Some(path) = settings.jwks_file.take() {
+            watches.push(keys_file::reload_on_change(path, tokens.clone(), engine.settings().node.clone())?);
         }
-        if rules.generation == 0 {
-            tracing::warn!(node = %self.node, "no rules yet: every call passes until some are published with `tollgate rules publish FILE`");
+        file_watch::start(watches, stop.clone())?;
+    }
+    #[cfg(feature = "bus")]
+    let listeners = BusListeners {
+        #[cfg(feature = "metrics")]
+        metrics: metrics.clone(),
+        rules: rules_listener.clone(),
+        observer: settings.observer.take(),
+    };
+    #[cfg(feature = "bus")]
+    let bus_threads = settings.bus.take().map(|bus| (bus.start)(&engine, &settings.clock, listeners)).transpose()?;
+    let maintenance = MaintenanceTask::start(MaintenanceParts {
+        engine: engine.clone(),
+        clock: settings.clock.clone(),
+        store: store.clone(),
+        fleet,
+        rules: rules_listener,
+        state,
+        has_bus,
+    });
+    let shared = Arc::new(Shared {
+        engine,
+        #[cfg(feature = "metrics")]
+        metrics,
+        #[cfg(feature = "jwt")]
+        tokens,
+        store,
+        clock: settings.clock,
+        maintenance,
+        #[cfg(feature = "bus")]
+        bus_threads: Mutex::new(bus_threads),
+        stop,
+    });
+    Ok(Agent { shared })
+}
+
+impl AgentSettings {
+    fn open_state_dir(&self) -> Result<Option<Arc<StateDir>>, StartError> {
+        let Some(folder) = &self.state_dir else { return Ok(None) };
+        match StateDir::open(folder) {
+            Ok(state) => Ok(Some(Arc::new(state))),
+            Err(error) => Err(StartError::StateDir { folder: folder.clone(), error }),
         }
-        if self.jwks_file.is_none() && asks_for_tokens(&rules) {
-            tracing::warn!(node = %self.node, "rules ask for claims of tokens, and there are no keys to verify tokens with: such descriptors are absent; give the keys with --jwks FILE");
-        }
-        let engine = Arc::new(Engine::new(settings, rules));
-        let metrics = AgentMetrics::register(&mut self.registry, &engine);
-        let follow_rules = |from| rules_source::reload_on_change(from, engine.clone(), self.clock.clone());
-        let mut watched: Vec<_> = self.rules_from.take().map(follow_rules).into_iter().collect();
-        let tokens = Arc::new(Verifier::new(self.tokens, &mut self.registry));
-        if let Some(path) = self.jwks_file.take() {
-            watched.push(keys_file::reload_on_change(path, tokens.clone(), engine.settings().node.clone())?);
-        }
-        let rules_receiver = (!pinned).then(|| Arc::new(RulesReceiver::new(engine.clone(), state.clone())));
-        let stop = Arc::new(AtomicBool::new(false));
-        let listeners = BusListeners {
-            metrics: metrics.clone(),
-            rules_receiver: rules_receiver.clone(),
-            observer: self.observer.take(),
-        };
-        let bus_threads = self.bus.take().map(|start| start(&engine, &self.clock, listeners)).transpose()?;
-        file_watch::start(watched, stop.clone())?;
-        let maintenance = MaintenanceTask::start(MaintenanceParts {
-            engine: engine.clone(),
-            clock: self.clock.clone(),
-            store: self.store.clone(),
-            fleet: self.fleet,
-            rules_receiver,
-            state,
-            has_bus,
-        });
-        let shared = Arc::new(Shared {
-            engine,
-            metrics,
-            tokens,
-            store: self.store,
-            clock: self.clock,
-            registry: Mutex::new(self.registry),
-            maintenance,
-            bus_threads: Mutex::new(bus_threads),
-            stop,
-        });
-        Ok(Agent { shared })
     }
 
-    /// The rules to start with, and whether they are pinned: given ones are, published ones are followed.
-    fn first_rules(&mut self, now: Timestamp, saved: &SavedState) -> Result<(RuleSet, bool), StartError> {
-        if let Some(from) = &self.rules_from {
-            return Ok((from.read(now)?, true));
+    /// Returns the rules that are set, or nothing if the agent follows published rules.
+    fn given_rules(&mut self, now: Timestamp) -> Result<Option<RuleSet>, StartError> {
+        #[cfg(feature = "rules-file")]
+        if let Some(source) = &self.rules_source {
+            return Ok(Some(source.read(now)?));
         }
         if let Some(set) = self.rule_set.take() {
-            return Ok((set, true));
+            return Ok(Some(set));
         }
         if !self.rules.is_empty() {
-            return Ok((RuleSet::new(now.as_ms(), std::mem::take(&mut self.rules)), true));
+            return Ok(Some(RuleSet::new(now.as_ms(), std::mem::take(&mut self.rules))));
         }
-        if !self.follows {
-            return Err(StartError::NoRules);
+        if self.follows_rules { Ok(None) } else { Err(StartError::NoRules) }
+    }
+
+    fn for_engine(&self, now: Timestamp, saved: &SavedState) -> EngineSettings {
+        let mut settings = EngineSettings::new(&self.node, now);
+        settings.region = self.region.as_str().into();
+        #[cfg(feature = "bus")]
+        if let Some(bus) = &self.bus {
+            settings.partitions = bus.partitions;
         }
-        let last_good = saved
-            .rules
-            .as_ref()
-            .and_then(|(generation, published)| tollgate_rules::read_published(published, *generation).ok());
-        Ok((last_good.unwrap_or_else(RuleSet::none_yet), false))
+        settings.agents_expected = self.agents_expected.or(saved.agents);
+        settings.counters_max = self.counters_max.unwrap_or(settings.counters_max);
+        settings.digest_key = self.digest_key.clone();
+        settings
+    }
+
+    fn warn_of_gaps(&self, rules: &RuleSet, saved: &SavedState, has_bus: bool, has_token_keys: bool) {
+        let node = &self.node;
+        if (has_bus || self.follows_rules) && self.agents_expected.or(saved.agents).is_none() {
+            tracing::warn!(%node, "the size of the fleet is unknown until heartbeats arrive; {FLEET_EXPECTED_DEFAULT} agents are assumed; set the number with --agents-expected");
+        }
+        if rules.generation == 0 {
+            tracing::warn!(%node, "no rules yet: every call passes until some are published with `tollgate rules publish FILE`");
+        }
+        let uses_tokens = rules.descriptors.iter().any(|spec| matches!(spec.source, DescriptorSource::Jwt(_)));
+        if uses_tokens && !has_token_keys {
+            tracing::warn!(%node, "rules use claims of tokens, and no keys are set to verify tokens: such descriptors are absent; set the keys with --jwks FILE");
+        }
     }
 }
 
-fn asks_for_tokens(rules: &RuleSet) -> bool {
-    rules.descriptors.iter().any(|spec| matches!(spec.source, DescriptorSource::Jwt(_)))
+#[cfg(feature = "rules-file")]
+fn listener(receiver: RulesReceiver) -> RulesListener {
+    Arc::new(move |generation, appended, published| receiver.receive(generation, appended, published))
 }
 
-fn open(folder: &Path) -> Result<StateDir, StartError> {
-    StateDir::open(folder).map_err(|error| StartError::StateDir { folder: folder.to_owned(), error })
+/// Returns the published rules that were saved last, or none.
+fn last_published(saved: &SavedState) -> RuleSet {
+    #[cfg(feature = "rules-file")]
+    if let Some((generation, published)) = &saved.rules
+        && let Ok(rules) = tollgate_rules::read_published(published, *generation)
+    {
+        return rules;
+    }
+    let _ = saved;
+    RuleSet::none_yet()
 }

@@ -1,50 +1,60 @@
-//! Tokens: by whose keys an agent believes them, and the calls that it makes of requests with them.
+//! Tokens of requests: the builder's settings of their keys and requirements, and calls made of requests with their claims.
 
+#[cfg(feature = "jwt")]
 use std::path::PathBuf;
 
 use tollgate_core::call::Call;
 
-use super::{Agent, Builder};
+use super::Agent;
+#[cfg(feature = "jwt")]
+use super::Builder;
 use crate::request::{self, Request};
 use crate::store::ChargeStore;
 
+#[cfg(feature = "jwt")]
 impl<S: ChargeStore> Builder<S> {
-    /// Believes the claims of bearer tokens that a key of this JWKS file signed, and follows its changes; a broken file never
-    /// replaces good keys.
+    /// Verifies bearer tokens with the keys of this JWKS file, and reloads them when it changes. An invalid file never replaces
+    /// valid keys.
     #[must_use]
     pub fn jwks_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.jwks_file = Some(path.into());
+        self.settings.jwks_file = Some(path.into());
         self
     }
 
-    /// Believes only tokens of this issuer (`iss`).
+    /// Requires this issuer (`iss`) of every token.
     #[must_use]
     pub fn jwt_issuer(mut self, issuer: impl Into<String>) -> Self {
-        self.tokens.issuer = Some(issuer.into());
+        self.settings.tokens.issuer = Some(issuer.into());
         self
     }
 
-    /// Believes only tokens that are for this audience (one of `aud`).
+    /// Requires this audience (one of `aud`) of every token.
     #[must_use]
     pub fn jwt_audience(mut self, audience: impl Into<String>) -> Self {
-        self.tokens.audience = Some(audience.into());
+        self.settings.tokens.audience = Some(audience.into());
         self
     }
 }
 
 impl<S: ChargeStore> Agent<S> {
-    /// The call that a request is, by the rules in force and by the claims of its token. It borrows nothing from them, since
-    /// they are not held while the store is asked.
+    /// Makes a call of a request, by the rules in force and the verified claims of its token. The call borrows nothing,
+    /// because the rules are not held while the store is asked.
     #[must_use]
     pub fn describe(&self, request: &Request<'_>) -> Call<'static> {
         let shared = &self.shared;
+        #[cfg(feature = "jwt")]
         let claims = || shared.tokens.claims(request.headers, shared.clock.now());
+        #[cfg(not(feature = "jwt"))]
+        let claims = || None;
         shared.engine.with_rules(|rules| request::describe(rules, request, claims).into_owned())
     }
 
-    /// Why the latest keys of tokens were refused, if they were; the ones before them stay.
+    /// Returns the error of the latest token keys, if they were refused. The previous ones stay in use.
     #[must_use]
     pub fn keys_refusal(&self) -> Option<String> {
-        self.shared.tokens.keys_error()
+        #[cfg(feature = "jwt")]
+        return self.shared.tokens.keys_error();
+        #[cfg(not(feature = "jwt"))]
+        return None;
     }
 }

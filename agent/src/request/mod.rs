@@ -1,12 +1,14 @@
 //! Conversion of a request into a call: the descriptors that the rules declare.
 //!
-//! `extract` reads values from headers, the query and cookies; `raw_value` resolves contradicting ones; [`jwt`]
+//! `extract` reads values from headers, the query and cookies; `raw_value` resolves contradicting ones; `jwt`
 //! verifies tokens; [`client_ip`] and [`path`](normalize) derive the other descriptors.
 
 mod client_ip;
 mod path;
 mod raw_value;
 mod extract;
+mod claims;
+#[cfg(feature = "jwt")]
 pub mod jwt;
 
 use std::borrow::Cow;
@@ -18,6 +20,7 @@ use http::HeaderMap;
 use tollgate_core::call::{Call, VALUE_LEN_MAX};
 use tollgate_core::rules::{DescriptorSource, RuleSet};
 
+pub use claims::Claims;
 pub use client_ip::client_ip;
 pub use path::normalize;
 pub use raw_value::SEVERAL;
@@ -42,12 +45,12 @@ pub struct Request<'a> {
 ///
 /// A value that the client controls becomes an unverified claim, unless the rules declare that the gateway verifies it
 /// and the request contains no contradicting value. `claims` returns the verified claims of the request's token
-/// ([`jwt::Verifier::claims`]); it is called at most once, and only if a descriptor needs them.
+/// (`jwt::Verifier::claims`); it is called at most once, and only if a descriptor needs them.
 #[must_use]
 pub fn describe<'a>(
     rules: &'a RuleSet,
     request: &Request<'a>,
-    claims: impl FnOnce() -> Option<Arc<jwt::Claims>>,
+    claims: impl FnOnce() -> Option<Arc<Claims>>,
 ) -> Call<'a> {
     let mut call = Call::new();
     let claims = LazyCell::new(claims);

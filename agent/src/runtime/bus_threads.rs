@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::task::{Wake, Waker};
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use tollgate_bus::{Bus, BusError, LogReader, LogWriter, ReadFrom, Topic, supervise};
@@ -17,9 +18,9 @@ use tollgate_core::messages::signals::SignalBatch;
 use tollgate_engine::{Engine, Exchange, ExchangeEffect, ExchangeInput, Incoming};
 use tollgate_wire::Record;
 
-use super::ThreadWaker;
+use super::RulesListener;
+#[cfg(feature = "metrics")]
 use crate::metrics::AgentMetrics;
-use crate::rules_source::RulesReceiver;
 
 /// Time for which the reader waits for records before it checks whether to stop.
 const READ_WAIT: Duration = Duration::from_millis(50);
@@ -37,9 +38,10 @@ pub(crate) struct BusThreads {
 /// Receivers of records, beside the engine.
 pub(crate) struct BusListeners {
     /// Observes the lag of each signal.
+    #[cfg(feature = "metrics")]
     pub(crate) metrics: AgentMetrics,
     /// Receives published rules, unless the agent's rules are given.
-    pub(crate) rules_receiver: Option<Arc<RulesReceiver>>,
+    pub(crate) rules: Option<RulesListener>,
     /// Receives each record of signals after the engine.
     pub(crate) observer: Option<SignalObserver>,
 }
@@ -53,8 +55,9 @@ struct BusReader<R> {
     clock: Arc<dyn Clock>,
     signals: R,
     presence: R,
-    rules: Option<(Arc<RulesReceiver>, R)>,
+    rules: Option<(RulesListener, R)>,
     observer: Option<SignalObserver>,
+    #[cfg(feature = "metrics")]
     metrics: AgentMetrics,
     lags: Vec<Duration>,
 }
@@ -67,6 +70,9 @@ struct BusWriter<L> {
     presence: L,
     effects: Vec<ExchangeEffect>,
 }
+
+/// Waker of a thread that parks itself.
+struct ThreadWaker(Thread);
 
 impl BusThreads {
     /// Starts the threads.
@@ -88,10 +94,9 @@ impl BusThreads {
             clock: clock.clone(),
             signals: bus.reader(Topic::Signals, &partitions, ReadFrom::Next),
             presence: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
-            rules: listeners
-                .rules_receiver
-                .map(|rules_receiver| (rules_receiver, bus.reader(Topic::Rules, &[0], ReadFrom::Oldest))),
+            rules: listeners.rules.map(|listener| (listener, bus.reader(Topic::Rules, &[0], ReadFrom::Oldest))),
             observer: listeners.observer,
+            #[cfg(feature = "metrics")]
             metrics: listeners.metrics,
             lags: Vec::new(),
         };
@@ -158,8 +163,8 @@ impl<R: LogReader> BusReader<R> {
             let rules = self.rules.as_mut().map(|(_, rules)| rules.poll(Duration::ZERO, READ_RECORDS_LEN_MAX));
             for record in rules.unwrap_or_default() {
                 match (Published::decode(&record.payload), &self.rules) {
-                    (Ok(published), Some((rules_receiver, _))) => {
-                        rules_receiver.receive(record.offset, Some(record.appended), published);
+                    (Ok(published), Some((receive, _))) => {
+                        receive(record.offset, Some(record.appended), published);
                     }
                     _ => self.receive(None),
                 }
@@ -171,9 +176,9 @@ impl<R: LogReader> BusReader<R> {
     fn receive(&mut self, incoming: Option<Incoming<'_>>) {
         let incoming = incoming.unwrap_or(Incoming::Undecodable);
         self.engine.receive(self.clock.now(), incoming, &mut self.lags);
-        for lag in self.lags.drain(..) {
-            self.metrics.observe_signal_lag(lag);
-        }
+        #[cfg(feature = "metrics")]
+        self.lags.iter().for_each(|lag| self.metrics.observe_signal_lag(*lag));
+        self.lags.clear();
     }
 }
 
@@ -222,5 +227,18 @@ impl<L: LogWriter> BusWriter<L> {
                 }
             }
         }
+    }
+}
+
+impl ThreadWaker {
+    /// Returns the waker of the current thread.
+    fn current() -> Waker {
+        Waker::from(Arc::new(Self(std::thread::current())))
+    }
+}
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }

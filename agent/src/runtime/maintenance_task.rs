@@ -14,8 +14,7 @@ use tollgate_engine::{
     StoreError,
 };
 
-use super::BACKGROUND_DEADLINE;
-use crate::rules_source::RulesReceiver;
+use super::{BACKGROUND_DEADLINE, RulesListener};
 use crate::state_dir::StateDir;
 use crate::store::{ChargeStore, FleetServices};
 
@@ -26,7 +25,8 @@ pub(crate) struct MaintenanceParts<S> {
     /// None if the counts are in the engine's own table.
     pub(crate) store: Option<Arc<S>>,
     pub(crate) fleet: Option<Arc<FleetServices>>,
-    pub(crate) rules_receiver: Option<Arc<RulesReceiver>>,
+    /// Receives the rules that are published in the store, if the agent follows them.
+    pub(crate) rules: Option<RulesListener>,
     pub(crate) state: Option<Arc<StateDir>>,
     pub(crate) has_bus: bool,
 }
@@ -93,7 +93,7 @@ impl<S: ChargeStore> MaintenanceParts<S> {
         let settings = MaintenanceSettings {
             does_housekeeping: !self.has_bus,
             announces: self.fleet.is_some(),
-            follows_rules: self.fleet.is_some() && self.rules_receiver.is_some(),
+            follows_rules: self.fleet.is_some() && self.rules.is_some(),
         };
         let mut maintenance = Maintenance::new(self.engine.clone(), settings);
         let waker = Arc::new(TaskWaker(Notify::new()));
@@ -156,10 +156,10 @@ impl<S: ChargeStore> MaintenanceParts<S> {
     }
 
     async fn read_rules(&self) {
-        if let (Some(fleet), Some(rules_receiver)) = (&self.fleet, &self.rules_receiver)
+        if let (Some(fleet), Some(receive)) = (&self.fleet, &self.rules)
             && let Ok(Some((generation, published))) = in_time(fleet.published_rules()).await
         {
-            rules_receiver.receive(generation, None, published);
+            receive(generation, None, published);
         }
     }
 }

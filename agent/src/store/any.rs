@@ -3,13 +3,16 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults};
 
-use super::{ChargeStore, MemoryStore, RedisStore, StoreError};
+#[cfg(feature = "redis")]
+use super::RedisStore;
+use super::{ChargeStore, MemoryStore, StoreError};
 
 /// One of the stores.
 pub enum AnyStore {
     /// Counters in this process.
     Memory(MemoryStore),
     /// Counters in Redis.
+    #[cfg(feature = "redis")]
     Redis(RedisStore),
 }
 
@@ -17,6 +20,7 @@ impl ChargeStore for AnyStore {
     async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self {
             Self::Memory(store) => store.charge(charges).await,
+            #[cfg(feature = "redis")]
             Self::Redis(store) => store.charge(charges).await,
         }
     }
@@ -24,6 +28,7 @@ impl ChargeStore for AnyStore {
     fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         match self {
             Self::Memory(store) => store.try_charge(charges),
+            #[cfg(feature = "redis")]
             Self::Redis(store) => store.try_charge(charges),
         }
     }
@@ -31,6 +36,7 @@ impl ChargeStore for AnyStore {
     async fn ping(&self) -> Result<Timestamp, StoreError> {
         match self {
             Self::Memory(store) => store.ping().await,
+            #[cfg(feature = "redis")]
             Self::Redis(store) => store.ping().await,
         }
     }

@@ -2,22 +2,31 @@
 //! published rules.
 //!
 //! They share the connection of the store, which the maintenance pings. Other stores have none of them: the size of the fleet
-//! and the rules come from the bus then. Without the feature `redis`, no value of this type exists.
+//! and the rules come from the bus then. Without the feature `redis`, no value of [`FleetServices`] exists.
 
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
+#[cfg(feature = "redis")]
 use tollgate_redis::{FleetRegistry, RuleMirror};
 
 use super::StoreError;
+#[cfg(feature = "redis")]
 use super::redis::store_error;
 
 /// Registry of live agents and mirror of the published rules.
+#[cfg(feature = "redis")]
 #[derive(Debug)]
 pub(crate) struct FleetServices {
     pub(super) registry: FleetRegistry,
     pub(super) mirror: RuleMirror,
 }
 
+/// Registry and mirror of a store that has none.
+#[cfg(not(feature = "redis"))]
+#[derive(Debug)]
+pub(crate) enum FleetServices {}
+
+#[cfg(feature = "redis")]
 impl FleetServices {
     /// Announces an agent. Returns the number of live agents.
     pub(crate) async fn announce(&self, agent: &str) -> Result<u32, StoreError> {
@@ -32,5 +41,21 @@ impl FleetServices {
     /// Reads the published rules and their generation, if there are any.
     pub(crate) async fn published_rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
         self.mirror.read().await.map_err(store_error)
+    }
+}
+
+#[cfg(not(feature = "redis"))]
+#[expect(clippy::unused_async, reason = "the same methods as with the feature `redis`")]
+impl FleetServices {
+    pub(crate) async fn announce(&self, _: &str) -> Result<u32, StoreError> {
+        match *self {}
+    }
+
+    pub(crate) async fn leave(&self, _: &str) -> Result<u32, StoreError> {
+        match *self {}
+    }
+
+    pub(crate) async fn published_rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
+        match *self {}
     }
 }

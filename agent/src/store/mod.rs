@@ -1,9 +1,10 @@
 //! Stores of counters.
 //!
 //! A store charges all counters of a call or none, by its own clock. Every backend runs the same conformance suite. Registry
-//! and rules that a Redis holds beside the counters are in [`fleet_services`].
+//! and rules that a Redis holds beside the counters are in `fleet_services`.
 
 mod memory;
+#[cfg(feature = "redis")]
 mod redis;
 mod any;
 mod fleet_services;
@@ -18,6 +19,7 @@ use tollgate_core::counter::Charge;
 pub use any::AnyStore;
 pub(crate) use fleet_services::FleetServices;
 pub use memory::MemoryStore;
+#[cfg(feature = "redis")]
 pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore, Slots};
 pub use tollgate_core::counter::ChargeResults;
 pub use tollgate_engine::StoreError;

@@ -93,6 +93,12 @@ impl ErrorLog {
         RequestError::TimedOut
     }
 
+    /// Logs a foreign value.
+    pub(crate) fn value_unreadable(&self, key: &str) -> RequestError {
+        self.log("UNREADABLE", &format!("UNREADABLE {key}"), RequestError::Unreadable);
+        RequestError::Unreadable
+    }
+
     fn log(&self, code: &str, text: &str, class: RequestError) {
         // Each unreadable counter is a reason of its own: its key is in the text.
         if self.is_first(if code == "UNREADABLE" { text } else { code }) {

@@ -11,7 +11,7 @@
 //! the gateway builds it with different cryptography (10).
 
 mod cache;
-mod claims;
+mod requirements;
 mod key_set;
 mod token_error;
 mod token;
@@ -23,15 +23,15 @@ use arc_swap::ArcSwapOption;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
-use prometheus_client::registry::Registry;
 use tollgate_core::clock::Timestamp;
 
 pub use cache::TOKENS_LEN_MAX;
-pub use claims::{Claims, LEEWAY_S, TokenRequirements};
 pub use key_set::{KEYS_LEN_MAX, KeySet};
+pub use requirements::{LEEWAY_S, TokenRequirements};
 pub use token::TOKEN_LEN_MAX;
 pub use token_error::TokenError;
 
+use super::Claims;
 use cache::TokenCache;
 use token::Token;
 use token_error::TokenErrorCounters;
@@ -56,14 +56,14 @@ struct TrustedKeys {
 }
 
 impl Verifier {
-    /// Creates a verifier without keys, and registers its counters of rejected tokens.
+    /// Creates a verifier without keys.
     #[must_use]
-    pub fn new(requirements: TokenRequirements, registry: &mut Registry) -> Self {
+    pub fn new(requirements: TokenRequirements) -> Self {
         Self {
             requirements,
             trusted: ArcSwapOption::empty(),
             keys_error: Mutex::default(),
-            rejected: TokenErrorCounters::register(registry),
+            rejected: TokenErrorCounters::default(),
             warned_of_missing_keys: AtomicBool::new(false),
         }
     }
@@ -100,6 +100,11 @@ impl Verifier {
                 None
             }
         }
+    }
+
+    /// Returns the number of rejected tokens by reason, under the names of the metric's labels.
+    pub fn rejected(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.rejected.counts()
     }
 
     /// Verifies a token and returns its claims.

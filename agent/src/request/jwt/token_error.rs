@@ -1,9 +1,6 @@
 //! Reasons for rejecting a token, and their counters.
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
+use tollgate_engine::Total;
 
 /// Reason for which a token is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +26,8 @@ pub enum TokenError {
 }
 
 /// Numbers of rejected tokens by reason.
-#[derive(Clone, Debug)]
-pub(super) struct TokenErrorCounters([Counter; TokenError::ALL.len()]);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TokenErrorLabels {
-    reason: &'static str,
-}
+#[derive(Debug, Default)]
+pub(super) struct TokenErrorCounters([Total; TokenError::ALL.len()]);
 
 impl TokenError {
     const ALL: [Self; 9] = [
@@ -66,14 +58,11 @@ impl TokenError {
 }
 
 impl TokenErrorCounters {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let family = Family::<TokenErrorLabels, Counter>::default();
-        let help = "Bearer tokens that the rules ask about and that gave no descriptor";
-        registry.sub_registry_with_prefix("tollgate").register("jwt_rejected", help, family.clone());
-        Self(TokenError::ALL.map(|reason| family.get_or_create(&TokenErrorLabels { reason: reason.as_str() }).clone()))
+    pub(super) fn count(&self, reason: TokenError) {
+        self.0[reason as usize].add(1);
     }
 
-    pub(super) fn count(&self, reason: TokenError) {
-        self.0[reason as usize].inc();
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        TokenError::ALL.iter().zip(&self.0).map(|(reason, total)| (reason.as_str(), total.get()))
     }
 }

@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, TestRunner};
 use tollgate_core::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{
-    Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, Counters, SlotId, StoredCounter, step,
+    Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, Counters, RequestId, SlotId, StoredCounter, step,
 };
 use tollgate_core::window::{Estimate, Window};
 
@@ -55,22 +55,35 @@ enum Event {
 #[derive(Clone, Default)]
 struct Model {
     counters: HashMap<CounterId, StoredCounter>,
+    /// Ids in place of those whose charges were refunded, which a store has forgotten.
+    request_ids: HashMap<(CounterId, RequestId), RequestId>,
+    request_ids_len: u128,
 }
 
 impl Model {
     fn charge(&mut self, refusal: Refusal, now: Timestamp, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         let before = self.clone();
-        let results = step(self, charges, now)?;
+        let id_of = |charge: &Charge, id| *self.request_ids.get(&(charge.counter, id)).unwrap_or(&id);
+        let with_id =
+            |charge: &Charge| Charge { request: charge.request.map(|id| id_of(charge, id)), ..charge.clone() };
+        let known: Vec<Charge> = charges.iter().map(with_id).collect();
+        let results = step(self, &known, now)?;
         if refusal == Refusal::IsGivenBack {
             *self = before;
-            self.charge_and_refund(now, charges, &results);
+            for place in self.charge_and_refund(now, &known, &results) {
+                if let Some(id) = charges[place].request {
+                    self.request_ids_len += 1;
+                    let new = RequestId::from_u128(1_000 + self.request_ids_len);
+                    self.request_ids.insert((charges[place].counter, id), new);
+                }
+            }
         }
         Ok(results)
     }
 
     /// Applies what several slots do: each slot in which all charges have room charges them, and refunds them when it learns
-    /// that another slot refused.
-    fn charge_and_refund(&mut self, now: Timestamp, charges: &[Charge], results: &ChargeResults) {
+    /// that another slot refused. Returns the places of the refunded charges.
+    fn charge_and_refund(&mut self, now: Timestamp, charges: &[Charge], results: &ChargeResults) -> Vec<usize> {
         let refuses = |slot: SlotId| {
             let refused = |(charge, result): (&Charge, &ChargeResult)| {
                 charge.slot == slot && charge.mode.is_enforced() && !result.verdict.admitted
@@ -78,10 +91,11 @@ impl Model {
             charges.iter().zip(results).any(refused)
         };
         let expires_at = Timestamp::from_ms(u64::MAX);
-        let (mut tentative, mut refunds) = (charges.to_vec(), Vec::new());
-        for (charge, result) in tentative.iter_mut().zip(results) {
+        let (mut tentative, mut refunds, mut places) = (charges.to_vec(), Vec::new(), Vec::new());
+        for (place, (charge, result)) in tentative.iter_mut().zip(results).enumerate() {
             if !result.charged && !result.repeated && !refuses(charge.slot) {
                 *charge = Charge { request: None, mode: ChargeMode::CountOnly { expires_at }, ..charge.clone() };
+                places.push(place);
                 refunds.push(Charge { mode: ChargeMode::Refund { at: result.at }, ..charge.clone() });
             }
         }
@@ -92,6 +106,7 @@ impl Model {
             *refund = Charge { limit, generation: 0, ..refund.clone() };
         }
         step(self, &refunds, now).expect("nothing expires");
+        places
     }
 
     fn lose(&mut self, counter: CounterId) {
@@ -178,10 +193,12 @@ fn events(first: usize) -> impl Strategy<Value = Event> {
     ]
 }
 
-/// No call asks twice for the same counter in the name of a request.
+/// No call asks twice for the same counter in the name of a request, and all that it asks for a counter has one limit.
 fn named_once(mut takes: Vec<Charge>) -> Vec<Charge> {
     for place in 1..takes.len() {
-        if takes[..place].iter().any(|take| take.counter == takes[place].counter) {
+        let first = takes[..place].iter().find(|take| take.counter == takes[place].counter);
+        if let Some((limit, generation)) = first.map(|take| (take.limit, take.generation)) {
+            (takes[place].limit, takes[place].generation) = (limit, generation);
             for take in &mut takes {
                 take.request = None;
             }

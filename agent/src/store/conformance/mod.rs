@@ -64,6 +64,7 @@ pub(super) trait Loses: ChargeStore {
     fn lose(&self, counter: CounterId);
 }
 
+#[cfg(feature = "redis")]
 pub(super) use histories::{KINDS, slot_of};
 
 /// The requests that histories speak of.

@@ -1,39 +1,48 @@
--- A counter as one string: a header, then counts or timestamps. What follows equals `State` in common/src/algorithm.
---
--- kind | bytes a slot | generation | quota | W ms | n | last ms, then
---   of a sliding window (kind 1 interpolated, 2 conservative): the counts, newest first, without trailing zeros; the newest
---     is that of the sub-window of `last`;
---   of a log (kind 3 a sliding log, 7 the slots of calls under way): how many entries have left, how many there are, then
---     the low 32 bits of each, oldest first;
---   of the others W takes 6 bytes instead of 4: of a fixed window (kind 4) counts follow; of a token bucket (5) and a leaky
---     bucket (6) the burst and the meter, its last charge and its level as of then; of a sliding window with a burst or a
---     very wide window (8 interpolated, 9 conservative) the burst, what is spent of the reserve and the counts.
---
--- Redis makes every function and table anew at each run, which is a third of what a step costs: so what each run does
--- stands in line in judge.lua and settle.lua, and what only some do is made when it is met, by functions that look up all they need.
-local HEADER, HEADER_LEN, WIDE, WIDE_LEN = '<I1I1I7I7I4I1I6', 27, '<I1I1I7I7I6I1I6', 29
-local INTERPOLATED, CONSERVATIVE, LOG, FIXED, CONCURRENCY, BURSTING = 1, 2, 3, 4, 7, 8
-local COUNT_MAX, CLOCK_ERROR_MAX_MS, TTL_MAX_MS = 9007199254740992, 1000, 3155760000000
-local floor, max = math.floor, math.max
-local pack, parse, rep = struct.pack, struct.unpack, string.rep
-local log, make_log, meter, make_meter, switch, make_switch, back, make_back, reserve, make_reserve, tentative, make_tentative, exact, make_exact
+-- Functions for all kinds of counters. A counter c has the fields of its header, and those of its state: of windows `ring`
+-- and, with a burst, `spent`; of buckets `at` and `level`; of logs `gone` and `count`. Modules that only some steps need are
+-- made when they are first needed.
+local CLOCK_ERROR_MAX_MS = 1000
+local floor, min, max, sub = math.floor, math.min, math.max, string.sub
+local log, make_log, meter, make_meter, reserve, make_reserve, refund, make_refund, tentative, make_tentative
 
--- Enters units that were admitted at `at`, an instant not after `last`.
-local function charge(c, at, units)
-  local ring = c.ring
-  if not ring then
-    if c.log then log.charge(c, at, units) else meter.charge(c, at, units) end
-    return
+-- Units in the window that ends at `last`, without so many in its n newest sub-windows and so many in the oldest.
+local function used(c, newer, older)
+  local ring, parts, sum = c.ring, c.parts, -newer
+  for slot = 1, #ring > parts and parts or #ring do sum = sum + ring[slot] end
+  if sum < 0 then sum = 0 end
+  if #ring <= parts then return sum end
+  local oldest = max(ring[parts + 1] - older, 0)
+  if c.kind == FIXED then
+    oldest = 0
+  elseif oldest > 0 and c.kind % 3 == 0 then
+    local part = c.width / parts
+    local covered = part - c.last % part
+    if oldest * covered < COUNT_MAX then
+      oldest = math.ceil(oldest * covered / part)
+    else -- a product that is not exact, in two halves that are
+      local rest = oldest % part
+      local high = rest * floor(covered / 65536)
+      local low = high % part * 65536 + rest * (covered % 65536)
+      oldest = floor(oldest / part) * covered + floor(high / part) * 65536 + math.ceil(low / part)
+    end
   end
-  local slot = 1
-  if at < c.last then
-    local part = c.width / c.parts
-    slot = floor(c.last / part) - floor(at / part) + 1
-  end
-  if c.reserve then c.reserve.charge(c, units) end
-  if slot <= c.parts + 1 then
-    for i = #ring + 1, slot do ring[i] = 0 end
-    local sum = ring[slot] + units
-    ring[slot] = sum < COUNT_MAX and sum or COUNT_MAX
-  end
+  return sum + oldest
+end
+
+-- True if `cost` has room, without so many tentative units: in all, and by their place in a ring.
+local function admits(c, cost, units, newer, older)
+  if c.level then return meter.admits(c, cost, units) end
+  if c.count then return max(c.quota - max(c.count - c.gone - units, 0), 0) >= cost end
+  local held = used(c, newer, older)
+  local left = max(c.quota - held, 0)
+  if c.spent then left = min(left + reserve.free(c, units), max(c.burst - held, 0)) end
+  return left >= cost
+end
+
+-- Moves a ring on by so many sub-windows.
+local function shift(c, by)
+  local ring, moved, kept = c.ring, {}, min(#c.ring, c.parts + 1 - by)
+  for slot = 1, kept > 0 and by or 0 do moved[slot] = 0 end
+  for slot = 1, kept do moved[by + slot] = ring[slot] end
+  c.ring = moved
 end

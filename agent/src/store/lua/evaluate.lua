@@ -1,231 +1,121 @@
--- Judges the counters of one call; settle.lua then charges all of those that ask, or none of them, and what is no question
--- in any case.
+-- Evaluates the charges of one step; commit.lua then charges all that are enforced, or none of them, and the others in any
+-- case.
 --
--- KEYS: a counter for each take, then for each take in turn what it wants besides: the key of its request, that of its
--- counter's tentative units. ARGV: a take for each: kind | what and how | n | W | quota | generation | cost | time, then of
--- kinds with a meter the burst, then of tentative takes whose they are and until when anything of their call is charged.
--- It answers with what the agent needs to word the verdict by the same arithmetic (redis/codec.rs).
-if #KEYS == 0 then return now end
+-- KEYS: the counter of each charge, then for each charge in turn, if its mode says so, the key of its request id and that of
+-- its counter's tentative units. ARGV: a charge for each. The agent makes the verdicts of the values in the answer, by the same
+-- arithmetic (redis/codec.rs). A value whose layout is not that of the newest policy, or whose clock stepped back, ends the
+-- step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
+local ENFORCE, BACKFILL, REFUND, TAKE_BACK, NAMED = 0, 2, 3, 4, 8
+local REPEATED, LOOSE = 1, 2
 
-local TAKE, ANSWER, RUN = '<I1I1I1I6I7I7I7I7', '<I1I1I1I6I7I6I2', '<I6I7'
-local OWED, GIVE_BACK, TAKE_BACK, NAMED = 2, 3, 4, 8
-local LATE, REFUSED, CHARGED = 0, 1, 2
-local READ_LAST, READ_LEN = '1023', 1024
-
--- Of each take: what it costs, false for nothing; when it is charged, false for a question.
-local counters, costs, times, answers, room = { [KEYS[1] or ''] = false }, { 0 }, { 0 }, { '' }, true
--- Of some takes, and made when met: the key of its request, of tentative units, whose those are, which are given back, and
--- the counters that are not there and stay so.
-local names, companions, tokens, backs, absent
+-- Of each charge: its counter, cost (false for a repeated request), mode, instant.
+local counters, costs, modes, times, answers, room = { [first] = false }, { 0 }, { 0 }, { 0 }, { '' }, true
+-- Of some charges: the key of the request id, that of tentative units, the token of the call.
+local names, companions, tokens
 local extra = #ARGV
 for i = 1, #ARGV do
-  local kind, what, parts, width, quota, generation, cost, time = parse(TAKE, ARGV[i])
-  local burst, manner, key = nil, 0, KEYS[i]
-  if kind > FIXED and kind ~= CONCURRENCY then
-    burst = parse('<I7', ARGV[i], 38)
-    if kind < CONCURRENCY then meter = meter or make_meter() else reserve = reserve or make_reserve() end
-  end
-  local expires = time
-  if what >= NAMED then
-    manner = floor(what / NAMED)
-    what = what % NAMED
-    if manner % 2 == 1 then
+  if i > 1 then mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[i]) end
+  local key, expires_at, flags = KEYS[i], time, 0
+  if mode >= NAMED then
+    local wants = floor(mode / NAMED)
+    mode = mode % NAMED
+    if wants % 2 == 1 then
       names, extra = names or {}, extra + 1
       names[i] = KEYS[extra]
     end
-    if manner >= 2 then
+    if wants >= 2 then
       tentative = tentative or make_tentative()
       companions, extra = companions or {}, extra + 1
       companions[i] = KEYS[extra]
-      if manner >= 4 then
-        tokens, expires = tokens or {}, parse('<I7', ARGV[i], #ARGV[i] - 6)
-        tokens[i] = string.sub(ARGV[i], -15, -8)
+      if wants >= 4 then
+        tokens, expires_at = tokens or {}, parse('<I7', ARGV[i], #ARGV[i] - 6)
+        tokens[i] = sub(ARGV[i], -15, -8)
       end
     end
   end
-  if (what < OWED or manner >= 4) and expires < now then return pack('<I1I6', LATE, now) end
+  if (mode < BACKFILL or tokens and tokens[i]) and expires_at < now then return pack('<I1I6', EXPIRED, now) end
 
-  -- The counter, from an earlier take of this call or from its key.
+  -- The counter, from an earlier charge of this step or from its key.
   local c = counters[key]
   if not c then
-    local value = redis.pcall('GETRANGE', key, '0', READ_LAST)
-    local readable = true
-    if value == '' then
-      if kind < LOG or kind == FIXED then
-        c = { key = key, kind = kind, generation = 0, quota = quota, width = width, parts = parts, last = now, ring = {} }
-      else
-        log, meter, reserve = log or make_log(), meter or make_meter(), reserve or make_reserve()
-        switch = switch or make_switch(charge, log, meter, reserve)
-        c = switch.open(key, kind, quota, width, parts, burst, now)
-      end
-      if what >= GIVE_BACK then
-        absent = absent or {}
-        absent[key] = true
-      end
-    elseif type(value) == 'table' then
-      if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
-      readable = false
-    elseif #value < HEADER_LEN then
-      readable = false
-    else
-      local kind, size, generation, quota, width, parts, last = parse(HEADER, value)
-      c = { key = key, kind = kind, generation = generation, quota = quota, width = width, parts = parts, last = last, ring = false }
-      if kind == LOG or kind == CONCURRENCY then
+    local value = i == 1 and first_value or redis.pcall('GETRANGE', key, '0', '1023')
+    if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
+    local raw = value
+    if value == '' then value = sub(ARGV[i], 2, 30) .. pack('<I6I1', now, 1) end
+    local readable = #value >= HEADER_LEN
+    if readable then
+      if i > 1 or not of_kind then of_kind, n, w, q, b, g, last, size = parse(HEADER, value) end
+      c = {
+        key = key, raw = raw, kind = of_kind, parts = n, width = w, quota = q, burst = b, generation = g, last = last,
+        ring = false, is_kept = false,
+      }
+      if c.kind >= LOG then
         log = log or make_log()
-        readable = log.read(c, value, READ_LEN)
+        readable = c.kind <= SLOTS and log.read(c, value)
+      elseif c.kind >= TOKEN_BUCKET then
+        meter = meter or make_meter()
+        readable = meter.read(c, value)
       else
-        local len = HEADER_LEN
-        if kind >= FIXED then
-          len = #value >= WIDE_LEN and WIDE_LEN
-          if len then kind, size, generation, quota, c.width, c.parts, c.last = parse(WIDE, value) end
-          if len and kind >= BURSTING then
-            reserve, len = reserve or make_reserve(), #value >= WIDE_LEN + 14 and WIDE_LEN + 14
-            if len then
-              local spent
-              c.burst, spent = parse('<I7I7', value, WIDE_LEN + 1)
-              if c.burst > 0 then reserve.open(c, spent) end
-            end
-          elseif len and kind > FIXED then
-            meter = meter or make_meter()
-            len = meter.read(c, value)
-          end
+        local place = HEADER_LEN + 1
+        if c.kind > FIXED then
+          reserve, c.spent = reserve or make_reserve(), 0
+          if #value >= HEADER_LEN + 7 then c.spent, place = parse('<I7', value, place) end
         end
-        if kind == 5 or kind == 6 then
-          readable = #value == len
-        else
-          local slots = len and (#value - len) / size
-          readable = len and kind >= INTERPOLATED and kind <= 9 and slots <= c.parts + 1 and slots == floor(slots)
-          if readable then
-            c.ring = { parse('<' .. rep('I' .. size, slots), value, len + 1) }
-            c.ring[slots + 1] = nil -- where reading stopped
-          end
+        local slots = (#value + 1 - place) / size
+        readable = c.kind >= INTERPOLATED and slots <= c.parts + 1 and slots % 1 == 0
+        if readable then
+          local count = size == 1 and 'B' or size == 2 and 'H' or size == 4 and 'I4' or 'I8'
+          c.ring = { parse('<' .. rep(count, slots), value, place) }
+          c.ring[slots + 1] = nil -- where reading stopped
         end
       end
     end
     if not readable then return { err = 'UNREADABLE ' .. key } end
-  end
-  if absent and what < GIVE_BACK then absent[key] = nil end
-
-  -- Judged by the newest rule that it knows; taking back needs none.
-  if generation >= c.generation and what ~= TAKE_BACK then
-    if c.kind ~= kind or c.width ~= width or c.parts ~= parts or burst and (c.burst ~= burst or c.quota ~= quota) then
-      if c.ring and not c.reserve and (kind < LOG or kind == FIXED) and c.width == width and c.parts == parts then
-        c.kind, c.burst = kind, nil
-      else
-        log, meter, reserve = log or make_log(), meter or make_meter(), reserve or make_reserve()
-        switch = switch or make_switch(charge, log, meter, reserve)
-        c = switch.fit(c, kind, quota, width, parts, burst)
-      end
-    end
-    c.quota, c.generation = quota, generation
+    counters[key] = c
   end
 
-  -- Moved to the store's time, or with it when it stepped back further than clocks may.
-  local last, flags, part, ring = c.last, 0, c.width / c.parts, c.ring
-  if now < last - CLOCK_ERROR_MAX_MS then
-    flags = 1
-    back = back or make_back()
-    back.rebase(c, now)
-  elseif now > last then
-    if ring then
-      local by = floor(now / part) - floor(last / part)
-      if by > 0 and c.reserve then
-        reserve.roll(c, by)
-        ring = c.ring
-      elseif by > 0 then
-        local rolled = {}
-        local kept = #ring
-        if kept > c.parts + 1 - by then kept = c.parts + 1 - by end
-        for slot = 1, kept > 0 and by or 0 do rolled[slot] = 0 end
-        for slot = 1, kept do rolled[by + slot] = ring[slot] end
-        c.ring, ring = rolled, rolled
-      end
-    elseif c.log then
-      c.gone = log.after(c, now - c.width)
+  -- The newest policy that is known holds; a refund of tentative units needs none.
+  local is_newest = generation >= c.generation and mode ~= TAKE_BACK
+  if now < c.last - CLOCK_ERROR_MAX_MS or is_newest and (kind ~= c.kind or parts ~= c.parts or width ~= c.width
+    or kind > FIXED and kind < LOG and (quota ~= c.quota or burst ~= c.burst)) then
+    return pack('<I1I6I2', STALE, now, i - 1) .. (c.count and redis.call('GET', key) or c.raw)
+  end
+  if is_newest then c.quota, c.generation = quota, generation end
+  -- A refund makes no counter.
+  c.is_kept = c.is_kept or mode < REFUND or c.raw ~= ''
+
+  if now > c.last then
+    if c.ring then
+      local part = c.width / c.parts
+      local by = floor(now / part) - floor(c.last / part)
+      if by > 0 and c.spent then reserve.roll(c, by) elseif by > 0 then shift(c, by) end
+    elseif c.count then
+      log.advance(c, now)
     end
     c.last = now
   end
-  counters[key], last = c, c.last
 
-  -- A request that was charged within the window passes again and costs nothing.
-  local judged, charged = cost, cost
-  if names then
-    local charged_at = names[i] and redis.call('GET', names[i])
-    if charged_at and charged_at + c.width > last and what ~= TAKE_BACK then
-      judged, charged, flags = 0, false, flags + 2
+  -- A request that was charged within the window is admitted again and costs nothing.
+  local judged, charged, at = cost, cost, c.last
+  local charged_at = names and names[i] and mode ~= TAKE_BACK and redis.call('GET', names[i])
+  if charged_at and charged_at + c.width > c.last then judged, charged, flags = 0, false, REPEATED end
+  if mode == BACKFILL then
+    at = min(time, at)
+  elseif mode >= REFUND then
+    refund, judged = refund or make_refund(), 0
+    -- The answer to a refund, and to charges after it, shows the counter after the refund.
+    if mode == REFUND then
+      refund(c, time, cost)
+      charged = false
     end
   end
-  costs[i] = charged
-  if what == OWED then
-    times[i] = time < last and time or last
-  elseif what == 0 then
-    times[i] = false
-  else
-    times[i] = last
-    if what >= GIVE_BACK then
-      judged, times[i] = 0, time
-      if what == TAKE_BACK then
-        backs = backs or {}
-        backs[i] = what
-      else
-        -- A refund is applied before its answer is made, which shows the counter after it.
-        back = back or make_back()
-        back.give(c, time, cost)
-        costs[i] = false
-      end
-    end
-  end
-  -- Units in the window that ends now.
-  local held, admitted = 0, true
-  if ring then
-    for slot = 1, #ring do held = held + ring[slot] end
-    local oldest = ring[c.parts + 1]
-    if oldest and c.kind ~= CONSERVATIVE and c.kind ~= 9 then
-      held = 0
-      for slot = 1, c.parts do held = held + ring[slot] end
-      if c.kind ~= FIXED then
-        local product = oldest * (part - last % part)
-        if product < COUNT_MAX then
-          held = held + math.ceil(product / part)
-        else
-          exact = exact or make_exact()
-          held = held + exact(oldest, part - last % part, part)
-        end
-      end
-    end
-    local left = c.reserve and reserve.left(c, held) or c.quota - held
-    admitted = (left > 0 and left or 0) >= judged
-  elseif c.log then
-    held = c.count - c.gone
-    admitted = max(c.quota - held, 0) >= judged
-  else
-    admitted = meter.admits(c, last, judged)
-  end
-  if not admitted then
-    if what == 0 then room = false end
-    if companions and companions[i] then
-      exact = exact or make_exact()
-      if not tentative.is_firm(c, companions[i], now, judged, exact) then flags = flags + 4 end
-    end
-  end
+  costs[i], modes[i], times[i] = charged, mode, at
 
-  -- What there is, as units at instants that read the same: all of it now, when it is only added to.
-  if admitted and judged > 0 and (ring or c.log) and not c.reserve then
-    answers[i] = pack(ANSWER, c.kind, flags, c.parts, c.width, c.quota, last, 1) .. pack(RUN, last, held)
-  else
-    local runs = {}
-    if ring then
-      for slot = #ring, 1, -1 do
-        if ring[slot] > 0 then runs[#runs + 1] = pack(RUN, (floor(last / part) - slot + 1) * part, ring[slot]) end
-      end
-    elseif c.log then
-      runs = log.runs(c, judged, held, RUN)
-    end
-    answers[i] = pack(ANSWER, c.kind, flags, c.parts, c.width, c.quota, last, #runs) .. table.concat(runs)
+  if not admits(c, judged, 0, 0, 0) then
+    if mode == ENFORCE then room = false end
+    if companions and companions[i] and not tentative.is_firm(c, companions[i], judged) then flags = flags + LOOSE end
   end
-  if c.kind >= BURSTING then
-    answers[i] = answers[i] .. pack('<I7I7', c.burst, c.spent or 0)
-  elseif c.meter then
-    answers[i] = answers[i] .. meter.told(c)
-  end
+  local shown = c.raw
+  if c.count and shown ~= '' then shown = sub(shown, 1, HEADER_LEN) .. log.runs(c, judged) end
+  answers[i] = pack('<I1I2', flags, #shown) .. shown
 end

@@ -2,10 +2,13 @@
 //!
 //! A call is one script ([`steps`]) that charges all its counters or none by the server's own clock, or one script for each
 //! slot ([`multi_slot`]). The script decides as the pure state machines of `tollgate_core::algorithm` do, which the
-//! conformance suite verifies; they also make the verdict ([`codec`]). Each write renews a TTL after which the counter would
-//! be idle. Connection, errors and settings are in `tollgate_redis`, which the rule mirror and the fleet registry share.
+//! conformance suite verifies. The pure state machines also make the verdict ([`codec`]), and replace values that a rule change
+//! or a clock step has made unusable ([`conversion`]). Each write renews a TTL after which the counter would be idle.
+//! Connection, errors and settings are in `tollgate_redis`, which the rule mirror and the fleet registry share.
 
+mod value;
 mod codec;
+mod conversion;
 mod steps;
 mod multi_slot;
 #[cfg(test)]
@@ -19,7 +22,7 @@ use tollgate_core::counter::{Charge, ChargeResults};
 use tollgate_redis::{Connection, FleetRegistry, RuleMirror};
 
 use super::{ChargeStore, FleetServices, StoreError};
-use codec::Manner;
+use codec::StepScope;
 use steps::Steps;
 
 pub(super) use steps::store_error;
@@ -66,13 +69,13 @@ impl RedisStore {
 impl ChargeStore for RedisStore {
     async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self.slots {
-            Slots::Together => self.steps.run(charges, Manner::Whole).await,
-            Slots::Multi => multi_slot::take(&self.steps, charges).await,
+            Slots::Together => self.steps.run(charges, StepScope::WholeCall).await,
+            Slots::Multi => multi_slot::charge(&self.steps, charges).await,
         }
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
-        self.steps.connection.ping().await.map_err(steps::store_error)
+        self.steps.connection.ping().await.map_err(store_error)
     }
 }
 

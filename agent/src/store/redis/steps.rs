@@ -1,4 +1,4 @@
-//! One run of the charge script: its keys, its arguments and its answer.
+//! Runs of the charge script: keys, arguments, answer, and the repetition after a value was replaced.
 //!
 //! All keys of a counter have one hash tag, and with it one slot of a cluster. A counter with a slot of its own is named by
 //! the slot alone. Beside the counter are the request ids charged on it and its tentative units.
@@ -6,37 +6,43 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+#[cfg(test)]
+use tollgate_core::clock::Clock;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, RequestId, SlotId};
 use tollgate_redis::{Connection, RequestError, Script, Socket};
 
-use super::codec::{Manner, Packed, Stepped};
+use super::codec::{ChargeBytes, StepAnswer, StepScope};
+use super::conversion::{self, Replacement};
 use crate::store::StoreError;
 
 const CHARGE: &str = concat!(
+    include_str!("../lua/fast_path.lua"),
     include_str!("../lua/counter.lua"),
     include_str!("../lua/log.lua"),
     include_str!("../lua/meter.lua"),
     include_str!("../lua/reserve.lua"),
-    include_str!("../lua/switch.lua"),
-    include_str!("../lua/back.lua"),
-    include_str!("../lua/exact.lua"),
+    include_str!("../lua/refund.lua"),
     include_str!("../lua/tentative.lua"),
     include_str!("../lua/evaluate.lua"),
-    include_str!("../lua/settle.lua"),
+    include_str!("../lua/commit.lua"),
 );
+const REPLACE: &str = include_str!("../lua/replace.lua");
+/// Number of repetitions of a step beyond one for each of its charges, for values that change while they are replaced.
+const REPETITIONS_MAX: usize = 4;
 
 /// Binds `now` to the last argument: the clock of a test.
 #[cfg(test)]
 const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
 
-/// Runs the charge script.
+/// Runs of the charge script.
 #[derive(Clone)]
 pub(super) struct Steps {
     pub(super) prefix: Arc<str>,
     pub(super) connection: Arc<Connection>,
-    script: Arc<Script>,
+    charge: Arc<Script>,
+    replace: Arc<Script>,
     #[cfg(test)]
-    clock: Option<Arc<dyn tollgate_core::clock::Clock>>,
+    clock: Option<Arc<dyn Clock>>,
 }
 
 /// The script that charges counters; without keys it returns the store's time.
@@ -49,7 +55,8 @@ impl Steps {
         Self {
             prefix: prefix.into(),
             connection,
-            script: Arc::new(charge_script()),
+            charge: Arc::new(charge_script()),
+            replace: Arc::new(Script::new(REPLACE)),
             #[cfg(test)]
             clock: None,
         }
@@ -57,42 +64,89 @@ impl Steps {
 
     /// The same by a test's clock.
     #[cfg(test)]
-    pub(super) fn at_test_time(self, clock: Arc<dyn tollgate_core::clock::Clock>) -> Self {
-        Self { script: Arc::new(Script::new(&format!("{TEST_TIME}{CHARGE}"))), clock: Some(clock), ..self }
+    pub(super) fn at_test_time(self, clock: Arc<dyn Clock>) -> Self {
+        Self { charge: Arc::new(Script::new(&format!("{TEST_TIME}{CHARGE}"))), clock: Some(clock), ..self }
     }
 
     /// Evaluates and charges these counters in one step.
-    pub(super) async fn run(&self, takes: &[Charge], manner: Manner) -> Result<ChargeResults, StoreError> {
+    pub(super) async fn run(&self, charges: &[Charge], scope: StepScope) -> Result<ChargeResults, StoreError> {
         let socket = self.connection.socket().map_err(store_error)?;
-        self.run_on(&socket, takes, manner).await
+        self.run_on(&socket, charges, scope).await
     }
 
     /// The same on this socket, so that steps keep their order.
     pub(super) async fn run_on(
         &self,
         socket: &Arc<Socket>,
-        takes: &[Charge],
-        manner: Manner,
+        charges: &[Charge],
+        scope: StepScope,
     ) -> Result<ChargeResults, StoreError> {
-        #[cfg_attr(not(test), expect(unused_mut, reason = "a test adds its time"))]
-        let mut args: SmallVec<[Packed; 2]> = takes.iter().map(|take| Packed::new(take, manner)).collect();
-        #[cfg(test)]
-        args.extend(self.clock.as_ref().map(|clock| Packed::test_time(clock.now())));
-        let keys = self.keys(takes, manner);
-        let reply: Result<Vec<u8>, _> = self.connection.run_on(socket, &self.script, &keys, &args).await;
-        let reply = reply.map_err(store_error)?;
-        let answers = Stepped::read(&reply).and_then(|stepped| stepped.answers(takes));
-        answers.unwrap_or_else(|| Err(store_error(self.connection.answer_unreadable())))
+        let keys = self.keys(charges, scope);
+        let mut rebased: SmallVec<[usize; 2]> = SmallVec::new();
+        for _ in 0..=charges.len() + REPETITIONS_MAX {
+            match self.evaluate(socket, &keys, charges, scope).await? {
+                StepAnswer::Expired => return Err(StoreError::Expired),
+                StepAnswer::Evaluated(mut results) => {
+                    rebased.into_iter().for_each(|charge| results[charge].rebased = true);
+                    return Ok(results);
+                }
+                // A late step changes nothing, and the script finds a stale value before it finds a late charge.
+                StepAnswer::Stale { now, .. } if scope.has_expired(charges, now) => return Err(StoreError::Expired),
+                StepAnswer::Stale { charge, now, value } => {
+                    let key = &keys[charge];
+                    let replacement = conversion::replacement(&charges[charge], scope, &value, now)
+                        .ok_or_else(|| store_error(self.connection.value_unreadable(key)))?;
+                    self.replace(socket, key, &value, &replacement).await?;
+                    if replacement.rebased {
+                        rebased.push(charge);
+                    }
+                }
+            }
+        }
+        // Other agents change a value faster than it can be replaced.
+        Err(StoreError::Busy)
     }
 
-    /// The counters, then what each wants besides.
-    fn keys(&self, takes: &[Charge], manner: Manner) -> SmallVec<[String; 2]> {
-        let mut keys: SmallVec<[String; 2]> = takes.iter().map(|take| self.counter(take.slot, take.counter)).collect();
-        for (place, take) in takes.iter().enumerate() {
-            if let Some(id) = take.request {
+    pub(super) async fn evaluate(
+        &self,
+        socket: &Arc<Socket>,
+        keys: &[String],
+        charges: &[Charge],
+        scope: StepScope,
+    ) -> Result<StepAnswer, StoreError> {
+        #[cfg_attr(not(test), expect(unused_mut, reason = "a test adds its time"))]
+        let mut args: SmallVec<[ChargeBytes; 2]> =
+            charges.iter().map(|charge| ChargeBytes::new(charge, scope)).collect();
+        #[cfg(test)]
+        args.extend(self.clock.as_ref().map(|clock| ChargeBytes::test_time(clock.now())));
+        let answer: Result<Vec<u8>, _> = self.connection.run_on(socket, &self.charge, keys, &args).await;
+        StepAnswer::read(&answer.map_err(store_error)?, charges)
+            .ok_or_else(|| store_error(self.connection.answer_unreadable()))
+    }
+
+    /// Replaces a value, unless it has changed. Returns whether it was replaced; no outcome charges anything.
+    pub(super) async fn replace(
+        &self,
+        socket: &Arc<Socket>,
+        key: &String,
+        old: &[u8],
+        new: &Replacement,
+    ) -> Result<bool, StoreError> {
+        let ttl_ms = new.ttl_ms.to_string();
+        let args = [old, &new.value, ttl_ms.as_bytes()];
+        let replaced = self.connection.run_on(socket, &self.replace, &[key], &args).await;
+        replaced.map_err(|error| if error.may_have_run() { StoreError::Unreachable } else { store_error(error) })
+    }
+
+    /// Keys of the counters, then of what each charge wants besides.
+    pub(super) fn keys(&self, charges: &[Charge], scope: StepScope) -> SmallVec<[String; 2]> {
+        let mut keys: SmallVec<[String; 2]> =
+            charges.iter().map(|charge| self.counter(charge.slot, charge.counter)).collect();
+        for (place, charge) in charges.iter().enumerate() {
+            if let Some(id) = charge.request {
                 keys.push(request(&keys[place], id));
             }
-            if manner.sees_tentative() {
+            if scope.reads_tentative() {
                 keys.push(tentative(&keys[place]));
             }
         }

@@ -66,6 +66,11 @@ impl Meter {
         Self { at, level, ..Self::new(limit) }
     }
 
+    /// The last charge, and the level as of then.
+    pub(super) fn charged(&self) -> (Timestamp, u64) {
+        (self.at, self.level)
+    }
+
     pub(super) fn fits(&self, limit: &Limit) -> bool {
         (self.units, self.window, self.burst) == (limit.units, limit.window, limit.burst)
     }

@@ -37,6 +37,10 @@ impl Reserve {
         self.estimate
     }
 
+    pub(super) fn spent(self) -> u64 {
+        self.spent
+    }
+
     pub(super) fn is_full(self) -> bool {
         self.spent == 0
     }

@@ -34,6 +34,11 @@ impl SlidingWindow {
         self.reserve = limit.reserve_estimate().map(|estimate| Reserve::of(limit, estimate, spent));
     }
 
+    /// Returns the spent part of the reserve, in units times sub-windows.
+    pub(super) fn spent(&self) -> u64 {
+        self.reserve.map_or(0, Reserve::spent)
+    }
+
     /// Adapts the reserve to a changed burst or quota; the counts stay.
     pub(super) fn fit_reserve(&mut self, limit: &Limit) {
         self.reserve = limit.reserve_estimate().map(|estimate| match self.reserve {

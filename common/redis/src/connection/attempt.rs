@@ -32,7 +32,7 @@ pub(super) struct ConnectAttempt {
     next: NextAttempt,
 }
 
-/// When the next attempt may begin.
+/// Time of the next attempt.
 enum NextAttempt {
     /// Soon: no server listens, or this attempt succeeded.
     Soon,

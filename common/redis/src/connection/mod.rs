@@ -116,6 +116,11 @@ impl Connection {
         self.errors.answer_unreadable()
     }
 
+    /// The error for a foreign value, which has passed the checks of a script; it is logged.
+    pub fn value_unreadable(&self, key: &str) -> RequestError {
+        self.errors.value_unreadable(key)
+    }
+
     /// The server's time. Connects if there is no socket or the socket is silent; must be called inside a tokio runtime.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The Redis store on real servers.
 
+mod conversion;
 mod multi_slot;
 mod outage;
 mod step;
@@ -18,6 +19,7 @@ use tollgate_core::window::{Estimate, Window};
 use tollgate_servers::{Redis, wait_for};
 
 use super::steps;
+use super::value::CounterValue;
 use super::{RedisSettings, RedisStore, Slots};
 use crate::store::conformance::{self, Loses};
 use crate::store::memory::MemoryStore;
@@ -25,7 +27,7 @@ use crate::store::{ChargeStore, StoreError};
 use tollgate_core::counter::ChargeResults;
 use tollgate_core::counter::{Charge, ChargeMode};
 
-/// As long as those who ping wait.
+/// Time for which an agent waits for an answer.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -66,7 +68,7 @@ fn wait_for_answer(store: &RedisStore) -> Timestamp {
     wait_for("Redis to answer", || impatiently(store.ping()).ok())
 }
 
-/// A question of 1 unit against so many in this window, by the server's own time.
+/// An enforced charge of 1 unit against so many in this window, by the server's own time.
 fn ask_within(counter: u128, units: u64, width_ms: u64) -> Charge {
     let window = Window::with_default_parts(width_ms).expect("a window");
     let counter = CounterId::from_u128(counter);
@@ -89,7 +91,7 @@ fn take(store: &RedisStore, one: &Charge) -> Result<ChargeResults, StoreError> {
     on(store.charge(std::slice::from_ref(one)))
 }
 
-/// What is left of a counter, without taking anything.
+/// Remaining units of a counter, read without a charge.
 fn left(store: &RedisStore, one: &Charge) -> u64 {
     take(store, &Charge { cost: 0, ..one.clone() }).expect("Redis answers")[0].verdict.remaining
 }
@@ -124,8 +126,8 @@ fn it_is_a_store() {
     conformance::run(conformance::Refusal::ChargesNothing, |clock| by_hand(Slots::Together, clock));
 }
 
-/// The same where the counters of a call lie apart.
+/// The same when the counters of a call lie in several slots.
 #[test]
-fn it_is_a_store_of_several_slots() {
+fn it_is_a_store_in_several_slots() {
     conformance::run(conformance::Refusal::IsGivenBack, |clock| by_hand(Slots::Multi, clock));
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Waker};
 
-use super::super::codec::Manner;
+use super::super::codec::StepScope;
 use super::super::multi_slot::new_token;
 use super::*;
 use conformance::HandClock;
@@ -21,12 +21,12 @@ fn until(take: &Charge, expires_at: u64) -> Charge {
     Charge { mode: ChargeMode::Enforce { expires_at: Timestamp::from_ms(expires_at) }, ..take.clone() }
 }
 
-/// What one slot's step of a call does.
-fn part(store: &RedisStore, take: &Charge, manner: Manner) -> ChargeResults {
-    on(store.steps.run(std::slice::from_ref(take), manner)).expect("Redis answers")
+/// The step of one slot of a call.
+fn part(store: &RedisStore, take: &Charge, scope: StepScope) -> ChargeResults {
+    on(store.steps.run(std::slice::from_ref(take), scope)).expect("Redis answers")
 }
 
-/// Kinds that hold exactly what was admitted, over a window that no test outlives.
+/// Algorithms that hold exactly the admitted units, over a window that no test outlives.
 fn rule(counter: u128, units: u64) -> Charge {
     let algorithms = [
         Algorithm::SlidingWindow(Estimate::Conservative),
@@ -42,8 +42,8 @@ fn rule(counter: u128, units: u64) -> Charge {
     Charge { limit: Limit { algorithm, units, window, burst: 0 }, ..ask(counter, units) }
 }
 
-/// Each of many agents calls again and again, over two or three counters of which some soon refuse; once all is quiet,
-/// the counters hold the units of those calls that were admitted, and nothing else.
+/// Many agents send calls over two or three counters, some of which are soon exhausted; in the end, the counters hold exactly
+/// the units of the admitted calls.
 #[test]
 fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
     const COUNTERS: usize = 6;
@@ -100,7 +100,7 @@ fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
 
 /// The same when callers do not wait for the answers.
 #[test]
-fn calls_whose_callers_have_left_are_given_back_too() {
+fn calls_whose_callers_have_left_are_refunded_too() {
     let redis = Redis::start();
     let agent = agent(&redis, "left:");
     let (open, full) = (ask(1, 1_000), ask(2, 1));
@@ -118,13 +118,13 @@ fn calls_whose_callers_have_left_are_given_back_too() {
         let _ = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     }
     // Two slots were asked, and one gave back; a ping may have been counted among them.
-    wait_for("all to be given back", || (steps() >= before + 300).then_some(()));
+    wait_for("all refunds", || (steps() >= before + 300).then_some(()));
     wait_for("nothing to be left behind", || (left(&agent, &open) == 1_000).then_some(()));
 }
 
-/// Where one slot cannot be read, what the others charged is given back, and the answer is the error.
+/// If one slot fails, the charges of the others are refunded, and the result is the error.
 #[test]
-fn where_a_slot_fails_the_others_give_back() {
+fn the_other_slots_are_refunded_when_one_fails() {
     let redis = Redis::start();
     let agent = agent(&redis, "fail:");
     assert_eq!(redis.command(&format!("SET {} hello", key(&agent, 2))), "+OK");
@@ -136,36 +136,36 @@ fn where_a_slot_fails_the_others_give_back() {
     assert_eq!(left(&agent, &ask(1, 10)), 9);
 }
 
-/// Tentative units confirm themselves after twice the time that their call had left; giving back is void from then on.
+/// Tentative units are confirmed after twice the time that their call had left; a later refund is void.
 #[test]
-fn giving_back_after_the_hold_is_void() {
+fn a_refund_after_the_hold_is_void() {
     for (waits_ms, remaining) in [(0, 10), (999, 10), (1_000, 8), (5_000, 8)] {
         let clock = Arc::new(HandClock::at(NOW));
         let store = by_hand(Slots::Multi, clock.clone());
         let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 500));
         let two = Charge { cost: 2, ..until(&ask(1, 10), NOW + 500) };
-        assert!(part(&store, &two, Manner::Part { token, expires_at })[0].charged);
+        assert!(part(&store, &two, StepScope::OneSlot { token, expires_at })[0].charged);
         clock.set(NOW + waits_ms);
-        part(&store, &two, Manner::TakeBack { token });
-        part(&store, &two, Manner::TakeBack { token });
-        part(&store, &two, Manner::TakeBack { token: new_token() });
+        part(&store, &two, StepScope::RefundSlot { token });
+        part(&store, &two, StepScope::RefundSlot { token });
+        part(&store, &two, StepScope::RefundSlot { token: new_token() });
         assert_eq!(left(&store, &ask(1, 10)), remaining, "after {waits_ms} ms");
     }
 }
 
-/// Giving back what was never charged makes no counter.
+/// The refund of a charge that was never made creates no counter.
 #[test]
-fn giving_back_to_nothing_leaves_nothing() {
+fn a_refund_creates_no_key() {
     let store = by_hand(Slots::Multi, Arc::new(HandClock::at(NOW)));
-    part(&store, &ask(1, 10), Manner::TakeBack { token: new_token() });
+    part(&store, &ask(1, 10), StepScope::RefundSlot { token: new_token() });
     take(&store, &Charge { mode: ChargeMode::Refund { at: Timestamp::from_ms(NOW) }, ..ask(1, 10) })
         .expect("Redis answers");
     assert_eq!(SHARED.command(&format!("EXISTS {} {}", key(&store, 1), steps::tentative(&key(&store, 1)))), ":0");
 }
 
-/// A denial that may end early, because others may yet give back, says so; for every kind.
+/// A denial that may end early, because units may yet be refunded, is marked; for every kind.
 #[test]
-fn a_denial_on_units_that_may_be_given_back_is_not_firm() {
+fn a_denial_by_tentative_units_is_not_firm() {
     for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
         let clock = Arc::new(HandClock::at(NOW));
         let store = by_hand(Slots::Multi, clock.clone());
@@ -174,8 +174,8 @@ fn a_denial_on_units_that_may_be_given_back_is_not_firm() {
         let burst = if percent > 0 { 10 } else { 0 };
         one.limit = Limit { algorithm, units: 10, window, burst };
         let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 50));
-        part(&store, &Charge { cost: 4, ..one.clone() }, Manner::Part { token, expires_at });
-        part(&store, &Charge { cost: 6, ..one.clone() }, Manner::WholeAmongOthers);
+        part(&store, &Charge { cost: 4, ..one.clone() }, StepScope::OneSlot { token, expires_at });
+        part(&store, &Charge { cost: 6, ..one.clone() }, StepScope::WholeCallAmongTentative);
         let denied = |cost| {
             let answer = take(&store, &Charge { cost, ..one.clone() }).expect("Redis answers")[0];
             assert!(!answer.verdict.admitted && !answer.charged);
@@ -190,9 +190,9 @@ fn a_denial_on_units_that_may_be_given_back_is_not_firm() {
     }
 }
 
-/// The request of a call that was refused elsewhere may come again, and is charged then.
+/// A request that was denied in another slot may be retried, and is charged then.
 #[test]
-fn a_request_that_was_given_back_is_forgotten() {
+fn a_refunded_request_id_is_forgotten() {
     let redis = Redis::start();
     let agent = agent(&redis, "name:");
     let name = Some(conformance::REQUESTS[0]);

@@ -1,4 +1,4 @@
-//! Servers that are away, stopped, full, or not ours: never a denial, and never a charge for nothing.
+//! Servers that are unavailable, stopped, full, or refuse: never a denial, and never a charge for an expired call.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -46,9 +46,9 @@ fn a_killed_server_is_found_again() {
     assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
 }
 
-/// I6: a stopped Redis runs what was sent to it when it goes on; calls that nobody waits for any more charge nothing.
+/// I6: a stopped Redis runs all waiting requests when it continues; expired calls charge nothing.
 #[test]
-fn questions_that_a_stopped_server_reads_too_late_charge_nothing() {
+fn charges_that_a_stopped_server_reads_too_late_charge_nothing() {
     let redis = Redis::start();
     let store = store(&redis.url(), "stop:");
     let now = wait_for_answer(&store);
@@ -69,7 +69,7 @@ fn questions_that_a_stopped_server_reads_too_late_charge_nothing() {
     assert_eq!(left(&store, &ask(1, 100)), 100);
 }
 
-/// A stopped server accepts nothing; attempts must not fill its backlog, and the old connection serves when it goes on.
+/// A stopped server accepts nothing; attempts must not fill its backlog, and the old socket serves when it continues.
 #[test]
 fn a_stopped_server_is_not_flooded() {
     let redis = Redis::start();
@@ -88,7 +88,7 @@ fn a_stopped_server_is_not_flooded() {
     assert!(received <= 6, "{received} connections in 3 s");
 }
 
-/// Passes bytes between a store and a Redis until it swallows those of the first connection.
+/// A proxy between a store and a Redis that can swallow the bytes of the first connection.
 fn proxy(redis: &Redis, swallow: Arc<AtomicBool>) -> String {
     fn pass(mut from: TcpStream, mut to: TcpStream, swallow: &AtomicBool) {
         let mut bytes = [0; 4096];
@@ -127,7 +127,7 @@ fn a_connection_that_swallows_everything_is_replaced() {
 }
 
 #[test]
-fn a_wrong_password_is_a_refusal_and_no_denial() {
+fn a_wrong_password_is_an_error_and_no_denial() {
     let redis = Redis::start_with(&["--requirepass", "secret"]);
     for (user, remedied) in [("", false), (":wrong@", false), (":secret@", true)] {
         let store = store(&redis.url().replace("://", &format!("://{user}")), "auth:");
@@ -140,11 +140,14 @@ fn a_wrong_password_is_a_refusal_and_no_denial() {
 }
 
 #[test]
-fn a_value_of_somebody_else_is_a_refusal_of_this_counter_alone() {
+fn a_foreign_value_is_an_error_of_this_counter_alone() {
     let store = shared(&own_prefix());
-    for (counter, write) in
-        [(1, "SET KEY hello"), (2, "SET KEY 0123456789012345678901234567890123"), (3, "RPUSH KEY a")]
-    {
+    for (counter, write) in [
+        (1, "SET KEY hello"),
+        (2, "SET KEY 0123456789012345678901234567890123"),
+        (3, "RPUSH KEY a"),
+        (4, "SET KEY (aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
+    ] {
         let key = key(&store, counter);
         assert!(!SHARED.command(&write.replace("KEY", &key)).starts_with('-'));
         assert_eq!(take(&store, &ask(counter, 1)), Err(StoreError::Unreadable), "{write}");

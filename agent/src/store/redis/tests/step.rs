@@ -1,4 +1,4 @@
-//! A step on a server: what is sent, by whose time it goes, what it leaves behind.
+//! Steps on a server: the requests they send, the clock they use, the keys they leave.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::*;
 
-/// What all clients sent while `during` ran, as MONITOR tells it; the commands inside scripts left out.
+/// Commands that all clients sent while `during` ran, by MONITOR, without the commands inside scripts.
 fn monitored(redis: &Redis, during: impl FnOnce()) -> Vec<String> {
     const END: &str = "the-end-of-it";
     let mut connection = TcpStream::connect(("127.0.0.1", redis.port())).expect("Redis listens");
@@ -18,7 +18,7 @@ fn monitored(redis: &Redis, during: impl FnOnce()) -> Vec<String> {
     lines.take_while(|line| !line.contains(END)).filter(|line| !line.contains(" lua]")).collect()
 }
 
-/// D1: one EVALSHA a check, whatever the number of its counters, their slots and its outcome; in several slots one for each slot.
+/// D1: one EVALSHA for each check, for any number of counters and slots; with several slots, one for each slot.
 #[test]
 fn a_call_is_one_command() {
     let redis = Redis::start();
@@ -118,7 +118,7 @@ fn a_prefix_is_a_namespace() {
     assert_eq!(SHARED.command(&format!("EXISTS {key}")), ":1", "the digest is the hash tag");
 }
 
-/// What is logged.
+/// Captured log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -132,7 +132,7 @@ impl Write for Log {
     }
 }
 
-/// D8: a store says at its connection that its server may evict, and of one that may not it says nothing.
+/// D8: a store warns at connection about a server that may evict, and only about such a one.
 #[test]
 fn a_server_that_may_evict_is_warned_of() {
     let evicting = Redis::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
@@ -165,7 +165,7 @@ fn a_server_that_may_evict_is_warned_of() {
     });
 }
 
-/// D7: a Unix socket will do.
+/// D7: the address may be a Unix socket.
 #[test]
 fn it_may_be_reached_over_a_unix_socket() {
     let path = std::env::temp_dir().join(format!("tollgate-socket-{}", std::process::id()));

@@ -1,11 +1,12 @@
-//! Claims of a token with a valid signature: checks of validity times, issuer and audience, and access by path.
+//! Validation of the claims of a token with a valid signature: validity times, issuer and audience.
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tollgate_core::clock::Timestamp;
 
 use super::TokenError;
+use crate::request::Claims;
 
 /// Maximum clock difference between the token's issuer and this agent, in s.
 pub const LEEWAY_S: u64 = 60;
@@ -19,27 +20,7 @@ pub struct TokenRequirements {
     pub audience: Option<String>,
 }
 
-/// Claims of a token whose signature is valid.
-#[derive(Debug)]
-pub struct Claims(Map<String, Value>);
-
 impl Claims {
-    pub(super) fn new(claims: Map<String, Value>) -> Self {
-        Self(claims)
-    }
-
-    /// Returns the claim at a path such as `sub` or `realm.tier` as text. A claim whose own name contains dots takes
-    /// precedence. Only strings, numbers and booleans have a text.
-    #[must_use]
-    pub fn text(&self, path: &str) -> Option<String> {
-        match find(&self.0, path)? {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            Value::Bool(truth) => Some(truth.to_string()),
-            Value::Null | Value::Array(_) | Value::Object(_) => None,
-        }
-    }
-
     /// Checks the claims against the requirements at `now`. A token without validity times is always valid.
     pub(super) fn validate(&self, requirements: &TokenRequirements, now: Timestamp) -> Result<(), TokenError> {
         let now_s = Duration::from_millis(now.as_ms()).as_secs_f64();
@@ -74,14 +55,6 @@ fn names(value: Option<&Value>, expected: &str) -> bool {
     value.and_then(Value::as_str) == Some(expected)
 }
 
-/// Finds the claim with the longest matching name first, so that `https://example.com/tier` and
-/// `https://example.com/realm.tier` are found as well.
-fn find<'a>(claims: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
-    claims.get(path).or_else(|| {
-        path.rmatch_indices('.').find_map(|(dot, _)| find(claims.get(&path[..dot])?.as_object()?, &path[dot + 1..]))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -90,32 +63,6 @@ mod tests {
 
     fn claims(value: Value) -> Claims {
         Claims::new(serde_json::from_value(value).unwrap())
-    }
-
-    #[test]
-    fn a_path_finds_text_numbers_and_truth_values() {
-        let claims = claims(json!({
-            "sub": "u1", "limit": 500, "big": u64::MAX, "beta": true, "roles": ["a"], "none": null, "a": { "b": { "c": "deep" } },
-            "https://example.com/tier": "pro", "https://example.com/realm": { "tier": "gold" }, "a.b": { "c": "whole", "x": 1 },
-        }));
-        for (path, text) in [
-            ("sub", Some("u1")),
-            ("limit", Some("500")),
-            ("big", Some("18446744073709551615")),
-            ("beta", Some("true")),
-            ("roles", None),
-            ("none", None),
-            ("a", None),
-            ("sub.x", None),
-            ("https://example.com/tier", Some("pro")),
-            ("https://example.com/realm.tier", Some("gold")),
-            ("a.b.c", Some("whole")),
-            ("a.b.x", Some("1")),
-            ("", None),
-            (".", None),
-        ] {
-            assert_eq!(claims.text(path).as_deref(), text, "{path}");
-        }
     }
 
     #[test]

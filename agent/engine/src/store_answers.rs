@@ -1,0 +1,77 @@
+//! Answers of the store: every answer and every missed deadline changes the store's health here.
+//!
+//! [`crate::maintenance`] sends the pings that close the breaker.
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::ChargeResults;
+
+use crate::engine::Engine;
+use crate::notice::Notice;
+use crate::store_error::StoreError;
+use crate::time_bounds::TimeBounds;
+
+impl Engine {
+    /// Returns the interval in which the store's time lies.
+    #[must_use]
+    pub fn store_time(&self, now: Timestamp) -> TimeBounds {
+        if self.counts_in_own_table() { TimeBounds::exactly(now) } else { self.health.time(now) }
+    }
+
+    /// Returns true while the breaker is open: calls are decided without the store.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.health.breaker.is_open()
+    }
+
+    /// Returns true if the store has to be probed: the breaker is open, or unsynced units wait for the store.
+    #[must_use]
+    pub fn needs_store(&self) -> bool {
+        self.is_degraded() || self.has_unsynced()
+    }
+
+    /// Returns true if the store has answered a ping in this life, or the counts are in the engine's own table.
+    #[must_use]
+    pub fn has_reached_store(&self) -> bool {
+        self.counts_in_own_table() || self.health.is_reached()
+    }
+
+    /// Records the answer to a ping: sent and received by this agent's clock, and the store's time. Closes the breaker.
+    pub fn store_answers(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+        self.health.update_time(sent, received, store_now);
+        self.health.set_reached();
+        if self.health.breaker.close() {
+            self.notify(Notice::StoreRecovered);
+        }
+    }
+
+    /// Records the answer to charges.
+    pub(crate) fn answered(&self, sent: Timestamp, received: Timestamp, results: &ChargeResults) {
+        self.note_clock_step(results);
+        if let Some(result) = results.first() {
+            self.health.breaker.answered();
+            self.health.update_time(sent, received, result.at);
+        }
+    }
+
+    /// Drops what was cached in store time if the store's clock stepped back.
+    pub(crate) fn note_clock_step(&self, results: &ChargeResults) {
+        if let Some(result) = results.iter().find(|result| result.rebased) {
+            self.metrics.store_clock_steps.add(1);
+            self.table.forget_denials();
+            self.notify(Notice::StoreClockSteppedBack { store_now: result.at });
+        }
+    }
+
+    /// Records a request that the store did not answer.
+    pub(crate) fn unanswered(&self, error: StoreError) {
+        self.metrics.store_error(error);
+        if self.health.breaker.missed(error) {
+            self.notify(Notice::StoreUnavailable(error));
+        }
+    }
+
+    fn notify(&self, notice: Notice) {
+        self.notices.push(notice);
+        self.health.waker.wake();
+    }
+}

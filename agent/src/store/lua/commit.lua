@@ -1,0 +1,57 @@
+-- Charges what was evaluated, writes the counters, and answers.
+for i = 1, #ARGV do
+  local c, cost, mode, at = counters[KEYS[i]], costs[i], modes[i], times[i]
+  local name = names and names[i]
+  if mode == TAKE_BACK then
+    local charged_at, units = tentative.remove(companions[i], tokens[i])
+    if charged_at then
+      refund(c, charged_at, units)
+      if name then redis.call('DEL', name) end
+    end
+  elseif cost and (room or mode ~= ENFORCE) then
+    if name then redis.call('SET', name, string.format('%.0f', c.last), 'PX', c.width) end
+    if tokens and tokens[i] and mode == ENFORCE and (cost > 0 or name) then
+      tentative.enter(companions[i], tokens[i], parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
+    end
+    local ring = c.ring
+    if ring then
+      local part = c.width / c.parts
+      local slot = floor(c.last / part) - floor(at / part) + 1
+      if c.spent then reserve.charge(c, cost) end
+      if slot <= c.parts + 1 then
+        for empty = #ring + 1, slot do ring[empty] = 0 end
+        ring[slot] = min(ring[slot] + cost, COUNT_MAX)
+      end
+    elseif c.count then
+      log.charge(c, at, cost)
+    else
+      meter.charge(c, at, cost)
+    end
+  end
+end
+
+-- Each lives until it would be idle, at most a hundred years: what a huge burst has spent may take longer to come back than
+-- Redis takes for a TTL. As text, since a large number reads as no whole one.
+for key, c in pairs(counters) do
+  if c.is_kept then
+    local ring, size, state, ttl = c.ring, 1, '', c.width + c.width / c.parts
+    if ring then
+      local slots, most = #ring, 0
+      while slots > 0 and ring[slots] == 0 do slots = slots - 1 end
+      for slot = 1, slots do if ring[slot] > most then most = ring[slot] end end
+      size = most < 256 and 1 or most < 65536 and 2 or most < 4294967296 and 4 or 8
+      local count = size == 1 and 'B' or size == 2 and 'H' or size == 4 and 'I4' or 'I8'
+      state = pack('<' .. rep(count, slots), unpack(ring, 1, slots))
+      if c.spent then
+        state = pack('<I7', c.spent) .. state
+        ttl = ttl + math.ceil(c.spent / max(c.quota, 1)) * c.width / c.parts
+      end
+    elseif c.level then
+      state, ttl = pack('<I6I7', c.at, c.level), max(ttl, meter.idle_in(c))
+    end
+    local header = pack(HEADER, c.kind, c.parts, c.width, c.quota, c.burst, c.generation, c.last, size)
+    ttl = string.format('%.0f', min(ttl + CLOCK_ERROR_MAX_MS, 3155760000000))
+    if c.count then log.write(c, header, ttl) else redis.call('SET', key, header .. state, 'PX', ttl) end
+  end
+end
+return pack('<I1I6', room and CHARGED or REFUSED, now) .. table.concat(answers, '', 1, #ARGV)

@@ -1,0 +1,241 @@
+//! The value of a counter in Redis, read into the pure state machine and written from it.
+//!
+//! `lua/fast_path.lua` describes the layout. The script writes nearly all values; the agent writes one only when it replaces a
+//! value that the script cannot use ([`conversion`](super::conversion)).
+
+use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Charge;
+use tollgate_core::rules::Generation;
+use tollgate_core::window::{Estimate, Window};
+
+/// Above this the numbers of a script are not exact; larger quotas, times and generations read as this.
+pub(super) const EXACT_MAX: u64 = (1 << 53) - 1;
+/// Version of the layout, in the high bits of the kind.
+const VERSION: u8 = 2 << 4;
+/// Length of the header.
+const HEADER_LEN: usize = 36;
+
+/// A counter as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CounterValue {
+    pub(super) generation: Generation,
+    pub(super) limit: Limit,
+    pub(super) state: CounterState,
+}
+
+/// Bytes that are not yet read.
+pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
+
+impl CounterValue {
+    /// The untouched counter of a charge.
+    pub(super) fn new(charge: &Charge) -> Self {
+        let limit = exact(&charge.limit);
+        Self { generation: charge.generation.min(EXACT_MAX), limit, state: CounterState::new(&limit) }
+    }
+
+    /// Reads a value; `None` if it is not one.
+    pub(super) fn read(value: &[u8]) -> Option<Self> {
+        Self::read_with(value, |rest, last, state| {
+            let left = usize::try_from(rest.number(2)?).ok()?;
+            let count = usize::try_from(rest.number(2)?).ok()?;
+            for place in 0..count {
+                let low = u32::try_from(rest.number(4)?).ok()?;
+                if place >= left {
+                    state.charge(log_time(last, low), 1);
+                }
+            }
+            Some(())
+        })
+    }
+
+    /// Reads a value as the script shows it in its answer: of a log only the runs of entries on which the verdict depends.
+    pub(super) fn read_shown(value: &[u8]) -> Option<Self> {
+        Self::read_with(value, |rest, _, state| {
+            while !rest.0.is_empty() {
+                let at = rest.time()?;
+                state.charge(at, rest.number(7)?);
+            }
+            Some(())
+        })
+    }
+
+    fn read_with(
+        value: &[u8],
+        read_log: impl Fn(&mut ByteReader<'_>, Timestamp, &mut CounterState) -> Option<()>,
+    ) -> Option<Self> {
+        let mut rest = ByteReader(value);
+        let kind = rest.byte()?;
+        let parts = u32::from(rest.byte()?);
+        let window = Window::new(rest.number(6)?, parts).ok()?;
+        let limit = Limit { algorithm: algorithm(kind)?, window, units: rest.number(7)?, burst: rest.number(7)? };
+        let generation = rest.number(7)?;
+        let last = rest.time()?;
+        let count_len = usize::from(rest.byte()?);
+        // The reserve of a burst follows the charges: its state is read, not computed.
+        let mut state = CounterState::new(&Limit { burst: 0, ..limit });
+        match limit.algorithm {
+            Algorithm::SlidingLog | Algorithm::Concurrency => read_log(&mut rest, last, &mut state)?,
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                let (at, level) = (rest.time()?, rest.number(7)?);
+                state.advance(last);
+                state = state.with_meter(&limit, at, level);
+            }
+            Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => {
+                let spent = if limit.burst > 0 { rest.number(7)? } else { 0 };
+                let newest = window.sub_window(last);
+                let mut back = rest.0.len().checked_div(count_len)?;
+                let mut counts = Vec::with_capacity(back);
+                while !rest.0.is_empty() {
+                    counts.push(rest.number(count_len)?);
+                }
+                for units in counts.into_iter().rev() {
+                    back -= 1;
+                    state.charge(window.start_of(newest.checked_sub(back as u64)?), units);
+                }
+                state.advance(last);
+                state = state.with_spent(&limit, spent);
+            }
+        }
+        state.advance(last);
+        Some(Self { generation, limit, state })
+    }
+
+    /// Follows the policy of a charge, unless a newer one is stored.
+    pub(super) fn follow(&mut self, charge: &Charge) {
+        let generation = charge.generation.min(EXACT_MAX);
+        if generation >= self.generation {
+            self.generation = generation;
+            self.limit = exact(&charge.limit);
+            self.state.fit(&self.limit);
+        }
+    }
+
+    /// The value of a counter that was advanced to `last`.
+    pub(super) fn write(&self, last: Timestamp) -> Vec<u8> {
+        let (window, admitted) = (self.limit.window, self.state.admitted());
+        let mut bytes = Vec::with_capacity(HEADER_LEN);
+        let mut put = |len, number| put(&mut bytes, len, number);
+        put_policy(&mut put, &self.limit, self.generation);
+        put(6, last.as_ms());
+        match &self.state {
+            CounterState::Counts(_) => {
+                let newest = window.sub_window(last);
+                let back = |at| usize::try_from(newest - window.sub_window(at)).unwrap_or(usize::MAX);
+                let mut counts = vec![0; admitted.first().map_or(0, |(at, _)| back(*at) + 1)];
+                for (at, units) in admitted {
+                    counts[back(at)] = units;
+                }
+                let count_len = match counts.iter().max() {
+                    Some(0x1_0000_0000..) => 8,
+                    Some(0x1_0000..) => 4,
+                    Some(0x100..) => 2,
+                    _ => 1,
+                };
+                put(1, count_len as u64);
+                if self.limit.burst > 0 {
+                    put(7, self.state.spent());
+                }
+                for units in counts {
+                    put(count_len, units);
+                }
+            }
+            CounterState::Log(_) => {
+                put(1, 1);
+                put(2, 0);
+                put(2, admitted.iter().map(|(_, units)| units).sum());
+                for (at, units) in admitted {
+                    (0..units).for_each(|_| put(4, at.as_ms()));
+                }
+            }
+            CounterState::Meter { .. } => {
+                let (at, level) = self.state.meter().unwrap_or_default();
+                put(1, 1);
+                put(6, at.as_ms());
+                put(7, level);
+            }
+        }
+        bytes
+    }
+}
+
+impl<'a> ByteReader<'a> {
+    pub(super) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (field, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(field)
+    }
+
+    pub(super) fn number(&mut self, len: usize) -> Option<u64> {
+        let mut bytes = [0; 8];
+        bytes.get_mut(..len)?.copy_from_slice(self.bytes(len)?);
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        u8::try_from(self.number(1)?).ok()
+    }
+
+    pub(super) fn time(&mut self) -> Option<Timestamp> {
+        self.number(6).map(Timestamp::from_ms)
+    }
+}
+
+/// Appends the low `len` bytes of a number.
+pub(super) fn put(bytes: &mut impl Extend<u8>, len: usize, number: u64) {
+    bytes.extend(number.to_le_bytes().into_iter().take(len));
+}
+
+/// Puts the fields that a charge and a value have in common.
+pub(super) fn put_policy(put: &mut impl FnMut(usize, u64), limit: &Limit, generation: Generation) {
+    let limit = exact(limit);
+    put(1, u64::from(kind(&limit)));
+    put(1, u64::from(limit.window.parts()));
+    put(6, limit.window.width_ms());
+    put(7, limit.units);
+    put(7, limit.burst);
+    put(7, generation.min(EXACT_MAX));
+}
+
+/// The limit in numbers that are exact in a script, and without a burst where the algorithm has none.
+fn exact(limit: &Limit) -> Limit {
+    let has_burst =
+        matches!(limit.algorithm, Algorithm::SlidingWindow(_) | Algorithm::TokenBucket | Algorithm::LeakyBucket);
+    let burst = if has_burst { limit.burst.min(EXACT_MAX) } else { 0 };
+    Limit { units: limit.units.min(EXACT_MAX), burst, ..*limit }
+}
+
+/// Time of a log's entry, of which the low 32 bits are stored: at most 49 days before the last step.
+fn log_time(last: Timestamp, low: u32) -> Timestamp {
+    let low_of_last = last.as_ms() & u64::from(u32::MAX);
+    let ago_ms = low_of_last.wrapping_sub(u64::from(low)) & u64::from(u32::MAX);
+    last.minus_ms(ago_ms)
+}
+
+fn kind(limit: &Limit) -> u8 {
+    VERSION
+        + match limit.algorithm {
+            Algorithm::SlidingWindow(Estimate::Interpolated) if limit.burst > 0 => 4,
+            Algorithm::SlidingWindow(_) if limit.burst > 0 => 5,
+            Algorithm::SlidingWindow(Estimate::Interpolated) => 1,
+            Algorithm::SlidingWindow(_) => 2,
+            Algorithm::FixedWindow => 3,
+            Algorithm::TokenBucket => 6,
+            Algorithm::LeakyBucket => 7,
+            Algorithm::SlidingLog => 8,
+            Algorithm::Concurrency => 9,
+        }
+}
+
+const fn algorithm(kind: u8) -> Option<Algorithm> {
+    match kind ^ VERSION {
+        1 | 4 => Some(Algorithm::SlidingWindow(Estimate::Interpolated)),
+        2 | 5 => Some(Algorithm::SlidingWindow(Estimate::Conservative)),
+        3 => Some(Algorithm::FixedWindow),
+        6 => Some(Algorithm::TokenBucket),
+        7 => Some(Algorithm::LeakyBucket),
+        8 => Some(Algorithm::SlidingLog),
+        9 => Some(Algorithm::Concurrency),
+        _ => None,
+    }
+}
