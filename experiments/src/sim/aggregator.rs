@@ -14,7 +14,7 @@ use super::bus::SimReader;
 use super::environment::Environment;
 use super::event::{Life, SimEvent, Writer};
 use super::observation::{Node, Observation};
-use super::planted_bugs::NewestUnits;
+use super::planted_bugs::{NewestUnits, PlantedBug};
 use super::settings::SimSettings;
 
 /// Maximum number of records that one poll takes; small, so that a restore takes several rounds.
@@ -125,7 +125,7 @@ impl SimAggregator {
     /// The report on a record arrives.
     pub(super) fn acknowledged(&mut self, env: &mut Environment<'_>, topic: Topic) {
         if topic == Topic::Signals {
-            let times = env.bug.map_or(1, super::PlantedBug::acknowledgements);
+            let times = env.bug.map_or(1, PlantedBug::acknowledgements);
             self.poll(env, WorkerInput::Acknowledged { batches: times });
         }
     }

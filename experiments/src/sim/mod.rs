@@ -5,6 +5,7 @@
 //! decoded. Simulated are time, delays and faults. One seed decides everything, so a run can be repeated. A test lets calls
 //! [arrive](Simulation::check), moves time [forward](Simulation::step_until), and reads [observations](Simulation::observations).
 
+mod observation;
 mod event;
 mod scheduler;
 mod faults;
@@ -12,7 +13,6 @@ mod settings;
 mod network;
 mod bus;
 mod store;
-mod observation;
 mod planted_bugs;
 mod environment;
 mod agent;

@@ -16,7 +16,7 @@ use tollgate_core::window::SubWindow;
 pub enum PlantedBug {
     /// A batch that arrives twice is counted twice.
     DuplicateCounted,
-    /// When a counter reaches a new sub-window, the units of the one before are lost.
+    /// The units of a counter's last sub-window are lost as soon as it reaches a new one.
     SubWindowLost,
     /// An owner revokes a partition before the new owner has restored it.
     RevokedBeforeRestored,

@@ -31,7 +31,7 @@ descriptors:
   user: { of: ip, map: { 10.0.0.1: user-1, 10.0.0.2: user-2, 10.0.0.3: user-3 } }
 ";
 
-/// What each newer generation changes: a quota that rises or falls, a window that becomes wider or finer, an algorithm.
+/// The changes of each newer generation: a quota that rises or falls, a window that becomes wider or finer, an algorithm.
 const CHANGES: [&[(&str, &str)]; 2] = [
     &[
         ("version: 5", "version: 6"),
