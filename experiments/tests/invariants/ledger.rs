@@ -99,9 +99,10 @@ impl Ledger {
         let is_listed = facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted;
         for applied in applied {
             let counts_always = applied.counts_denials() || is_listed;
-            let counts = match answered.decision.allowed {
-                true => (by_store || is_backfilled) && (!is_held_back || counts_always),
-                false => by_store && counts_always,
+            let counts = if answered.decision.allowed {
+                (by_store || is_backfilled) && (!is_held_back || counts_always)
+            } else {
+                by_store && counts_always
             };
             if counts {
                 accounts.enter(applied.counter, signed(applied.cost));
