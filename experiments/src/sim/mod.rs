@@ -24,11 +24,11 @@ use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
 
-pub use agent::{Amendment, SimAgent};
+pub use agent::{Correction, SimAgent};
 pub use aggregator::SimAggregator;
 pub use bus::{LogRecord, SimBus};
 pub use faults::{Faults, StoreState};
-pub use observation::{AmendedCall, AnsweredCall, Node, Observation, Ticket};
+pub use observation::{AnsweredCall, CorrectedCall, Node, Observation, Ticket};
 pub use planted_bugs::PlantedBug;
 pub use settings::{SimAgentSettings, SimSettings};
 pub use store::SimStore;
@@ -112,8 +112,8 @@ impl<'c> Simulation<'c> {
     }
 
     /// A call is settled or released at an agent.
-    pub fn amend(&mut self, agent: usize, call: Call<'c>, amendment: Amendment) {
-        self.agents[agent].amend(&mut self.env, call, amendment);
+    pub fn correct(&mut self, agent: usize, call: Call<'c>, correction: Correction) {
+        self.agents[agent].correct(&mut self.env, call, correction);
     }
 
     /// Does everything that happens until an instant.

@@ -28,7 +28,7 @@ pub enum Observation<'c> {
     /// A call was answered.
     Answered(AnsweredCall<'c>),
     /// A settlement or a release is over.
-    Amended(AmendedCall<'c>),
+    Corrected(CorrectedCall<'c>),
     /// The store executed charges.
     Executed {
         /// The agent that sent them.
@@ -126,12 +126,12 @@ pub struct AnsweredCall<'c> {
 
 /// A settlement or a release.
 #[derive(Clone, Debug)]
-pub struct AmendedCall<'c> {
+pub struct CorrectedCall<'c> {
     /// The agent.
     pub agent: usize,
     /// The call.
     pub call: Call<'c>,
-    /// The generation of the rules by which it was amended.
+    /// The generation of the rules by which it was corrected.
     pub generation: Generation,
     /// The units of a settlement; nothing for a release.
     pub units: Option<i64>,

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tollgate::Call;
 
-use super::agent::Amendment;
+use super::agent::Correction;
 use super::observation::AnsweredCall;
 
 const ENDPOINTS: [&str; 4] = ["/login", "/search/all", "/about", "/other"];
@@ -44,16 +44,16 @@ impl Workload {
     }
 
     /// Returns what becomes of a call, if anything: it cost more, it cost less, or it has ended.
-    pub fn amendment(&mut self, answered: &AnsweredCall<'_>) -> Option<Amendment> {
+    pub fn correction(&mut self, answered: &AnsweredCall<'_>) -> Option<Correction> {
         let (rng, decided) = (&mut self.rng, answered.decision.at);
         if !answered.is_admitted {
             return None;
         }
         let cost = i64::try_from(answered.call.cost()).unwrap_or(i64::MAX);
         match rng.u8(0..12) {
-            0 => Some(Amendment::Settle(rng.i64(1..4), None)),
-            1 => Some(Amendment::Settle(-rng.i64(1..=cost), Some(decided))),
-            2 | 3 => Some(Amendment::Release(decided)),
+            0 => Some(Correction::Settle(rng.i64(1..4), None)),
+            1 => Some(Correction::Settle(-rng.i64(1..=cost), Some(decided))),
+            2 | 3 => Some(Correction::Release(decided)),
             _ => None,
         }
     }

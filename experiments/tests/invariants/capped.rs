@@ -70,14 +70,14 @@ impl Capped {
                 let applied = if is_denied { 0 } else { facts.applied(answered.generation, &answered.call).len() };
                 self.rows.entry(answered.agent).or_default().expected += applied.max(1) as u64;
             }
-            Observation::Amended(amended) => {
+            Observation::Corrected(corrected) => {
                 let is_row = |counter, units: i64| {
-                    let was_asked = amended.charges.iter().any(|charge| charge.counter == counter);
-                    units > 0 || !was_asked || amended.error.is_none()
+                    let was_asked = corrected.charges.iter().any(|charge| charge.counter == counter);
+                    units > 0 || !was_asked || corrected.error.is_none()
                 };
-                let amended_rows = facts.amended(amended).into_iter();
-                let rows = amended_rows.filter(|(applied, units)| is_row(applied.counter, *units)).count();
-                self.rows.entry(amended.agent).or_default().expected += rows as u64;
+                let corrected_rows = facts.corrected(corrected).into_iter();
+                let rows = corrected_rows.filter(|(applied, units)| is_row(applied.counter, *units)).count();
+                self.rows.entry(corrected.agent).or_default().expected += rows as u64;
             }
             _ => {}
         }

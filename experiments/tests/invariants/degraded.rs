@@ -27,10 +27,10 @@ impl Degraded {
         match observation {
             Observation::Ended(Node::Agent(agent)) => self.admitted.retain(|(of, _), _| of != agent),
             Observation::StoreClockStepped(..0) => self.has_stepped_back = true,
-            Observation::Amended(amended) => {
-                let Some(decided) = amended.decided else { return Ok(()) };
-                for (applied, units) in facts.amended(amended).into_iter().filter(|(_, units)| *units < 0) {
-                    self.admitted.entry((amended.agent, applied.counter)).or_default().push((decided.as_ms(), units));
+            Observation::Corrected(corrected) => {
+                let Some(decided) = corrected.decided else { return Ok(()) };
+                for (applied, units) in facts.corrected(corrected).into_iter().filter(|(_, units)| *units < 0) {
+                    self.admitted.entry((corrected.agent, applied.counter)).or_default().push((decided.as_ms(), units));
                 }
             }
             Observation::Answered(answered) if answered.is_admitted && answered.call.id().is_none() => {

@@ -7,7 +7,7 @@ use tollgate::{Call, RuleSet};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::rules::{ApplicableRule, Charging, Generation, LimitPolicy, ListMatch, Rule};
-use tollgate_experiments::sim::AmendedCall;
+use tollgate_experiments::sim::CorrectedCall;
 
 /// All rule sets that agents may be given.
 pub(crate) struct Facts {
@@ -65,10 +65,10 @@ impl Facts {
     }
 
     /// Returns the limits that a settlement or a release concerns, and the units that each of them gets or gives back.
-    pub(crate) fn amended(&self, amended: &AmendedCall<'_>) -> Vec<(Applied, i64)> {
+    pub(crate) fn corrected(&self, corrected: &CorrectedCall<'_>) -> Vec<(Applied, i64)> {
         let concerned = |applied: Applied| {
             let is_slot = applied.policy.algorithm == Algorithm::Concurrency;
-            match amended.units {
+            match corrected.units {
                 Some(units) => (!is_slot && applied.rule.goes_by_call_cost()).then_some((applied, units)),
                 None => is_slot.then(|| {
                     let slots = i64::try_from(applied.cost).unwrap_or(i64::MAX);
@@ -76,7 +76,7 @@ impl Facts {
                 }),
             }
         };
-        self.applied(amended.generation, &amended.call).into_iter().filter_map(concerned).collect()
+        self.applied(corrected.generation, &corrected.call).into_iter().filter_map(concerned).collect()
     }
 
     pub(crate) fn list_match(&self, generation: Generation, call: &Call<'_>) -> ListMatch {

@@ -1,6 +1,6 @@
 //! Backfill and refund: an agent's units reach the store once each.
 //!
-//! For each agent and counter, the units that its answers and amendments mean equal the units that the store executed for it,
+//! For each agent and counter, the units that its answers and corrections mean equal the units that the store executed for it,
 //! whenever nothing of the agent is unsynced or waits for an answer. Excused: requests that timed out. A charge that timed
 //! out is taken for made: for a call or a refund, neither side counts; for a backfill, both do. These count as the store
 //! executed them: a call with a request id, one that a rule of `charge: each` denies after the other rules have charged it, and
@@ -14,7 +14,7 @@ use tollgate::store::StoreError;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId};
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::ListMatch;
-use tollgate_experiments::sim::{AmendedCall, AnsweredCall, Node, Observation, Simulation, Ticket};
+use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Node, Observation, Simulation, Ticket};
 
 use super::facts::Facts;
 
@@ -50,7 +50,9 @@ impl Ledger {
             Observation::Answered(answered) if !sim.agents()[answered.agent].owns_table() => {
                 self.answered(facts, answered);
             }
-            Observation::Amended(amended) if !sim.agents()[amended.agent].owns_table() => self.amended(facts, amended),
+            Observation::Corrected(corrected) if !sim.agents()[corrected.agent].owns_table() => {
+                self.corrected(facts, corrected);
+            }
             _ => {}
         }
     }
@@ -110,12 +112,12 @@ impl Ledger {
         }
     }
 
-    fn amended(&mut self, facts: &Facts, amended: &AmendedCall<'_>) {
-        let accounts = self.agents.entry(amended.agent).or_default();
-        for (applied, units) in facts.amended(amended) {
-            let was_asked = amended.charges.iter().any(|charge| charge.counter == applied.counter);
+    fn corrected(&mut self, facts: &Facts, corrected: &CorrectedCall<'_>) {
+        let accounts = self.agents.entry(corrected.agent).or_default();
+        for (applied, units) in facts.corrected(corrected) {
+            let was_asked = corrected.charges.iter().any(|charge| charge.counter == applied.counter);
             // Units to give back are given back by the store, or at once if it was never told of them.
-            if units > 0 || !was_asked || amended.error.is_none() {
+            if units > 0 || !was_asked || corrected.error.is_none() {
                 accounts.enter(applied.counter, units);
             }
         }

@@ -13,7 +13,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
 use tollgate_core::window::Estimate;
-use tollgate_experiments::sim::{AmendedCall, AnsweredCall, Node, Observation, Simulation};
+use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Node, Observation, Simulation};
 
 use super::facts::Facts;
 
@@ -72,8 +72,8 @@ impl NeverOver {
                 Ok(())
             }
             Observation::Answered(answered) => self.answered(facts, sim, answered),
-            Observation::Amended(amended) if sim.agents()[amended.agent].owns_table() => {
-                self.amended(facts, sim, amended);
+            Observation::Corrected(corrected) if sim.agents()[corrected.agent].owns_table() => {
+                self.corrected(facts, sim, corrected);
                 Ok(())
             }
             _ => Ok(()),
@@ -124,12 +124,12 @@ impl NeverOver {
         Ok(())
     }
 
-    fn amended(&mut self, facts: &Facts, sim: &Simulation<'_>, amended: &AmendedCall<'_>) {
-        let now = sim.agents()[amended.agent].time(sim.now());
-        for (applied, units) in facts.amended(amended) {
-            let at = if units < 0 { amended.decided.unwrap_or(now) } else { now };
+    fn corrected(&mut self, facts: &Facts, sim: &Simulation<'_>, corrected: &CorrectedCall<'_>) {
+        let now = sim.agents()[corrected.agent].time(sim.now());
+        for (applied, units) in facts.corrected(corrected) {
+            let at = if units < 0 { corrected.decided.unwrap_or(now) } else { now };
             let entry = Entry { at: at.as_ms(), units, is_enforced: false };
-            self.enter((Some(amended.agent), applied.counter), entry, now.as_ms());
+            self.enter((Some(corrected.agent), applied.counter), entry, now.as_ms());
         }
     }
 

@@ -114,7 +114,7 @@ fn step(
     loop {
         for call in checks.check(sim)? {
             (call.answered, call.decision.allowed, call.decision.source, call.decision.at).hash(trace);
-            amend(sim, workload, call);
+            correct(sim, workload, call);
         }
         if !sim.step_until(until) {
             return Ok(());
@@ -122,9 +122,9 @@ fn step(
     }
 }
 
-fn amend(sim: &mut Simulation<'static>, workload: &mut Workload, call: AnsweredCall<'static>) {
-    if let Some(amendment) = workload.amendment(&call) {
-        sim.amend(call.agent, call.call, amendment);
+fn correct(sim: &mut Simulation<'static>, workload: &mut Workload, call: AnsweredCall<'static>) {
+    if let Some(correction) = workload.correction(&call) {
+        sim.correct(call.agent, call.call, correction);
     }
 }
 

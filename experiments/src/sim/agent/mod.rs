@@ -29,7 +29,7 @@ use super::planted_bugs::PlantedBug;
 use super::settings::SimSettings;
 use operations::SimRequest;
 
-pub use operations::Amendment;
+pub use operations::Correction;
 
 /// Maximum interval between two rounds, in ms.
 const ROUND_MS_MAX: u64 = 5;

@@ -13,11 +13,11 @@ use tollgate_engine::{MaintenanceInput, MaintenanceRequest, Operation, Output, P
 use super::{MAINTENANCE_DEADLINE_MS, SimAgent};
 use crate::sim::environment::Environment;
 use crate::sim::event::{SimEvent, StoreAnswer, StoreCommand};
-use crate::sim::observation::{AmendedCall, AnsweredCall, Observation, Ticket};
+use crate::sim::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
 
 /// A change to a call after its decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amendment {
+pub enum Correction {
     /// The call cost this many units more than it was charged, or fewer; and the instant of its decision, if it is told.
     Settle(i64, Option<Timestamp>),
     /// The call, which was decided at this instant, has ended.
@@ -36,7 +36,7 @@ pub(super) enum SimRequest<'c> {
     Ping,
     Backfill(StoreRequest),
     Check(AskedCalls<'c>, StoreRequest),
-    Amend(Box<AmendedCall<'c>>, StoreRequest),
+    Correct(Box<CorrectedCall<'c>>, StoreRequest),
 }
 
 impl<'c> SimAgent<'c> {
@@ -59,24 +59,24 @@ impl<'c> SimAgent<'c> {
     }
 
     /// A call is settled or released.
-    pub(in crate::sim) fn amend(&mut self, env: &mut Environment<'c>, call: Call<'c>, amendment: Amendment) {
+    pub(in crate::sim) fn correct(&mut self, env: &mut Environment<'c>, call: Call<'c>, correction: Correction) {
         let own_now = self.time(env.now());
         let Some(running) = &self.running else { return };
         let generation = running.engine.with_rules(|rules| rules.generation);
-        let (operation, units, decided) = match amendment {
-            Amendment::Settle(units, decided) => {
+        let (operation, units, decided) = match correction {
+            Correction::Settle(units, decided) => {
                 (Operation::Settle { call: &call, units, decided }, Some(units), decided)
             }
-            Amendment::Release(decided) => (Operation::Release { call: &call, decided }, None, Some(decided)),
+            Correction::Release(decided) => (Operation::Release { call: &call, decided }, None, Some(decided)),
         };
         let progress = running.engine.begin(own_now, operation);
         let (agent, charges, error) = (self.index, Vec::new(), None);
-        let amended = AmendedCall { agent, call, generation, units, decided, charges, error };
+        let corrected = CorrectedCall { agent, call, generation, units, decided, charges, error };
         match progress {
-            Progress::Done(_) => env.observe(Observation::Amended(amended)),
+            Progress::Done(_) => env.observe(Observation::Corrected(corrected)),
             Progress::NeedsStore(request) => {
                 let charges = request.charges().to_vec();
-                self.request(env, SimRequest::Amend(Box::new(AmendedCall { charges, ..amended }), request));
+                self.request(env, SimRequest::Correct(Box::new(CorrectedCall { charges, ..corrected }), request));
             }
         }
     }
@@ -95,7 +95,7 @@ impl<'c> SimAgent<'c> {
         let Some(running) = &mut self.running else { return };
         let (command, deadline_ms) = match &pending {
             SimRequest::Ping => (StoreCommand::Ping, MAINTENANCE_DEADLINE_MS),
-            SimRequest::Backfill(request) | SimRequest::Check(_, request) | SimRequest::Amend(_, request) => {
+            SimRequest::Backfill(request) | SimRequest::Check(_, request) | SimRequest::Correct(_, request) => {
                 let deadline_ms = u64::try_from(request.deadline().as_millis()).unwrap_or(u64::MAX);
                 (StoreCommand::Charge(request.charges().to_vec()), deadline_ms)
             }
@@ -152,11 +152,11 @@ impl<'c> SimAgent<'c> {
                 let output = running.engine.finish(own_now, request, answer);
                 self.answered(env, asked, Some(ticket), error, output);
             }
-            SimRequest::Amend(amended, request) => {
+            SimRequest::Correct(corrected, request) => {
                 env.observe(finished(&request));
                 // An error is the caller's to know; the observation tells it.
                 let _ = running.engine.finish(own_now, request, answer);
-                env.observe(Observation::Amended(AmendedCall { error, ..*amended }));
+                env.observe(Observation::Corrected(CorrectedCall { error, ..*corrected }));
             }
         }
     }
