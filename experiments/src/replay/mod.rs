@@ -20,7 +20,7 @@ use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::rules::ResolvedCall;
 
 use crate::oracle::Oracle;
-use crate::world::{Decided, Settings, World};
+use crate::sim::{AnsweredCall, Observation, SimSettings, Simulation};
 
 pub use input::{BadLine, InputError, Recording};
 pub use report::{CallerReport, ReplayReport, RuleReport};
@@ -66,17 +66,18 @@ pub fn run(
     progress: &ProgressBar,
 ) -> std::io::Result<ReplayReport> {
     let (from, to) = recording.span().unwrap_or_default();
-    let mut world = World::new(Settings::instant(from), rules);
+    let mut simulation = Simulation::new(SimSettings::instant(from), rules);
     let mut tally = ReplayTally::new(rules, from, to);
     progress.set_length(recording.len() as u64);
     for (number, (at, call)) in (0_u64..).zip(recording.calls()) {
-        world.run_until(at);
-        world.arrive(0, call);
-        for decided in world.decided() {
+        simulation.run_until(at);
+        simulation.check(0, call);
+        for observation in simulation.observations() {
+            let Observation::Answered(answered) = observation else { continue };
             if let Some(out) = decisions.as_deref_mut() {
-                write_decision(out, &decided)?;
+                write_decision(out, &answered)?;
             }
-            tally.count(&decided);
+            tally.count(&answered);
         }
         if number % PROGRESS_EVERY == 0 {
             progress.set_position(number);
@@ -86,14 +87,14 @@ pub fn run(
     Ok(tally.report(recording, to))
 }
 
-fn write_decision(out: &mut dyn Write, decided: &Decided<'_>) -> std::io::Result<()> {
-    let decision = &decided.decision;
+fn write_decision(out: &mut dyn Write, answered: &AnsweredCall<'_>) -> std::io::Result<()> {
+    let decision = &answered.decision;
     let descriptors: serde_json::Map<_, _> =
-        decided.call.descriptors().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        answered.call.descriptors().map(|(name, value)| (name.to_owned(), value.into())).collect();
     let line = json!({
-        "time_ms": decided.arrived.as_ms(),
+        "time_ms": answered.arrived.as_ms(),
         "descriptors": descriptors,
-        "cost": decided.call.cost(),
+        "cost": answered.call.cost(),
         "allowed": decision.allowed,
         "rule": decision.denied().map(|denied| &*denied.status.rule),
         "remaining": decision.status.as_ref().map(|status| status.remaining),
@@ -118,16 +119,16 @@ impl<'r> ReplayTally<'r> {
         }
     }
 
-    fn count(&mut self, decided: &Decided<'_>) {
-        let (at, allowed) = (decided.arrived, decided.decision.allowed);
-        let denied_by = decided.decision.denied().map(|denied| denied.status.rule.clone());
+    fn count(&mut self, answered: &AnsweredCall<'_>) {
+        let (at, allowed) = (answered.arrived, answered.decision.allowed);
+        let denied_by = answered.decision.denied().map(|denied| denied.status.rule.clone());
         *(if allowed { &mut self.admitted } else { &mut self.denied }) += 1;
         let column = usize::try_from(at.ms_since(self.from) / self.column_ms).unwrap_or_default();
         if let Some((calls, denied)) = self.timeline.get_mut(column) {
             *calls += 1;
             *denied += u64::from(!allowed);
         }
-        let call = self.rules.resolved(&decided.call);
+        let call = self.rules.resolved(&answered.call);
         for applicable in self.rules.applicable(&call) {
             let (index, rule) = (applicable.index, applicable.rule);
             let Some(policy) = applicable.policy else { continue };
@@ -140,7 +141,7 @@ impl<'r> ReplayTally<'r> {
                 denied: 0,
             });
             let report = &mut self.reports[index];
-            let cost = rule.cost_of(&call, decided.call.cost());
+            let cost = rule.cost_of(&call, answered.call.cost());
             counter.calls += 1;
             report.calls += 1;
             if allowed {
