@@ -1,4 +1,4 @@
-//! What a decision costs the gateway, beside the reference of one atomic addition behind a map.
+//! Cost of a decision for the gateway, compared with one addition behind a map.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -43,7 +43,7 @@ fn reference_map_and_add(bencher: Bencher, callers: usize) {
 }
 
 #[divan::bench(args = [1, 10_000])]
-fn admitted_by_the_memory_store(bencher: Bencher, callers: usize) {
+fn admitted_by_the_own_table(bencher: Bencher, callers: usize) {
     bench(bencher, "1000000000/min", callers);
 }
 

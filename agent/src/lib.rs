@@ -16,7 +16,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Without Redis, the counters are in this process ([`store::MemoryStore`]) and limits are per process. Redis and Kafka may be
+//! Without Redis, the counters are in the memory of the agent and limits are per process. Redis and Kafka may be
 //! unavailable when an agent starts. The behaviour of an agent is in `tollgate_engine`, which has no I/O; this crate executes
 //! its effects. The features `rules-file` (default), `redis`, `kafka`, `kafka-tls`, `jwt` and `metrics` add what their names
 //! say, and `bus` any other [`Builder`] bus. Modules are listed in the order of their layers: each imports only the modules

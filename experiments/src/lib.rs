@@ -1,12 +1,12 @@
 //! Experiments: what Tollgate does, measured.
 //!
-//! [`world`] runs agents, store, bus and aggregator in virtual time; [`replay`] is its first user and runs an access log
+//! [`sim`] runs agents, store, bus and aggregator in virtual time; [`replay`] is its first user and runs an access log
 //! through it; [`demo`] runs the real parts in wall time. All evaluate by the same [`oracle`]. [`live`] measures over real
 //! [`servers`].
 
 pub mod size;
 pub mod oracle;
-pub mod world;
+pub mod sim;
 pub mod replay;
 pub mod servers;
 pub mod demo;

@@ -11,7 +11,7 @@ const QUOTA: u64 = 4;
 const BURST: u64 = 3;
 const WIDTH_MS: u64 = 12_000;
 
-/// Whether a call at this instant passes; the admitted instants of its caller are in the list.
+/// Returns true if a call at this instant passes; the list holds the admitted instants of its caller.
 type Oracle = fn(&[u64], u64) -> bool;
 
 fn inside(admitted: &[u64], from: u64, to: u64) -> u64 {

@@ -19,7 +19,7 @@ use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::Notices;
 use crate::signals::Signals;
 use crate::store_health::StoreHealth;
-use crate::table::CounterTable;
+use crate::table::AgentTable;
 use crate::unsynced_queue::UnsyncedQueue;
 
 /// Default cap on the counters of one agent.
@@ -62,7 +62,7 @@ pub enum CountsIn {
 pub struct Engine {
     pub(crate) settings: EngineSettings,
     pub(crate) rules: ArcSwap<ActiveRules>,
-    pub(crate) table: CounterTable,
+    pub(crate) table: AgentTable,
     pub(crate) health: StoreHealth,
     pub(crate) batcher: Batcher,
     pub(crate) signals: Signals,
@@ -127,7 +127,7 @@ impl Engine {
         let expected = settings.agents_expected.or(NonZeroU32::new(FLEET_EXPECTED_DEFAULT)).unwrap_or(NonZeroU32::MIN);
         Self {
             rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
-            table: CounterTable::new(settings.counters_max),
+            table: AgentTable::new(settings.counters_max),
             health: StoreHealth::default(),
             batcher: Batcher::new(
                 settings.node.clone(),
@@ -163,7 +163,7 @@ impl Engine {
 
     /// Returns the table of counters.
     #[must_use]
-    pub fn table(&self) -> &CounterTable {
+    pub fn table(&self) -> &AgentTable {
         &self.table
     }
 

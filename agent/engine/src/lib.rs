@@ -43,5 +43,5 @@ pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, StoreRequest};
 pub use receive::Incoming;
 pub use store_error::StoreError;
-pub use table::CounterTable;
+pub use table::AgentTable;
 pub use time_bounds::{StoreClock, TimeBounds};

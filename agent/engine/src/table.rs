@@ -24,7 +24,7 @@ const FREE_TIMES: usize = 4;
 const SWEEP_INTERVAL_MS: u64 = 500;
 
 /// Counters of one agent.
-pub struct CounterTable {
+pub struct AgentTable {
     shard_len_max: usize,
     names: RandomState,
     shards: Box<[Mutex<TableShard>]>,
@@ -53,7 +53,7 @@ type RuleTag = u64;
 /// The shards of the counters of one request, locked.
 struct LockedTable<'a>(SmallVec<[(usize, MutexGuard<'a, TableShard>); 2]>);
 
-impl CounterTable {
+impl AgentTable {
     /// Creates an empty table with a cap on counters; each shard rounds its part of the cap up.
     #[must_use]
     pub fn new(counters_max: usize) -> Self {
@@ -189,7 +189,7 @@ impl Counters for LockedTable<'_> {
         self.entry(counter)?.stored.as_deref_mut()
     }
 
-    /// There is always room: [`CounterTable::place`] has found a place for the counter, or it is an overflow counter.
+    /// There is always room: [`AgentTable::place`] has found a place for the counter, or it is an overflow counter.
     fn get_or_create(&mut self, charge: &Charge, _now: Timestamp) -> Option<&mut StoredCounter> {
         let entry = self.shard(charge.counter).counters.entry(charge.counter).or_default();
         Some(&mut **entry.stored.get_or_insert_with(|| Box::new(StoredCounter::new(charge))))
@@ -222,7 +222,7 @@ mod tests {
     /// capped: a counter with live counts keeps its place however many others come, and leaves once it is idle.
     #[test]
     fn a_counter_with_live_counts_is_never_evicted() {
-        let table = CounterTable::new(640);
+        let table = AgentTable::new(640);
         let at = Timestamp::from_ms(1_000_000);
         let place = |number: u128, now| {
             let counter = CounterId::from_u128(number);

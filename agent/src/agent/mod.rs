@@ -1,4 +1,4 @@
-//! The agent: a limiter in wall time, with its store and its bus.
+//! The agent: an engine in wall time, with its store and its bus.
 //!
 //! [`Agent::check`] never fails and never takes longer than the rule's deadline. Clones are the same agent; it must be
 //! started inside a tokio runtime.
@@ -34,15 +34,15 @@ use crate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
 pub use builder::Builder;
 pub use start::StartError;
 
-/// A limiter in wall time.
+/// An engine in wall time, with its store and its bus.
 pub struct Agent<S: ChargeStore = AnyStore> {
     shared: Arc<Shared<S>>,
 }
 
-/// Whether an agent can be relied on, and if not, why.
+/// Reasons for which an agent cannot be relied on, if there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// What is missing; ready when nothing is.
+    /// Missing parts; the agent is ready if there are none.
     pub missing: Vec<&'static str>,
 }
 
@@ -62,7 +62,7 @@ struct Shared<S> {
 }
 
 impl Agent {
-    /// An agent with its counters in memory, unless told otherwise.
+    /// Returns the builder of an agent whose counters are in memory, unless it gets a store.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
@@ -107,7 +107,7 @@ impl<S: ChargeStore> Agent<S> {
         &self.shared.engine
     }
 
-    /// Whether the agent can be relied on: it has rules, and its store answered or signals have been read for a while.
+    /// Returns the readiness of the agent: it has rules, and its store has answered or signals have been read for a while.
     pub async fn readiness(&self) -> Readiness {
         let shared = &self.shared;
         if !shared.engine.is_informed() {
@@ -123,14 +123,14 @@ impl<S: ChargeStore> Agent<S> {
         Readiness { missing }
     }
 
-    /// What the agent counts, in the OpenMetrics text format.
+    /// Returns the metrics in the OpenMetrics text format.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(&self) -> String {
         self.shared.metrics.encode()
     }
 
-    /// Publishes what is left and leaves the fleet. Calls are decided as before, but nobody hears of them.
+    /// Publishes what is left and leaves the fleet. Calls are decided as before, but not published.
     pub async fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         #[cfg(feature = "bus")]
@@ -190,7 +190,7 @@ impl<S> Drop for Shared<S> {
     }
 }
 
-/// How long to set a timer so that it goes off by the deadline: tokio's goes off up to a millisecond late.
+/// Returns the time of a timer that fires by the deadline: tokio's timers fire up to a millisecond late.
 fn timer(deadline: Duration) -> Duration {
     deadline.saturating_sub(Duration::from_millis(1)).max(Duration::from_millis(1))
 }
@@ -228,9 +228,9 @@ mod tests {
         assert_eq!(passed, 1);
     }
 
-    /// B8: settle 5 after an answer: remaining falls by 5; a rule with a fixed cost does not care.
+    /// B8: settle 5 after an answer: remaining falls by 5; a rule with a fixed cost is not concerned.
     #[tokio::test]
-    async fn what_a_call_really_cost_is_charged_afterwards() {
+    async fn the_real_cost_of_a_call_is_charged_afterwards() {
         let fixed = Rule { cost: Some(2), ..Rule::per("fixed", &["api_key"], "50/min".parse().unwrap()) };
         let agent = Agent::builder().rule(strict("100/min")).rule(fixed).start().unwrap();
         let call = Call::new().with("api_key", "k");
@@ -242,9 +242,9 @@ mod tests {
         assert_eq!(agent.check(&call.clone().costing(0)).await.status.unwrap().remaining, 46, "two fixed charges");
     }
 
-    /// A call that has ended makes room at once, also for those who were just denied.
+    /// A call that has ended makes room at once, also for callers that were just denied.
     #[tokio::test]
-    async fn a_call_that_ends_gives_its_slot_back() {
+    async fn the_slot_of_a_call_that_ends_is_free() {
         let rule = strict("2/30s").counted_by(Algorithm::Concurrency);
         let agent = agent(rule);
         let call = Call::new().with("api_key", "k");
@@ -258,7 +258,7 @@ mod tests {
 
     /// A2: the same request id sent twice is charged once, and passes again even when nothing is left.
     #[tokio::test]
-    async fn a_request_that_is_tried_again_is_charged_once() {
+    async fn a_request_that_is_retried_is_charged_once() {
         let agent = agent(strict("2/min"));
         let call = |id: &'static str| Call::new().with("api_key", "k").identified(id);
         assert_eq!(agent.check(&call("a")).await.status.unwrap().remaining, 1);

@@ -19,7 +19,7 @@ use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::rules::ResolvedCall;
 
 use crate::oracle::Oracle;
-use crate::world::{Decided, Settings, World};
+use crate::sim::{AnsweredCall, Observation, SimSettings, Simulation};
 
 pub use input::{BadLine, InputError, Recording};
 pub use report::{CallerReport, ReplayReport, RuleReport};
@@ -57,16 +57,17 @@ pub fn run(
     progress: &ProgressBar,
 ) -> std::io::Result<ReplayReport> {
     let mut tally = ReplayTally::new(recording, rules);
-    let mut world = World::new(Settings::instant(tally.report.from), rules);
+    let mut simulation = Simulation::new(SimSettings::instant(tally.report.from), rules);
     progress.set_length(recording.len() as u64);
     for (number, (at, call)) in (0_u64..).zip(recording.calls()) {
-        world.run_until(at);
-        world.arrive(0, call);
-        for decided in world.decided() {
+        simulation.run_until(at);
+        simulation.check(0, call);
+        for observation in simulation.observations() {
+            let Observation::Answered(answered) = observation else { continue };
             if let Some(out) = decisions.as_deref_mut() {
-                write_decision(out, &decided)?;
+                write_decision(out, &answered)?;
             }
-            tally.count(&decided);
+            tally.count(&answered);
         }
         if number % PROGRESS_EVERY == 0 {
             progress.set_position(number);
@@ -76,14 +77,14 @@ pub fn run(
     Ok(tally.finish())
 }
 
-fn write_decision(out: &mut dyn Write, decided: &Decided<'_>) -> std::io::Result<()> {
-    let decision = &decided.decision;
+fn write_decision(out: &mut dyn Write, answered: &AnsweredCall<'_>) -> std::io::Result<()> {
+    let decision = &answered.decision;
     let descriptors: serde_json::Map<_, _> =
-        decided.call.descriptors().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        answered.call.descriptors().map(|(name, value)| (name.to_owned(), value.into())).collect();
     let line = json!({
-        "time_ms": decided.arrived.as_ms(),
+        "time_ms": answered.arrived.as_ms(),
         "descriptors": descriptors,
-        "cost": decided.call.cost(),
+        "cost": answered.call.cost(),
         "allowed": decision.allowed,
         "rule": decision.denied().map(|denied| &*denied.status.rule),
         "remaining": decision.status.as_ref().map(|status| status.remaining),
@@ -110,9 +111,9 @@ impl<'r> ReplayTally<'r> {
         Self { rules, key: DigestKey::default(), counters: HashMap::default(), report }
     }
 
-    fn count(&mut self, decided: &Decided<'_>) {
-        let (at, allowed) = (decided.arrived, decided.decision.allowed);
-        let denied_by = decided.decision.denied().map(|denied| denied.status.rule.clone());
+    fn count(&mut self, answered: &AnsweredCall<'_>) {
+        let (at, allowed) = (answered.arrived, answered.decision.allowed);
+        let denied_by = answered.decision.denied().map(|denied| denied.status.rule.clone());
         let report = &mut self.report;
         *(if allowed { &mut report.admitted } else { &mut report.denied }) += 1;
         let column = usize::try_from(at.ms_since(report.from) / report.column_ms).unwrap_or_default();
@@ -120,7 +121,7 @@ impl<'r> ReplayTally<'r> {
             *calls += 1;
             *denied += u64::from(!allowed);
         }
-        let call = self.rules.resolved(&decided.call);
+        let call = self.rules.resolved(&answered.call);
         for applicable in self.rules.applicable(&call) {
             let (index, rule) = (applicable.index, applicable.rule);
             let Some(policy) = applicable.policy else { continue };
@@ -130,7 +131,7 @@ impl<'r> ReplayTally<'r> {
                 oracle: Oracle::new(policy.quota),
             });
             let report = &mut report.rules[index];
-            let cost = rule.cost_of(&call, decided.call.cost());
+            let cost = rule.cost_of(&call, answered.call.cost());
             caller.calls += 1;
             report.calls += 1;
             if allowed {

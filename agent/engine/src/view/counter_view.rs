@@ -54,7 +54,7 @@ impl CounterView {
         self.local.as_ref().is_some_and(|local| local.has_unsynced_of(at, units))
     }
 
-    /// Returns the unsynced units, oldest first.
+    /// Returns the unsynced units that are not being backfilled, oldest first.
     pub(crate) fn unsynced(&self) -> impl Iterator<Item = Unsynced> + '_ {
         self.local.iter().flat_map(|local| local.unsynced())
     }

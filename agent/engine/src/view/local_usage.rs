@@ -141,9 +141,9 @@ impl LocalUsage {
         !self.unsynced.is_empty()
     }
 
-    /// Returns the unsynced units, oldest first.
+    /// Returns the unsynced units that are not being backfilled, oldest first.
     pub(super) fn unsynced(&self) -> impl Iterator<Item = Unsynced> + '_ {
-        self.unsynced.iter().copied()
+        self.unsynced.iter().skip(self.sent).copied()
     }
 
     /// Returns true if at least so many units of exactly this instant are unsynced and not being backfilled.
@@ -279,7 +279,11 @@ mod tests {
         assert_eq!(local.unsynced().collect::<Vec<_>>(), [Unsynced { at: at(10), units: 2 }]);
         local.backfill_sent();
         local.add_unsynced(at(10), 3);
-        assert_eq!(local.unsynced().count(), 2, "units that come during a backfill are not part of it");
+        assert_eq!(
+            local.unsynced().collect::<Vec<_>>(),
+            [Unsynced { at: at(10), units: 3 }],
+            "sent units are not sent twice"
+        );
         assert!(local.has_unsynced_of(at(10), 3) && !local.has_unsynced_of(at(10), 4));
         local.backfill_charged();
         assert_eq!(local.unsynced().collect::<Vec<_>>(), [Unsynced { at: at(10), units: 3 }]);

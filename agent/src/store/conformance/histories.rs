@@ -1,8 +1,8 @@
-//! Random histories of calls, held equal to the pure state machines.
+//! Random histories of requests, compared with the reference semantics.
 //!
-//! They go through all that can happen to a counter: costs of any size, several counters in a call and one several times,
-//! what is owed or given back, requests that are repeated, rules that change quota, algorithm and window, agents with older rules, a clock that steps back a little
-//! or far, and loss.
+//! They contain all that can happen to a counter: costs of any size, several counters in a request and one of them several
+//! times, backfill and refunds, repeated requests, rules that change quota, algorithm and window, agents with older rules, a
+//! clock that steps back a little or far, and loss.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tollgate_core::window::{Estimate, Window};
 use super::{HandClock, Loses, REQUESTS, Refusal};
 use crate::store::StoreError;
 
-/// Every algorithm, and which part of its quota it lets pass at once, in hundredths; 0 where there is no such thing.
+/// Every algorithm, with its burst in hundredths of the quota; 0 for none.
 pub(in crate::store) const KINDS: [(Algorithm, u64); 9] = [
     (Algorithm::SlidingWindow(Estimate::Interpolated), 0),
     (Algorithm::SlidingLog, 0),
@@ -33,14 +33,14 @@ pub(in crate::store) const KINDS: [(Algorithm, u64); 9] = [
 ];
 const START_MS: u64 = 1_000_000_000_000;
 const COUNTERS: u128 = 3;
-/// Wide enough that nothing leaves in the real time a test takes.
+/// Windows that are wide enough that nothing leaves in the real time of a test.
 const WINDOWS: [(u64, u32); 6] =
     [(60_000, 12), (60_000, 6), (30_000, 5), (10_000, 1), (300_000, 60), (20 * 24 * 3_600_000, 120)];
-/// From small numbers to those at the end of what is exact.
+/// Quotas from small numbers to the largest exact ones.
 const QUOTAS: [u64; 6] = [1, 9, 250, 10_000, 70_000_000_000, 1 << 52];
 
 #[derive(Clone, Debug)]
-enum Event {
+enum HistoryEvent {
     /// The clock moves on.
     Wait(u64),
     /// The clock steps back.
@@ -68,7 +68,7 @@ impl Model {
             |charge: &Charge| Charge { request: charge.request.map(|id| id_of(charge, id)), ..charge.clone() };
         let known: Vec<Charge> = charges.iter().map(with_id).collect();
         let results = step(self, &known, now)?;
-        if refusal == Refusal::IsGivenBack {
+        if refusal == Refusal::IsRefunded {
             *self = before;
             for place in self.charge_and_refund(now, &known, &results) {
                 if let Some(id) = charges[place].request {
@@ -91,15 +91,15 @@ impl Model {
             charges.iter().zip(results).any(refused)
         };
         let expires_at = Timestamp::from_ms(u64::MAX);
-        let (mut tentative, mut refunds, mut places) = (charges.to_vec(), Vec::new(), Vec::new());
-        for (place, (charge, result)) in tentative.iter_mut().zip(results).enumerate() {
+        let (mut applied, mut refunds, mut places) = (charges.to_vec(), Vec::new(), Vec::new());
+        for (place, (charge, result)) in applied.iter_mut().zip(results).enumerate() {
             if !result.charged && !result.repeated && !refuses(charge.slot) {
                 *charge = Charge { request: None, mode: ChargeMode::CountOnly { expires_at }, ..charge.clone() };
                 places.push(place);
                 refunds.push(Charge { mode: ChargeMode::Refund { at: result.at }, ..charge.clone() });
             }
         }
-        step(self, &tentative, now).expect("nothing expires");
+        step(self, &applied, now).expect("nothing expires");
         for refund in &mut refunds {
             // A refund evaluates nothing, so it changes no limit.
             let limit = self.counters[&refund.counter].limit();
@@ -128,7 +128,7 @@ impl Counters for Model {
     }
 }
 
-/// How many histories; more by `TOLLGATE_HISTORIES`.
+/// Returns the number of histories; `TOLLGATE_HISTORIES` sets it.
 fn cases() -> u32 {
     std::env::var("TOLLGATE_HISTORIES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(256)
 }
@@ -141,13 +141,13 @@ pub(super) fn limit(kind: usize, units: u64, (width_ms, parts): (u64, u32)) -> L
     Limit { algorithm, units, window, burst: burst.min(LEVEL_MAX / Rate::of(units, width_ms).ms) }
 }
 
-/// Where the counters of histories lie: the last one with the one before it.
+/// Returns the slot of a counter; the last two counters share one.
 pub(in crate::store) fn slot_of(counter: CounterId) -> SlotId {
     SlotId::of(CounterId::from_u128(counter.as_u128().min(COUNTERS - 2)))
 }
 
-/// A take of a history in which the kinds of the counters begin with this one.
-fn takes(first: usize) -> impl Strategy<Value = Charge> {
+/// Generates a charge of a history in which the algorithms of the counters begin with this one.
+fn charges(first: usize) -> impl Strategy<Value = Charge> {
     let limits = (0..KINDS.len(), 0..WINDOWS.len(), 0..QUOTAS.len())
         .prop_map(|(kind, window, quota)| limit(kind, QUOTAS[quota], WINDOWS[window]));
     // Mostly the first of each, so that a counter lives for a while before its rule changes.
@@ -168,7 +168,7 @@ fn takes(first: usize) -> impl Strategy<Value = Charge> {
                 7 => ChargeMode::Enforce { expires_at: Timestamp::from_ms(ago_ms % 3) },
                 8..10 => ChargeMode::CountOnly { expires_at: Timestamp::from_ms(5) },
                 10..12 => ChargeMode::Backfill { at },
-                // Now and then what was taken just now.
+                // Sometimes units that were charged just now.
                 12 => ChargeMode::Refund { at: Timestamp::from_ms(2_000) },
                 _ => ChargeMode::Refund { at },
             };
@@ -179,48 +179,48 @@ fn takes(first: usize) -> impl Strategy<Value = Charge> {
     )
 }
 
-fn events(first: usize) -> impl Strategy<Value = Event> {
+fn events(first: usize) -> impl Strategy<Value = HistoryEvent> {
     prop_oneof![
         // By whole sub-windows, so that things happen exactly W apart.
-        5 => (0..13_u64).prop_map(|parts| Event::Wait(5_000 * parts)),
-        3 => (0..20_000_u64).prop_map(Event::Wait),
-        1 => (0..400_000_u64).prop_map(Event::Wait),
-        1 => Just(Event::StepBack(1_000)),
-        1 => (1..1_500_u64).prop_map(Event::StepBack),
-        1 => (1_000..90_000_u64).prop_map(Event::StepBack),
-        1 => (0..COUNTERS).prop_map(Event::Lose),
-        12 => prop::collection::vec(takes(first), 1..4).prop_map(|takes| Event::Call(named_once(takes))),
+        5 => (0..13_u64).prop_map(|parts| HistoryEvent::Wait(5_000 * parts)),
+        3 => (0..20_000_u64).prop_map(HistoryEvent::Wait),
+        1 => (0..400_000_u64).prop_map(HistoryEvent::Wait),
+        1 => Just(HistoryEvent::StepBack(1_000)),
+        1 => (1..1_500_u64).prop_map(HistoryEvent::StepBack),
+        1 => (1_000..90_000_u64).prop_map(HistoryEvent::StepBack),
+        1 => (0..COUNTERS).prop_map(HistoryEvent::Lose),
+        12 => prop::collection::vec(charges(first), 1..4).prop_map(|charges| HistoryEvent::Call(charged_once(charges))),
     ]
 }
 
-/// No call asks twice for the same counter in the name of a request, and all that it asks for a counter has one limit.
-fn named_once(mut takes: Vec<Charge>) -> Vec<Charge> {
-    for place in 1..takes.len() {
-        let first = takes[..place].iter().find(|take| take.counter == takes[place].counter);
-        if let Some((limit, generation)) = first.map(|take| (take.limit, take.generation)) {
-            (takes[place].limit, takes[place].generation) = (limit, generation);
-            for take in &mut takes {
-                take.request = None;
+/// Removes request ids where a request charges a counter twice, and gives all charges of a counter one limit.
+fn charged_once(mut charges: Vec<Charge>) -> Vec<Charge> {
+    for place in 1..charges.len() {
+        let first = charges[..place].iter().find(|charge| charge.counter == charges[place].counter);
+        if let Some((limit, generation)) = first.map(|charge| (charge.limit, charge.generation)) {
+            (charges[place].limit, charges[place].generation) = (limit, generation);
+            for charge in &mut charges {
+                charge.request = None;
             }
         }
     }
-    takes
+    charges
 }
 
-/// Makes the instants of a take absolute; a question with 1 ms less than none left is late.
-fn at_time(take: &Charge, now_ms: u64) -> Charge {
+/// Makes the instants of a charge absolute; a charge that expires 1 ms before now has expired.
+fn at_time(charge: &Charge, now_ms: u64) -> Charge {
     let soon = |at: Timestamp| Timestamp::from_ms(now_ms - 1 + at.as_ms());
     let ago = |at: Timestamp| Timestamp::from_ms(now_ms + 2_000 - at.as_ms());
-    let kind = match take.mode {
+    let kind = match charge.mode {
         ChargeMode::Enforce { expires_at } => ChargeMode::Enforce { expires_at: soon(expires_at) },
         ChargeMode::CountOnly { expires_at } => ChargeMode::CountOnly { expires_at: soon(expires_at) },
         ChargeMode::Backfill { at } => ChargeMode::Backfill { at: ago(at) },
         ChargeMode::Refund { at } => ChargeMode::Refund { at: ago(at) },
     };
-    Charge { mode: kind, ..take.clone() }
+    Charge { mode: kind, ..charge.clone() }
 }
 
-pub(super) fn equal_the_pure_algorithm<S: Loses>(refusal: Refusal, fresh: impl Fn(u64) -> (S, Arc<HandClock>)) {
+pub(super) fn equal_the_reference<S: Loses>(refusal: Refusal, fresh: impl Fn(u64) -> (S, Arc<HandClock>)) {
     let mut runner = TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
     let histories = (0..KINDS.len()).prop_flat_map(|first| prop::collection::vec(events(first), 1..60));
     let run = runner.run(&histories, |history| {
@@ -228,21 +228,21 @@ pub(super) fn equal_the_pure_algorithm<S: Loses>(refusal: Refusal, fresh: impl F
         let (mut model, mut ms) = (Model::default(), START_MS);
         for event in history {
             match event {
-                Event::Wait(by_ms) => ms += by_ms,
-                Event::StepBack(by_ms) => ms -= by_ms,
-                Event::Lose(counter) => {
+                HistoryEvent::Wait(by_ms) => ms += by_ms,
+                HistoryEvent::StepBack(by_ms) => ms -= by_ms,
+                HistoryEvent::Lose(counter) => {
                     store.lose(CounterId::from_u128(counter));
                     model.lose(CounterId::from_u128(counter));
                 }
-                Event::Call(takes) => {
+                HistoryEvent::Call(charges) => {
                     clock.set(ms);
-                    let takes: Vec<Charge> = takes.iter().map(|take| at_time(take, ms)).collect();
-                    let mut answers = super::now(store.charge(&takes));
-                    if refusal == Refusal::IsGivenBack {
-                        // For a while a denial may stand on what another call has just charged.
-                        answers.iter_mut().flatten().for_each(|taken| taken.firm = true);
+                    let charges: Vec<Charge> = charges.iter().map(|charge| at_time(charge, ms)).collect();
+                    let mut results = super::now(store.charge(&charges));
+                    if refusal == Refusal::IsRefunded {
+                        // For a while a denial may rest on units that another call has just charged.
+                        results.iter_mut().flatten().for_each(|result| result.firm = true);
                     }
-                    prop_assert_eq!(answers, model.charge(refusal, Timestamp::from_ms(ms), &takes), "{:?}", takes);
+                    prop_assert_eq!(results, model.charge(refusal, Timestamp::from_ms(ms), &charges), "{:?}", charges);
                 }
             }
         }

@@ -1,4 +1,6 @@
-//! What every store must do, as a suite that each backend's tests run.
+//! Conformance suite of the containers of counters: the stores and the engine's own table run it.
+//!
+//! [`histories`] compares random histories with the reference semantics.
 
 mod histories;
 mod own_table;
@@ -17,7 +19,7 @@ use tollgate_core::window::{Estimate, Window};
 use super::{ChargeResults, ChargeStore, StoreError};
 use tollgate_core::counter::{Charge, ChargeMode};
 
-/// A clock that stands until it is set.
+/// Clock that stands until it is set.
 pub(super) struct HandClock(AtomicU64);
 
 impl HandClock {
@@ -46,7 +48,7 @@ fn strict(units: u64) -> Limit {
     limit(Algorithm::SlidingWindow(Estimate::Conservative), units)
 }
 
-/// A question of 1 unit against so many a minute.
+/// Enforced charge of 1 unit against so many per minute.
 pub(super) fn ask(counter: u128, units: u64) -> Charge {
     Charge {
         counter: CounterId::from_u128(counter),
@@ -59,7 +61,7 @@ pub(super) fn ask(counter: u128, units: u64) -> Charge {
     }
 }
 
-/// A store that a test can make lose a counter, as an eviction or a failover would.
+/// Store that can lose a counter, as in an eviction or a failover.
 pub(super) trait Loses: ChargeStore {
     fn lose(&self, counter: CounterId);
 }
@@ -67,19 +69,19 @@ pub(super) trait Loses: ChargeStore {
 #[cfg(feature = "redis")]
 pub(super) use histories::{KINDS, slot_of};
 
-/// The requests that histories speak of.
+/// Request ids in histories.
 pub(super) const REQUESTS: [RequestId; 2] = [RequestId::from_u128(0), RequestId::from_u128(1)];
 
-/// How a store leaves no question of a refused call charged.
+/// Way in which a store charges no enforced charge of a refused request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// None is charged until all have room.
+    /// No counter is charged until all have room.
     ChargesNothing,
-    /// Each counter charges and gives back, which a meter remembers the time of.
-    IsGivenBack,
+    /// Each slot charges and refunds, of which a meter keeps the time.
+    IsRefunded,
 }
 
-/// Runs the suite; `make` gives a fresh store that goes by the clock.
+/// Runs the suite; `make` returns an empty store that goes by the clock.
 pub(super) fn run<S: Loses>(refusal: Refusal, make: impl Fn(Arc<HandClock>) -> S) {
     let fresh = |ms: u64| {
         let clock = Arc::new(HandClock::at(ms));
@@ -87,12 +89,12 @@ pub(super) fn run<S: Loses>(refusal: Refusal, make: impl Fn(Arc<HandClock>) -> S
     };
     all_counters_of_a_call_or_none(&fresh(1_000_000).0);
     one_unit_left_is_given_once(fresh(1_000_000).0);
-    a_question_read_too_late_charges_nothing(&fresh(1_000_000).0);
-    what_is_owed_is_charged_in_any_case(&fresh(1_000_000).0);
-    a_raise_opens_at_once_and_an_older_generation_is_judged_by_the_newer(&fresh(1_000_000).0);
-    the_previous_window_is_weighed_by_what_is_left_of_it(fresh(60_000_000));
+    an_expired_request_charges_nothing(&fresh(1_000_000).0);
+    backfill_is_charged_in_any_case(&fresh(1_000_000).0);
+    a_raised_limit_holds_at_once_and_also_for_an_older_generation(&fresh(1_000_000).0);
+    the_previous_window_is_weighted(fresh(60_000_000));
     a_whole_quota_passes_at_once_and_the_next_call_waits(&fresh(1_000_000).0);
-    histories::equal_the_pure_algorithm(refusal, fresh);
+    histories::equal_the_reference(refusal, fresh);
 }
 
 fn now<T>(future: impl Future<Output = T>) -> T {
@@ -105,17 +107,17 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn take<S: ChargeStore>(store: &S, takes: &[Charge]) -> ChargeResults {
-    now(store.charge(takes)).expect("the store answers")
+fn charge<S: ChargeStore>(store: &S, charges: &[Charge]) -> ChargeResults {
+    now(store.charge(charges)).expect("the store answers")
 }
 
 fn all_counters_of_a_call_or_none<S: ChargeStore>(store: &S) {
     let (wide, narrow) = (ask(1, 10), ask(2, 1));
-    assert!(take(store, &[wide.clone(), narrow.clone()]).iter().all(|taken| taken.charged));
-    let refused = take(store, &[wide.clone(), narrow]);
-    assert_eq!(refused.iter().map(|taken| taken.verdict.admitted).collect::<Vec<_>>(), [true, false]);
-    assert!(refused.iter().all(|taken| !taken.charged));
-    assert_eq!(take(store, &[wide])[0].verdict.remaining, 8, "the refused call charged nothing");
+    assert!(charge(store, &[wide.clone(), narrow.clone()]).iter().all(|result| result.charged));
+    let refused = charge(store, &[wide.clone(), narrow]);
+    assert_eq!(refused.iter().map(|result| result.verdict.admitted).collect::<Vec<_>>(), [true, false]);
+    assert!(refused.iter().all(|result| !result.charged));
+    assert_eq!(charge(store, &[wide])[0].verdict.remaining, 8, "the refused call charged nothing");
 }
 
 /// B4: one unit left, many racing calls: one passes.
@@ -124,47 +126,47 @@ fn one_unit_left_is_given_once<S: ChargeStore>(store: S) {
     let racers: Vec<_> = (0..4)
         .map(|_| {
             let store = store.clone();
-            std::thread::spawn(move || (0..250).filter(|_| take(&*store, &[ask(1, 1)])[0].charged).count())
+            std::thread::spawn(move || (0..250).filter(|_| charge(&*store, &[ask(1, 1)])[0].charged).count())
         })
         .collect();
     let passed: usize = racers.into_iter().map(|racer| racer.join().expect("a racer finishes")).sum();
     assert_eq!(passed, 1);
 }
 
-fn a_question_read_too_late_charges_nothing<S: ChargeStore>(store: &S) {
+fn an_expired_request_charges_nothing<S: ChargeStore>(store: &S) {
     let late = Charge { mode: ChargeMode::Enforce { expires_at: Timestamp::from_ms(999_999) }, ..ask(1, 1) };
     assert_eq!(now(store.charge(&[late])), Err(StoreError::Expired));
-    assert!(take(store, &[ask(1, 1)])[0].charged);
+    assert!(charge(store, &[ask(1, 1)])[0].charged);
 }
 
-fn what_is_owed_is_charged_in_any_case<S: ChargeStore>(store: &S) {
-    let owed = |cost, ms| Charge { cost, mode: ChargeMode::Backfill { at: Timestamp::from_ms(ms) }, ..ask(1, 10) };
-    assert!(take(store, &[owed(8, 960_000)])[0].charged);
-    assert_eq!(take(store, &[ask(1, 10)])[0].verdict.remaining, 1);
-    assert!(take(store, &[owed(30, 999_000)])[0].charged, "there is no room, and yet it happened");
-    assert!(!take(store, &[ask(1, 10)])[0].charged);
+fn backfill_is_charged_in_any_case<S: ChargeStore>(store: &S) {
+    let backfill = |cost, ms| Charge { cost, mode: ChargeMode::Backfill { at: Timestamp::from_ms(ms) }, ..ask(1, 10) };
+    assert!(charge(store, &[backfill(8, 960_000)])[0].charged);
+    assert_eq!(charge(store, &[ask(1, 10)])[0].verdict.remaining, 1);
+    assert!(charge(store, &[backfill(30, 999_000)])[0].charged, "there is no room, but the units were admitted");
+    assert!(!charge(store, &[ask(1, 10)])[0].charged);
 }
 
-fn a_raise_opens_at_once_and_an_older_generation_is_judged_by_the_newer<S: ChargeStore>(store: &S) {
-    assert!(take(store, &[ask(1, 1)])[0].charged);
-    assert!(!take(store, &[ask(1, 1)])[0].charged);
+fn a_raised_limit_holds_at_once_and_also_for_an_older_generation<S: ChargeStore>(store: &S) {
+    assert!(charge(store, &[ask(1, 1)])[0].charged);
+    assert!(!charge(store, &[ask(1, 1)])[0].charged);
     let raised = Charge { generation: 2, ..ask(1, 3) };
-    assert_eq!(take(store, &[raised])[0].verdict.remaining, 1, "what was spent is kept");
-    let old = take(store, &[ask(1, 1)])[0];
+    assert_eq!(charge(store, &[raised])[0].verdict.remaining, 1, "the count is kept");
+    let old = charge(store, &[ask(1, 1)])[0];
     assert_eq!((old.charged, old.limit), (true, 3));
 }
 
 /// A9, A10: previous 60, current 0 at :43 reads 17; in finer parts it reads what they hold.
-fn the_previous_window_is_weighed_by_what_is_left_of_it<S: ChargeStore>((store, clock): (S, Arc<HandClock>)) {
+fn the_previous_window_is_weighted<S: ChargeStore>((store, clock): (S, Arc<HandClock>)) {
     let interpolated = |counter, parts, cost| {
         let window = Window::new(60_000, parts).expect("a window");
         let limit = Limit { algorithm: Algorithm::SlidingWindow(Estimate::Interpolated), units: 100, window, burst: 0 };
         Charge { limit, cost, ..ask(counter, 100) }
     };
-    take(&store, &[interpolated(1, 1, 60), interpolated(2, 4, 60)]);
+    charge(&store, &[interpolated(1, 1, 60), interpolated(2, 4, 60)]);
     clock.set(60_000_000 + 60_000 + 43_000);
-    let left = take(&store, &[interpolated(1, 1, 0), interpolated(2, 4, 0)]);
-    assert_eq!(left.iter().map(|taken| taken.verdict.remaining).collect::<Vec<_>>(), [100 - 17, 100]);
+    let left = charge(&store, &[interpolated(1, 1, 0), interpolated(2, 4, 0)]);
+    assert_eq!(left.iter().map(|result| result.verdict.remaining).collect::<Vec<_>>(), [100 - 17, 100]);
 }
 
 /// A12: up to L within W whatever their timing inside it.
@@ -175,8 +177,8 @@ fn a_whole_quota_passes_at_once_and_the_next_call_waits<S: ChargeStore>(store: &
         Algorithm::SlidingLog,
     ]) {
         let one = Charge { limit: limit(algorithm, 100), ..ask(counter, 100) };
-        assert!((0..100).all(|_| take(store, std::slice::from_ref(&one))[0].charged));
-        let refused = take(store, &[one])[0];
+        assert!((0..100).all(|_| charge(store, std::slice::from_ref(&one))[0].charged));
+        let refused = charge(store, &[one])[0];
         assert!(!refused.charged && refused.verdict.retry_at >= Timestamp::from_ms(1_060_000), "{algorithm:?}");
     }
 }

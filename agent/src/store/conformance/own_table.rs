@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
-use tollgate_engine::CounterTable;
+use tollgate_engine::AgentTable;
 
 use super::{HandClock, Loses, Refusal, run};
 use crate::store::{ChargeStore, StoreError};
 
 struct OwnTable {
-    table: CounterTable,
+    table: AgentTable,
     clock: Arc<HandClock>,
 }
 
@@ -32,5 +32,5 @@ impl Loses for OwnTable {
 
 #[test]
 fn the_own_table_of_an_engine_conforms() {
-    run(Refusal::ChargesNothing, |clock| OwnTable { table: CounterTable::new(1_000), clock });
+    run(Refusal::ChargesNothing, |clock| OwnTable { table: AgentTable::new(1_000), clock });
 }

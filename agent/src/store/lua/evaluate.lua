@@ -96,13 +96,13 @@ for i = 1, #ARGV do
   end
 
   -- A request that was charged within the window is admitted again and costs nothing.
-  local judged, charged, at = cost, cost, c.last
+  local needed, charged, at = cost, cost, c.last
   local charged_at = names and names[i] and mode ~= TAKE_BACK and redis.call('GET', names[i])
-  if charged_at and charged_at + c.width > c.last then judged, charged, flags = 0, false, REPEATED end
+  if charged_at and charged_at + c.width > c.last then needed, charged, flags = 0, false, REPEATED end
   if mode == BACKFILL then
     at = min(time, at)
   elseif mode >= REFUND then
-    refund, judged = refund or make_refund(), 0
+    refund, needed = refund or make_refund(), 0
     -- The answer to a refund, and to charges after it, shows the counter after the refund.
     if mode == REFUND then
       refund(c, time, cost)
@@ -111,11 +111,11 @@ for i = 1, #ARGV do
   end
   costs[i], modes[i], times[i] = charged, mode, at
 
-  if not admits(c, judged, 0, 0, 0) then
+  if not admits(c, needed, 0, 0, 0) then
     if mode == ENFORCE then room = false end
-    if companions and companions[i] and not tentative.is_firm(c, companions[i], judged) then flags = flags + LOOSE end
+    if companions and companions[i] and not tentative.is_firm(c, companions[i], needed) then flags = flags + LOOSE end
   end
   local shown = c.raw
-  if c.count and shown ~= '' then shown = sub(shown, 1, HEADER_LEN) .. log.runs(c, judged) end
+  if c.count and shown ~= '' then shown = sub(shown, 1, HEADER_LEN) .. log.runs(c, needed) end
   answers[i] = pack('<I1I2', flags, #shown) .. shown
 end

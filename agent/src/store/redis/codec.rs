@@ -167,7 +167,7 @@ fn result(rest: &mut ByteReader<'_>, charges: &[Charge], now: Timestamp, all_cha
     let free = repeated || matches!(charge.mode, ChargeMode::Refund { .. });
     let mut verdict = counter.state.evaluate(&counter.limit, at, if free { 0 } else { charge.cost });
     verdict.admitted |= repeated;
-    let charged = all_charged || !charge.mode.is_enforced();
     let (firm, limit) = (flags & LOOSE == 0, counter.limit.units);
-    Some(ChargeResult { verdict, charged, repeated, firm, at, limit, rebased: false })
+    let applied = all_charged || !charge.mode.is_enforced();
+    Some(ChargeResult { verdict, charged: applied, repeated, firm, at, limit, rebased: false })
 }

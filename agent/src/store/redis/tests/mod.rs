@@ -129,5 +129,5 @@ fn it_is_a_store() {
 /// The same when the counters of a call lie in several slots.
 #[test]
 fn it_is_a_store_in_several_slots() {
-    conformance::run(conformance::Refusal::IsGivenBack, |clock| by_hand(Slots::Multi, clock));
+    conformance::run(conformance::Refusal::IsRefunded, |clock| by_hand(Slots::Multi, clock));
 }

@@ -53,7 +53,7 @@ fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
     let admitted: Arc<[AtomicU64; COUNTERS]> = Arc::default();
     let refused = Arc::new(AtomicU64::new(0));
     let now = wait_for_answer(&agents[0]);
-    // Held for longer than a slow machine may take to give back.
+    // Held for longer than a slow machine may take for the refunds.
     let expires_at = now.plus_ms(30_000).as_ms();
     let tasks: Vec<_> = (0..20_usize)
         .map(|number| {

@@ -1,0 +1,127 @@
+//! The bus of a simulation: the logs of `calls`, `signals` and `presence`, and readers of them.
+//!
+//! Delays, losses and acknowledgements are not here but in [`super::network`] and [`super::environment`]: a record that
+//! gets here is in its log. A topic that is recreated is empty and has another log id.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tollgate_bus::{BusRecord, Topic};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::signals::{LogId, Offset};
+
+/// A record in a log.
+#[derive(Clone, Debug)]
+pub struct LogRecord {
+    /// Append time.
+    pub appended: Timestamp,
+    /// The encoded record.
+    pub payload: Arc<[u8]>,
+}
+
+/// The logs.
+#[derive(Debug)]
+pub struct SimBus {
+    partitions: u32,
+    log_id: LogId,
+    logs: BTreeMap<(&'static str, Partition), Vec<LogRecord>>,
+}
+
+/// The positions of a reader of one topic.
+#[derive(Clone, Debug)]
+pub(super) struct SimReader {
+    topic: Topic,
+    positions: BTreeMap<Partition, Offset>,
+}
+
+impl SimBus {
+    pub(super) fn new(partitions: u32) -> Self {
+        Self { partitions, log_id: 1, logs: BTreeMap::new() }
+    }
+
+    /// Returns the number of partitions of `calls` and `signals`.
+    #[must_use]
+    pub fn partitions(&self) -> u32 {
+        self.partitions
+    }
+
+    /// Returns the identity of the log `calls`.
+    #[must_use]
+    pub fn log_id(&self) -> LogId {
+        self.log_id
+    }
+
+    /// Returns the records of a log.
+    #[must_use]
+    pub fn records(&self, topic: Topic, partition: Partition) -> &[LogRecord] {
+        self.logs.get(&(topic.as_str(), partition)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the offset of the record that will be appended next.
+    #[must_use]
+    pub fn end(&self, topic: Topic, partition: Partition) -> Offset {
+        self.records(topic, partition).len() as Offset
+    }
+
+    pub(super) fn append(&mut self, topic: Topic, partition: Partition, record: LogRecord) -> Offset {
+        let log = self.logs.entry((topic.as_str(), partition)).or_default();
+        log.push(record);
+        log.len() as Offset - 1
+    }
+
+    /// Deletes `calls` and creates it anew.
+    pub(super) fn recreate_calls(&mut self) {
+        self.log_id += 1;
+        self.logs.retain(|(topic, _), _| *topic != Topic::Calls.as_str());
+    }
+}
+
+impl SimReader {
+    pub(super) fn new(topic: Topic) -> Self {
+        Self { topic, positions: BTreeMap::new() }
+    }
+
+    /// Returns a reader of all partitions that begins with the next record of each.
+    pub(super) fn from_next(topic: Topic, partitions: u32, bus: &SimBus) -> Self {
+        let positions = (0..partitions).map(|partition| (partition, bus.end(topic, partition))).collect();
+        Self { topic, positions }
+    }
+
+    /// Starts to read a partition at the first record that was appended at a time or later.
+    pub(super) fn add(&mut self, partition: Partition, since: Option<Timestamp>, bus: &SimBus) {
+        let since = since.unwrap_or_default();
+        let records = bus.records(self.topic, partition);
+        let position = records.partition_point(|record| record.appended < since);
+        self.positions.insert(partition, position as Offset);
+    }
+
+    /// Stops reading a partition.
+    pub(super) fn remove(&mut self, partition: Partition) {
+        self.positions.remove(&partition);
+    }
+
+    /// Returns the offset of the record that is read next.
+    pub(super) fn position(&self, partition: Partition) -> Option<Offset> {
+        self.positions.get(&partition).copied()
+    }
+
+    /// Returns the next records that were appended until an instant. A position behind the end of its log, as after the topic
+    /// was recreated, goes back to the beginning, as `auto.offset.reset` does.
+    pub(super) fn poll(&mut self, bus: &SimBus, until: Timestamp, records_max: usize) -> Vec<BusRecord> {
+        let mut delivered = Vec::new();
+        for (partition, position) in &mut self.positions {
+            let records = bus.records(self.topic, *partition);
+            if *position > records.len() as Offset {
+                *position = 0;
+            }
+            let unread = records.iter().skip(usize::try_from(*position).unwrap_or(usize::MAX));
+            for record in unread.take_while(|record| record.appended <= until).take(records_max - delivered.len()) {
+                let (partition, offset, payload) = (*partition, *position, record.payload.to_vec());
+                delivered.push(BusRecord { partition, offset, appended: record.appended, payload });
+                *position += 1;
+            }
+        }
+        delivered
+    }
+}

@@ -1,0 +1,67 @@
+//! The faults of a simulation: rates of faults that strike at random, and the states of the store.
+//!
+//! [`super::network`] draws from the rates; a test changes the states through [`super::Simulation`].
+
+/// Delays and rates of random faults. A percentage applies to each message on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// Maximum delay between an agent and the store, one way, in ms.
+    pub store_ms_max: u64,
+    /// Requests that the store refuses.
+    pub store_refused_percent: u8,
+    /// Connections that break after the store executed a request and before its answer arrived.
+    pub store_answer_lost_percent: u8,
+    /// Maximum delay of a record on its way to the bus, and of each reader behind the end of a log, in ms.
+    pub bus_ms_max: u64,
+    /// Additional delay of each record on its way to the bus, in ms.
+    pub bus_late_ms: u64,
+    /// Records that never reach the log; their writer is told.
+    pub record_lost_percent: u8,
+    /// Records that are appended twice.
+    pub record_duplicated_percent: u8,
+    /// Records before which another writer appends an undecodable one.
+    pub garbage_percent: u8,
+    /// Maximum delay of an acknowledgement, in ms.
+    pub ack_ms_max: u64,
+    /// Appended records that are reported as lost.
+    pub ack_negated_percent: u8,
+    /// Appended records of which their writer never gets a report.
+    pub ack_lost_percent: u8,
+    /// Maximum number of records in the queue of a writer.
+    pub queue_len_max: usize,
+}
+
+/// The way in which the store behaves now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreState {
+    /// It answers.
+    Up,
+    /// It answers each request this much later, in ms.
+    Slow(u64),
+    /// It reads nothing; requests wait until it is up again.
+    Silent,
+    /// It refuses every request.
+    Refusing,
+    /// It cannot be reached; requests that are on their way are lost with their connections.
+    Unreachable,
+}
+
+impl Default for Faults {
+    /// No delay and no fault.
+    fn default() -> Self {
+        Self {
+            store_ms_max: 0,
+            store_refused_percent: 0,
+            store_answer_lost_percent: 0,
+            bus_ms_max: 0,
+            bus_late_ms: 0,
+            record_lost_percent: 0,
+            record_duplicated_percent: 0,
+            garbage_percent: 0,
+            ack_ms_max: 0,
+            ack_negated_percent: 0,
+            ack_lost_percent: 0,
+            queue_len_max: usize::MAX,
+        }
+    }
+}

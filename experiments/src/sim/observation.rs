@@ -1,0 +1,144 @@
+//! Observations: the facts that a simulation reports beside its state, for those who check it.
+//!
+//! They are recorded where they happen, on the far side of any planted bug.
+
+use tollgate::store::StoreError;
+use tollgate::{Call, Decision};
+use tollgate_bus::Topic;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeResults, Partition};
+use tollgate_core::messages::signals::{Offset, SignalBatch};
+use tollgate_core::rules::Generation;
+
+/// The number of a request to the store.
+pub type Ticket = u64;
+
+/// An agent or an aggregator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Node {
+    /// The agent of this index.
+    Agent(usize),
+    /// The aggregator of this index.
+    Aggregator(usize),
+}
+
+/// A fact.
+#[derive(Clone, Debug)]
+pub enum Observation<'c> {
+    /// A call was answered.
+    Answered(AnsweredCall<'c>),
+    /// A settlement or a release is over.
+    Corrected(CorrectedCall<'c>),
+    /// The store executed charges.
+    Executed {
+        /// The agent that sent them.
+        agent: usize,
+        /// The request.
+        ticket: Ticket,
+        /// The charges.
+        charges: Vec<Charge>,
+        /// The store's answer.
+        answer: Result<ChargeResults, StoreError>,
+    },
+    /// An agent's request is over, because its answer arrived or its deadline passed.
+    Finished {
+        /// The agent.
+        agent: usize,
+        /// The request.
+        ticket: Ticket,
+        /// The charges as the engine asked for them.
+        charges: Vec<Charge>,
+        /// The error that the engine was told, if any.
+        error: Option<StoreError>,
+    },
+    /// The store's clock stepped by so many ms.
+    StoreClockStepped(i64),
+    /// The topic `calls` was deleted and created anew.
+    CallsRecreated,
+    /// An agent accepted newer rules.
+    RulesAccepted {
+        /// The agent.
+        agent: usize,
+        /// Their generation.
+        generation: Generation,
+    },
+    /// The bus took a record of `calls` or `signals` from its writer.
+    Sent {
+        /// The writer.
+        node: Node,
+        /// The topic.
+        topic: Topic,
+        /// The partition.
+        partition: Partition,
+        /// The sequence of a batch of calls.
+        tag: u64,
+    },
+    /// The bus reported on a record to its writer.
+    Acknowledged {
+        /// The writer.
+        node: Node,
+        /// The topic.
+        topic: Topic,
+        /// The partition.
+        partition: Partition,
+        /// The sequence of a batch of calls.
+        tag: u64,
+        /// The reported offset; nothing if the record is reported as lost.
+        offset: Option<Offset>,
+    },
+    /// An aggregator published signals.
+    Published {
+        /// The aggregator.
+        aggregator: usize,
+        /// The signals.
+        batch: SignalBatch,
+    },
+    /// A node started.
+    Started(Node),
+    /// A node crashed, or left and told the others; its in-flight requests have no end.
+    Ended(Node),
+}
+
+/// A call and its answer.
+#[derive(Clone, Debug)]
+pub struct AnsweredCall<'c> {
+    /// The agent.
+    pub agent: usize,
+    /// The call.
+    pub call: Call<'c>,
+    /// The generation of the rules by which it was decided.
+    pub generation: Generation,
+    /// True time of its arrival.
+    pub arrived: Timestamp,
+    /// True time of its answer.
+    pub answered: Timestamp,
+    /// The request to the store, if there was one.
+    pub ticket: Option<Ticket>,
+    /// The error of that request, if it failed.
+    pub error: Option<StoreError>,
+    /// True if other calls were asked in the same request, all or none of which are charged.
+    pub is_joint: bool,
+    /// True if the call and all others of its request were allowed.
+    pub is_admitted: bool,
+    /// The answer.
+    pub decision: Decision,
+}
+
+/// A settlement or a release.
+#[derive(Clone, Debug)]
+pub struct CorrectedCall<'c> {
+    /// The agent.
+    pub agent: usize,
+    /// The call.
+    pub call: Call<'c>,
+    /// The generation of the rules by which it was corrected.
+    pub generation: Generation,
+    /// The units of a settlement; nothing for a release.
+    pub units: Option<i64>,
+    /// The instant of the decision, if it was told.
+    pub decided: Option<Timestamp>,
+    /// The charges that the store was asked for; a counter that is missing was settled at the agent alone.
+    pub charges: Vec<Charge>,
+    /// The error of that request, if it failed.
+    pub error: Option<StoreError>,
+}

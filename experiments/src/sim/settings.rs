@@ -1,0 +1,55 @@
+//! The settings of a simulation: its nodes, their clocks and caps, and the faults that strike at random.
+
+use tollgate_core::clock::Timestamp;
+
+use super::faults::Faults;
+
+/// The parts of a simulation.
+#[derive(Clone, Debug)]
+pub struct SimSettings {
+    /// Begin of time.
+    pub start: Timestamp,
+    /// Seed of delays and random faults.
+    pub seed: u64,
+    /// The agents.
+    pub agents: Vec<SimAgentSettings>,
+    /// Number of aggregators.
+    pub aggregators: usize,
+    /// True if there is a bus.
+    pub has_bus: bool,
+    /// Number of partitions of the bus.
+    pub partitions: u32,
+    /// Maximum number of counters of an agent, of the store, and of a partition.
+    pub counters_max: usize,
+    /// Delays and random faults.
+    pub faults: Faults,
+    /// Part of its quota from which on a counter is signalled, in thousandths.
+    pub threshold_permille: u32,
+}
+
+/// One agent of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SimAgentSettings {
+    /// Difference of its clock from true time, in ms.
+    pub clock_offset_ms: i64,
+    /// True if it keeps the counts in its own table instead of the shared store.
+    pub owns_table: bool,
+}
+
+impl SimSettings {
+    /// Returns the settings of one agent that keeps its own table and has no bus; nothing is delayed and nothing fails.
+    #[must_use]
+    pub fn instant(start: Timestamp) -> Self {
+        Self {
+            start,
+            seed: 0,
+            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: true }],
+            aggregators: 0,
+            has_bus: false,
+            partitions: 1,
+            counters_max: 4_000_000,
+            faults: Faults::default(),
+            threshold_permille: 500,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! capped: every map and queue stays within its cap, back-pressure holds, and each row of an agent is in the log or counted
+//! as dropped.
+//!
+//! Excused: rows of agents that ended, of a topic that was recreated, and of callers that share an overflow counter.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use tollgate_bus::Topic;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::calls::Batch;
+use tollgate_core::rules::ListMatch;
+use tollgate_experiments::sim::{Node, Observation, Simulation};
+use tollgate_wire::Record;
+
+use super::facts::Facts;
+
+/// Time after which batches are sent although earlier ones are not acknowledged, in ms.
+const ROUND_MS_MAX: u64 = 100;
+
+/// Maximum number of batches of one partition that wait for the bus.
+const WAITING_LEN_MAX: usize = 64;
+
+/// Rounds of all writers, and rows of all agents.
+#[derive(Default)]
+pub(crate) struct Capped {
+    rounds: BTreeMap<Node, Round>,
+    rows: BTreeMap<usize, Rows>,
+    is_recreated: bool,
+    turn: usize,
+    /// A writer that did not wait for its acknowledgements in this step; it may if it leaves.
+    hasty: Option<(Node, String)>,
+}
+
+/// The records of a writer that were sent last at one instant.
+#[derive(Default)]
+struct Round {
+    sent_ms: u64,
+    sent: usize,
+    acknowledged: usize,
+}
+
+/// Rows of one life of an agent.
+#[derive(Default)]
+struct Rows {
+    expected: u64,
+    /// Batches that were reported as lost.
+    lost: BTreeSet<(Partition, u64)>,
+}
+
+impl Capped {
+    pub(crate) fn observe(&mut self, facts: &Facts, sim: &Simulation<'_>, observation: &Observation<'_>) {
+        match observation {
+            Observation::Ended(node) => {
+                self.rounds.remove(node);
+                self.hasty.take_if(|(hasty, _)| hasty == node);
+                if let Node::Agent(agent) = node {
+                    self.rows.remove(agent);
+                }
+            }
+            Observation::CallsRecreated => self.is_recreated = true,
+            Observation::Sent { node, .. } => self.sent(sim.now().as_ms(), *node),
+            Observation::Acknowledged { node, partition, tag, offset, .. } => {
+                self.rounds.entry(*node).or_default().acknowledged += 1;
+                if let (Node::Agent(agent), None) = (node, offset) {
+                    self.rows.entry(*agent).or_default().lost.insert((*partition, *tag));
+                }
+            }
+            Observation::Answered(answered) => {
+                let is_denied = matches!(facts.list_match(answered.generation, &answered.call), ListMatch::Denied(_));
+                let applied = if is_denied { 0 } else { facts.applied(answered.generation, &answered.call).len() };
+                self.rows.entry(answered.agent).or_default().expected += applied.max(1) as u64;
+            }
+            Observation::Corrected(corrected) => {
+                let is_row = |counter, units: i64| {
+                    let was_asked = corrected.charges.iter().any(|charge| charge.counter == counter);
+                    units > 0 || !was_asked || corrected.error.is_none()
+                };
+                let corrected_rows = facts.corrected(corrected).into_iter();
+                let rows = corrected_rows.filter(|(applied, units)| is_row(applied.counter, *units)).count();
+                self.rows.entry(corrected.agent).or_default().expected += rows as u64;
+            }
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, now_ms: u64, node: Node) {
+        let round = self.rounds.entry(node).or_default();
+        if round.sent_ms == now_ms {
+            round.sent += 1;
+            return;
+        }
+        let (before, after_ms) = (std::mem::take(round), now_ms);
+        *round = Round { sent_ms: now_ms, sent: 1, acknowledged: 0 };
+        if before.acknowledged < before.sent && after_ms - before.sent_ms < ROUND_MS_MAX {
+            let (acknowledged, sent, waited_ms) = (before.acknowledged, before.sent, after_ms - before.sent_ms);
+            let what = format!("sends again after {acknowledged} of {sent} acknowledgements and {waited_ms} ms");
+            self.hasty = Some((node, what));
+        }
+    }
+
+    pub(crate) fn check(&mut self, facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
+        if let Some((node, what)) = self.hasty.take() {
+            return Err(format!("capped: {node:?} {what}"));
+        }
+        // One node at each step, since to count a table takes a lock of each of its shards.
+        self.turn = self.turn.wrapping_add(1);
+        let counters_max = facts.counters_max();
+        // Tables are split in shards, each of which rounds its part of the cap up; overflow counters come on top.
+        let sharded_max = counters_max + 128;
+        let waiting_max = WAITING_LEN_MAX * sim.bus().partitions() as usize;
+        let agents = sim.agents();
+        let agent = &agents[self.turn % agents.len()];
+        if let Some(held) = agent.engine().map(tollgate_engine::Engine::held)
+            && (held.counters > sharded_max || held.waiting_batches > waiting_max || held.own_batches > 10_000)
+        {
+            return Err(format!("capped: {held:?}"));
+        }
+        if self.turn.is_multiple_of(16) && sim.store().counters() > sharded_max {
+            return Err(format!("capped: the store holds {} counters", sim.store().counters()));
+        }
+        for worker in sim.aggregators().iter().filter_map(|aggregator| aggregator.worker()) {
+            for (partition, assigned) in worker.assigned() {
+                let counters = assigned.counting().tally().counters;
+                if counters > counters_max {
+                    return Err(format!("capped: the count of partition {partition} holds {counters} counters"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that each row of each living agent is in the log once, or is counted as dropped.
+    pub(crate) fn finish(&self, facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
+        if self.is_recreated || facts.overflows() {
+            return Ok(());
+        }
+        for (index, agent) in sim.agents().iter().enumerate() {
+            let Some(engine) = agent.engine() else { continue };
+            let (mut seen, mut in_log) = (HashSet::new(), 0);
+            let Some(rows) = self.rows.get(&index) else { continue };
+            for partition in 0..sim.bus().partitions() {
+                for record in sim.bus().records(Topic::Calls, partition) {
+                    let Ok(batch) = Batch::decode(&record.payload) else { continue };
+                    let settings = engine.settings();
+                    let is_own = batch.name.agent == settings.node && batch.name.epoch == settings.epoch.as_ms();
+                    let key = (partition, batch.name.sequence);
+                    if is_own && seen.insert(key) && !rows.lost.contains(&key) {
+                        in_log += batch.rows.len() as u64;
+                    }
+                }
+            }
+            let (expected, dropped) = (rows.expected, engine.dropped_rows());
+            if in_log + dropped != expected {
+                return Err(format!(
+                    "in-flight: agent {index} wrote {expected} rows, {in_log} are in the log and {dropped} dropped"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

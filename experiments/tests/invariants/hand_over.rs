@@ -1,0 +1,112 @@
+//! Restore and hand-over: a count is announced as complete once the log is read to the end that it had at the assignment,
+//! and a partition that is counted stays counted until its next owner has restored it.
+//!
+//! Excused: a gap that follows the end of an aggregator, if the last holder had restored the partition before that end,
+//! because it may trust an announcement of the ended one; and counts of a topic that was recreated.
+
+use std::collections::BTreeMap;
+
+use tollgate_bus::Topic;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::signals::{LogId, Offset};
+use tollgate_experiments::sim::{Node, Observation, Simulation};
+
+/// Maximum time for which a record may wait for its owner in a quiet simulation, in ms.
+const LAG_MS_MAX: u64 = 500;
+
+/// The partitions of all aggregators.
+#[derive(Default)]
+pub(crate) struct HandOver {
+    held: BTreeMap<(usize, Partition), Held>,
+    /// For each partition that is counted, the newest instant at which a holder had restored it, and the log that it counts.
+    counted: BTreeMap<Partition, (Timestamp, LogId)>,
+    ended_at: Option<Timestamp>,
+    pub(crate) restored: usize,
+}
+
+/// A partition that is assigned to an aggregator.
+#[derive(Clone, Copy)]
+struct Held {
+    log: LogId,
+    /// End of the log at the assignment.
+    end: Offset,
+    restored_at: Option<Timestamp>,
+}
+
+impl HandOver {
+    pub(crate) fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
+        if let Observation::Ended(Node::Aggregator(aggregator)) = observation {
+            self.ended_at = Some(now);
+            self.held.retain(|(of, _), _| of != aggregator);
+        }
+    }
+
+    pub(crate) fn check(&mut self, sim: &Simulation<'_>) -> Result<(), String> {
+        let now = sim.now();
+        for (index, aggregator) in sim.aggregators().iter().enumerate() {
+            let Some(worker) = aggregator.worker() else { continue };
+            self.held.retain(|(of, partition), _| {
+                *of != index || worker.assigned().any(|(assigned, _)| assigned == *partition)
+            });
+            for (partition, assigned) in worker.assigned() {
+                let end = sim.bus().end(Topic::Calls, partition);
+                let held = self.held.entry((index, partition)).or_insert(Held {
+                    log: assigned.counting().log(),
+                    end,
+                    restored_at: None,
+                });
+                if assigned.counting().is_restored() && held.restored_at.is_none() {
+                    held.restored_at = Some(now);
+                    self.restored += 1;
+                    let read = assigned.counting().read().map_or(0, |(offset, _)| offset + 1);
+                    if read < held.end && assigned.counting().log() == sim.bus().log_id() {
+                        return Err(format!(
+                            "restore: partition {partition} is announced after {read} records of {}",
+                            held.end
+                        ));
+                    }
+                }
+            }
+        }
+        self.check_gaps(sim)
+    }
+
+    fn check_gaps(&mut self, sim: &Simulation<'_>) -> Result<(), String> {
+        let mut counted: BTreeMap<Partition, (Timestamp, LogId)> = BTreeMap::new();
+        for ((_, partition), held) in &self.held {
+            if let Some(restored_at) = held.restored_at {
+                let newest = counted.entry(*partition).or_insert((restored_at, held.log));
+                *newest = (restored_at, held.log).max(*newest);
+            }
+        }
+        for (partition, (restored_at, log)) in std::mem::replace(&mut self.counted, counted) {
+            let is_excused = log != sim.bus().log_id() || self.ended_at.is_some_and(|ended_at| ended_at >= restored_at);
+            if !is_excused && !self.counted.contains_key(&partition) {
+                return Err(format!("hand-over: nobody counts partition {partition} any more"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that each partition has one owner, which counts up to the end of the log.
+    pub(crate) fn finish(sim: &Simulation<'_>) -> Result<(), String> {
+        for partition in 0..sim.bus().partitions() {
+            let owners: Vec<_> = (sim.aggregators().iter())
+                .filter_map(|aggregator| aggregator.worker()?.assigned().find(|(assigned, _)| *assigned == partition))
+                .map(|(_, assigned)| assigned)
+                .filter(|assigned| assigned.is_owned() && assigned.counting().is_restored())
+                .collect();
+            let [owner] = owners[..] else {
+                return Err(format!("hand-over: partition {partition} has {} owners in the end", owners.len()));
+            };
+            let next = owner.counting().read().map_or(0, |(offset, _)| offset + 1);
+            let records = sim.bus().records(Topic::Calls, partition);
+            let unread = records.get(usize::try_from(next).unwrap_or(usize::MAX));
+            if unread.is_some_and(|record| sim.now().ms_since(record.appended) > LAG_MS_MAX) {
+                return Err(format!("hand-over: partition {partition} is counted up to {next} of {}", records.len()));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! never-over: the store admits no unit that makes a true window hold more than its algorithm states.
+//!
+//! Everything that the store executed counts: admissions, units that are only counted, backfills, settlements; refunds count
+//! against them. For an agent that keeps its own table, its answers in one life
+//! count. Under rules of different generations the largest
+//! quota holds. Excused: units that were entered before the store's clock stepped back, because their counter may have expired
+//! in between, or loses its oldest sub-window when it is re-based; callers that share an overflow counter, up to twice the
+//! quota; `bounded` rules, interpolated windows, and `concurrency`.
+
+use std::collections::{HashMap, HashSet};
+
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
+use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
+use tollgate_core::window::Estimate;
+use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Node, Observation, Simulation};
+
+use super::facts::Facts;
+
+/// Time after which an entry matters to no window, in ms.
+const KEPT_MS: u64 = 10_000;
+
+/// Units per counter of each store: the shared one, or the table of one agent.
+#[derive(Default)]
+pub(crate) struct NeverOver {
+    entries: HashMap<(Option<usize>, CounterId), Vec<Entry>>,
+    /// Most units that a window may hold, for the counters of strict rules.
+    bounds: HashMap<CounterId, Option<Bound>>,
+    requests: HashSet<(usize, String)>,
+    by_anyone: HashMap<CounterId, Vec<Entry>>,
+    pub(crate) worst_permille: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    at: u64,
+    units: i64,
+    is_enforced: bool,
+}
+
+/// Bound of one counter.
+#[derive(Clone, Copy)]
+struct Bound {
+    units: u64,
+    width_ms: u64,
+    /// True if windows are aligned.
+    is_fixed: bool,
+    /// True if units that nothing enforced are not held against later admissions.
+    is_bucket: bool,
+}
+
+impl NeverOver {
+    pub(crate) fn observe(
+        &mut self,
+        facts: &Facts,
+        sim: &Simulation<'_>,
+        observation: &Observation<'_>,
+    ) -> Result<(), String> {
+        match observation {
+            Observation::Executed { charges, answer: Ok(results), .. } => {
+                for (charge, result) in charges.iter().zip(results) {
+                    self.executed(charge, result)?;
+                }
+                Ok(())
+            }
+            Observation::Ended(Node::Agent(agent)) => {
+                self.entries.retain(|(of, _), _| *of != Some(*agent));
+                Ok(())
+            }
+            Observation::StoreClockStepped(..0) => {
+                self.entries.retain(|(of, _), _| of.is_some());
+                Ok(())
+            }
+            Observation::Answered(answered) => self.answered(facts, sim, answered),
+            Observation::Corrected(corrected) if sim.agents()[corrected.agent].owns_table() => {
+                self.corrected(facts, sim, corrected);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn executed(&mut self, charge: &Charge, result: &ChargeResult) -> Result<(), String> {
+        let key = (None, charge.counter);
+        if !result.charged || result.repeated {
+            return Ok(());
+        }
+        let (units, is_enforced) = (i64::try_from(charge.cost).unwrap_or(i64::MAX), charge.mode.is_enforced());
+        let (at, units) = match charge.mode {
+            ChargeMode::Refund { at } => (at.min(result.at), -units),
+            ChargeMode::Backfill { at } => (at.min(result.at), units),
+            _ => (result.at, units),
+        };
+        self.enter(key, Entry { at: at.as_ms(), units, is_enforced }, result.at.as_ms());
+        if is_enforced { self.check(key, result.at.as_ms(), 1) } else { Ok(()) }
+    }
+
+    fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
+        let owns_table = sim.agents()[answered.agent].owns_table();
+        let is_listed = facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted;
+        for applied in facts.applied(answered.generation, &answered.call) {
+            let policies = facts.policies(&applied.rule.name, &answered.call);
+            self.bounds.entry(applied.counter).or_insert_with(|| bound(&policies));
+        }
+        let is_repeated = answered.call.id().is_some_and(|id| !self.requests.insert((answered.agent, id.to_owned())));
+        if !answered.is_admitted || is_listed || is_repeated {
+            return Ok(());
+        }
+        for applied in facts.applied(answered.generation, &answered.call) {
+            let units = i64::try_from(applied.cost).unwrap_or(i64::MAX);
+            let by_anyone = self.by_anyone.entry(applied.counter).or_default();
+            let (now, width_ms) = (answered.answered.as_ms(), applied.policy.quota.width_ms());
+            by_anyone.retain(|entry| entry.at + width_ms > now);
+            by_anyone.push(Entry { at: now, units, is_enforced: true });
+            let held: i64 = by_anyone.iter().map(|entry| entry.units).sum();
+            let permille = held.unsigned_abs() * 1_000 / applied.policy.quota.units().max(1);
+            self.worst_permille = self.worst_permille.max(permille);
+            if owns_table && !applied.counts_denials() {
+                let (key, at) = ((Some(answered.agent), applied.counter), answered.decision.at.as_ms());
+                self.enter(key, Entry { at, units, is_enforced: true }, at);
+                self.check(key, at, if facts.overflows() { 2 } else { 1 })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn corrected(&mut self, facts: &Facts, sim: &Simulation<'_>, corrected: &CorrectedCall<'_>) {
+        let now = sim.agents()[corrected.agent].time(sim.now());
+        for (applied, units) in facts.corrected(corrected) {
+            let at = if units < 0 { corrected.decided.unwrap_or(now) } else { now };
+            let entry = Entry { at: at.as_ms(), units, is_enforced: false };
+            self.enter((Some(corrected.agent), applied.counter), entry, now.as_ms());
+        }
+    }
+
+    fn enter(&mut self, key: (Option<usize>, CounterId), entry: Entry, now: u64) {
+        let entries = self.entries.entry(key).or_default();
+        if entries.len() > 64 && entries[0].at + 2 * KEPT_MS < now {
+            entries.retain(|entry| entry.at + KEPT_MS > now);
+        }
+        entries.push(entry);
+    }
+
+    /// Checks the window that ends with an admission at `at`.
+    fn check(&self, key: (Option<usize>, CounterId), at: u64, times: u64) -> Result<(), String> {
+        let Some(bound) = self.bounds.get(&key.1).copied().flatten() else { return Ok(()) };
+        let begin =
+            if bound.is_fixed { at / bound.width_ms * bound.width_ms } else { (at + 1).saturating_sub(bound.width_ms) };
+        let counts = |entry: &&Entry| {
+            (begin..=at).contains(&entry.at) && (!bound.is_bucket || entry.is_enforced || entry.units < 0)
+        };
+        let held: i64 = self.entries[&key].iter().filter(counts).map(|entry| entry.units).sum();
+        if held > 0 && held.unsigned_abs() > times * bound.units {
+            return Err(format!("never-over: {} holds {held} of {} in a window", key.1, bound.units));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the most units that a window may hold under any of these policies; nothing if that is not stated.
+fn bound(policies: &[LimitPolicy]) -> Option<Bound> {
+    let first = policies.first()?;
+    let (width_ms, algorithm) = (first.quota.width_ms(), first.algorithm);
+    let is_stated = |policy: &LimitPolicy| {
+        policy.quota.width_ms() == width_ms
+            && policy.algorithm == algorithm
+            && policy.consistency == Consistency::Strict
+    };
+    if !policies.iter().all(is_stated) {
+        return None;
+    }
+    let units = |policy: &LimitPolicy| policy.quota.units();
+    let (is_fixed, is_bucket) = match algorithm {
+        Algorithm::SlidingWindow(Estimate::Conservative) | Algorithm::SlidingLog => (false, false),
+        Algorithm::FixedWindow => (true, false),
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => (false, true),
+        Algorithm::SlidingWindow(_) | Algorithm::Concurrency => return None,
+    };
+    let most = policies.iter().map(|policy| units(policy) + if is_bucket { policy.burst } else { 0 }).max()?;
+    Some(Bound { units: most, width_ms, is_fixed, is_bucket })
+}

@@ -1,0 +1,73 @@
+//! The rules of the random world: every algorithm and setting, in three generations.
+
+use tollgate::RuleSet;
+use tollgate_core::rules::Generation;
+
+/// Generation in force at the start of each agent, and the newest one.
+pub(crate) const FIRST: Generation = 5;
+pub(crate) const NEWEST: Generation = 7;
+
+const RULES: &str = "
+version: 5
+defaults: { consistency: strict }
+rules:
+  - { name: key, per: [api_key], quota: 20/2s }
+  - { name: log, match: { endpoint: /login }, per: [ip], quota: 6/3s, algorithm: sliding_log }
+  - { name: fine, match: { endpoint: /search* }, per: [api_key], quota: 9/1s, sub_windows: 4, on_failure: limit 3/1s }
+  - { name: about, match: { endpoint: /about }, per: [], quota: 40/1500ms, estimate: interpolated, consistency: bounded, deadline: 9ms }
+  - { name: bucket, match: { endpoint: /search* }, per: [ip], quota: 12/2s, algorithm: token_bucket, burst: 7 }
+  - { name: fixed, match: { endpoint: /other }, per: [ip], quota: 9/1s, algorithm: fixed_window }
+  - { name: queue, match: { endpoint: /other }, per: [api_key], quota: 30/1s, algorithm: leaky_bucket, burst: 12 }
+  - { name: burst, group: g, match: { endpoint: /about }, per: [api_key], quota: 12/2s, burst: 18, consistency: bounded }
+  - { name: narrower, group: g, match: { endpoint: /about, ip: { cidr: 10.0.0.4/30 } }, per: [api_key], quota: 8/1s }
+  - { name: slots, match: { endpoint: /login }, per: [api_key], quota: 4/2s, algorithm: concurrency }
+  - { name: each, match: { endpoint: /other }, per: [api_key], quota: 11/1s, algorithm: fixed_window, charge: each }
+  - { name: shade, match: { endpoint: /login }, per: [ip], quota: 3/1s, shadow: true }
+  - { name: tiered, per: [user], quota: tier, keys: { user-1: { quota: 25/1s } } }
+lists: { allow: [{ ip: 10.0.0.7 }], deny: [{ ip: 10.0.0.9 }] }
+tiers: { free: { quota: 9/1s }, pro: { quota: 14/1s }, free-for-all: { quota: unlimited } }
+descriptors:
+  tier: { of: ip, map: { 10.0.0.2: pro, 10.0.0.3: free-for-all }, default: free }
+  user: { of: ip, map: { 10.0.0.1: user-1, 10.0.0.2: user-2, 10.0.0.3: user-3 } }
+";
+
+/// The changes of each newer generation: a quota that rises or falls, a window that becomes wider or finer, an algorithm.
+const CHANGES: [&[(&str, &str)]; 2] = [
+    &[
+        ("version: 5", "version: 6"),
+        ("quota: 20/2s }", "quota: 24/2s }"),
+        ("quota: 9/1s, algorithm", "quota: 7/1s, algorithm"),
+    ],
+    &[
+        ("version: 5", "version: 7"),
+        ("quota: 20/2s }", "quota: 16/2s }"),
+        ("sub_windows: 4", "sub_windows: 8"),
+        ("quota: 11/1s", "quota: 15/2s"),
+        ("quota: 6/3s, algorithm: sliding_log", "quota: 6/3s"),
+    ],
+];
+
+/// Returns the rules of a generation.
+pub(crate) fn generation(generation: Generation) -> RuleSet {
+    let changes = generation.checked_sub(FIRST + 1).and_then(|index| CHANGES.get(usize::try_from(index).ok()?));
+    let text = changes.copied().unwrap_or_default().iter().fold(RULES.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    });
+    tollgate_rules::from_yaml("rules.yaml", &text, 1).expect("valid rules")
+}
+
+/// Returns the rules of all generations.
+pub(crate) fn all() -> Vec<RuleSet> {
+    (FIRST..=NEWEST).map(generation).collect()
+}
+
+/// Returns rules that are older than all others.
+pub(crate) fn older() -> RuleSet {
+    tollgate_rules::from_yaml("rules.yaml", &RULES.replace("version: 5", "version: 4"), 9).expect("valid, but old")
+}
+
+/// Returns the text of rules that are broken.
+pub(crate) fn broken() -> String {
+    RULES.replace("quota: 20/2s", "quota: 0/2s").replace("version: 5", "version: 9")
+}
