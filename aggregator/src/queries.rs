@@ -76,7 +76,7 @@ pub struct AggregatorStatus {
 }
 
 /// The reason for which the bus cannot be used, as the thread that prepares the bus reports it.
-pub(crate) type BusError = Arc<Mutex<Option<String>>>;
+pub(crate) type SharedBusError = Arc<Mutex<Option<String>>>;
 /// A question that the event loop answers from its state between two rounds.
 pub(crate) type Query = Box<dyn FnOnce(Timestamp, &Worker, &DeadLetters) + Send>;
 
@@ -84,12 +84,12 @@ pub(crate) type Query = Box<dyn FnOnce(Timestamp, &Worker, &DeadLetters) + Send>
 #[derive(Clone)]
 pub struct Queries {
     queue: SyncSender<Query>,
-    bus_error: BusError,
+    bus_error: SharedBusError,
 }
 
 impl Queries {
     /// Returns a handle and the queue that it fills.
-    pub(crate) fn open(bus_error: BusError) -> (Self, Receiver<Query>) {
+    pub(crate) fn open(bus_error: SharedBusError) -> (Self, Receiver<Query>) {
         let (queue, queries) = sync_channel(QUERIES_LEN_MAX);
         (Self { queue, bus_error }, queries)
     }

@@ -16,7 +16,7 @@ use tollgate_core::clock::Clock;
 use crate::dead_letters::DeadLetters;
 use crate::event_loop::EventLoop;
 use crate::metrics::AggregatorMetrics;
-use crate::queries::{BusError, Queries};
+use crate::queries::{Queries, SharedBusError};
 
 /// A running aggregator; it stops when it is dropped.
 pub struct Aggregator {
@@ -38,7 +38,7 @@ impl Aggregator {
         clock: Arc<dyn Clock>,
         registry: &mut Registry,
     ) -> std::io::Result<Self> {
-        let (id, stop, bus_error) = (settings.id.clone(), Arc::new(AtomicBool::new(false)), BusError::default());
+        let (id, stop, bus_error) = (settings.id.clone(), Arc::new(AtomicBool::new(false)), SharedBusError::default());
         let (queries, queue) = Queries::open(bus_error.clone());
         let presence = || (bus.writer(Topic::Presence), bus.reader(Topic::Presence, &[0], ReadFrom::Next));
         let mut event_loop = EventLoop {

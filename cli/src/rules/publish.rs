@@ -48,13 +48,11 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
     let published = published(&args.file)?;
     // An address that nobody can use is refused before anything is published.
     let mirror = args.redis.settings().map(|settings| RuleMirror::new(&settings, clock)).transpose()?;
-    if !args.kafka.is_named() && mirror.is_none() {
+    let kafka = args.kafka.require()?;
+    if kafka.is_none() && mirror.is_none() {
         bail!(Usage("name where to publish: --kafka BROKERS, or --redis URL in a fleet without Kafka".to_owned()));
     }
-    let mut generation = None;
-    if args.kafka.is_named() {
-        generation = Some(to_kafka(&args.kafka.require()?, &published)?);
-    }
+    let mut generation = kafka.map(|kafka| to_kafka(&kafka, &published)).transpose()?;
     if let Some(mirror) = mirror {
         generation = Some(serve::block_on(to_redis(&mirror, generation, &published))?);
     }

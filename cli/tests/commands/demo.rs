@@ -6,7 +6,7 @@ use crate::support::{finish, tollgate};
 
 /// The demo without a terminal prints plain lines, the outage and the summary, and exits with 0.
 #[test]
-fn the_demo_tells_its_story_in_plain_lines() {
+fn the_demo_prints_plain_lines_without_a_terminal() {
     let done = finish(&mut tollgate(&["demo"]));
     assert_eq!((done.exit, &*done.err), (0, ""), "{}", done.err);
     assert!(!done.out.contains('\x1b'), "no escape codes without a terminal");
@@ -27,7 +27,7 @@ fn the_demo_tells_its_story_in_plain_lines() {
 
 /// The demo over real servers uses names of its own and deletes them afterwards.
 #[test]
-fn the_demo_tells_the_same_story_over_real_servers() {
+fn the_demo_prints_the_same_events_over_real_servers() {
     let (redis, kafka) = (Redis::start(), Kafka::start());
     let (url, brokers) = (redis.url(), kafka.brokers());
     let done = finish(&mut tollgate(&["demo", "--redis", &url, "--kafka", &brokers]));
@@ -50,7 +50,7 @@ fn the_demo_tells_the_same_story_over_real_servers() {
 }
 
 #[test]
-fn the_demo_says_which_server_does_not_answer() {
+fn the_demo_names_the_server_that_does_not_answer() {
     let done = finish(&mut tollgate(&["demo", "--redis", "redis://127.0.0.1:1"]));
     assert_eq!((done.exit, &*done.out), (1, ""));
     assert!(done.err.contains("Redis at redis://127.0.0.1:1 does not answer"), "{}", done.err);

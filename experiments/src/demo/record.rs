@@ -12,7 +12,7 @@ use tollgate_core::messages::signals::SignalBatch;
 use super::summary::{SourceSummary, Summary};
 use crate::oracle::Oracle;
 
-/// Longest lag or latency that is told apart: ten seconds, in microseconds.
+/// Longest lag or latency that a histogram distinguishes, in microseconds.
 const MEASURED_US_MAX: u64 = 10_000_000;
 /// Number of callers in the live display.
 const TOP_LEN: usize = 5;
