@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_aggregator_engine::counting::CountingTally;
 use tollgate_aggregator_engine::membership::Membership;
-use tollgate_aggregator_engine::worker::{AssignedPartition, Worker};
+use tollgate_aggregator_engine::worker::Worker;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 
@@ -24,8 +24,10 @@ struct PartitionLabel {
 type PartitionGauges = Family<PartitionLabel, Gauge<u64, AtomicU64>>;
 type PartitionSeconds = Family<PartitionLabel, Gauge<f64, AtomicU64>>;
 
-/// The metrics of the tallies: name, help, and value.
-const TALLIES: [(&str, &str, fn(&CountingTally) -> u64); 9] = [
+/// A metric of the tallies: name, help, and value.
+type TallyMetric = (&'static str, &'static str, fn(&CountingTally) -> u64);
+
+const TALLIES: [TallyMetric; 9] = [
     ("batches", "Batches of calls counted", |tally| tally.batches),
     ("rows", "Charges counted", |tally| tally.rows),
     ("duplicates", "Batches that were counted before", |tally| tally.duplicates),
@@ -77,7 +79,22 @@ impl AggregatorMetrics {
         self.missed.inc_by(missed.saturating_sub(self.missed.get()));
         self.members.set(worker.membership().map_or(1, Membership::members) as u64);
         for (partition, assigned) in worker.assigned() {
-            self.update_partition(now, partition, assigned);
+            let (label, counting) = (PartitionLabel { partition }, assigned.counting());
+            let tally = counting.tally();
+            let before = self.updated.insert(partition, tally).unwrap_or_default();
+            for ((_, _, value), family) in TALLIES.iter().zip(&self.tallies) {
+                family.get_or_create(&label).inc_by(value(&tally) - value(&before));
+            }
+            self.counters.get_or_create(&label).set(tally.counters as u64);
+            if let Some((_, appended)) = counting.read() {
+                self.lag.get_or_create(&label).set(seconds(now.ms_since(appended)));
+            }
+            if let Some(records) = assigned.lag_records() {
+                self.lag_records.get_or_create(&label).set(records);
+            }
+            if let Some(watermark) = counting.watermark() {
+                self.watermark_lag.get_or_create(&label).set(seconds(now.ms_since(watermark)));
+            }
         }
     }
 
@@ -89,25 +106,6 @@ impl AggregatorMetrics {
         self.lag.remove(&label);
         self.lag_records.remove(&label);
         self.watermark_lag.remove(&label);
-    }
-
-    fn update_partition(&mut self, now: Timestamp, partition: Partition, assigned: &AssignedPartition) {
-        let (label, counting) = (PartitionLabel { partition }, assigned.counting());
-        let tally = counting.tally();
-        let before = self.updated.insert(partition, tally).unwrap_or_default();
-        for ((_, _, value), family) in TALLIES.iter().zip(&self.tallies) {
-            family.get_or_create(&label).inc_by(value(&tally) - value(&before));
-        }
-        self.counters.get_or_create(&label).set(tally.counters as u64);
-        if let Some((_, appended)) = counting.read() {
-            self.lag.get_or_create(&label).set(seconds(now.ms_since(appended)));
-        }
-        if let Some(records) = assigned.lag_records() {
-            self.lag_records.get_or_create(&label).set(records);
-        }
-        if let Some(watermark) = counting.watermark() {
-            self.watermark_lag.get_or_create(&label).set(seconds(now.ms_since(watermark)));
-        }
     }
 }
 

@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tollgate_aggregator_engine::counting::CountedCounter;
 use tollgate_aggregator_engine::membership::Membership;
 use tollgate_aggregator_engine::worker::{AssignedPartition, Worker};
@@ -18,6 +20,8 @@ use crate::dead_letters::{DeadLetters, KeptDeadLetter};
 
 /// Maximum number of queries that wait; further ones are refused.
 const QUERIES_LEN_MAX: usize = 64;
+/// Maximum time for an answer of the event loop; one of its rounds takes far less.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// A selection of counters.
 #[derive(Clone, Debug, Default)]
@@ -94,18 +98,18 @@ impl Queries {
         (Self { queue, bus_error }, queries)
     }
 
-    /// Returns the counters that match; nothing if too many queries wait.
+    /// Returns the counters that match; nothing if the event loop does not answer.
     pub async fn counters(&self, filter: CounterFilter) -> Option<FoundCounters> {
         self.ask(move |now, worker, _| find_counters(now, worker, &filter)).await
     }
 
-    /// Returns the aggregator's state; nothing if too many queries wait.
+    /// Returns the aggregator's state; nothing if the event loop does not answer.
     pub async fn status(&self) -> Option<AggregatorStatus> {
         let bus_error = self.bus_error.clone();
         self.ask(move |_, worker, _| status(worker, bus_error.lock().clone())).await
     }
 
-    /// Returns the newest dead letters; nothing if too many queries wait.
+    /// Returns the newest dead letters; nothing if the event loop does not answer.
     pub async fn dead_letters(&self) -> Option<Vec<KeptDeadLetter>> {
         self.ask(|_, _, dead_letters| dead_letters.newest().cloned().collect()).await
     }
@@ -119,7 +123,7 @@ impl Queries {
         let query: Query =
             Box::new(move |now, worker, dead_letters| drop(reply.send(answer(now, worker, dead_letters))));
         self.queue.try_send(query).ok()?;
-        answered.await.ok()
+        timeout(ANSWER_WAIT, answered).await.ok()?.ok()
     }
 }
 

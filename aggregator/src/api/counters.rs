@@ -16,7 +16,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::window::{Estimate, Ring};
 
-use super::{ApiState, busy, peers, problem, respond, within};
+use super::{ApiState, busy, peers, problem, respond};
 use crate::queries::{CounterFilter, FoundCounters};
 
 const LIMIT_DEFAULT: usize = 100;
@@ -53,8 +53,8 @@ pub(super) async fn counters(
     if limit > LIMIT_MAX {
         return problem(StatusCode::BAD_REQUEST, &format!("limit is {limit}; write at most {LIMIT_MAX}"));
     }
-    let Some(own) = within(api.queries.counters(CounterFilter { rule, label, limit })).await else { return busy() };
-    let Some(status) = within(api.queries.status()).await else { return busy() };
+    let Some(own) = api.queries.counters(CounterFilter { rule, label, limit }).await else { return busy() };
+    let Some(status) = api.queries.status().await else { return busy() };
     let now = own.now;
     let mut merged = MergedCounters::own(&own);
     let mut unanswered = Vec::new();

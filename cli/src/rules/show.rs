@@ -76,18 +76,15 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
         bail!(Usage("a descriptor is given twice; a call has one value of each".to_owned()));
     }
-    let explanation = match files.first().copied().or(args.rules.as_ref()) {
-        Some(file) => {
-            let set = read_rules(file, SystemClock::start().now())?;
-            explain(&set, &DigestKey::default(), &call(&descriptors, &unverified, args.cost))
-        }
-        None => {
-            let body = body(&descriptors, &unverified, args.cost);
-            let Some(answer) = client::post(&args.agent, "/explain", &body, WAIT)? else {
-                return Ok(Exit::Unanswered);
-            };
-            answer.body
-        }
+    let explanation = if let Some(file) = files.first().copied().or(args.rules.as_ref()) {
+        let set = read_rules(file, SystemClock::start().now())?;
+        explain(&set, &DigestKey::default(), &call(&descriptors, &unverified, args.cost))
+    } else {
+        let body = body(&descriptors, &unverified, args.cost);
+        let Some(answer) = client::post(&args.agent, "/explain", &body, WAIT)? else {
+            return Ok(Exit::Unanswered);
+        };
+        answer.body
     };
     match args.format {
         Format::Text => output::say(text(&explanation))?,

@@ -50,7 +50,8 @@ impl<'a> Board<'a> {
     /// Writes an event as a line of its own.
     pub(super) fn event(&mut self, at: Duration, what: &str) -> Result<()> {
         self.wipe()?;
-        writeln!(self.out, "{:>4.1} s  {}", at.as_secs_f64(), self.strong(what))
+        let what = if self.terminal { style(what).bold().yellow().to_string() } else { what.to_owned() };
+        writeln!(self.out, "{:>4.1} s  {what}", at.as_secs_f64())
     }
 
     pub(super) fn show(&mut self, at: Duration, view: &Figures, store_is_up: bool) -> Result<()> {
@@ -126,10 +127,6 @@ impl<'a> Board<'a> {
             // Cursor up by `lines`, then clear to the end of the screen (ECMA-48: CUU, ED).
             lines => write!(self.out, "\x1b[{lines}A\x1b[J"),
         }
-    }
-
-    fn strong(&self, text: &str) -> String {
-        if self.terminal { style(text).bold().yellow().to_string() } else { text.to_owned() }
     }
 }
 
