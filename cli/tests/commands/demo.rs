@@ -11,8 +11,8 @@ fn the_demo_prints_plain_lines_without_a_terminal() {
     assert_eq!((done.exit, &*done.err), (0, ""), "{}", done.err);
     assert!(!done.out.contains('\x1b'), "no escape codes without a terminal");
     for expected in [
-        "the store goes away",
-        "the store is back, with its old counts",
+        "the store becomes unavailable",
+        "the store recovers, with its old counts",
         "calls/s",
         "top abuser",
         " store ",
@@ -35,8 +35,8 @@ fn the_demo_prints_the_same_events_over_real_servers() {
     for expected in [
         &format!("over {url} and Kafka at {brokers}, under names of this run only"),
         "the servers run on",
-        "the store goes away",
-        "the store is back, with its old counts",
+        "the store becomes unavailable",
+        "the store recovers, with its old counts",
         " store ",
         " signal ",
         "over-admitted",
@@ -45,7 +45,7 @@ fn the_demo_prints_the_same_events_over_real_servers() {
     ] {
         assert!(done.out.contains(expected), "{expected}: {}", done.out);
     }
-    let heard = done.out.rsplit_once("over ").and_then(|(_, tail)| tail.split(' ').next());
+    let heard = done.out.rsplit_once("its signal (").and_then(|(_, tail)| tail.split(' ').next());
     assert!(heard.is_some_and(|signals| signals != "0"), "{}", done.out);
 }
 

@@ -127,7 +127,10 @@ async fn run_over<B: Bus>(
         let at = since.elapsed();
         let up = at < STORE_FAILS_AT || at >= STORE_RECOVERS_AT;
         if store.switch(up) {
-            board.event(at, if up { "the store is back, with its old counts" } else { "the store goes away" })?;
+            board.event(
+                at,
+                if up { "the store recovers, with its old counts" } else { "the store becomes unavailable" },
+            )?;
         }
         let figures = recorder.lock().figures();
         board.show(at, &figures, up)?;
