@@ -41,12 +41,6 @@ impl RequestError {
     pub const fn may_have_run(self) -> bool {
         matches!(self, Self::TimedOut)
     }
-
-    /// True if the same request may succeed later without an operator's help.
-    #[must_use]
-    pub const fn is_transient(self) -> bool {
-        matches!(self, Self::TimedOut | Self::Unreachable | Self::Busy)
-    }
 }
 
 /// Log of a server's errors.

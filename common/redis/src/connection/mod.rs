@@ -9,7 +9,6 @@
 mod socket;
 mod attempt;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -170,11 +169,5 @@ impl Connection {
             socket.pings_lost.store(0, Ordering::Relaxed);
         }
         self.errors.request_failed(error)
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("address", &self.address()).finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use super::quota::RuleQuota;
 use super::rule::FileContext;
 use super::tiers::{self, Exceptions, Tiers, read_exceptions};
 use crate::hint;
-use crate::settings::{Layer, Located, PolicyFault, QuotaValue, resolve};
+use crate::settings::{Layer, Located, QuotaValue, resolve};
 use crate::yaml::{Fields, YamlReader, line_of};
 use tollgate_core::rules::LimitPolicy;
 
@@ -218,16 +218,13 @@ impl PolicyBuilder<'_, '_, '_> {
         line: usize,
         prefix: &str,
     ) -> Result<Option<LimitPolicy>, Reported> {
-        let fault = match resolve(own, inherited) {
-            Ok(policy) => return Ok(policy),
-            Err(fault) => fault,
-        };
-        let PolicyFault { line: of_setting, text } = fault;
-        let line = of_setting.unwrap_or(line);
-        if !self.reported.contains(&(line, text.clone())) {
-            self.reported.push((line, text.clone()));
-            self.reader.refuse(line, format!("{prefix}{text}"));
-        }
-        Err(Reported)
+        resolve(own, inherited).map_err(|fault| {
+            let problem = (fault.line.unwrap_or(line), fault.text);
+            if !self.reported.contains(&problem) {
+                self.reader.refuse(problem.0, format!("{prefix}{}", problem.1));
+                self.reported.push(problem);
+            }
+            Reported
+        })
     }
 }
