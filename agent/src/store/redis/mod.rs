@@ -72,8 +72,11 @@ impl ChargeStore for RedisStore {
             Slots::Together => self.steps.run(charges, StepScope::WholeCall).await,
             Slots::Multi => multi_slot::charge(&self.steps, charges).await,
         }?;
-        if let Some(first) = results.first_mut() {
-            first.rebased = self.steps.take_rebased();
+        if self.steps.take_rebased()
+            && !results.iter().any(|result| result.rebased)
+            && let Some(first) = results.first_mut()
+        {
+            first.rebased = true;
         }
         Ok(results)
     }

@@ -16,7 +16,7 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
 use tollgate_redis::Socket;
 
 use super::codec::{StepScope, Token};
@@ -59,7 +59,8 @@ pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
 
 impl MultiSlotCall {
     async fn run(self, sender: oneshot::Sender<StepResult>) {
-        let expires_at = self.slots.iter().flat_map(|slot| &slot.charges).filter_map(expiry).min();
+        let charges = self.slots.iter().flat_map(|slot| &slot.charges);
+        let expires_at = charges.filter_map(|charge| charge.mode.expires_at()).min();
         let scope =
             StepScope::OneSlot { token: self.token, expires_at: expires_at.unwrap_or(Timestamp::from_ms(u64::MAX)) };
         let steps = self.slots.iter().map(|slot| self.steps.run_on(&self.socket, &slot.charges, scope));
@@ -138,13 +139,6 @@ fn charges_by_slot(charges: &[Charge]) -> Vec<SlotCharges> {
         slots[known].places.push(place);
     }
     slots
-}
-
-const fn expiry(charge: &Charge) -> Option<Timestamp> {
-    match charge.mode {
-        ChargeMode::Enforce { expires_at } | ChargeMode::CountOnly { expires_at } => Some(expires_at),
-        ChargeMode::Backfill { .. } | ChargeMode::Refund { .. } => None,
-    }
 }
 
 /// A token that no other call has while it matters, of this agent or another one.

@@ -12,7 +12,7 @@ use tollgate_core::clock::Clock;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, RequestId, SlotId};
 use tollgate_redis::{Connection, RequestError, Script, Socket};
 
-use super::codec::{ChargeBytes, StepAnswer, StepScope};
+use super::codec::{ChargeBytes, StepAnswer, StepScope, charge_bytes};
 use super::conversion::{self, Replacement};
 use crate::store::StoreError;
 
@@ -42,7 +42,7 @@ pub(super) struct Steps {
     pub(super) connection: Arc<Connection>,
     charge: Arc<Script>,
     replace: Arc<Script>,
-    /// True from a re-basing until a result reports it: the step that re-based may end without one.
+    /// True from a re-basing until a result reports one: the step that re-based may end without a result.
     rebased: Arc<AtomicBool>,
     #[cfg(test)]
     clock: Option<Arc<dyn Clock>>,
@@ -86,10 +86,14 @@ impl Steps {
         scope: StepScope,
     ) -> Result<ChargeResults, StoreError> {
         let keys = self.keys(charges, scope);
+        let mut rebased: SmallVec<[usize; 2]> = SmallVec::new();
         for _ in 0..=charges.len() + REPETITIONS_MAX {
             match self.evaluate(socket, &keys, charges, scope).await? {
                 StepAnswer::Expired => return Err(StoreError::Expired),
-                StepAnswer::Evaluated(results) => return Ok(results),
+                StepAnswer::Evaluated(mut results) => {
+                    rebased.into_iter().for_each(|charge| results[charge].rebased = true);
+                    return Ok(results);
+                }
                 // A late step changes nothing, and the script finds a stale value before it finds a late charge.
                 StepAnswer::Stale { now, .. } if scope.has_expired(charges, now) => return Err(StoreError::Expired),
                 StepAnswer::Stale { charge, now, value } => {
@@ -97,6 +101,7 @@ impl Steps {
                     let replacement = conversion::replacement(&charges[charge], scope, &value, now)
                         .ok_or_else(|| store_error(self.connection.value_unreadable(key)))?;
                     if replacement.rebased {
+                        rebased.push(charge);
                         self.rebased.store(true, Ordering::Relaxed);
                     }
                     self.replace(socket, key, &value, &replacement).await?;
@@ -115,10 +120,9 @@ impl Steps {
         scope: StepScope,
     ) -> Result<StepAnswer, StoreError> {
         #[cfg_attr(not(test), expect(unused_mut, reason = "a test adds its time"))]
-        let mut args: SmallVec<[ChargeBytes; 2]> =
-            charges.iter().map(|charge| ChargeBytes::new(charge, scope)).collect();
+        let mut args: SmallVec<[ChargeBytes; 2]> = charges.iter().map(|charge| charge_bytes(charge, scope)).collect();
         #[cfg(test)]
-        args.extend(self.clock.as_ref().map(|clock| ChargeBytes::test_time(clock.now())));
+        args.extend(self.clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes().into()));
         let answer: Result<Vec<u8>, _> = self.connection.run_on(socket, &self.charge, keys, &args).await;
         StepAnswer::read(&answer.map_err(store_error)?, charges)
             .ok_or_else(|| store_error(self.connection.answer_unreadable()))

@@ -74,7 +74,7 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
         let fields = reader.fields(node, &Level::Defaults.known_fields());
         check_scope(reader, &fields);
         let quota = fields.get("quota").and_then(|node| read_quota_value(reader, node));
-        Layer::read(reader, &fields).with_quota(quota)
+        Layer::read(reader, &fields, quota)
     });
     let tiers = read_tiers(reader, top.get("tiers"), &descriptors);
     if let Some(node) = top.get("tiers") {

@@ -39,9 +39,10 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
         check_denying(reader, &fields, &rule.matches);
     } else {
         let before = reader.problems.len();
-        let (quota, own) = (read_quota(reader, &fields, known), Layer::read(reader, &fields));
+        let quota = read_quota(reader, &fields, known);
+        let own = Layer::read(reader, &fields, quota.own());
         let readable = reader.problems.len() == before;
-        let sources = PolicySources { quota: &quota, own: own.with_quota(quota.own()), context };
+        let sources = PolicySources { quota: &quota, own, context };
         let policies = read_policies(reader, &fields, &sources, per.as_deref(), readable)?;
         let RulePolicies { policy, by_tier, by_key } = policies;
         let quota_from = match quota {
