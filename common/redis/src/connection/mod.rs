@@ -112,12 +112,12 @@ impl Connection {
 
     /// The error for an answer to a script that does not have the form of its answers; it is logged.
     pub fn answer_unreadable(&self) -> RequestError {
-        self.errors.answer_unreadable()
+        self.errors.log("UNREADABLE-ANSWER", "the answer to a script cannot be read", RequestError::TimedOut)
     }
 
     /// The error for a foreign value, which has passed the checks of a script; it is logged.
     pub fn value_unreadable(&self, key: &str) -> RequestError {
-        self.errors.value_unreadable(key)
+        self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), RequestError::Unreadable)
     }
 
     /// The server's time. Connects if there is no socket or the socket is silent; must be called inside a tokio runtime.
