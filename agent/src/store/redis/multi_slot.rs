@@ -51,7 +51,9 @@ pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
         slots: Vec::new(),
         slot_of_charge: SmallVec::new(),
     };
-    charges.iter().for_each(|charge| call.add(charge));
+    for charge in charges {
+        call.add(charge);
+    }
     let (sender, receiver) = oneshot::channel();
     socket.spawn(call.run(sender));
     receiver.await.unwrap_or(Err(StoreError::TimedOut))
