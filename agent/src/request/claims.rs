@@ -9,11 +9,6 @@ use serde_json::{Map, Value};
 pub struct Claims(pub(super) Map<String, Value>);
 
 impl Claims {
-    #[cfg(feature = "jwt")]
-    pub(super) fn new(claims: Map<String, Value>) -> Self {
-        Self(claims)
-    }
-
     /// Returns the claim at a path such as `sub` or `realm.tier` as text. A claim whose own name contains dots takes
     /// precedence. Only strings, numbers and booleans have a text.
     #[must_use]

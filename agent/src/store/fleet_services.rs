@@ -15,7 +15,6 @@ use super::redis::store_error;
 
 /// Registry of live agents and mirror of the published rules.
 #[cfg(feature = "redis")]
-#[derive(Debug)]
 pub(crate) struct FleetServices {
     pub(super) registry: FleetRegistry,
     pub(super) mirror: RuleMirror,
@@ -23,7 +22,6 @@ pub(crate) struct FleetServices {
 
 /// Registry and mirror of a store that has none.
 #[cfg(not(feature = "redis"))]
-#[derive(Debug)]
 pub(crate) enum FleetServices {}
 
 #[cfg(feature = "redis")]

@@ -26,10 +26,8 @@ const REPORTS_LEN_MAX: usize = 65_536;
 pub struct EmbeddedBus {
     clock: Arc<dyn Clock>,
     log_id: LogId,
-    calls: Arc<EmbeddedTopic>,
-    signals: Arc<EmbeddedTopic>,
-    presence: Arc<EmbeddedTopic>,
-    rules: Arc<EmbeddedTopic>,
+    /// All topics, in the order of [`Topic::ALL`].
+    topics: [Arc<EmbeddedTopic>; Topic::ALL.len()],
 }
 
 /// Writer of a topic of an [`EmbeddedBus`].
@@ -64,27 +62,16 @@ impl EmbeddedBus {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, partitions: u32) -> Self {
         let log_id = clock.now().as_ms();
-        let topic = |partitions: u32| {
-            let partitions = Mutex::new((0..partitions.max(1)).map(|_| PartitionRecords::default()).collect());
+        let topics = Topic::ALL.map(|topic| {
+            let partitions = 0..topic.partitions(partitions.max(1));
+            let partitions = Mutex::new(partitions.map(|_| PartitionRecords::default()).collect());
             Arc::new(EmbeddedTopic { partitions, appended: Condvar::new() })
-        };
-        Self {
-            clock,
-            log_id,
-            calls: topic(partitions),
-            signals: topic(partitions),
-            presence: topic(1),
-            rules: topic(1),
-        }
+        });
+        Self { clock, log_id, topics }
     }
 
     fn topic(&self, topic: Topic) -> &Arc<EmbeddedTopic> {
-        match topic {
-            Topic::Calls => &self.calls,
-            Topic::Signals => &self.signals,
-            Topic::Presence => &self.presence,
-            Topic::Rules => &self.rules,
-        }
+        &self.topics[topic as usize]
     }
 }
 

@@ -60,6 +60,14 @@ impl Topic {
             Self::Rules => "rules",
         }
     }
+
+    /// Returns the number of partitions of the topic, if the topics of counters have `partitions`.
+    const fn partitions(self, partitions: u32) -> u32 {
+        match self {
+            Self::Calls | Self::Signals => partitions,
+            Self::Presence | Self::Rules => 1,
+        }
+    }
 }
 
 /// Record as a reader receives it.

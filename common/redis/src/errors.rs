@@ -41,12 +41,6 @@ impl RequestError {
     pub const fn may_have_run(self) -> bool {
         matches!(self, Self::TimedOut)
     }
-
-    /// True if the same request may succeed later without an operator's help.
-    #[must_use]
-    pub const fn is_transient(self) -> bool {
-        matches!(self, Self::TimedOut | Self::Unreachable | Self::Busy)
-    }
 }
 
 /// Log of a server's errors.
@@ -74,36 +68,24 @@ impl ErrorLog {
     pub(crate) fn request_failed(&self, error: &RedisError) -> RequestError {
         let text = error.to_string();
         let (code, class) = classify(error, &text);
-        self.log(code, &text, class);
-        class
+        self.log(code, &text, class)
     }
 
     /// Logs and classifies the error of an attempt to connect.
     pub(crate) fn connect_failed(&self, error: &RedisError) -> RequestError {
         if error.is_io_error() {
-            self.log("CONNECT", &error.to_string(), RequestError::Unreachable);
-            return RequestError::Unreachable;
+            return self.log("CONNECT", &error.to_string(), RequestError::Unreachable);
         }
         self.request_failed(error)
     }
 
-    /// Logs an answer that does not have the form of the script's answers.
-    pub(crate) fn answer_unreadable(&self) -> RequestError {
-        self.log("UNREADABLE-ANSWER", "the answer to a script cannot be read", RequestError::TimedOut);
-        RequestError::TimedOut
-    }
-
-    /// Logs a foreign value.
-    pub(crate) fn value_unreadable(&self, key: &str) -> RequestError {
-        self.log("UNREADABLE", &format!("UNREADABLE {key}"), RequestError::Unreadable);
-        RequestError::Unreadable
-    }
-
-    fn log(&self, code: &str, text: &str, class: RequestError) {
+    /// Logs an error of this class. `code` selects the remedy.
+    pub(crate) fn log(&self, code: &str, text: &str, class: RequestError) -> RequestError {
         // Each unreadable counter is a reason of its own: its key is in the text.
         if self.is_first(if code == "UNREADABLE" { text } else { code }) {
             tracing::warn!(store = %self.address, answer = %text, remedy = remedy(code), "{class}");
         }
+        class
     }
 
     fn is_first(&self, reason: &str) -> bool {

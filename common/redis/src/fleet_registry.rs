@@ -2,7 +2,6 @@
 //!
 //! An agent announces itself regularly; one that is silent for [`GONE_AFTER_MS`] is removed by whoever announces next.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tollgate_core::messages::presence::GONE_AFTER_MS;
@@ -45,12 +44,6 @@ impl FleetRegistry {
     async fn update(&self, agent: &str, leaving: &str) -> Result<u32, RequestError> {
         let gone_after_ms = GONE_AFTER_MS.to_string();
         self.connection.run(&self.announce, &[&self.key], &[agent, leaving, &gone_after_ms]).await
-    }
-}
-
-impl fmt::Debug for FleetRegistry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FleetRegistry").field("key", &self.key).finish_non_exhaustive()
     }
 }
 

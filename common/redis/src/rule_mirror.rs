@@ -3,7 +3,6 @@
 //! In a fleet without Kafka this is the only place of the published rules. A newer generation is never replaced by an older
 //! one.
 
-use std::fmt;
 use std::sync::Arc;
 
 use redis::Cmd;
@@ -72,12 +71,6 @@ impl RuleMirror {
             self.connection.request(&read).await?;
         let published = text.map(|text| Published { name: name.unwrap_or_default(), text });
         Ok(generation.zip(published))
-    }
-}
-
-impl fmt::Debug for RuleMirror {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RuleMirror").field("address", &self.address()).field("key", &self.key).finish_non_exhaustive()
     }
 }
 

@@ -62,49 +62,27 @@ pub trait Record: Sized {
     fn decode(bytes: &[u8]) -> Result<Self, WireError>;
 }
 
-impl Record for Batch {
-    fn encode(&self) -> Vec<u8> {
-        calls::to_wire(self).encode_to_vec()
-    }
+/// Implements [`Record`] by the functions of a topic's file.
+macro_rules! record {
+    ($message:ty, $topic:ident, $wire:ty) => {
+        impl Record for $message {
+            fn encode(&self) -> Vec<u8> {
+                $topic::to_wire(self).encode_to_vec()
+            }
 
-    fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        check_len(bytes)?;
-        calls::from_wire(v1::CallBatch::decode(bytes)?)
-    }
+            fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+                // Checked before anything is allocated: a short record can contain a million empty messages.
+                check(bytes.len() <= RECORD_LEN_MAX, "the record exceeds the maximum length of 1 MiB")?;
+                $topic::from_wire(<$wire>::decode(bytes)?)
+            }
+        }
+    };
 }
 
-impl Record for SignalBatch {
-    fn encode(&self) -> Vec<u8> {
-        signals::to_wire(self).encode_to_vec()
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        check_len(bytes)?;
-        signals::from_wire(v1::SignalBatch::decode(bytes)?)
-    }
-}
-
-impl Record for Presence {
-    fn encode(&self) -> Vec<u8> {
-        presence::to_wire(self).encode_to_vec()
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        check_len(bytes)?;
-        presence::from_wire(v1::Presence::decode(bytes)?)
-    }
-}
-
-impl Record for Published {
-    fn encode(&self) -> Vec<u8> {
-        rules::to_wire(self).encode_to_vec()
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        check_len(bytes)?;
-        rules::from_wire(v1::Rules::decode(bytes)?)
-    }
-}
+record!(Batch, calls, v1::CallBatch);
+record!(SignalBatch, signals, v1::SignalBatch);
+record!(Presence, presence, v1::Presence);
+record!(Published, rules, v1::Rules);
 
 #[expect(clippy::cast_possible_truncation, reason = "the digest is split into its two halves")]
 fn counter_to_wire(entry: &CounterEntry) -> v1::Counter {
@@ -132,11 +110,6 @@ fn counter_from_wire(counter: v1::Counter, known: Option<&Arc<str>>) -> Result<C
         quota: counter.quota,
         window: Window::new(counter.window_ms, counter.sub_windows)?,
     })
-}
-
-/// Limits the input before anything is allocated: a short record can contain a million empty messages.
-fn check_len(bytes: &[u8]) -> Result<(), WireError> {
-    check(bytes.len() <= RECORD_LEN_MAX, "the record exceeds the maximum length of 1 MiB")
 }
 
 fn check_version(version: u32) -> Result<(), WireError> {

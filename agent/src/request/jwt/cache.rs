@@ -88,7 +88,7 @@ mod tests {
     fn the_cache_never_exceeds_its_cap_and_keeps_tokens_in_use() {
         let cache = TokenCache::new(1_000);
         let mut verified_busy = 0;
-        let none = || Claims::new(serde_json::Map::new());
+        let none = || Claims(serde_json::Map::new());
         for i in 0..20_000 {
             cache.get_or::<()>(&format!("t{i}"), || Ok(none())).unwrap();
             if i % 10 == 0 {

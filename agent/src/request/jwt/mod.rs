@@ -117,7 +117,7 @@ impl Verifier {
         let claims = trusted.cache.get_or(token, || {
             let token = Token::parse(token)?;
             trusted.keys.verify(&token)?;
-            Ok(Claims::new(token.payload()?))
+            Ok(Claims(token.payload()?))
         })?;
         claims.validate(&self.requirements, now)?;
         Ok(claims)

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn claims(value: Value) -> Claims {
-        Claims::new(serde_json::from_value(value).unwrap())
+        Claims(serde_json::from_value(value).unwrap())
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Random histories of requests, compared with the reference semantics.
 //!
-//! They contain all that can happen to a counter: costs of any size, several counters in a request and one of them several
-//! times, backfill and refunds, repeated requests, rules that change quota, algorithm and window, agents with older rules, a
-//! clock that steps back a little or far, and loss.
+//! They contain all events of a counter: costs of any size, several counters in a call and one several times, backfills and
+//! refunds, repeated requests, rules that change quota, algorithm and window, agents with older rules, a clock that steps back
+//! a little or far, and loss.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
--- Charges what was evaluated, writes the counters, and answers.
+-- Applies the evaluated charges, writes the counters, and answers.
 for i = 1, #ARGV do
   local c, cost, mode, at = counters[KEYS[i]], costs[i], modes[i], times[i]
   local name = names and names[i]
@@ -30,8 +30,8 @@ for i = 1, #ARGV do
   end
 end
 
--- Each lives until it would be idle, at most a hundred years: what a huge burst has spent may take longer to come back than
--- Redis takes for a TTL. As text, since a large number reads as no whole one.
+-- A counter lives until it would be idle, at most a hundred years: a huge burst may take longer to refill than Redis accepts
+-- as a TTL. The TTL is text, because Redis does not read a large number of Lua as a whole one.
 for key, c in pairs(counters) do
   if c.is_kept then
     local ring, size, state, ttl = c.ring, 1, '', c.width + c.width / c.parts

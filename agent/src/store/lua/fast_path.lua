@@ -3,7 +3,7 @@
 --
 -- A charge: mode | kind | n | W | quota | burst | generation | cost | time [| token | expiry of the call].
 -- A value: kind | n | W | quota | burst | generation | last | bytes a count, then the state:
---   of windows: [what is spent of the burst's reserve |] counts, newest first, without trailing zeros; the newest is that of
+--   of windows: [spent part of the burst's reserve |] counts, newest first, without trailing zeros; the newest is that of
 --     the sub-window of `last`;
 --   of buckets: the last charge | the level as of then;
 --   of logs: how many entries have left | how many there are | the low 32 bits of each, oldest first.

@@ -16,7 +16,7 @@ use super::value::{self, ByteReader, CounterValue, EXACT_MAX};
 const CHARGE_LEN: usize = 44;
 
 /// A charge as the script reads it.
-pub(super) struct ChargeBytes(SmallVec<[u8; CHARGE_LEN + 15]>);
+pub(super) type ChargeBytes = SmallVec<[u8; CHARGE_LEN + 15]>;
 
 /// Name of the tentative units of a call.
 pub(super) type SlotToken = u64;
@@ -85,43 +85,6 @@ impl StepScope {
     }
 }
 
-impl ChargeBytes {
-    pub(super) fn new(charge: &Charge, scope: StepScope) -> Self {
-        let (mode, time) = match charge.mode {
-            _ if matches!(scope, StepScope::RefundSlot { .. }) => (4, Timestamp::default()),
-            ChargeMode::Enforce { expires_at } => (0, expires_at),
-            ChargeMode::CountOnly { expires_at } => (1, expires_at),
-            ChargeMode::Backfill { at } => (2, at),
-            ChargeMode::Refund { at } => (3, at),
-        };
-        let (flags, token) = scope.flags();
-        let mut bytes = SmallVec::new();
-        let mut put = |len, number| value::put(&mut bytes, len, number);
-        put(1, u64::from(mode + if charge.request.is_some() { NAMED } else { 0 } + flags));
-        value::put_policy(&mut put, &charge.limit, charge.generation);
-        // More than any quota, and still exact.
-        put(7, charge.cost.min(EXACT_MAX + 1));
-        put(7, time.as_ms().min(EXACT_MAX));
-        if let Some((token, expires_at)) = token {
-            put(8, token);
-            put(7, expires_at.as_ms().min(EXACT_MAX));
-        }
-        Self(bytes)
-    }
-
-    /// The time of a test, as the script's last argument.
-    #[cfg(test)]
-    pub(super) fn test_time(now: Timestamp) -> Self {
-        Self(now.as_ms().to_string().into_bytes().into())
-    }
-}
-
-impl AsRef<[u8]> for ChargeBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 impl StepAnswer {
     /// Reads the answer to these charges; `None` if it does not have the form of one.
     pub(super) fn read(answer: &[u8], charges: &[Charge]) -> Option<Self> {
@@ -142,6 +105,30 @@ impl StepAnswer {
             _ => None,
         }
     }
+}
+
+/// Writes a charge.
+pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> ChargeBytes {
+    let (mode, time) = match charge.mode {
+        _ if matches!(scope, StepScope::RefundSlot { .. }) => (4, Timestamp::default()),
+        ChargeMode::Enforce { expires_at } => (0, expires_at),
+        ChargeMode::CountOnly { expires_at } => (1, expires_at),
+        ChargeMode::Backfill { at } => (2, at),
+        ChargeMode::Refund { at } => (3, at),
+    };
+    let (flags, token) = scope.flags();
+    let mut bytes = SmallVec::new();
+    let mut put = |len, number| value::put(&mut bytes, len, number);
+    put(1, u64::from(mode + if charge.request.is_some() { NAMED } else { 0 } + flags));
+    value::put_policy(&mut put, &charge.limit, charge.generation);
+    // More than any quota, and still exact.
+    put(7, charge.cost.min(EXACT_MAX + 1));
+    put(7, time.as_ms().min(EXACT_MAX));
+    if let Some((token, expires_at)) = token {
+        put(8, token);
+        put(7, expires_at.as_ms().min(EXACT_MAX));
+    }
+    bytes
 }
 
 /// Reads the result of the last of these charges.
@@ -167,7 +154,13 @@ fn result(rest: &mut ByteReader<'_>, charges: &[Charge], now: Timestamp, all_cha
     let free = repeated || matches!(charge.mode, ChargeMode::Refund { .. });
     let mut verdict = counter.state.evaluate(&counter.limit, at, if free { 0 } else { charge.cost });
     verdict.admitted |= repeated;
-    let (firm, limit) = (flags & LOOSE == 0, counter.limit.units);
-    let applied = all_charged || !charge.mode.is_enforced();
-    Some(ChargeResult { verdict, charged: applied, repeated, firm, at, limit, rebased: false })
+    Some(ChargeResult {
+        verdict,
+        charged: all_charged || !charge.mode.is_enforced(),
+        repeated,
+        firm: flags & LOOSE == 0,
+        at,
+        limit: counter.limit.units,
+        rebased: false,
+    })
 }

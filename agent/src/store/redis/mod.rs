@@ -68,10 +68,17 @@ impl RedisStore {
 
 impl ChargeStore for RedisStore {
     async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
-        match self.slots {
+        let mut results = match self.slots {
             Slots::Together => self.steps.run(charges, StepScope::WholeCall).await,
             Slots::Multi => multi_slot::charge(&self.steps, charges).await,
+        }?;
+        if self.steps.take_rebased()
+            && !results.iter().any(|result| result.rebased)
+            && let Some(first) = results.first_mut()
+        {
+            first.rebased = true;
         }
+        Ok(results)
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {

@@ -16,7 +16,7 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
 use tollgate_redis::Socket;
 
 use super::codec::{SlotToken, StepScope};
@@ -31,14 +31,12 @@ struct MultiSlotCall {
     socket: Arc<Socket>,
     token: SlotToken,
     slots: Vec<SlotCharges>,
+    /// Position in `slots` of each charge of the call.
+    slot_of_charge: SmallVec<[usize; 4]>,
 }
 
-/// The charges of one slot.
-struct SlotCharges {
-    charges: SmallVec<[Charge; 2]>,
-    /// Their places in the call.
-    places: SmallVec<[usize; 2]>,
-}
+/// The charges of one slot, in the order of the call.
+type SlotCharges = SmallVec<[Charge; 2]>;
 
 /// Evaluates and charges the counters of a call, those of each slot in one step.
 pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
@@ -46,23 +44,37 @@ pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
         return steps.run(charges, StepScope::WholeCallAmongTentative).await;
     }
     let socket = steps.connection.socket().map_err(store_error)?;
-    let call = MultiSlotCall {
+    let mut call = MultiSlotCall {
         steps: steps.clone(),
         socket: socket.clone(),
         token: new_token(),
-        slots: charges_by_slot(charges),
+        slots: Vec::new(),
+        slot_of_charge: SmallVec::new(),
     };
+    for charge in charges {
+        call.add(charge);
+    }
     let (sender, receiver) = oneshot::channel();
     socket.spawn(call.run(sender));
     receiver.await.unwrap_or(Err(StoreError::TimedOut))
 }
 
 impl MultiSlotCall {
+    fn add(&mut self, charge: &Charge) {
+        let known = self.slots.iter().position(|slot| slot[0].slot == charge.slot);
+        let slot = known.unwrap_or_else(|| {
+            self.slots.push(SlotCharges::new());
+            self.slots.len() - 1
+        });
+        self.slots[slot].push(charge.clone());
+        self.slot_of_charge.push(slot);
+    }
+
     async fn run(self, sender: oneshot::Sender<StepResult>) {
-        let expires_at = self.slots.iter().flat_map(|slot| &slot.charges).filter_map(expiry).min();
+        let expires_at = self.slots.iter().flatten().filter_map(|charge| charge.mode.expires_at()).min();
         let scope =
             StepScope::OneSlot { token: self.token, expires_at: expires_at.unwrap_or(Timestamp::from_ms(u64::MAX)) };
-        let steps = self.slots.iter().map(|slot| self.steps.run_on(&self.socket, &slot.charges, scope));
+        let steps = self.slots.iter().map(|slot| self.steps.run_on(&self.socket, slot, scope));
         let results = join_all(steps).await;
         let (combined, to_refund) = self.combine(&results);
         let scope = StepScope::RefundSlot { token: self.token };
@@ -80,16 +92,16 @@ impl MultiSlotCall {
     /// The result of the call, and the enforced charges to refund: those of slots that charged, or may have.
     fn combine(&self, results: &[StepResult]) -> (StepResult, Vec<Vec<Charge>>) {
         let slots = || self.slots.iter().zip(results);
-        let charged = slots().all(|(slot, result)| result.as_ref().is_ok_and(|results| slot.is_charged(results)));
+        let charged = slots().all(|(slot, result)| result.as_ref().is_ok_and(|results| is_charged(slot, results)));
         if charged {
             return (Ok(self.in_order(results, true)), Vec::new());
         }
         let may_have_charged = |(slot, result): (&SlotCharges, &StepResult)| {
             let may = match result {
-                Ok(results) => slot.is_charged(results),
+                Ok(results) => is_charged(slot, results),
                 Err(error) => *error == StoreError::TimedOut,
             };
-            may.then(|| slot.enforced()).filter(|enforced| !enforced.is_empty())
+            may.then(|| enforced(slot)).filter(|enforced| !enforced.is_empty())
         };
         let to_refund = slots().filter_map(may_have_charged).collect();
         let errors = || results.iter().filter_map(|result| result.as_ref().err().copied());
@@ -98,53 +110,29 @@ impl MultiSlotCall {
         };
         // Units that a slot charged in any case must not be backfilled.
         let has_unconditional =
-            slots().any(|(slot, result)| result.is_ok() && slot.enforced().len() < slot.charges.len());
+            slots().any(|(slot, result)| result.is_ok() && slot.iter().any(|charge| !charge.mode.is_enforced()));
         (Err(if has_unconditional { StoreError::TimedOut } else { error }), to_refund)
     }
 
     /// The results in the order of the call's charges; unless all slots charged, no enforced charge counts as charged.
     fn in_order(&self, results: &[StepResult], all_charged: bool) -> ChargeResults {
-        let mut placed = Vec::new();
-        for (slot, results) in self.slots.iter().zip(results) {
-            for ((place, charge), result) in slot.places.iter().zip(&slot.charges).zip(results.iter().flatten()) {
-                placed.push((*place, ChargeResult { charged: all_charged || !charge.mode.is_enforced(), ..*result }));
-            }
-        }
-        placed.sort_unstable_by_key(|(place, _)| *place);
-        placed.into_iter().map(|(_, result)| result).collect()
+        let charges_and_results = self.slots.iter().zip(results);
+        let mut by_slot: Vec<_> =
+            charges_and_results.map(|(slot, results)| slot.iter().zip(results.iter().flatten())).collect();
+        let in_order = self.slot_of_charge.iter().filter_map(|slot| by_slot[*slot].next());
+        in_order
+            .map(|(charge, result)| ChargeResult { charged: all_charged || !charge.mode.is_enforced(), ..*result })
+            .collect()
     }
 }
 
-impl SlotCharges {
-    /// True if the enforced charges, if there are any, were charged.
-    fn is_charged(&self, results: &ChargeResults) -> bool {
-        self.charges.iter().zip(results).all(|(charge, result)| result.charged || !charge.mode.is_enforced())
-    }
-
-    fn enforced(&self) -> Vec<Charge> {
-        self.charges.iter().filter(|charge| charge.mode.is_enforced()).cloned().collect()
-    }
+/// True if the enforced charges, if there are any, were charged.
+fn is_charged(slot: &SlotCharges, results: &ChargeResults) -> bool {
+    slot.iter().zip(results).all(|(charge, result)| result.charged || !charge.mode.is_enforced())
 }
 
-fn charges_by_slot(charges: &[Charge]) -> Vec<SlotCharges> {
-    let mut slots: Vec<SlotCharges> = Vec::new();
-    for (place, charge) in charges.iter().enumerate() {
-        let known = slots.iter().position(|slot| slot.charges[0].slot == charge.slot);
-        let known = known.unwrap_or_else(|| {
-            slots.push(SlotCharges { charges: SmallVec::new(), places: SmallVec::new() });
-            slots.len() - 1
-        });
-        slots[known].charges.push(charge.clone());
-        slots[known].places.push(place);
-    }
-    slots
-}
-
-const fn expiry(charge: &Charge) -> Option<Timestamp> {
-    match charge.mode {
-        ChargeMode::Enforce { expires_at } | ChargeMode::CountOnly { expires_at } => Some(expires_at),
-        ChargeMode::Backfill { .. } | ChargeMode::Refund { .. } => None,
-    }
+fn enforced(slot: &SlotCharges) -> Vec<Charge> {
+    slot.iter().filter(|charge| charge.mode.is_enforced()).cloned().collect()
 }
 
 /// A token that no other call has while it matters, of this agent or another one.

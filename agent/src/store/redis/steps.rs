@@ -4,6 +4,7 @@
 //! the slot alone. Beside the counter are the request ids charged on it and its tentative units.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 #[cfg(test)]
@@ -11,7 +12,7 @@ use tollgate_core::clock::Clock;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, RequestId, SlotId};
 use tollgate_redis::{Connection, RequestError, Script, Socket};
 
-use super::codec::{ChargeBytes, StepAnswer, StepScope};
+use super::codec::{ChargeBytes, StepAnswer, StepScope, charge_bytes};
 use super::conversion::{self, Replacement};
 use crate::store::StoreError;
 
@@ -41,6 +42,8 @@ pub(super) struct Steps {
     pub(super) connection: Arc<Connection>,
     charge: Arc<Script>,
     replace: Arc<Script>,
+    /// True from a re-basing until a result reports one: the step that re-based may end without a result.
+    rebased: Arc<AtomicBool>,
     #[cfg(test)]
     clock: Option<Arc<dyn Clock>>,
 }
@@ -57,6 +60,7 @@ impl Steps {
             connection,
             charge: Arc::new(charge_script()),
             replace: Arc::new(Script::new(REPLACE)),
+            rebased: Arc::default(),
             #[cfg(test)]
             clock: None,
         }
@@ -96,10 +100,11 @@ impl Steps {
                     let key = &keys[charge];
                     let replacement = conversion::replacement(&charges[charge], scope, &value, now)
                         .ok_or_else(|| store_error(self.connection.value_unreadable(key)))?;
-                    self.replace(socket, key, &value, &replacement).await?;
                     if replacement.rebased {
                         rebased.push(charge);
+                        self.rebased.store(true, Ordering::Relaxed);
                     }
+                    self.replace(socket, key, &value, &replacement).await?;
                 }
             }
         }
@@ -115,10 +120,9 @@ impl Steps {
         scope: StepScope,
     ) -> Result<StepAnswer, StoreError> {
         #[cfg_attr(not(test), expect(unused_mut, reason = "a test adds its time"))]
-        let mut args: SmallVec<[ChargeBytes; 2]> =
-            charges.iter().map(|charge| ChargeBytes::new(charge, scope)).collect();
+        let mut args: SmallVec<[ChargeBytes; 2]> = charges.iter().map(|charge| charge_bytes(charge, scope)).collect();
         #[cfg(test)]
-        args.extend(self.clock.as_ref().map(|clock| ChargeBytes::test_time(clock.now())));
+        args.extend(self.clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes().into()));
         let answer: Result<Vec<u8>, _> = self.connection.run_on(socket, &self.charge, keys, &args).await;
         StepAnswer::read(&answer.map_err(store_error)?, charges)
             .ok_or_else(|| store_error(self.connection.answer_unreadable()))
@@ -136,6 +140,11 @@ impl Steps {
         let args = [old, &new.value, ttl_ms.as_bytes()];
         let replaced = self.connection.run_on(socket, &self.replace, &[key], &args).await;
         replaced.map_err(|error| if error.may_have_run() { StoreError::Unreachable } else { store_error(error) })
+    }
+
+    /// Returns whether a counter was re-based since the last call.
+    pub(super) fn take_rebased(&self) -> bool {
+        self.rebased.load(Ordering::Relaxed) && self.rebased.swap(false, Ordering::Relaxed)
     }
 
     /// Keys of the counters, then of what each charge wants besides.

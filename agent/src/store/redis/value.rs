@@ -3,7 +3,7 @@
 //! `lua/fast_path.lua` describes the layout. The script writes nearly all values; the agent writes one only when it replaces a
 //! value that the script cannot use ([`conversion`](super::conversion)).
 
-use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
+use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Meter};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 use tollgate_core::rules::Generation;
@@ -78,8 +78,7 @@ impl CounterValue {
             Algorithm::SlidingLog | Algorithm::Concurrency => read_log(&mut rest, last, &mut state)?,
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 let (at, level) = (rest.time()?, rest.number(7)?);
-                state.advance(last);
-                state = state.with_meter(&limit, at, level);
+                state = CounterState::Meter { meter: Meter::of(&limit, at, level), last };
             }
             Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => {
                 let spent = if limit.burst > 0 { rest.number(7)? } else { 0 };
@@ -94,7 +93,9 @@ impl CounterValue {
                     state.charge(window.start_of(newest.checked_sub(back as u64)?), units);
                 }
                 state.advance(last);
-                state = state.with_spent(&limit, spent);
+                if let CounterState::Counts(counts) = &mut state {
+                    counts.set_spent(&limit, spent);
+                }
             }
         }
         state.advance(last);
@@ -119,7 +120,7 @@ impl CounterValue {
         put_policy(&mut put, &self.limit, self.generation);
         put(6, last.as_ms());
         match &self.state {
-            CounterState::Counts(_) => {
+            CounterState::Counts(counted) => {
                 let newest = window.sub_window(last);
                 let back = |at| usize::try_from(newest - window.sub_window(at)).unwrap_or(usize::MAX);
                 let mut counts = vec![0; admitted.first().map_or(0, |(at, _)| back(*at) + 1)];
@@ -134,7 +135,7 @@ impl CounterValue {
                 };
                 put(1, count_len as u64);
                 if self.limit.burst > 0 {
-                    put(7, self.state.spent());
+                    put(7, counted.spent());
                 }
                 for units in counts {
                     put(count_len, units);
@@ -148,8 +149,8 @@ impl CounterValue {
                     (0..units).for_each(|_| put(4, at.as_ms()));
                 }
             }
-            CounterState::Meter { .. } => {
-                let (at, level) = self.state.meter().unwrap_or_default();
+            CounterState::Meter { meter, .. } => {
+                let (at, level) = meter.charged();
                 put(1, 1);
                 put(6, at.as_ms());
                 put(7, level);

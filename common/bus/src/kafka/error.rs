@@ -38,6 +38,10 @@ impl KafkaError {
         matches!(self, Self::Unreachable { .. })
     }
 
+    pub(super) fn setting(setting: &str, reason: &str, remedy: &str) -> Self {
+        Self::Setting { setting: setting.into(), reason: reason.into(), remedy: remedy.into() }
+    }
+
     pub(super) fn refused(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Refused { reason: reason.into(), remedy: remedy.into() }
     }

@@ -172,10 +172,7 @@ impl KafkaSettings {
     }
 
     const fn partitions_of(&self, topic: Topic) -> u32 {
-        match topic {
-            Topic::Calls | Topic::Signals => self.partitions,
-            Topic::Presence | Topic::Rules => 1,
-        }
+        topic.partitions(self.partitions)
     }
 
     fn unreachable(&self, reason: String) -> KafkaError {

@@ -110,22 +110,17 @@ impl KafkaSettings {
     }
 
     pub(super) fn validate(&self) -> Result<(), KafkaError> {
-        let invalid = |setting: &str, reason: &str, remedy: &str| {
-            Err(KafkaError::Setting { setting: setting.into(), reason: reason.into(), remedy: remedy.into() })
-        };
         if self.brokers.trim().is_empty() {
-            return invalid("brokers", "it is empty", "name at least one, as host:port");
+            return Err(KafkaError::setting("brokers", "it is empty", "name at least one, as host:port"));
         }
         if self.partitions == 0 || i32::try_from(self.partitions).is_err() {
-            return invalid("partitions", "the number is out of range", "use 8, or more for a large fleet");
+            let (reason, remedy) = ("the number is out of range", "use 8, or more for a large fleet");
+            return Err(KafkaError::setting("partitions", reason, remedy));
         }
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if !self.topic_prefix.chars().all(legal) {
-            return invalid(
-                "topic_prefix",
-                "Kafka does not allow such topic names",
-                "use letters, digits, `.`, `_` and `-`",
-            );
+            let (reason, remedy) = ("Kafka does not allow such topic names", "use letters, digits, `.`, `_` and `-`");
+            return Err(KafkaError::setting("topic_prefix", reason, remedy));
         }
         for (name, value) in &self.settings {
             if !cfg!(feature = "kafka-tls") && needs_tls(name, value) {
@@ -182,18 +177,16 @@ impl fmt::Debug for KafkaSettings {
 /// Converts the error of settings that are valid one by one but not together.
 pub(super) fn contradictory(error: &Native) -> KafkaError {
     let reason = match error {
-        Native::ClientCreation(reason) => reason.clone(),
+        Native::ClientCreation(reason) => reason,
         Native::ClientConfig(_, _, name, _) => return unusable(name, error),
-        _ => "librdkafka cannot create a client".into(),
+        _ => "librdkafka cannot create a client",
     };
-    let remedy = "correct the settings that are passed through to librdkafka".into();
-    KafkaError::Setting { setting: "settings".into(), reason, remedy }
+    KafkaError::setting("settings", reason, "correct the settings that are passed through to librdkafka")
 }
 
 fn unusable(name: &str, error: &Native) -> KafkaError {
     let Native::ClientConfig(_, message, ..) = error else {
-        let (reason, remedy) = ("it contains a zero byte".into(), "remove it".into());
-        return KafkaError::Setting { setting: name.into(), reason, remedy };
+        return KafkaError::setting(name, "it contains a zero byte", "remove it");
     };
     if message.contains("not supported in this build") {
         return not_in_this_build(name);
@@ -203,7 +196,7 @@ fn unusable(name: &str, error: &Native) -> KafkaError {
     } else {
         ("librdkafka rejects its value", "see its CONFIGURATION.md for the values")
     };
-    KafkaError::Setting { setting: name.into(), reason: reason.into(), remedy: remedy.into() }
+    KafkaError::setting(name, reason, remedy)
 }
 
 /// Returns true for values that librdkafka without OpenSSL rejects as invalid, or accepts and then fails with.
@@ -222,7 +215,7 @@ fn not_in_this_build(name: &str) -> KafkaError {
     } else {
         ("this build has neither TLS nor SCRAM", "build with `--features kafka-tls`")
     };
-    KafkaError::Setting { setting: name.into(), reason: reason.into(), remedy: remedy.into() }
+    KafkaError::setting(name, reason, remedy)
 }
 
 #[cfg(test)]

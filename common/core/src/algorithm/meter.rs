@@ -66,8 +66,9 @@ impl Meter {
         Self { at, level, ..Self::new(limit) }
     }
 
-    /// The last charge, and the level as of then.
-    pub(super) fn charged(&self) -> (Timestamp, u64) {
+    /// Returns the instant of the last charge, and the level as of then.
+    #[must_use]
+    pub fn charged(&self) -> (Timestamp, u64) {
         (self.at, self.level)
     }
 

@@ -30,12 +30,13 @@ impl SlidingWindow {
     }
 
     /// Sets the spent part of the reserve, when a store reports it.
-    pub(super) fn set_spent(&mut self, limit: &Limit, spent: u64) {
+    pub fn set_spent(&mut self, limit: &Limit, spent: u64) {
         self.reserve = limit.reserve_estimate().map(|estimate| Reserve::of(limit, estimate, spent));
     }
 
     /// Returns the spent part of the reserve, in units times sub-windows.
-    pub(super) fn spent(&self) -> u64 {
+    #[must_use]
+    pub fn spent(&self) -> u64 {
         self.reserve.map_or(0, Reserve::spent)
     }
 

@@ -47,42 +47,6 @@ impl CounterState {
         }
     }
 
-    /// Sets the level of a bucket as of its last charge, when a store reports it.
-    #[must_use]
-    pub fn with_meter(self, limit: &Limit, at: Timestamp, level: u64) -> Self {
-        match self {
-            Self::Meter { last, .. } => Self::Meter { meter: Meter::of(limit, at, level), last },
-            other => other,
-        }
-    }
-
-    /// Sets the spent part of a sliding window's burst reserve, in units times sub-windows, when a store reports it.
-    #[must_use]
-    pub fn with_spent(mut self, limit: &Limit, spent: u64) -> Self {
-        if let Self::Counts(state) = &mut self {
-            state.set_spent(limit, spent);
-        }
-        self
-    }
-
-    /// Returns the last charge and the level of a bucket; `None` for other states.
-    #[must_use]
-    pub fn meter(&self) -> Option<(Timestamp, u64)> {
-        match self {
-            Self::Meter { meter, .. } => Some(meter.charged()),
-            _ => None,
-        }
-    }
-
-    /// Returns the spent part of the reserve of a sliding window with a burst, in units times sub-windows; 0 for other states.
-    #[must_use]
-    pub fn spent(&self) -> u64 {
-        match self {
-            Self::Counts(state) => state.spent(),
-            _ => 0,
-        }
-    }
-
     /// Converts the state to the form of `limit` if it has another one. Admitted units are carried over, so that no
     /// window gets two quotas: the units of a sub-window are entered at its end, and those of a bucket at their latest
     /// possible times, so that neither leaves the window too early. A bucket takes over the units of other forms as

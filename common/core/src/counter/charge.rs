@@ -71,7 +71,8 @@ pub struct ChargeResult {
     pub at: Timestamp,
     /// Quota that the charge was evaluated against, in units.
     pub limit: u64,
-    /// True if the store's clock had stepped back and the counter was re-based.
+    /// True if the store's clock had stepped back and a counter was re-based: in this step, or in an earlier one whose answer
+    /// was lost.
     pub rebased: bool,
 }
 
@@ -88,10 +89,19 @@ impl Charge {
 }
 
 impl ChargeMode {
+    /// Returns the instant in store time after which the charge has expired, if there is one.
+    #[must_use]
+    pub const fn expires_at(self) -> Option<Timestamp> {
+        match self {
+            Self::Enforce { expires_at } | Self::CountOnly { expires_at } => Some(expires_at),
+            Self::Backfill { .. } | Self::Refund { .. } => None,
+        }
+    }
+
     /// Returns true if the charge has expired at `now`, an instant of store time.
     #[must_use]
     pub fn has_expired(self, now: Timestamp) -> bool {
-        matches!(self, Self::Enforce { expires_at } | Self::CountOnly { expires_at } if expires_at < now)
+        self.expires_at().is_some_and(|expires_at| expires_at < now)
     }
 
     /// Returns true if a full counter denies the charge.

@@ -9,4 +9,4 @@ mod step;
 pub use charge::{COST_IMPOSSIBLE, Charge, ChargeMode, ChargeResult, ChargeResults};
 pub use id::{CounterId, DigestKey, Partition, RequestId, SlotId};
 pub use step::{Counters, StepError, step};
-pub use stored::{COUNTER_REQUESTS_MAX, StoredCounter};
+pub use stored::StoredCounter;

@@ -14,7 +14,7 @@ use crate::window::Window;
 
 /// Maximum number of request ids of one counter. Past the cap the oldest quarter is dropped; a retry of one of those is
 /// charged again.
-pub const COUNTER_REQUESTS_MAX: usize = 10_000;
+const COUNTER_REQUESTS_MAX: usize = 10_000;
 /// Number of request ids below which expired ones are not searched for.
 const REQUESTS_SWEEP_LEN_MIN: usize = 256;
 
@@ -53,12 +53,6 @@ impl StoredCounter {
     #[must_use]
     pub fn limit(&self) -> Limit {
         self.limit
-    }
-
-    /// Returns the number of request ids.
-    #[must_use]
-    pub fn requests_len(&self) -> usize {
-        self.requests.as_ref().map_or(0, |requests| requests.charged_at.len())
     }
 
     /// Returns true if the counter holds nothing that a later step could see.

@@ -29,15 +29,8 @@ pub(super) struct AttemptSchedule {
 /// An attempt to connect; it ends when it is dropped.
 pub(super) struct ConnectAttempt {
     connection: Arc<Connection>,
-    next: NextAttempt,
-}
-
-/// Time of the next attempt.
-enum NextAttempt {
-    /// Soon: no server listens, or this attempt succeeded.
-    Soon,
-    /// After a growing pause: this attempt timed out or was refused.
-    Later,
+    /// True if the next attempt waits for a growing pause, because this one timed out or was refused.
+    backs_off: bool,
 }
 
 impl Default for AttemptSchedule {
@@ -57,7 +50,7 @@ impl ConnectAttempt {
         schedule.in_progress = true;
         schedule.not_before = now.plus_ms(CONNECT_PAUSE_MIN_MS);
         drop(schedule);
-        Some(Self { connection, next: NextAttempt::Later })
+        Some(Self { connection, backs_off: true })
     }
 
     /// Connects. Returns the server's time.
@@ -81,7 +74,8 @@ impl ConnectAttempt {
             return Err(RequestError::Unreachable);
         };
         if connected != Err(RequestError::Refused) {
-            self.next = NextAttempt::Soon;
+            // No server listens, or this attempt succeeded.
+            self.backs_off = false;
         }
         connected
     }
@@ -91,12 +85,11 @@ impl Drop for ConnectAttempt {
     fn drop(&mut self) {
         let mut schedule = self.connection.schedule.lock();
         schedule.in_progress = false;
-        match self.next {
-            NextAttempt::Soon => schedule.pause_ms = CONNECT_PAUSE_MIN_MS,
-            NextAttempt::Later => {
-                schedule.not_before = self.connection.clock.now().plus_ms(schedule.pause_ms);
-                schedule.pause_ms = (2 * schedule.pause_ms).min(CONNECT_PAUSE_MAX_MS);
-            }
+        if self.backs_off {
+            schedule.not_before = self.connection.clock.now().plus_ms(schedule.pause_ms);
+            schedule.pause_ms = (2 * schedule.pause_ms).min(CONNECT_PAUSE_MAX_MS);
+        } else {
+            schedule.pause_ms = CONNECT_PAUSE_MIN_MS;
         }
     }
 }

@@ -9,7 +9,6 @@
 mod socket;
 mod attempt;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -113,12 +112,12 @@ impl Connection {
 
     /// The error for an answer to a script that does not have the form of its answers; it is logged.
     pub fn answer_unreadable(&self) -> RequestError {
-        self.errors.answer_unreadable()
+        self.errors.log("UNREADABLE-ANSWER", "the answer to a script cannot be read", RequestError::TimedOut)
     }
 
     /// The error for a foreign value, which has passed the checks of a script; it is logged.
     pub fn value_unreadable(&self, key: &str) -> RequestError {
-        self.errors.value_unreadable(key)
+        self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), RequestError::Unreadable)
     }
 
     /// The server's time. Connects if there is no socket or the socket is silent; must be called inside a tokio runtime.
@@ -170,11 +169,5 @@ impl Connection {
             socket.pings_lost.store(0, Ordering::Relaxed);
         }
         self.errors.request_failed(error)
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("address", &self.address()).finish_non_exhaustive()
     }
 }

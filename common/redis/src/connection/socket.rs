@@ -3,7 +3,6 @@
 //! Requests are counted by numbers: answers come in the order of the requests, so the newest answered number tells how many
 //! are in flight, even if callers have dropped some of the others.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -58,11 +57,5 @@ impl Socket {
         let answer = command.query_async(&mut self.redis.clone()).await;
         self.answered.fetch_max(number, Ordering::Relaxed);
         answer
-    }
-}
-
-impl fmt::Debug for Socket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Socket").finish_non_exhaustive()
     }
 }

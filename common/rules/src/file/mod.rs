@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::FILE_LEN_MAX;
-use crate::settings::{Layer, Level, check_values, read_quota_value, warn_undeclared};
+use crate::settings::{Layer, Level, check_scope, read_quota_value, warn_undeclared};
 use crate::yaml::{KnownFields, Node, YamlReader, line_of};
 use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{DescriptorSpec, Generation, RULES_LEN_MAX, Rule, RuleSet};
@@ -72,9 +72,9 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     });
     let defaults = top.get("defaults").map_or_else(Layer::default, |node| {
         let fields = reader.fields(node, &Level::Defaults.known_fields());
-        check_values(reader, &fields);
+        check_scope(reader, &fields);
         let quota = fields.get("quota").and_then(|node| read_quota_value(reader, node));
-        Layer::read(reader, &fields).with_quota(quota)
+        Layer::read(reader, &fields, quota)
     });
     let tiers = read_tiers(reader, top.get("tiers"), &descriptors);
     if let Some(node) = top.get("tiers") {

@@ -11,7 +11,7 @@ use super::quota::RuleQuota;
 use super::rule::FileContext;
 use super::tiers::{self, Exceptions, Tiers, read_exceptions};
 use crate::hint;
-use crate::settings::{Layer, Located, PolicyFault, QuotaValue, resolve};
+use crate::settings::{Layer, Located, QuotaValue, resolve};
 use crate::yaml::{Fields, YamlReader, line_of};
 use tollgate_core::rules::LimitPolicy;
 
@@ -122,21 +122,15 @@ impl PolicyBuilder<'_, '_, '_> {
     /// Returns the layers of a caller in this tier, or in none.
     fn layers_of(&self, tier: Option<&str>) -> OwnAndInherited {
         let PolicySources { own, context, .. } = self.sources;
-        let (exception, of_file) = self.layers_by_tier(tier);
-        let own = exception.map_or_else(|| own.clone(), |layer| layer.over(own));
+        let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
+        let of_file = tier.and_then(|tier| context.tiers.get(tier));
+        let own = exception.map_or_else(|| own.clone(), |(_, layer, _)| layer.over(own));
         (own, of_file.map_or_else(|| context.defaults.clone(), |layer| layer.over(&context.defaults)))
     }
 
     fn quota_of(&self, tier: Option<&str>) -> Option<Located<QuotaValue>> {
-        let PolicySources { own, context, .. } = self.sources;
-        let (exception, of_file) = self.layers_by_tier(tier);
-        [exception, Some(own), of_file, Some(&context.defaults)].into_iter().flatten().find_map(|layer| layer.quota)
-    }
-
-    /// Returns the settings of a tier under this rule, and under the file.
-    fn layers_by_tier(&self, tier: Option<&str>) -> (Option<&Layer>, Option<&Layer>) {
-        let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
-        (exception.map(|(_, layer, _)| layer), tier.and_then(|tier| self.sources.context.tiers.get(tier)))
+        let (own, inherited) = self.layers_of(tier);
+        own.quota.or(inherited.quota)
     }
 
     fn known_tiers(&self) -> Vec<Arc<str>> {
@@ -218,16 +212,13 @@ impl PolicyBuilder<'_, '_, '_> {
         line: usize,
         prefix: &str,
     ) -> Result<Option<LimitPolicy>, Reported> {
-        let fault = match resolve(own, inherited) {
-            Ok(policy) => return Ok(policy),
-            Err(fault) => fault,
-        };
-        let PolicyFault { line: of_setting, text } = fault;
-        let line = of_setting.unwrap_or(line);
-        if !self.reported.contains(&(line, text.clone())) {
-            self.reported.push((line, text.clone()));
-            self.reader.refuse(line, format!("{prefix}{text}"));
-        }
-        Err(Reported)
+        resolve(own, inherited).map_err(|fault| {
+            let problem = (fault.line.unwrap_or(line), fault.text);
+            if !self.reported.contains(&problem) {
+                self.reader.refuse(problem.0, format!("{prefix}{}", problem.1));
+                self.reported.push(problem);
+            }
+            Reported
+        })
     }
 }

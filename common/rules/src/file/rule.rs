@@ -9,7 +9,7 @@ use super::policies::{PolicySources, RulePolicies, read_policies};
 use super::quota::{RuleQuota, read_quota};
 use super::tiers::Tiers;
 use crate::is_name_char;
-use crate::settings::{Layer, Level, check_costs, check_values, read_rule_edits, refuse_beside_deny, warn_undeclared};
+use crate::settings::{Layer, Level, check_costs, check_scope, read_rule_values, refuse_beside_deny, warn_undeclared};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::NAME_LEN_MAX;
@@ -32,37 +32,26 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
     let denies = fields.get("deny").and_then(|node| reader.parse(node, "`deny`", "true or false")).unwrap_or(false);
     let per = if denies { Some(Vec::new()) } else { read_per(reader, &fields, known) };
     let matches = fields.get("match").map_or_else(Vec::new, |node| read_matches(reader, node, "`match`", known));
-    check_values(reader, &fields);
-    let level = if denies { Level::DenyingRule } else { Level::Rule };
-    let edits = read_rule_edits(reader, &fields, level, known);
-    let mut rule = if denies {
-        check_denying(reader, &fields, &matches);
-        Rule::denying(&name?, matches)
+    check_scope(reader, &fields);
+    let mut rule = Rule { deny: denies, ..Rule::denying("", matches) };
+    read_rule_values(reader, &fields, known, &mut rule);
+    if denies {
+        check_denying(reader, &fields, &rule.matches);
     } else {
         let before = reader.problems.len();
-        let (quota, own) = (read_quota(reader, &fields, known), Layer::read(reader, &fields));
+        let quota = read_quota(reader, &fields, known);
+        let own = Layer::read(reader, &fields, quota.own());
         let readable = reader.problems.len() == before;
-        let sources = PolicySources { quota: &quota, own: own.with_quota(quota.own()), context };
+        let sources = PolicySources { quota: &quota, own, context };
         let policies = read_policies(reader, &fields, &sources, per.as_deref(), readable)?;
         let RulePolicies { policy, by_tier, by_key } = policies;
         let quota_from = match quota {
             RuleQuota::From(name, _) => Some(name),
             _ => None,
         };
-        Rule {
-            matches,
-            per: per?,
-            policy,
-            by_tier,
-            by_key,
-            quota_from,
-            deny: false,
-            ..Rule::denying(&name?, Vec::new())
-        }
-    };
-    for edit in edits {
-        edit(&mut rule);
+        rule = Rule { per: per?, policy, by_tier, by_key, quota_from, ..rule };
     }
+    rule.name = name?;
     check_costs(reader, &fields, &rule, known);
     check_each(reader, &fields, &rule);
     warn_bounded(reader, &fields, &rule);

@@ -35,7 +35,7 @@ pub(super) fn read_exceptions(reader: &mut YamlReader<'_>, node: &Node<'_>, what
     for (name, node) in reader.mapping(node, what).iter() {
         let fields = reader.fields(node, &Level::Exception.known_fields());
         let quota = fields.get("quota").and_then(|node| read_quota_value(reader, node));
-        let layer = Layer::read(reader, &fields).with_quota(quota);
+        let layer = Layer::read(reader, &fields, quota);
         exceptions.push((name.into(), layer, line_of(node)));
     }
     exceptions

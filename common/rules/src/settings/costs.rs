@@ -3,24 +3,22 @@
 use serde_json::{Value, json};
 use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Pattern, Rule, parse_units};
 
-use super::RuleEdit;
 use crate::display::quoted_pattern;
 use crate::hint;
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 const CHEAPER: &str = "lower the cost, or raise the quota or the burst";
 
-pub(super) fn read_cost(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec]) -> Option<RuleEdit> {
-    let cost = read_units(reader, node, "`cost`")?;
-    Some(Box::new(move |rule| rule.cost = Some(cost)))
+pub(super) fn read_cost(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec], rule: &mut Rule) {
+    rule.cost = read_units(reader, node, "`cost`");
 }
 
-pub(super) fn read_costs(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Option<RuleEdit> {
+pub(super) fn read_costs(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec], rule: &mut Rule) {
     let fields = reader.mapping(node, "`costs`");
     let mut by = fields.iter();
     let (Some((name, table)), None) = (by.next(), by.next()) else {
         reader.refuse(line_of(node), "`costs` go by one descriptor; write such as { endpoint: { /search*: 5 } }");
-        return None;
+        return;
     };
     warn_undeclared(reader, line_of(table), name, known);
     let entries = reader.mapping(table, "`costs`");
@@ -36,8 +34,7 @@ pub(super) fn read_costs(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[
             format!("`costs` by `{name}` are empty, so they set no cost; write some, or remove them"),
         );
     }
-    let name = name.into();
-    Some(Box::new(|rule| rule.costs = Some((name, costs))))
+    rule.costs = Some((name.into(), costs));
 }
 
 /// Returns the cost of a call, if the rule sets one.

@@ -80,9 +80,9 @@ impl PolicyEdit {
 }
 
 impl Layer {
-    /// Reads all policy settings of a mapping, except the quota.
-    pub(crate) fn read(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Self {
-        let mut layer = Self::default();
+    /// Reads all policy settings of a mapping, except the quota, which has more forms under a rule.
+    pub(crate) fn read(reader: &mut YamlReader<'_>, fields: &Fields<'_>, quota: Option<Located<QuotaValue>>) -> Self {
+        let mut layer = Self { quota, ..Self::default() };
         for (setting, node) in present(fields) {
             let (slot, read) = match setting.parser {
                 ValueParser::Policy(read) => (setting.name, read),
@@ -99,11 +99,6 @@ impl Layer {
             }
         }
         layer
-    }
-
-    /// Returns the layer with this quota.
-    pub(crate) fn with_quota(self, quota: Option<Located<QuotaValue>>) -> Self {
-        Self { quota, ..self }
     }
 
     /// Returns these settings, completed by those of the layer below.

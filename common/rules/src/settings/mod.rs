@@ -27,7 +27,9 @@ use crate::hint;
 use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of};
 
 pub(crate) use costs::{check_costs, warn_undeclared};
-pub(crate) use layer::{Layer, Located, PolicyEdit, PolicyFault, QuotaValue, read_quota_value, resolve};
+use layer::PolicyEdit;
+pub(crate) use layer::{Layer, Located, QuotaValue, read_quota_value, resolve};
+pub(crate) use rule_values::check_scope;
 pub use show::{
     ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, allowed, columns, policy_cell, policy_json, policy_texts, rule_cell,
     rule_json, rule_texts,
@@ -78,14 +80,12 @@ enum ValueParser {
     Structure,
     /// A planned setting: it is refused, never ignored.
     Planned,
-    /// A value that is only checked.
-    Check(fn(&mut YamlReader<'_>, &Node<'_>)),
     /// A value of the limit policy.
     Policy(fn(&mut YamlReader<'_>, &Node<'_>) -> Option<PolicyEdit>),
     /// Another form of the policy setting with this name.
     PolicyAlias(&'static str, fn(&mut YamlReader<'_>, &Node<'_>) -> Option<PolicyEdit>),
-    /// A value of the rule itself.
-    Rule(fn(&mut YamlReader<'_>, &Node<'_>, &[DescriptorSpec]) -> Option<RuleEdit>),
+    /// A value of the rule itself, which the parser sets.
+    Rule(fn(&mut YamlReader<'_>, &Node<'_>, &[DescriptorSpec], &mut Rule)),
 }
 
 /// Display of a value of `T`.
@@ -105,9 +105,6 @@ type TextOf<T> = fn(&T) -> Option<String>;
 
 /// Name and value of a JSON field.
 type JsonField<T> = (&'static str, fn(&T) -> Value);
-
-/// Change that a setting makes to a rule.
-type RuleEdit = Box<dyn FnOnce(&mut Rule)>;
 
 impl Level {
     const ALL: [Self; 5] = [Self::Defaults, Self::Exception, Self::Rule, Self::DenyingRule, Self::Unlimited];
@@ -181,26 +178,16 @@ impl Setting {
 }
 
 /// Reads the settings of a rule itself; those of its policy are read by [`Layer::read`].
-pub(crate) fn read_rule_edits(
+pub(crate) fn read_rule_values(
     reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
-    level: Level,
     known: &[DescriptorSpec],
-) -> Vec<RuleEdit> {
-    let mut edits = Vec::new();
+    rule: &mut Rule,
+) {
+    let level = if rule.deny { Level::DenyingRule } else { Level::Rule };
     for (setting, node) in present(fields).filter(|(setting, _)| setting.levels.contains(&level)) {
         if let ValueParser::Rule(read) = setting.parser {
-            edits.extend(read(reader, node, known));
-        }
-    }
-    edits
-}
-
-/// Checks the settings that have no slot.
-pub(crate) fn check_values(reader: &mut YamlReader<'_>, fields: &Fields<'_>) {
-    for (setting, node) in present(fields) {
-        if let ValueParser::Check(check) = setting.parser {
-            check(reader, node);
+            read(reader, node, known, rule);
         }
     }
 }
@@ -216,19 +203,6 @@ pub(crate) fn refuse_beside_deny(reader: &mut YamlReader<'_>, fields: &Fields<'_
     }
 }
 
-/// Refuses an unknown word, with a hint.
-pub(crate) fn refuse_word<T>(
-    reader: &mut YamlReader<'_>,
-    node: &Node<'_>,
-    field: &str,
-    word: &str,
-    known: &[&str],
-) -> Option<T> {
-    let hint = hint(word, known.iter().copied());
-    reader.refuse(line_of(node), format!("unknown {field} `{word}`{hint}"));
-    None
-}
-
 /// Reads one of several words. `more` are words that are hinted at, but read elsewhere.
 fn read_word<T: Copy>(
     reader: &mut YamlReader<'_>,
@@ -239,10 +213,11 @@ fn read_word<T: Copy>(
 ) -> Option<T> {
     let word = reader.text(node, &format!("`{field}`"))?;
     let known = words.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
-    known.or_else(|| {
-        let names: Vec<&str> = words.iter().map(|(name, _)| *name).chain(more.iter().copied()).collect();
-        refuse_word(reader, node, field, word, &names)
-    })
+    if known.is_none() {
+        let hint = hint(word, words.iter().map(|(name, _)| *name).chain(more.iter().copied()));
+        reader.refuse(line_of(node), format!("unknown {field} `{word}`{hint}"));
+    }
+    known
 }
 
 /// Returns the word of a value.

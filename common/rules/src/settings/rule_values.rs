@@ -6,39 +6,36 @@ use serde_json::Value;
 use tollgate_core::rules::{Charging, DescriptorSpec, LimitPolicy, Rule};
 
 use super::show::policy_json;
-use super::{RuleEdit, read_word, word_of};
-use crate::yaml::{Node, YamlReader, line_of};
+use super::{read_word, word_of};
+use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("each", Charging::Each)];
 
-pub(super) fn read_group(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec]) -> Option<RuleEdit> {
-    let group = reader.text(node, "`group`")?.into();
-    Some(Box::new(|rule| rule.group = Some(group)))
+pub(super) fn read_group(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec], rule: &mut Rule) {
+    rule.group = reader.text(node, "`group`").map(Into::into);
 }
 
-pub(super) fn read_charge(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec]) -> Option<RuleEdit> {
-    let charge = read_word(reader, node, "charge", &CHARGES, &[])?;
-    Some(Box::new(move |rule| rule.charge = charge))
+pub(super) fn read_charge(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec], rule: &mut Rule) {
+    rule.charge = read_word(reader, node, "charge", &CHARGES, &[]).unwrap_or_default();
 }
 
 pub(super) fn charge_text(rule: &Rule) -> &'static str {
     word_of(&CHARGES, &rule.charge)
 }
 
-pub(super) fn read_shadow(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec]) -> Option<RuleEdit> {
-    let shadow = reader.parse(node, "`shadow`", "true or false")?;
-    Some(Box::new(move |rule| rule.shadow = shadow))
+pub(super) fn read_shadow(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec], rule: &mut Rule) {
+    rule.shadow = reader.parse(node, "`shadow`", "true or false").unwrap_or_default();
 }
 
-pub(super) fn read_replaces(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec]) -> Option<RuleEdit> {
+pub(super) fn read_replaces(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec], rule: &mut Rule) {
     let items = reader.items(node, "`replaces`");
     let names = items.into_iter().filter_map(|item| reader.text(item, "an item of `replaces`"));
-    let names: Vec<Arc<str>> = names.map(Into::into).collect();
-    (!names.is_empty()).then(|| Box::new(|rule: &mut Rule| rule.replaces = names) as RuleEdit)
+    rule.replaces = names.map(Into::into).collect();
 }
 
 /// Checks the scope. Quotas over several regions are planned; a quota for each region is supported.
-pub(super) fn read_scope(reader: &mut YamlReader<'_>, node: &Node<'_>) {
+pub(crate) fn check_scope(reader: &mut YamlReader<'_>, fields: &Fields<'_>) {
+    let Some(node) = fields.get("scope") else { return };
     match reader.text(node, "`scope`") {
         Some("global") => reader.refuse(line_of(node), "`scope: global` is not yet supported; remove it"),
         Some(_) => {

@@ -4,7 +4,7 @@
 
 use tollgate_core::rules::Charging;
 
-use super::ValueParser::{Check, Planned, Policy, PolicyAlias, Rule};
+use super::ValueParser::{Planned, Policy, PolicyAlias, Rule};
 use super::burst::{burst_text, read_burst, read_multiplier};
 use super::costs::{cost_text, costs_json, read_cost, read_costs};
 use super::policy_values::{
@@ -12,8 +12,7 @@ use super::policy_values::{
     read_consistency, read_deadline, read_estimate, read_on_failure, read_sub_windows, sub_windows_json,
 };
 use super::rule_values::{
-    charge_text, keys_text, names_json, read_charge, read_group, read_replaces, read_scope, read_shadow, replaces_text,
-    tiers_json,
+    charge_text, keys_text, names_json, read_charge, read_group, read_replaces, read_shadow, replaces_text, tiers_json,
 };
 use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN};
 use super::{AlgorithmList, Level, Setting};
@@ -146,7 +145,7 @@ pub(super) static TABLE: [Setting; 24] = [
         .rule_text("replaces", replaces_text)
         .rule_cell(MORE_COLUMN, |rule| replaces_text(rule).map(|rules| format!("replaces {rules}")))
         .rule_json(&[("replaces", |rule| names_json(&rule.replaces))]),
-    Setting::new("scope", &[Level::Defaults, Level::Rule, Level::DenyingRule]).parser(Check(read_scope)),
+    Setting::new("scope", &[Level::Defaults, Level::Rule, Level::DenyingRule]),
     Setting::new("max_excess", EVERYWHERE).parser(Planned),
     Setting::new("leases", EVERYWHERE).parser(Planned),
 ];

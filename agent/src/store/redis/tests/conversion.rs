@@ -93,6 +93,23 @@ fn a_step_gives_up_and_has_charged_nothing() {
     assert_eq!(left(&store, &new), 9);
 }
 
+/// The step that re-bases a counter may end without a result; the next one reports the clock's step back.
+#[test]
+fn a_re_basing_is_reported_even_if_its_step_has_no_result() {
+    for slots in [Slots::Together, Slots::Multi] {
+        let clock = Arc::new(HandClock::at(NOW));
+        let store = by_hand(slots, clock.clone());
+        let old = ask(1, 10);
+        assert!(take(&store, &old).expect("Redis answers")[0].charged);
+        clock.set(NOW - 100_000);
+        let new = newer(&old, 10);
+        let other = Charge { limit: Limit { algorithm: Algorithm::FixedWindow, ..new.limit }, ..new.clone() };
+        assert_eq!(on(store.charge(&[new.clone(), other])), Err(StoreError::Busy));
+        let reported = [new.clone(), new].map(|charge| take(&store, &charge).expect("Redis answers")[0].rebased);
+        assert_eq!(reported, [true, false], "{slots:?}");
+    }
+}
+
 /// Agents follow a new rule one after the other; units are neither lost nor admitted twice.
 #[test]
 fn a_fleet_that_changes_its_rules_under_load_keeps_the_quota() {
