@@ -57,8 +57,8 @@ fn a_token_for_someone_else_or_without_keys_is_none() {
     assert_eq!(limit(&up, TOKEN), "2");
     up.signal("TERM");
     let (_, err) = up.end();
-    assert!(err.contains("rules ask for claims of tokens, and there are no keys"), "told at start: {err}");
-    assert!(err.contains("give the keys with --jwks FILE"), "{err}");
+    assert!(err.contains("rules use claims of tokens, and no keys are set"), "told at start: {err}");
+    assert!(err.contains("set the keys with --jwks FILE"), "{err}");
 }
 
 #[test]
