@@ -13,7 +13,7 @@ use tollgate_wire::Record;
 use super::bus::SimReader;
 use super::environment::Environment;
 use super::event::{Life, SimEvent, Writer};
-use super::observation::{Node, Observation};
+use super::observation::{Observation, SimNode};
 use super::planted_bugs::{NewestUnits, PlantedBug};
 use super::settings::SimSettings;
 
@@ -205,8 +205,8 @@ impl SimAggregator {
         format!("aggregator-{}", self.index + 1)
     }
 
-    fn node(&self) -> Node {
-        Node::Aggregator(self.index)
+    fn node(&self) -> SimNode {
+        SimNode::Aggregator(self.index)
     }
 
     fn writer(&self) -> Writer {

@@ -16,7 +16,7 @@ use super::bus::{LogRecord, SimBus, SimReader};
 use super::event::{Life, ProducedRecord, SimEvent, StoreAnswer, StoreCommand, StoreMessage, Writer};
 use super::faults::StoreState;
 use super::network::{AckFate, Network, RecordFate, RequestFate};
-use super::observation::{Node, Observation, Ticket};
+use super::observation::{Observation, SimNode, Ticket};
 use super::planted_bugs::PlantedBug;
 use super::scheduler::Scheduler;
 use super::store::SimStore;
@@ -38,7 +38,7 @@ pub(super) struct Environment<'c> {
     pub(super) bug: Option<PlantedBug>,
     pub(super) observations: Vec<Observation<'c>>,
     /// Number of records in the queue of each writer.
-    queued: BTreeMap<Node, usize>,
+    queued: BTreeMap<SimNode, usize>,
     tickets: Ticket,
 }
 
@@ -57,7 +57,7 @@ impl<'c> Environment<'c> {
     }
 
     /// Returns the number of records in the queue of a node.
-    pub(super) fn queued(&self, node: Node) -> usize {
+    pub(super) fn queued(&self, node: SimNode) -> usize {
         self.queued.get(&node).copied().unwrap_or_default()
     }
 
@@ -130,14 +130,14 @@ impl<'c> Environment<'c> {
     }
 
     /// A record leaves the queue of its writer.
-    pub(super) fn dequeue(&mut self, node: Node) {
+    pub(super) fn dequeue(&mut self, node: SimNode) {
         if let Some(queued) = self.queued.get_mut(&node) {
             *queued = queued.saturating_sub(1);
         }
     }
 
     /// Forgets the queue of a node that ended; its records may still reach the bus.
-    pub(super) fn forget_queue(&mut self, node: Node) {
+    pub(super) fn forget_queue(&mut self, node: SimNode) {
         self.queued.remove(&node);
     }
 

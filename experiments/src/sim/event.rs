@@ -8,7 +8,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, Partition};
 use tollgate_core::messages::signals::Offset;
 
-use super::observation::{Node, Ticket};
+use super::observation::{SimNode, Ticket};
 
 /// The number of starts of a node.
 pub(super) type Life = u64;
@@ -37,7 +37,7 @@ pub(super) enum SimEvent {
 /// A node in one of its lives, as a writer of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Writer {
-    pub(super) node: Node,
+    pub(super) node: SimNode,
     pub(super) life: Life,
 }
 

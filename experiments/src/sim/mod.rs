@@ -28,7 +28,7 @@ pub use agent::{Correction, SimAgent};
 pub use aggregator::SimAggregator;
 pub use bus::{LogRecord, SimBus};
 pub use faults::{Faults, StoreState};
-pub use observation::{AnsweredCall, CorrectedCall, Node, Observation, Ticket};
+pub use observation::{AnsweredCall, CorrectedCall, Observation, SimNode, Ticket};
 pub use planted_bugs::PlantedBug;
 pub use settings::{SimAgentSettings, SimSettings};
 pub use store::SimStore;
@@ -245,7 +245,7 @@ impl<'c> Simulation<'c> {
     fn acknowledge(&mut self, writer: event::Writer, topic: Topic, partition: u32, tag: u64, offset: Option<u64>) {
         let env = &mut self.env;
         match writer.node {
-            Node::Agent(agent) => {
+            SimNode::Agent(agent) => {
                 let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == writer.life) else { return };
                 env.dequeue(writer.node);
                 if topic == Topic::Calls {
@@ -253,7 +253,7 @@ impl<'c> Simulation<'c> {
                     agent.acknowledged(env, partition, tag, offset);
                 }
             }
-            Node::Aggregator(aggregator) => {
+            SimNode::Aggregator(aggregator) => {
                 let aggregator = living(&mut self.aggregators, aggregator, |one| one.life == writer.life);
                 let Some(aggregator) = aggregator else { return };
                 env.dequeue(writer.node);

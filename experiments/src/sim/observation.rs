@@ -15,7 +15,7 @@ pub type Ticket = u64;
 
 /// An agent or an aggregator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Node {
+pub enum SimNode {
     /// The agent of this index.
     Agent(usize),
     /// The aggregator of this index.
@@ -65,7 +65,7 @@ pub enum Observation<'c> {
     /// The bus took a record of `calls` or `signals` from its writer.
     Sent {
         /// The writer.
-        node: Node,
+        node: SimNode,
         /// The topic.
         topic: Topic,
         /// The partition.
@@ -76,7 +76,7 @@ pub enum Observation<'c> {
     /// The bus reported on a record to its writer.
     Acknowledged {
         /// The writer.
-        node: Node,
+        node: SimNode,
         /// The topic.
         topic: Topic,
         /// The partition.
@@ -94,9 +94,9 @@ pub enum Observation<'c> {
         batch: SignalBatch,
     },
     /// A node started.
-    Started(Node),
+    Started(SimNode),
     /// A node crashed, or left and told the others; its in-flight requests have no end.
-    Ended(Node),
+    Ended(SimNode),
 }
 
 /// A call and its answer.

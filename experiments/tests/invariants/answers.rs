@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use tollgate::Source;
-use tollgate_experiments::sim::{Node, Observation, Simulation};
+use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 
 use super::facts::Facts;
 
@@ -28,7 +28,7 @@ impl Answers {
 
     pub(crate) fn observe(&mut self, facts: &Facts, observation: &Observation<'_>) -> Result<(), String> {
         let answered = match observation {
-            Observation::Ended(Node::Agent(agent)) => {
+            Observation::Ended(SimNode::Agent(agent)) => {
                 self.lost_in_crashes += self.open.remove(agent).unwrap_or_default();
                 return Ok(());
             }

@@ -9,7 +9,7 @@ use tollgate_bus::Topic;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::rules::ListMatch;
-use tollgate_experiments::sim::{Node, Observation, Simulation};
+use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 use tollgate_wire::Record;
 
 use super::facts::Facts;
@@ -23,12 +23,12 @@ const WAITING_LEN_MAX: usize = 64;
 /// Rounds of all writers, and rows of all agents.
 #[derive(Default)]
 pub(crate) struct Capped {
-    rounds: BTreeMap<Node, Round>,
+    rounds: BTreeMap<SimNode, Round>,
     rows: BTreeMap<usize, Rows>,
     is_recreated: bool,
     turn: usize,
     /// A writer that did not wait for its acknowledgements in this step; it may if it leaves.
-    hasty: Option<(Node, String)>,
+    hasty: Option<(SimNode, String)>,
 }
 
 /// The records of a writer that were sent last at one instant.
@@ -53,7 +53,7 @@ impl Capped {
             Observation::Ended(node) => {
                 self.rounds.remove(node);
                 self.hasty.take_if(|(hasty, _)| hasty == node);
-                if let Node::Agent(agent) = node {
+                if let SimNode::Agent(agent) = node {
                     self.rows.remove(agent);
                 }
             }
@@ -61,7 +61,7 @@ impl Capped {
             Observation::Sent { node, .. } => self.sent(sim.now().as_ms(), *node),
             Observation::Acknowledged { node, partition, tag, offset, .. } => {
                 self.rounds.entry(*node).or_default().acknowledged += 1;
-                if let (Node::Agent(agent), None) = (node, offset) {
+                if let (SimNode::Agent(agent), None) = (node, offset) {
                     self.rows.entry(*agent).or_default().lost.insert((*partition, *tag));
                 }
             }
@@ -83,7 +83,7 @@ impl Capped {
         }
     }
 
-    fn sent(&mut self, now_ms: u64, node: Node) {
+    fn sent(&mut self, now_ms: u64, node: SimNode) {
         let round = self.rounds.entry(node).or_default();
         if round.sent_ms == now_ms {
             round.sent += 1;

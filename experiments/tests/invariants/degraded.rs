@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use tollgate::Source;
 use tollgate_core::counter::CounterId;
 use tollgate_core::rules::{ListMatch, OnFailure};
-use tollgate_experiments::sim::{AnsweredCall, Node, Observation};
+use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode};
 
 use super::facts::Facts;
 
@@ -25,7 +25,7 @@ pub(crate) struct Degraded {
 impl Degraded {
     pub(crate) fn observe(&mut self, facts: &Facts, observation: &Observation<'_>) -> Result<(), String> {
         match observation {
-            Observation::Ended(Node::Agent(agent)) => self.admitted.retain(|(of, _), _| of != agent),
+            Observation::Ended(SimNode::Agent(agent)) => self.admitted.retain(|(of, _), _| of != agent),
             Observation::StoreClockStepped(..0) => self.has_stepped_back = true,
             Observation::Corrected(corrected) => {
                 let Some(decided) = corrected.decided else { return Ok(()) };

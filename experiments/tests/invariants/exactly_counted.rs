@@ -9,7 +9,7 @@ use tollgate_aggregator_engine::counting::Counting;
 use tollgate_aggregator_engine::worker::{AssignedPartition, Worker};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::SignalBatch;
-use tollgate_experiments::sim::{Node, Observation, Simulation};
+use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 
 use super::recount::Recount;
 
@@ -29,7 +29,7 @@ pub(crate) struct ExactlyCounted {
 impl ExactlyCounted {
     pub(crate) fn observe(&mut self, observation: &Observation<'_>) {
         match observation {
-            Observation::Ended(Node::Aggregator(ended)) => {
+            Observation::Ended(SimNode::Aggregator(ended)) => {
                 self.recounts.retain(|(aggregator, _), _| aggregator != ended);
             }
             Observation::Published { aggregator, batch } => self.published.push((*aggregator, batch.clone())),

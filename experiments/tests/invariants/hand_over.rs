@@ -11,7 +11,7 @@ use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
-use tollgate_experiments::sim::{Node, Observation, Simulation};
+use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 
 /// Maximum time for which an announcement is on its way, in ms.
 const ANNOUNCEMENT_MS_MAX: u64 = 2_000;
@@ -41,7 +41,7 @@ struct Held {
 
 impl HandOver {
     pub(crate) fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
-        if let Observation::Ended(Node::Aggregator(aggregator)) = observation {
+        if let Observation::Ended(SimNode::Aggregator(aggregator)) = observation {
             self.ended_at = Some(now);
             self.held.retain(|(of, _), _| of != aggregator);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tollgate_core::rules::Generation;
-use tollgate_experiments::sim::{Node, Observation, Simulation};
+use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 
 /// Generations by agent.
 pub(crate) struct LastGood {
@@ -18,7 +18,7 @@ impl LastGood {
 
     pub(crate) fn observe(&mut self, observation: &Observation<'_>) {
         match observation {
-            Observation::Ended(Node::Agent(agent)) => {
+            Observation::Ended(SimNode::Agent(agent)) => {
                 self.accepted.remove(agent);
             }
             Observation::RulesAccepted { agent, generation } => {

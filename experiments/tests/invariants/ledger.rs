@@ -14,7 +14,7 @@ use tollgate::store::StoreError;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId};
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::ListMatch;
-use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Node, Observation, Simulation, Ticket};
+use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation, Ticket};
 
 use super::facts::Facts;
 
@@ -40,7 +40,7 @@ struct Accounts {
 impl Ledger {
     pub(crate) fn observe(&mut self, facts: &Facts, sim: &Simulation<'_>, observation: &Observation<'_>) {
         match observation {
-            Observation::Ended(Node::Agent(agent)) => {
+            Observation::Ended(SimNode::Agent(agent)) => {
                 self.agents.remove(agent);
             }
             Observation::Executed { ticket, charges, answer: Ok(results), .. } => {

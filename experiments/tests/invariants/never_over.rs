@@ -13,7 +13,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
 use tollgate_core::window::Estimate;
-use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Node, Observation, Simulation};
+use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation};
 
 use super::facts::Facts;
 
@@ -63,7 +63,7 @@ impl NeverOver {
                 }
                 Ok(())
             }
-            Observation::Ended(Node::Agent(agent)) => {
+            Observation::Ended(SimNode::Agent(agent)) => {
                 self.entries.retain(|(of, _), _| *of != Some(*agent));
                 Ok(())
             }

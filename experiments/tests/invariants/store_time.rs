@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_experiments::sim::{Node, Observation, Simulation};
+use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 
 /// Maximum time for which an answer of the store is on its way, in ms.
 const ANSWER_MS_MAX: u64 = 100;
@@ -26,7 +26,7 @@ impl StoreTime {
     pub(crate) fn observe(&mut self, observation: &Observation<'_>) {
         match observation {
             Observation::StoreClockStepped(_) => self.has_stepped = true,
-            Observation::Started(Node::Agent(agent)) if self.stepped_at > Timestamp::default() => {
+            Observation::Started(SimNode::Agent(agent)) if self.stepped_at > Timestamp::default() => {
                 self.excused.insert(*agent);
             }
             _ => {}

@@ -24,7 +24,7 @@ use tollgate_wire::Record;
 use super::bus::SimReader;
 use super::environment::Environment;
 use super::event::{Life, SimEvent, Writer};
-use super::observation::{Node, Observation, Ticket};
+use super::observation::{Observation, SimNode, Ticket};
 use super::planted_bugs::PlantedBug;
 use super::settings::SimSettings;
 use operations::SimRequest;
@@ -230,8 +230,8 @@ impl<'c> SimAgent<'c> {
         }
     }
 
-    fn node(&self) -> Node {
-        Node::Agent(self.index)
+    fn node(&self) -> SimNode {
+        SimNode::Agent(self.index)
     }
 
     fn writer(&self) -> Writer {
