@@ -48,7 +48,7 @@ pub(crate) struct CallRequest<'a> {
 }
 
 struct CallVisitor(&'static CallSchema);
-struct Descriptors<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+struct DescriptorFields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 struct DescriptorsVisitor;
 struct Text<'a>(Cow<'a, str>);
 struct TextVisitor;
@@ -77,8 +77,8 @@ impl<'de> Visitor<'de> for CallVisitor {
                 return Err(Error::unknown_field(&field, self.0.fields));
             }
             let duplicate = match &*field {
-                "descriptors" => descriptors.replace(map.next_value::<Descriptors<'de>>()?).is_some(),
-                "unverified" => claims.replace(map.next_value::<Descriptors<'de>>()?).is_some(),
+                "descriptors" => descriptors.replace(map.next_value::<DescriptorFields<'de>>()?).is_some(),
+                "unverified" => claims.replace(map.next_value::<DescriptorFields<'de>>()?).is_some(),
                 "cost" => cost.replace(map.next_value::<Cost>()?).is_some(),
                 "id" => id.replace(map.next_value::<Text<'de>>()?).is_some(),
                 "units" => units.replace(map.next_value::<i64>()?).is_some(),
@@ -88,10 +88,10 @@ impl<'de> Visitor<'de> for CallVisitor {
                 return Err(Error::custom(format_args!("`{field}` appears twice")));
             }
         }
-        let Descriptors(descriptors) = descriptors.ok_or_else(|| Error::missing_field("descriptors"))?;
+        let DescriptorFields(descriptors) = descriptors.ok_or_else(|| Error::missing_field("descriptors"))?;
         let call = descriptors.into_iter().fold(Call::new(), |call, (name, value)| call.with(name, value));
         let mut call = call.costing(cost.map_or(1, |Cost(cost)| cost));
-        for (name, value) in claims.map(|Descriptors(claims)| claims).unwrap_or_default() {
+        for (name, value) in claims.map(|DescriptorFields(claims)| claims).unwrap_or_default() {
             call.set_unverified(name, value);
         }
         if let Some(Text(id)) = id {
@@ -110,20 +110,20 @@ impl<'de> Visitor<'de> for CallVisitor {
     }
 }
 
-impl<'de> Deserialize<'de> for Descriptors<'de> {
+impl<'de> Deserialize<'de> for DescriptorFields<'de> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
         json.deserialize_map(DescriptorsVisitor)
     }
 }
 
 impl<'de> Visitor<'de> for DescriptorsVisitor {
-    type Value = Descriptors<'de>;
+    type Value = DescriptorFields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with names and values")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Descriptors<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DescriptorFields<'de>, A::Error> {
         let mut read: Vec<(Cow<'de, str>, Cow<'de, str>)> = Vec::new();
         while let Some(Text(name)) = map.next_key()? {
             if name.is_empty() || name.len() > NAME_LEN_MAX {
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for DescriptorsVisitor {
             }
             read.push((name, value));
         }
-        Ok(Descriptors(read))
+        Ok(DescriptorFields(read))
     }
 }
 

@@ -10,7 +10,7 @@ use tollgate_core::rules::{Generation, LimitPolicy};
 
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
-use super::local_usage::Sequence;
+use super::uncovered::Sequence;
 
 /// Event that changes the view of a counter.
 #[derive(Clone, Copy, Debug)]

@@ -19,7 +19,7 @@ const CHARGE_LEN: usize = 44;
 pub(super) struct ChargeBytes(SmallVec<[u8; CHARGE_LEN + 15]>);
 
 /// Name of the tentative units of a call.
-pub(super) type Token = u64;
+pub(super) type SlotToken = u64;
 
 /// Part of a call that a step charges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub(super) enum StepScope {
     /// The whole call, in a store where other calls may have charged tentatively.
     WholeCallAmongTentative,
     /// The charges of one slot of a call: enforced charges are tentative, and nothing is charged after `expires_at`.
-    OneSlot { token: Token, expires_at: Timestamp },
+    OneSlot { token: SlotToken, expires_at: Timestamp },
     /// The refund of what one slot has charged, unless that is confirmed.
-    RefundSlot { token: Token },
+    RefundSlot { token: SlotToken },
 }
 
 /// Answer of the script.
@@ -75,7 +75,7 @@ impl StepScope {
     }
 
     /// Addition to a mode, and the token with the instant after which nothing is charged.
-    const fn flags(self) -> (u8, Option<(Token, Timestamp)>) {
+    const fn flags(self) -> (u8, Option<(SlotToken, Timestamp)>) {
         match self {
             Self::WholeCall => (0, None),
             Self::WholeCallAmongTentative => (AMONG_TENTATIVE, None),

@@ -19,7 +19,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
 use tollgate_redis::Socket;
 
-use super::codec::{StepScope, Token};
+use super::codec::{SlotToken, StepScope};
 use super::steps::{Steps, store_error};
 use crate::store::StoreError;
 
@@ -29,7 +29,7 @@ type StepResult = Result<ChargeResults, StoreError>;
 struct MultiSlotCall {
     steps: Steps,
     socket: Arc<Socket>,
-    token: Token,
+    token: SlotToken,
     slots: Vec<SlotCharges>,
 }
 
@@ -148,7 +148,7 @@ const fn expiry(charge: &Charge) -> Option<Timestamp> {
 }
 
 /// A token that no other call has while it matters, of this agent or another one.
-pub(super) fn new_token() -> Token {
+pub(super) fn new_token() -> SlotToken {
     static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(RandomState::new().build_hasher().finish()));
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -6,7 +6,7 @@
 //! ([`CounterState::fit`]).
 //!
 //! Three forms of state serve all algorithms: counts per sub-window, a log of timestamps, and a meter. A new algorithm
-//! is a variant of [`Algorithm`], a file in this folder, and a branch in each function of this one.
+//! is a variant of [`Algorithm`], a file in this folder, and a branch in each function of `state.rs`.
 
 mod meter;
 mod token_bucket;
@@ -16,15 +16,17 @@ mod sliding_window;
 mod fixed_window;
 mod sliding_log;
 mod concurrency;
+mod state;
 #[cfg(test)]
 mod tests;
 
-use crate::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use crate::clock::Timestamp;
 use crate::window::{Estimate, Window};
 
 pub use meter::{LEVEL_MAX, Meter, Rate};
 pub use sliding_log::{QUOTA_MAX as SLIDING_LOG_QUOTA_MAX, SlidingLog, WIDTH_MS_MAX as SLIDING_LOG_WIDTH_MS_MAX};
 pub use sliding_window::SlidingWindow;
+pub use state::{CounterState, StepInstant};
 
 /// Algorithm of a rule, with the parameters that only this algorithm has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,238 +74,12 @@ pub struct Verdict {
     pub delay_ms: u64,
 }
 
-/// State of one counter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CounterState {
-    /// Counts per sub-window, for [`Algorithm::SlidingWindow`] and, with a single sub-window,
-    /// [`Algorithm::FixedWindow`].
-    Counts(SlidingWindow),
-    /// Timestamps, for [`Algorithm::SlidingLog`] and, as slots, [`Algorithm::Concurrency`].
-    Log(SlidingLog),
-    /// Level, for [`Algorithm::TokenBucket`] and [`Algorithm::LeakyBucket`].
-    Meter {
-        /// Level and rate.
-        meter: Meter,
-        /// Time of the counter's last step.
-        last: Timestamp,
-    },
-}
-
-/// Result of [`CounterState::advance`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepInstant {
-    /// Store time of the step, never before the counter's last step.
-    pub now: Timestamp,
-    /// True if the clock had stepped back by more than [`CLOCK_ERROR_MAX_MS`] and the counter was re-based; operators
-    /// should be warned.
-    pub rebased: bool,
-}
-
 impl Limit {
     /// Returns the estimate of a sliding window with a burst, or `None` without a burst.
     fn reserve_estimate(&self) -> Option<Estimate> {
         match self.algorithm {
             Algorithm::SlidingWindow(estimate) if self.burst > 0 => Some(estimate),
             _ => None,
-        }
-    }
-}
-
-impl CounterState {
-    /// Returns the state of an unused counter.
-    #[must_use]
-    pub fn new(limit: &Limit) -> Self {
-        match limit.algorithm {
-            Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => Self::Counts(SlidingWindow::new(limit)),
-            Algorithm::SlidingLog | Algorithm::Concurrency => Self::Log(SlidingLog::new(limit.window)),
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                Self::Meter { meter: Meter::new(limit), last: Timestamp::default() }
-            }
-        }
-    }
-
-    /// Sets the level of a bucket as of its last charge, when a store reports it.
-    #[must_use]
-    pub fn with_meter(self, limit: &Limit, at: Timestamp, level: u64) -> Self {
-        match self {
-            Self::Meter { last, .. } => Self::Meter { meter: Meter::of(limit, at, level), last },
-            other => other,
-        }
-    }
-
-    /// Sets the spent part of a sliding window's burst reserve, in units times sub-windows, when a store reports it.
-    #[must_use]
-    pub fn with_spent(mut self, limit: &Limit, spent: u64) -> Self {
-        if let Self::Counts(state) = &mut self {
-            state.set_spent(limit, spent);
-        }
-        self
-    }
-
-    /// Returns the last charge and the level of a bucket; `None` for other states.
-    #[must_use]
-    pub fn meter(&self) -> Option<(Timestamp, u64)> {
-        match self {
-            Self::Meter { meter, .. } => Some(meter.charged()),
-            _ => None,
-        }
-    }
-
-    /// Returns the spent part of the reserve of a sliding window with a burst, in units times sub-windows; 0 for other states.
-    #[must_use]
-    pub fn spent(&self) -> u64 {
-        match self {
-            Self::Counts(state) => state.spent(),
-            _ => 0,
-        }
-    }
-
-    /// Converts the state to the form of `limit` if it has another one. Admitted units are carried over, so that no
-    /// window gets two quotas: the units of a sub-window are entered at its end, and those of a bucket at their latest
-    /// possible times, so that neither leaves the window too early. A bucket takes over the units of other forms as
-    /// spent; if only its quota changes, it keeps its tokens.
-    pub fn fit(&mut self, limit: &Limit) {
-        let last = self.last();
-        match (&mut *self, limit.algorithm) {
-            (Self::Counts(state), Algorithm::SlidingWindow(_) | Algorithm::FixedWindow)
-                if state.window() == limit.window =>
-            {
-                state.fit_reserve(limit);
-            }
-            (Self::Log(state), Algorithm::SlidingLog | Algorithm::Concurrency) if state.window() == limit.window => {}
-            (Self::Meter { meter, .. }, Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
-                if !meter.fits(limit) {
-                    *meter = meter.refitted(limit, last);
-                }
-            }
-            (state, Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
-                *self = Self::Meter { meter: Meter::filled(limit, last, state.held()), last };
-            }
-            _ => {
-                let mut fitting = Self::new(limit);
-                for (at, units) in self.admitted() {
-                    fitting.charge(at, units);
-                }
-                fitting.move_to(last);
-                *self = fitting;
-            }
-        }
-    }
-
-    /// Advances the state to `now`. A step back of at most [`CLOCK_ERROR_MAX_MS`] is ignored; after a larger one the
-    /// counter is re-based to `now`.
-    pub fn advance(&mut self, now: Timestamp) -> StepInstant {
-        let last = self.last();
-        if now >= last {
-            self.move_to(now);
-            return StepInstant { now, rebased: false };
-        }
-        if last.ms_since(now) <= CLOCK_ERROR_MAX_MS {
-            return StepInstant { now: last, rebased: false };
-        }
-        match self {
-            Self::Counts(state) => state.rebase(now),
-            Self::Log(state) => state.rebase(now),
-            Self::Meter { meter, last } => {
-                meter.rebase(last.ms_since(now));
-                *last = now;
-            }
-        }
-        StepInstant { now, rebased: true }
-    }
-
-    /// Evaluates a charge of `cost` at `now`, an instant that [`CounterState::advance`] returned. Does not charge.
-    #[must_use]
-    pub fn evaluate(&self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
-        match (self, limit.algorithm) {
-            (Self::Counts(state), Algorithm::SlidingWindow(estimate)) => state.evaluate(limit, estimate, now, cost),
-            (Self::Counts(state), Algorithm::FixedWindow) => fixed_window::evaluate(state, limit, now, cost),
-            (Self::Log(state), Algorithm::Concurrency) => concurrency::evaluate(state, limit, now, cost),
-            (Self::Log(state), _) => state.evaluate(limit, now, cost),
-            (Self::Meter { meter, .. }, Algorithm::LeakyBucket) => leaky_bucket::evaluate(meter, limit, now, cost),
-            (Self::Meter { meter, .. }, _) => token_bucket::evaluate(meter, limit, now, cost),
-            // Counts that were not fitted to the limit use the conservative estimate.
-            (Self::Counts(state), _) => state.evaluate(limit, Estimate::Conservative, now, cost),
-        }
-    }
-
-    /// Charges units that were admitted at `at`, without checking for room.
-    pub fn charge(&mut self, at: Timestamp, units: u64) {
-        match self {
-            Self::Counts(state) => state.charge(at, units),
-            Self::Log(state) => state.charge(at, units),
-            Self::Meter { meter, last } => {
-                meter.charge(at, units);
-                *last = (*last).max(at);
-            }
-        }
-    }
-
-    /// Refunds units that were charged at `at`, up to the units that are still counted. A log refunds only entries with
-    /// exactly that timestamp.
-    pub fn refund(&mut self, at: Timestamp, units: u64) {
-        match self {
-            Self::Counts(state) => state.refund(at, units),
-            Self::Log(state) => state.refund(at, units),
-            Self::Meter { meter, .. } => meter.refund(units),
-        }
-    }
-
-    /// Performs one whole step on one counter: fits, advances, evaluates, and charges if admitted.
-    pub fn step(&mut self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
-        self.fit(limit);
-        let now = self.advance(now).now;
-        let verdict = self.evaluate(limit, now, cost);
-        if verdict.admitted {
-            self.charge(now, cost);
-        }
-        verdict
-    }
-
-    /// Returns true if the state has no effect on later steps and may be dropped.
-    #[must_use]
-    pub fn is_idle_at(&self, now: Timestamp) -> bool {
-        match self {
-            Self::Counts(state) => state.is_idle_at(now),
-            Self::Log(state) => state.is_idle_at(now),
-            Self::Meter { meter, .. } => meter.is_idle_at(now),
-        }
-    }
-
-    /// Returns the admitted units and their times, oldest first. The units of a sub-window are dated at its last
-    /// instant, or at the last step if that is earlier; those of a bucket at their latest possible times and in their
-    /// maximum number.
-    #[must_use]
-    pub fn admitted(&self) -> Vec<(Timestamp, u64)> {
-        match self {
-            Self::Counts(state) => state.admitted(),
-            Self::Log(state) => state.admitted(),
-            Self::Meter { meter, last } => meter.admitted(*last),
-        }
-    }
-
-    /// Returns the counted units; for a bucket, the units of its level.
-    fn held(&self) -> u64 {
-        match self {
-            Self::Counts(state) => state.held(),
-            Self::Log(state) => state.held(),
-            Self::Meter { meter, last } => meter.units_in(meter.level_at(*last)),
-        }
-    }
-
-    fn last(&self) -> Timestamp {
-        match self {
-            Self::Counts(state) => state.last,
-            Self::Log(state) => state.last,
-            Self::Meter { last, .. } => *last,
-        }
-    }
-
-    fn move_to(&mut self, now: Timestamp) {
-        match self {
-            Self::Counts(state) => state.move_to(now),
-            Self::Log(state) => state.move_to(now),
-            Self::Meter { last, .. } => *last = now,
         }
     }
 }

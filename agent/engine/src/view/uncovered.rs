@@ -1,0 +1,147 @@
+//! Units that the agent has admitted and that no signal contains yet. They count beyond the signal (E8).
+
+use std::collections::VecDeque;
+
+use tollgate_core::clock::Timestamp;
+
+/// Maximum number of entries of units that no signal contains; past the cap the two oldest become one.
+const UNCOVERED_LEN_MAX: usize = 64;
+
+/// Number of the batch that publishes a charge, within this life of the agent and the partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sequence {
+    /// In this batch.
+    Batch(u64),
+    /// In no known batch: dropped, or not handed over yet.
+    Unknown,
+}
+
+/// The agent's own batches that a signal contains.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CoveredBatches {
+    /// No batch up to this one is known to be contained.
+    pub(crate) none_through: u64,
+    /// All later ones up to this one are contained,
+    pub(crate) through: u64,
+    /// except these, which never reached the log.
+    pub(crate) lost: Vec<u64>,
+}
+
+/// Units that no signal contains yet, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UncoveredUnits {
+    entries: VecDeque<Uncovered>,
+}
+
+/// Units of neighbouring batches.
+#[derive(Clone, Copy, Debug)]
+struct Uncovered {
+    /// First and last batch that publish some of them.
+    first: Sequence,
+    last: Sequence,
+    at: Timestamp,
+    units: u64,
+}
+
+impl CoveredBatches {
+    /// Returns true if all batches of a range are contained.
+    fn covers(&self, first: Sequence, last: Sequence) -> bool {
+        let (Sequence::Batch(first), Sequence::Batch(last)) = (first, last) else {
+            return false;
+        };
+        let is_lost = self.lost.iter().any(|lost| (first..=last).contains(lost));
+        self.none_through < first && last <= self.through && !is_lost
+    }
+}
+
+impl UncoveredUnits {
+    /// Enters units that were admitted at `at`.
+    pub(super) fn admit(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
+        match self.entries.back_mut() {
+            Some(newest) if newest.last == sequence && sequence != Sequence::Unknown => {
+                newest.units += units;
+                newest.at = newest.at.max(at);
+            }
+            _ => self.entries.push_back(Uncovered { first: sequence, last: sequence, at, units }),
+        }
+        if self.entries.len() > UNCOVERED_LEN_MAX {
+            self.merge_oldest();
+        }
+    }
+
+    /// Sets the batch of units that were admitted before it was known.
+    pub(super) fn published(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
+        let unknown =
+            |entry: &&mut Uncovered| entry.last == Sequence::Unknown && entry.at == at && entry.units == units;
+        if let Some(entry) = self.entries.iter_mut().rev().find(unknown) {
+            (entry.first, entry.last) = (sequence, sequence);
+        }
+    }
+
+    /// Removes units that were refunded.
+    pub(super) fn remove(&mut self, at: Timestamp, units: u64) {
+        let newest = self.entries.iter().rposition(|entry| entry.at == at && entry.units == units);
+        newest.map(|index| self.entries.remove(index));
+    }
+
+    /// Returns the units admitted in the last `width_ms` that no signal contains, and forgets the others.
+    pub(super) fn beyond(&mut self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) -> u64 {
+        self.entries.retain(|entry| !covered.covers(entry.first, entry.last) && entry.at.plus_ms(width_ms) > now);
+        self.entries.iter().map(|entry| entry.units).sum()
+    }
+
+    /// Merges the two oldest entries into one, which is covered when all batches from the first to the last are.
+    fn merge_oldest(&mut self) {
+        if let (Some(oldest), Some(second)) = (self.entries.pop_front(), self.entries.front_mut()) {
+            second.units += oldest.units;
+            second.at = second.at.max(oldest.at);
+            second.first = second.first.min(oldest.first);
+            second.last = second.last.max(oldest.last);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ms: u64) -> Timestamp {
+        Timestamp::from_ms(ms)
+    }
+
+    /// E8: units that a signal contains are not counted again.
+    #[test]
+    fn units_count_beyond_the_signal_until_their_batch_is_counted() {
+        let mut uncovered = UncoveredUnits::default();
+        uncovered.admit(at(10), 2, Sequence::Batch(1));
+        uncovered.admit(at(20), 3, Sequence::Batch(2));
+        uncovered.admit(at(30), 5, Sequence::Unknown);
+        uncovered.published(at(30), 5, Sequence::Batch(3));
+        let covered = |through, lost: &[u64]| CoveredBatches { none_through: 0, through, lost: lost.to_vec() };
+        assert_eq!(uncovered.beyond(&covered(0, &[]), at(40), 1_000), 10);
+        assert_eq!(uncovered.beyond(&covered(1, &[]), at(40), 1_000), 8);
+        assert_eq!(uncovered.beyond(&covered(3, &[2]), at(40), 1_000), 3, "a lost batch is never covered");
+        assert_eq!(uncovered.beyond(&covered(3, &[2]), at(1_020), 1_000), 0, "until it leaves the window");
+    }
+
+    #[test]
+    fn many_batches_are_kept_in_little_space_and_never_forgotten() {
+        let mut uncovered = UncoveredUnits::default();
+        for number in 1..=1_000 {
+            uncovered.admit(at(number), 1, Sequence::Batch(number));
+        }
+        assert!(uncovered.entries.len() <= UNCOVERED_LEN_MAX);
+        let through = CoveredBatches { through: 990, ..CoveredBatches::default() };
+        assert!(uncovered.beyond(&through, at(1_000), 5_000) >= 10);
+    }
+
+    #[test]
+    fn a_lost_batch_stays_uncovered_when_its_entry_is_merged() {
+        let mut uncovered = UncoveredUnits::default();
+        for number in 1..=200 {
+            uncovered.admit(at(number), 1, Sequence::Batch(number));
+        }
+        let covered = CoveredBatches { none_through: 0, through: 200, lost: vec![5] };
+        assert!(uncovered.beyond(&covered, at(200), 5_000) >= 1);
+    }
+}
