@@ -13,7 +13,8 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 /// Minimum jitter of `Retry-After` in s; longer waits have a jitter of a tenth of the wait.
 const JITTER_S_MIN: u64 = 2;
 
-const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
+/// Header with the name of the node that responded.
+pub const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");

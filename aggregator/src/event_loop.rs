@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerNotice};
 use tollgate_bus::{Bus, BusRecord, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
@@ -44,7 +43,6 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) metrics_updated_at: Timestamp,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) queries: Receiver<Query>,
-    pub(crate) bus_error: Arc<Mutex<Option<String>>>,
 }
 
 impl<B: Bus> EventLoop<B> {
@@ -69,8 +67,15 @@ impl<B: Bus> EventLoop<B> {
         for record in records {
             self.pass_on(now, record);
         }
-        self.pass_on_acknowledgements(now);
-        self.pass_on_positions(now);
+        let batches = self.signals.reports().len();
+        if batches > 0 {
+            self.poll_worker(now, WorkerInput::Acknowledged { batches });
+        }
+        for partition in self.worker.restoring().collect::<Vec<_>>() {
+            if let Some(next) = self.calls.next(partition) {
+                self.poll_worker(now, WorkerInput::Position { partition, next });
+            }
+        }
         self.pass_on_presence(now);
         self.poll_worker(now, WorkerInput::Tick);
         if now.ms_since(self.metrics_updated_at) >= METRICS_INTERVAL_MS {
@@ -78,7 +83,7 @@ impl<B: Bus> EventLoop<B> {
             self.metrics.update(now, &self.worker, self.calls.missed());
         }
         while let Ok(query) = self.queries.try_recv() {
-            query.answer(self.clock.now(), &self.worker, &self.dead_letters, || self.bus_error.lock().clone());
+            query(self.clock.now(), &self.worker, &self.dead_letters);
         }
     }
 
@@ -87,21 +92,6 @@ impl<B: Bus> EventLoop<B> {
         let decoded = Batch::decode(payload);
         let batch = decoded.as_ref().map_err(ToString::to_string);
         self.poll_worker_for(now, WorkerInput::Record { partition, offset, appended, batch }, payload);
-    }
-
-    fn pass_on_acknowledgements(&mut self, now: Timestamp) {
-        let batches = self.signals.reports().len();
-        if batches > 0 {
-            self.poll_worker(now, WorkerInput::Acknowledged { batches });
-        }
-    }
-
-    fn pass_on_positions(&mut self, now: Timestamp) {
-        for partition in self.worker.restoring().collect::<Vec<_>>() {
-            if let Some(next) = self.calls.next(partition) {
-                self.poll_worker(now, WorkerInput::Position { partition, next });
-            }
-        }
     }
 
     fn pass_on_presence(&mut self, now: Timestamp) {

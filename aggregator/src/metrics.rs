@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_aggregator_engine::counting::CountingTally;
 use tollgate_aggregator_engine::membership::Membership;
-use tollgate_aggregator_engine::worker::{AssignedPartition, Worker};
+use tollgate_aggregator_engine::worker::Worker;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 
@@ -21,22 +21,32 @@ struct PartitionLabel {
     partition: Partition,
 }
 
-type PartitionCounters = Family<PartitionLabel, Counter>;
 type PartitionGauges = Family<PartitionLabel, Gauge<u64, AtomicU64>>;
 type PartitionSeconds = Family<PartitionLabel, Gauge<f64, AtomicU64>>;
+
+/// A metric of the tallies: name, help, and value.
+type TallyMetric = (&'static str, &'static str, fn(&CountingTally) -> u64);
+
+const TALLIES: [TallyMetric; 9] = [
+    ("batches", "Batches of calls counted", |tally| tally.batches),
+    ("rows", "Charges counted", |tally| tally.rows),
+    ("duplicates", "Batches that were counted before", |tally| tally.duplicates),
+    ("poisoned", "Undecodable records, kept as dead letters", |tally| tally.dead_letters),
+    ("late", "Charges that came after the watermark had passed their sub-window", |tally| tally.late),
+    ("too_old", "Charges whose sub-window had left the window; they are not counted", |tally| tally.too_old),
+    (
+        "from_the_future",
+        "Charges of a time after that of their record; they are counted at the latest credible time",
+        |tally| tally.from_the_future,
+    ),
+    ("uncounted", "Charges of counters past the cap; they are not counted", |tally| tally.uncounted),
+    ("signals", "Signals sent", |tally| tally.signals),
+];
 
 /// The metrics, and the tallies that they already contain.
 #[derive(Default)]
 pub(crate) struct AggregatorMetrics {
-    batches: PartitionCounters,
-    rows: PartitionCounters,
-    duplicates: PartitionCounters,
-    poisoned: PartitionCounters,
-    late: PartitionCounters,
-    too_old: PartitionCounters,
-    from_the_future: PartitionCounters,
-    uncounted: PartitionCounters,
-    signals: PartitionCounters,
+    tallies: [Family<PartitionLabel, Counter>; TALLIES.len()],
     counters: PartitionGauges,
     lag: PartitionSeconds,
     lag_records: PartitionGauges,
@@ -51,19 +61,9 @@ impl AggregatorMetrics {
         let metrics = Self::default();
         let m = &metrics;
         let r = registry.sub_registry_with_prefix("tollgate_aggregator");
-        r.register("batches", "Batches of calls counted", m.batches.clone());
-        r.register("rows", "Charges counted", m.rows.clone());
-        r.register("duplicates", "Batches that were counted before", m.duplicates.clone());
-        r.register("poisoned", "Undecodable records, kept as dead letters", m.poisoned.clone());
-        r.register("late", "Charges that came after the watermark had passed their sub-window", m.late.clone());
-        r.register("too_old", "Charges whose sub-window had left the window; they are not counted", m.too_old.clone());
-        r.register(
-            "from_the_future",
-            "Charges of a time after that of their record; they are counted at the latest credible time",
-            m.from_the_future.clone(),
-        );
-        r.register("uncounted", "Charges of counters past the cap; they are not counted", m.uncounted.clone());
-        r.register("signals", "Signals sent", m.signals.clone());
+        for ((name, help, _), family) in TALLIES.iter().zip(&m.tallies) {
+            r.register(*name, *help, family.clone());
+        }
         r.register("counters", "Counters in the table", m.counters.clone());
         r.register_with_unit("lag", "Age of the newest counted record", Unit::Seconds, m.lag.clone());
         r.register("lag_records", "Records in the log that are not counted yet", m.lag_records.clone());
@@ -79,7 +79,22 @@ impl AggregatorMetrics {
         self.missed.inc_by(missed.saturating_sub(self.missed.get()));
         self.members.set(worker.membership().map_or(1, Membership::members) as u64);
         for (partition, assigned) in worker.assigned() {
-            self.update_partition(now, partition, assigned);
+            let (label, counting) = (PartitionLabel { partition }, assigned.counting());
+            let tally = counting.tally();
+            let before = self.updated.insert(partition, tally).unwrap_or_default();
+            for ((_, _, value), family) in TALLIES.iter().zip(&self.tallies) {
+                family.get_or_create(&label).inc_by(value(&tally) - value(&before));
+            }
+            self.counters.get_or_create(&label).set(tally.counters as u64);
+            if let Some((_, appended)) = counting.read() {
+                self.lag.get_or_create(&label).set(seconds(now.ms_since(appended)));
+            }
+            if let Some(records) = assigned.lag_records() {
+                self.lag_records.get_or_create(&label).set(records);
+            }
+            if let Some(watermark) = counting.watermark() {
+                self.watermark_lag.get_or_create(&label).set(seconds(now.ms_since(watermark)));
+            }
         }
     }
 
@@ -91,36 +106,6 @@ impl AggregatorMetrics {
         self.lag.remove(&label);
         self.lag_records.remove(&label);
         self.watermark_lag.remove(&label);
-    }
-
-    fn update_partition(&mut self, now: Timestamp, partition: Partition, assigned: &AssignedPartition) {
-        let (label, counting) = (PartitionLabel { partition }, assigned.counting());
-        let tally = counting.tally();
-        let before = self.updated.insert(partition, tally).unwrap_or_default();
-        let families = [
-            (&self.batches, tally.batches - before.batches),
-            (&self.rows, tally.rows - before.rows),
-            (&self.duplicates, tally.duplicates - before.duplicates),
-            (&self.poisoned, tally.dead_letters - before.dead_letters),
-            (&self.late, tally.late - before.late),
-            (&self.too_old, tally.too_old - before.too_old),
-            (&self.from_the_future, tally.from_the_future - before.from_the_future),
-            (&self.uncounted, tally.uncounted - before.uncounted),
-            (&self.signals, tally.signals - before.signals),
-        ];
-        for (family, growth) in families {
-            family.get_or_create(&label).inc_by(growth);
-        }
-        self.counters.get_or_create(&label).set(tally.counters as u64);
-        if let Some((_, appended)) = counting.read() {
-            self.lag.get_or_create(&label).set(seconds(now.ms_since(appended)));
-        }
-        if let Some(records) = assigned.lag_records() {
-            self.lag_records.get_or_create(&label).set(records);
-        }
-        if let Some(watermark) = counting.watermark() {
-            self.watermark_lag.get_or_create(&label).set(seconds(now.ms_since(watermark)));
-        }
     }
 }
 

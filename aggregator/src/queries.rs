@@ -4,11 +4,14 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tollgate_aggregator_engine::counting::CountedCounter;
 use tollgate_aggregator_engine::membership::Membership;
-use tollgate_aggregator_engine::worker::Worker;
+use tollgate_aggregator_engine::worker::{AssignedPartition, Worker};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::Offset;
@@ -17,6 +20,8 @@ use crate::dead_letters::{DeadLetters, KeptDeadLetter};
 
 /// Maximum number of queries that wait; further ones are refused.
 const QUERIES_LEN_MAX: usize = 64;
+/// Maximum time for an answer of the event loop; one of its rounds takes far less.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// A selection of counters.
 #[derive(Clone, Debug, Default)]
@@ -29,15 +34,6 @@ pub struct CounterFilter {
     pub limit: usize,
 }
 
-/// A counter and its partition.
-#[derive(Clone, Debug)]
-pub struct FoundCounter {
-    /// The partition.
-    pub partition: Partition,
-    /// The count.
-    pub counter: CountedCounter,
-}
-
 /// The counters that match a filter.
 #[derive(Clone, Debug)]
 pub struct FoundCounters {
@@ -45,10 +41,10 @@ pub struct FoundCounters {
     pub now: Timestamp,
     /// The number of counters that match, including those past the limit.
     pub matched: usize,
-    /// The counters, up to the limit.
-    pub counters: Vec<FoundCounter>,
+    /// The counters and their partitions, up to the limit.
+    pub counters: Vec<(Partition, CountedCounter)>,
     /// The restored partitions, including those that are being handed over.
-    pub partitions: Vec<PartitionStatus>,
+    pub partitions: Vec<Partition>,
 }
 
 /// The state of an assigned partition.
@@ -83,65 +79,58 @@ pub struct AggregatorStatus {
     pub bus_error: Option<String>,
 }
 
-pub(crate) enum Query {
-    Counters(CounterFilter, oneshot::Sender<FoundCounters>),
-    Status(oneshot::Sender<AggregatorStatus>),
-    DeadLetters(oneshot::Sender<Vec<KeptDeadLetter>>),
-}
+/// The reason for which the bus cannot be used, as the thread that prepares the bus reports it.
+pub(crate) type SharedBusError = Arc<Mutex<Option<String>>>;
+/// A question that the event loop answers from its state between two rounds.
+pub(crate) type Query = Box<dyn FnOnce(Timestamp, &Worker, &DeadLetters) + Send>;
 
 /// A handle for queries to an aggregator; clones query the same one.
 #[derive(Clone)]
-pub struct Queries(SyncSender<Query>);
+pub struct Queries {
+    queue: SyncSender<Query>,
+    bus_error: SharedBusError,
+}
 
 impl Queries {
     /// Returns a handle and the queue that it fills.
-    pub(crate) fn open() -> (Self, Receiver<Query>) {
-        let (sender, receiver) = sync_channel(QUERIES_LEN_MAX);
-        (Self(sender), receiver)
+    pub(crate) fn open(bus_error: SharedBusError) -> (Self, Receiver<Query>) {
+        let (queue, queries) = sync_channel(QUERIES_LEN_MAX);
+        (Self { queue, bus_error }, queries)
     }
 
-    /// Returns the counters that match; nothing if too many queries wait.
+    /// Returns the counters that match; nothing if the event loop does not answer.
     pub async fn counters(&self, filter: CounterFilter) -> Option<FoundCounters> {
-        self.ask(|reply| Query::Counters(filter, reply)).await
+        self.ask(move |now, worker, _| find_counters(now, worker, &filter)).await
     }
 
-    /// Returns the aggregator's state; nothing if too many queries wait.
+    /// Returns the aggregator's state; nothing if the event loop does not answer.
     pub async fn status(&self) -> Option<AggregatorStatus> {
-        self.ask(Query::Status).await
+        let bus_error = self.bus_error.clone();
+        self.ask(move |_, worker, _| status(worker, bus_error.lock().clone())).await
     }
 
-    /// Returns the newest dead letters; nothing if too many queries wait.
+    /// Returns the newest dead letters; nothing if the event loop does not answer.
     pub async fn dead_letters(&self) -> Option<Vec<KeptDeadLetter>> {
-        self.ask(Query::DeadLetters).await
+        self.ask(|_, _, dead_letters| dead_letters.newest().cloned().collect()).await
     }
 
-    async fn ask<T>(&self, query: impl FnOnce(oneshot::Sender<T>) -> Query) -> Option<T> {
-        let (reply, answer) = oneshot::channel();
-        self.0.try_send(query(reply)).ok()?;
-        answer.await.ok()
-    }
-}
-
-impl Query {
-    /// Answers from the state between two rounds. A caller that has gone is ignored.
-    pub(crate) fn answer(
-        self,
-        now: Timestamp,
-        worker: &Worker,
-        dead_letters: &DeadLetters,
-        bus_error: impl FnOnce() -> Option<String>,
-    ) {
-        match self {
-            Self::Counters(filter, reply) => drop(reply.send(find_counters(now, worker, &filter))),
-            Self::Status(reply) => drop(reply.send(status(worker, bus_error()))),
-            Self::DeadLetters(reply) => drop(reply.send(dead_letters.newest().cloned().collect())),
-        }
+    async fn ask<T: Send + 'static>(
+        &self,
+        answer: impl FnOnce(Timestamp, &Worker, &DeadLetters) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (reply, answered) = oneshot::channel();
+        // A caller that has gone is ignored.
+        let query: Query =
+            Box::new(move |now, worker, dead_letters| drop(reply.send(answer(now, worker, dead_letters))));
+        self.queue.try_send(query).ok()?;
+        timeout(ANSWER_WAIT, answered).await.ok()?.ok()
     }
 }
 
 fn find_counters(now: Timestamp, worker: &Worker, filter: &CounterFilter) -> FoundCounters {
-    let mut matching = Vec::new();
+    let (mut matching, mut partitions) = (Vec::new(), Vec::new());
     for (partition, assigned) in worker.assigned().filter(|(_, assigned)| assigned.counting().is_restored()) {
+        partitions.push(partition);
         let of_rule = |rule: &str| filter.rule.as_ref().is_none_or(|wanted| wanted == rule);
         let labelled = |label: &str| filter.label.as_ref().is_none_or(|wanted| label.contains(&**wanted));
         let counters = assigned.counting().counters();
@@ -151,33 +140,25 @@ fn find_counters(now: Timestamp, worker: &Worker, filter: &CounterFilter) -> Fou
     let matched = matching.len();
     matching.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| (&a.2.rule, a.2.id).cmp(&(&b.2.rule, b.2.id))));
     matching.truncate(filter.limit);
-    let found = |(_, partition, counter): (u32, Partition, &CountedCounter)| FoundCounter {
-        partition,
-        counter: counter.clone(),
-    };
-    let counters = matching.into_iter().map(found).collect();
-    let partitions = partition_statuses(worker).filter(|partition| partition.restored).collect();
+    let counters = matching.into_iter().map(|(_, partition, counter)| (partition, counter.clone())).collect();
     FoundCounters { now, matched, counters, partitions }
 }
 
 fn status(worker: &Worker, bus_error: Option<String>) -> AggregatorStatus {
     let membership = worker.membership();
-    AggregatorStatus {
-        settled: membership.is_none_or(Membership::is_settled),
-        members: membership.map_or(1, Membership::members),
-        peers: membership.map(|membership| membership.peer_addresses().cloned().collect()).unwrap_or_default(),
-        partitions: partition_statuses(worker).collect(),
-        unassigned: worker.unassigned(),
-        bus_error,
-    }
-}
-
-fn partition_statuses(worker: &Worker) -> impl Iterator<Item = PartitionStatus> {
-    worker.assigned().map(|(partition, assigned)| PartitionStatus {
+    let partition_status = |(partition, assigned): (Partition, &AssignedPartition)| PartitionStatus {
         partition,
         read: assigned.counting().read(),
         watermark: assigned.counting().watermark(),
         restored: assigned.counting().is_restored(),
         owned: assigned.is_owned(),
-    })
+    };
+    AggregatorStatus {
+        settled: membership.is_none_or(Membership::is_settled),
+        members: membership.map_or(1, Membership::members),
+        peers: membership.map(|membership| membership.peer_addresses().cloned().collect()).unwrap_or_default(),
+        partitions: worker.assigned().map(partition_status).collect(),
+        unassigned: worker.unassigned(),
+        bus_error,
+    }
 }

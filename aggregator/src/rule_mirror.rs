@@ -40,7 +40,6 @@ pub struct RuleCopier {
 /// The rules that were read so far.
 struct RulesTopic<R> {
     reader: R,
-    read_through: Option<Offset>,
     replay_window: ReplayWindow,
     newest: Option<(Offset, Published)>,
 }
@@ -61,7 +60,7 @@ impl RuleCopier {
             replay_window.cover(rules);
         }
         let reader = bus.reader(Topic::Rules, &[0], ReadFrom::Oldest);
-        let mut topic = RulesTopic { reader, read_through: None, replay_window: replay_window.clone(), newest: None };
+        let mut topic = RulesTopic { reader, replay_window: replay_window.clone(), newest: None };
         if let Some(last) = bus.next_offset(Topic::Rules, 0).and_then(|next| next.checked_sub(1)) {
             topic.catch_up(last);
         }
@@ -87,7 +86,7 @@ impl<R: LogReader> RulesTopic<R> {
     fn copy_until(&mut self, stop: &AtomicBool, mirror: Option<&RuleMirror>, runtime: &Handle) {
         let mut copied: Option<(Offset, Stopwatch)> = None;
         while !stop.load(Ordering::Relaxed) {
-            self.read(POLL_WAIT);
+            self.read();
             let (Some((generation, published)), Some(mirror)) = (&self.newest, mirror) else { continue };
             let fresh = |(offset, since): &(Offset, Stopwatch)| offset == generation && since.elapsed() < COPY_INTERVAL;
             if copied.as_ref().is_some_and(fresh) {
@@ -106,19 +105,18 @@ impl<R: LogReader> RulesTopic<R> {
     /// an empty poll also means the end.
     fn catch_up(&mut self, last: Offset) {
         let started = Stopwatch::start();
-        while self.read_through < Some(last) && started.elapsed() < START_WAIT {
-            if self.read(POLL_WAIT) == 0 {
+        while started.elapsed() < START_WAIT {
+            if self.read().is_none_or(|read| read >= last) {
                 break;
             }
         }
     }
 
-    /// Reads once; returns the number of records.
-    fn read(&mut self, wait: Duration) -> usize {
-        let records = self.reader.poll(wait, RECORDS_MAX);
-        let count = records.len();
-        for BusRecord { offset, payload, .. } in records {
-            self.read_through = Some(offset);
+    /// Reads once; returns the offset of the last record, if there is one.
+    fn read(&mut self) -> Option<Offset> {
+        let mut read = None;
+        for BusRecord { offset, payload, .. } in self.reader.poll(POLL_WAIT, RECORDS_MAX) {
+            read = Some(offset);
             match decode(&payload, offset) {
                 Ok((rules, published)) => {
                     self.replay_window.cover(&rules);
@@ -132,7 +130,7 @@ impl<R: LogReader> RulesTopic<R> {
                 ),
             }
         }
-        count
+        read
     }
 }
 
@@ -180,7 +178,7 @@ mod tests {
     fn caught_up(polls: Vec<Vec<BusRecord>>, last: Offset) -> Option<Offset> {
         let reader = ScriptedReader(polls);
         let replay_window = ReplayWindow::default();
-        let mut topic = RulesTopic { reader, read_through: None, replay_window, newest: None };
+        let mut topic = RulesTopic { reader, replay_window, newest: None };
         topic.catch_up(last);
         assert!(topic.reader.0.is_empty(), "all polls are used");
         topic.newest.map(|(generation, _)| generation)

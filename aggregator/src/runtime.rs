@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate_aggregator_engine::worker::{Worker, WorkerSettings};
 use tollgate_bus::{Bus, ReadFrom, Topic, supervise};
@@ -17,16 +16,7 @@ use tollgate_core::clock::Clock;
 use crate::dead_letters::DeadLetters;
 use crate::event_loop::EventLoop;
 use crate::metrics::AggregatorMetrics;
-use crate::queries::Queries;
-
-/// The settings of an aggregator.
-#[derive(Clone, Debug)]
-pub struct AggregatorSettings {
-    /// The settings of its engine.
-    pub worker: WorkerSettings,
-    /// The folder for the bytes of dead letters.
-    pub dead_letters: Option<PathBuf>,
-}
+use crate::queries::{Queries, SharedBusError};
 
 /// A running aggregator; it stops when it is dropped.
 pub struct Aggregator {
@@ -35,44 +25,44 @@ pub struct Aggregator {
     queries: Queries,
 }
 
-impl AggregatorSettings {
-    /// Returns the settings of an aggregator that is alone on its bus and keeps no bytes of dead letters.
-    #[must_use]
-    pub fn new(id: &str) -> Self {
-        Self { worker: WorkerSettings::new(id), dead_letters: None }
-    }
-}
-
 impl Aggregator {
-    /// Starts the threads. Counting begins when the bus is available.
+    /// Starts the threads. Counting begins when the bus is available. The bytes of dead letters are kept in a folder, if one is
+    /// given.
     ///
     /// # Errors
     /// Fails if the system provides no thread.
     pub fn start<B: Bus>(
         bus: &B,
-        settings: &AggregatorSettings,
+        settings: WorkerSettings,
+        dead_letters: Option<PathBuf>,
         clock: Arc<dyn Clock>,
         registry: &mut Registry,
     ) -> std::io::Result<Self> {
-        let AggregatorSettings { worker, dead_letters } = settings.clone();
-        let (stop, bus_error) = (Arc::new(AtomicBool::new(false)), Arc::default());
-        let (queries, queue) = Queries::open();
+        let (id, stop, bus_error) = (settings.id.clone(), Arc::new(AtomicBool::new(false)), SharedBusError::default());
+        let (queries, queue) = Queries::open(bus_error.clone());
         let presence = || (bus.writer(Topic::Presence), bus.reader(Topic::Presence, &[0], ReadFrom::Next));
         let mut event_loop = EventLoop {
-            id: worker.id.clone(),
+            id: id.clone(),
             calls: bus.reader(Topic::Calls, &[], ReadFrom::Oldest),
             signals: bus.writer(Topic::Signals),
-            presence: worker.shares.then(presence),
+            presence: settings.shares.then(presence),
             metrics: AggregatorMetrics::register(registry),
             metrics_updated_at: clock.now(),
             dead_letters: DeadLetters::new(dead_letters),
             queries: queue,
-            bus_error: Arc::clone(&bus_error),
-            worker: Worker::new(worker, bus.partitions(Topic::Calls)),
+            worker: Worker::new(settings, bus.partitions(Topic::Calls)),
             bus: bus.clone(),
             clock,
         };
-        let keeper = keep_bus(bus.clone(), stop.clone(), settings.worker.id.clone(), bus_error)?;
+        // The bus is prepared on a thread of its own, and again whenever it was unavailable.
+        let keeper = supervise(bus.clone(), stop.clone(), move |prepared| {
+            *bus_error.lock() = prepared.as_ref().err().map(ToString::to_string);
+            match prepared {
+                Ok(()) => tracing::info!(aggregator = %id, "the bus is available; counting starts"),
+                Err(why) if why.transient => tracing::warn!(aggregator = %id, "waiting for the bus: {why}"),
+                Err(why) => tracing::error!(aggregator = %id, "nothing is counted: {why}"),
+            }
+        })?;
         let stopped = stop.clone();
         let event_loop = Builder::new().name("tollgate-events".into()).spawn(move || event_loop.run(&stopped))?;
         Ok(Self { stop, threads: vec![keeper, event_loop], queries })
@@ -100,21 +90,4 @@ impl Drop for Aggregator {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// Prepares the bus on a thread of its own, and again whenever it was unavailable.
-fn keep_bus<B: Bus>(
-    bus: B,
-    stop: Arc<AtomicBool>,
-    id: Arc<str>,
-    bus_error: Arc<Mutex<Option<String>>>,
-) -> std::io::Result<JoinHandle<()>> {
-    supervise(bus, stop, move |prepared| {
-        *bus_error.lock() = prepared.as_ref().err().map(ToString::to_string);
-        match prepared {
-            Ok(()) => tracing::info!(aggregator = %id, "the bus is available; counting starts"),
-            Err(why) if why.transient => tracing::warn!(aggregator = %id, "waiting for the bus: {why}"),
-            Err(why) => tracing::error!(aggregator = %id, "nothing is counted: {why}"),
-        }
-    })
 }

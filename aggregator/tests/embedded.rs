@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use tollgate_aggregator::{Aggregator, AggregatorSettings, CounterFilter};
+use tollgate_aggregator::{Aggregator, CounterFilter, WorkerSettings};
 use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
@@ -50,8 +50,8 @@ async fn records_become_signals_counters_and_dead_letters() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let bus = EmbeddedBus::new(clock.clone(), 2);
     let mut registry = Registry::default();
-    let settings = AggregatorSettings::new("counting");
-    let mut aggregator = Aggregator::start(&bus, &settings, clock.clone(), &mut registry).expect("threads");
+    let settings = WorkerSettings::new("counting");
+    let mut aggregator = Aggregator::start(&bus, settings, None, clock.clone(), &mut registry).expect("threads");
     let mut signals = bus.reader(Topic::Signals, &[0, 1], ReadFrom::Oldest);
     let mut calls = bus.writer(Topic::Calls);
     calls.append(1, b"no batch".to_vec(), 0).expect("there is room");
@@ -70,7 +70,7 @@ async fn records_become_signals_counters_and_dead_letters() {
 
     let queries = aggregator.queries();
     let found = queries.counters(CounterFilter { limit: 10, ..CounterFilter::default() }).await.expect("an answer");
-    assert_eq!((found.matched, found.counters[0].counter.used(found.now)), (1, 60));
+    assert_eq!((found.matched, found.counters[0].1.used(found.now)), (1, 60));
     let letters = queries.dead_letters().await.expect("an answer");
     assert_eq!((letters.len(), letters[0].letter.offset, letters[0].len), (1, 0, 8));
     let status = queries.status().await.expect("an answer");

@@ -1,16 +1,15 @@
-//! `tollgate agent`: one agent of a fleet, beside its gateway.
+//! `tollgate agent`: one agent of a fleet, beside its gateway. `tollgate up` takes the same flags.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use tollgate::{Agent, Builder};
-use tollgate_aggregator::AggregatorSettings;
 use tollgate_core::clock::SystemClock;
 use tollgate_core::counter::DigestKey;
 
-use crate::decision_totals::DecisionTotals;
+use crate::decision_totals;
 use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
 use crate::number;
@@ -25,29 +24,17 @@ use crate::tokens::TokenArgs;
 #[derive(clap::Args)]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
-    limits: Limits,
+    pub(crate) limits: Limits,
     #[command(flatten)]
-    redis: RedisArgs,
+    pub(crate) redis: RedisArgs,
     #[command(flatten)]
-    kafka: KafkaArgs,
-    #[command(flatten)]
-    identity: Identity,
-    #[command(flatten)]
-    tokens: TokenArgs,
-    /// Address to listen on; port 0 takes any free port
-    #[arg(long, value_name = "ADDR", env = "TOLLGATE_HTTP", hide_env_values = true, default_value = "127.0.0.1:8080", value_parser = serve::address)]
-    http: SocketAddr,
-}
-
-/// Identity of an agent, and its caps.
-#[derive(clap::Args)]
-pub(crate) struct Identity {
+    pub(crate) kafka: KafkaArgs,
     /// Name of the agent in answers and logs [default: agent-RANDOM]
     #[arg(long, value_name = "NAME", env = "TOLLGATE_NODE", hide_env_values = true, value_parser = serve::node)]
-    node: Option<String>,
+    pub(crate) node: Option<String>,
     /// Region of the agent
     #[arg(long, value_name = "NAME", env = "TOLLGATE_REGION", hide_env_values = true, default_value = "default", value_parser = serve::node)]
-    region: String,
+    pub(crate) region: String,
     /// Folder for the last good rules and the fleet size, with which the agent starts while no server can be reached
     #[arg(long, value_name = "DIR", env = "TOLLGATE_STATE_DIR", hide_env_values = true)]
     state_dir: Option<PathBuf>,
@@ -60,6 +47,11 @@ pub(crate) struct Identity {
     /// File with the key of all digests, 32 hexadecimal digits, the same for all agents [default: a public key]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_DIGEST_KEY_FILE", hide_env_values = true)]
     digest_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    tokens: TokenArgs,
+    /// Address to listen on; port 0 takes any free port
+    #[arg(long, value_name = "ADDR", env = "TOLLGATE_HTTP", hide_env_values = true, default_value = "127.0.0.1:8080", value_parser = serve::address)]
+    pub(crate) http: SocketAddr,
 }
 
 pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
@@ -70,14 +62,13 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
                 .to_owned()
         ));
     }
-    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
-    runtime.block_on(agent(args))
+    serve::block_on(agent(args))
 }
 
 async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let stopping = StopSignals::listen()?;
     let clock = SystemClock::start();
-    let mut builder = args.tokens.apply(args.identity.apply(Agent::builder(), args.http)?)?;
+    let mut builder = args.apply(Agent::builder())?;
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis).published_rules();
     } else {
@@ -89,27 +80,24 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     builder = args.limits.apply(builder, &clock)?;
     let listener = serve::listen(args.http).await?;
     let agent = builder.start()?;
-    for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
-        tracing::warn!("{warning}");
-    }
-    output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
+    announce(&agent, listener.local_addr()?)?;
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.requested()).await?;
     agent.stop().await;
-    DecisionTotals::of(&agent.metrics()).log();
+    decision_totals::log(&agent.metrics());
     Ok(Exit::Done)
 }
 
-impl Identity {
-    /// Returns the settings of the aggregator in the same process. Aggregators of the same name would take each other's
-    /// partitions, so its name is derived from the agent's.
-    pub(crate) fn aggregator(&self) -> AggregatorSettings {
-        let id = self.node.as_ref().map_or_else(serve::random_aggregator, |node| format!("aggregator-{node}"));
-        let mut settings = AggregatorSettings::new(&id);
-        settings.worker.region = self.region.as_str().into();
-        settings
+/// Reports the warnings of the rules, and the address.
+pub(crate) fn announce(agent: &Agent, address: SocketAddr) -> std::io::Result<()> {
+    for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
+        tracing::warn!("{warning}");
     }
+    output::say(format_args!("listening on http://{address}"))
+}
 
-    pub(crate) fn apply(&self, builder: Builder, http: SocketAddr) -> anyhow::Result<Builder> {
+impl AgentArgs {
+    /// Applies all flags to an agent, except for its limits and servers.
+    pub(crate) fn apply(&self, builder: Builder) -> anyhow::Result<Builder> {
         let mut builder = builder.region(&*self.region).counters_max(self.counters_max);
         if let Some(node) = &self.node {
             builder = builder.node(node);
@@ -122,12 +110,12 @@ impl Identity {
         }
         match &self.digest_key_file {
             Some(path) => builder = builder.digest_key(digest_key(path)?),
-            None if !http.ip().is_loopback() => tracing::warn!(
+            None if !self.http.ip().is_loopback() => tracing::warn!(
                 "counters are named by digests under a public key, so a reader of Redis or Kafka can guess callers; give all agents the same --digest-key-file"
             ),
             None => {}
         }
-        Ok(builder)
+        Ok(self.tokens.apply(builder)?)
     }
 }
 

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
 use tollgate::read_rules;
 use tollgate_aggregator::rule_mirror::RuleCopier;
-use tollgate_aggregator::{Aggregator, AggregatorSettings, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api};
+use tollgate_aggregator::{Aggregator, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_redis::RuleMirror;
 
@@ -72,8 +72,7 @@ impl FromStr for Percent {
 }
 
 pub(crate) fn run(args: AggregatorArgs) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
-    runtime.block_on(aggregator(args))
+    serve::block_on(aggregator(args))
 }
 
 async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
@@ -84,16 +83,14 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let settings = args.settings(&*clock, listener.local_addr()?);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
     let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
-    let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.worker.replay_window)?;
+    let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.replay_window)?;
     let mut registry = Registry::default();
-    let mut aggregator = Aggregator::start(&kafka, &settings, clock, &mut registry)?;
+    let id = settings.id.clone();
+    let dead_letters = args.state_dir.as_ref().map(|folder| folder.join("dead-letters"));
+    let mut aggregator = Aggregator::start(&kafka, settings, dead_letters, clock, &mut registry)?;
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
-    tollgate_http::serve(
-        listener,
-        api::router(settings.worker.id, aggregator.queries(), registry),
-        stopping.requested(),
-    )
-    .await?;
+    let router = api::router(id, aggregator.queries(), registry);
+    tollgate_http::serve(listener, router, stopping.requested()).await?;
     spawn_blocking(move || aggregator.stop()).await?;
     copier.stop();
     tracing::info!("stopped");
@@ -101,19 +98,18 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
 }
 
 impl AggregatorArgs {
-    fn settings(&self, clock: &dyn Clock, listens_on: SocketAddr) -> AggregatorSettings {
+    fn settings(&self, clock: &dyn Clock, listens_on: SocketAddr) -> WorkerSettings {
         let id = self.node.clone().unwrap_or_else(serve::random_aggregator);
         // A wildcard address cannot be reached from elsewhere; the name of a container can.
         let host = std::env::var("HOSTNAME").ok().filter(|_| listens_on.ip().is_unspecified());
         let address = host.map_or_else(|| listens_on.to_string(), |host| format!("{host}:{}", listens_on.port()));
-        let worker = WorkerSettings {
+        WorkerSettings {
             http: self.advertise.clone().unwrap_or(address).into(),
             epoch: clock.now(),
             region: self.region.as_str().into(),
             threshold_permille: self.threshold.0 * 10,
             shares: true,
             ..WorkerSettings::new(&id)
-        };
-        AggregatorSettings { worker, dead_letters: self.state_dir.as_ref().map(|folder| folder.join("dead-letters")) }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use http::header::{CONTENT_TYPE, HOST};
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
@@ -42,12 +42,14 @@ pub(crate) fn post(agent: &str, path: &str, body: &Value, wait: Duration) -> any
     };
     let body: Option<Value> = serde_json::from_slice(&body).ok();
     let is_answer = matches!(status, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
-    if !is_answer || body.is_none() {
-        let detail = body.as_ref().and_then(|body| body["detail"].as_str());
-        let detail = detail.unwrap_or("this is not the answer of an agent; name one with --agent");
-        bail!("http://{authority} answers {status}: {detail}");
+    match body {
+        Some(body) if is_answer => Ok(Some(AgentAnswer { status, body })),
+        body => {
+            let detail = body.as_ref().and_then(|body| body["detail"].as_str());
+            let detail = detail.unwrap_or("this is not the answer of an agent; name one with --agent");
+            bail!("http://{authority} answers {status}: {detail}")
+        }
     }
-    Ok(Some(AgentAnswer { status, body: body.context("the answer has no body")? }))
 }
 
 async fn send(authority: &str, path: &str, body: String) -> anyhow::Result<(StatusCode, Bytes)> {

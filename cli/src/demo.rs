@@ -2,9 +2,10 @@
 
 use std::io::{IsTerminal, stdout};
 
-use tollgate_experiments::demo::{self, DemoServers};
+use tollgate_experiments::demo;
 
 use crate::exit::Exit;
+use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 
 const ABOUT: &str = "\
@@ -24,9 +25,9 @@ pub(crate) struct DemoArgs {
 }
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let terminal = stdout().is_terminal();
-    let servers = DemoServers { redis: args.redis.settings(), kafka: args.kafka.settings() };
-    runtime.block_on(demo::run(&mut stdout(), terminal, &servers))?;
-    Ok(Exit::Done)
+    serve::block_on(async {
+        let terminal = stdout().is_terminal();
+        demo::run(&mut stdout(), terminal, args.redis.settings(), args.kafka.settings()).await?;
+        Ok(Exit::Done)
+    })
 }

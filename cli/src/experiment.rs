@@ -1,16 +1,15 @@
 //! `tollgate experiment`: measurements on existing servers.
 
-use std::io::{IsTerminal, stderr};
 use std::num::NonZeroU32;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tollgate_experiments::live::lag::{self, LagError, LagPlan};
+use tollgate_experiments::live::lag::{self, LagPlan};
 
 use crate::exit::{Exit, Usage};
 use crate::number;
-use crate::output::{Format, say};
+use crate::output::{Format, progress_bar, say};
+use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 
 const ABOUT_LAG: &str = "\
@@ -67,8 +66,7 @@ pub(crate) struct LagArgs {
 
 pub(crate) fn run(command: &ExperimentCommand) -> anyhow::Result<Exit> {
     let ExperimentCommand::Live(LiveCommand::Lag(args)) = command;
-    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
-    runtime.block_on(lag(args))
+    serve::block_on(lag(args))
 }
 
 async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
@@ -87,10 +85,10 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
     }
     let mut runs = Vec::new();
     for plan in &plans {
-        let bar = bar()?;
+        let bar = progress_bar("{msg:18} {bar:40} {human_pos} of {human_len} calls")?;
         let run = lag::run(&redis, &kafka, plan, &bar).await;
         bar.finish_and_clear();
-        runs.push(run.map_err(|error: LagError| anyhow::Error::new(error))?);
+        runs.push(run?);
     }
     let report = lag::LagReport::new(runs);
     match args.format {
@@ -98,12 +96,4 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
         Format::Json => say(serde_json::to_string(&report)?)?,
     }
     Ok(Exit::Done)
-}
-
-/// Returns a progress bar that is visible on a terminal only.
-fn bar() -> anyhow::Result<ProgressBar> {
-    let target = if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(Some(0), target);
-    bar.set_style(ProgressStyle::with_template("{msg:18} {bar:40} {human_pos} of {human_len} calls")?);
-    Ok(bar)
 }

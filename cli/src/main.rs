@@ -52,7 +52,10 @@ struct Cli {
 enum Command {
     Demo(demo::DemoArgs),
     Replay(replay::ReplayArgs),
-    Up(up::UpArgs),
+    /// Starts a limiter: agent and aggregator in one process
+    ///
+    /// In memory by itself; with --redis and --kafka it is one agent and one aggregator of a fleet.
+    Up(agent::AgentArgs),
     Agent(agent::AgentArgs),
     Aggregator(aggregator::AggregatorArgs),
     Check(check::CheckArgs),

@@ -1,9 +1,11 @@
-//! Standard output, which carries data; messages go to standard error.
+//! Standard output, which carries data; messages and progress go to standard error.
 
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr};
 
 use clap::ValueEnum;
+use comfy_table::{Row, Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -22,4 +24,22 @@ pub(crate) fn say(text: impl Display) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
+}
+
+/// Builds a table without borders.
+pub(crate) fn table<R: Into<Row>>(header: &[&str], rows: impl IntoIterator<Item = R>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header).add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+/// Returns a progress bar that is visible on a terminal only.
+pub(crate) fn progress_bar(template: &str) -> anyhow::Result<ProgressBar> {
+    let target = if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(0), target);
+    bar.set_style(ProgressStyle::with_template(template)?);
+    Ok(bar)
 }

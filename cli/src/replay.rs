@@ -1,18 +1,17 @@
 //! `tollgate replay`: the callers that rules would have limited, from access logs.
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write, stderr};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tollgate::RuleSet;
 use tollgate_core::clock::Timestamp;
 use tollgate_experiments::replay::{self, Recording};
 
 use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
-use crate::output::{Format, say};
+use crate::output::{Format, progress_bar, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,13 +45,13 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
     for warning in rules.warnings.iter().filter(|_| args.format == Format::Text) {
         eprintln!("warning: {warning}");
     }
-    let reading = bar("reading   {bar:40} {bytes} of {total_bytes}")?;
+    let reading = progress_bar("reading   {bar:40} {bytes} of {total_bytes}")?;
     let recording = Recording::read(&args.logs, &rules, &reading)?;
     if recording.is_empty() && recording.bad_lines > 0 {
         let first = recording.bad_lines_shown.first().map(|bad| format!("{}: {}", bad.place, bad.reason));
         anyhow::bail!("none of {} lines is a call; the first: {}", recording.bad_lines, first.unwrap_or_default());
     }
-    let replaying = bar("replaying {bar:40} {human_pos} of {human_len} calls, {per_sec}")?;
+    let replaying = progress_bar("replaying {bar:40} {human_pos} of {human_len} calls, {per_sec}")?;
     let mut decisions = args.decisions.as_deref().map(create).transpose()?;
     let out = decisions.as_mut().map(|(_, out)| &mut **out as &mut dyn Write);
     let report = replay::run(&recording, &rules, out, &replaying);
@@ -90,12 +89,4 @@ fn create(path: &Path) -> anyhow::Result<(&'static str, Box<dyn Write>)> {
     }
     let file = File::create(path).with_context(|| format!("{}: cannot write decisions", path.display()))?;
     Ok(("--decisions", Box::new(BufWriter::with_capacity(1 << 16, file))))
-}
-
-/// Returns a progress bar that is visible on a terminal only.
-fn bar(template: &str) -> anyhow::Result<ProgressBar> {
-    let target = if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(Some(0), target);
-    bar.set_style(ProgressStyle::with_template(template)?);
-    Ok(bar)
 }

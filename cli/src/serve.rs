@@ -1,10 +1,10 @@
-//! Shared parts of the commands that listen: address, name, and stop signals.
+//! Shared parts of the commands that run for long: threads, address, name, and stop signals.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_core::call::NAME_LEN_MAX;
@@ -36,6 +36,11 @@ impl StopSignals {
             _ = self.1.recv() => {}
         }
     }
+}
+
+/// Runs a command on threads of its own.
+pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Runtime::new().context("cannot start threads")?.block_on(command)
 }
 
 /// Binds a socket.

@@ -66,7 +66,7 @@ struct KafkaSet(Vec<(String, String)>);
 
 /// Refuses Kafka without Redis, because each agent would limit on its own.
 pub(crate) fn check_together(redis: &RedisArgs, kafka: &KafkaArgs) -> Result<(), Usage> {
-    if kafka.is_named() && redis.settings().is_none() {
+    if kafka.kafka.is_some() && redis.settings().is_none() {
         let text = "with --kafka and without --redis each agent would limit on its own; name the Redis that all share with --redis URL";
         return Err(Usage(text.to_owned()));
     }
@@ -97,11 +97,6 @@ impl KafkaArgs {
         })
     }
 
-    /// Returns true if Kafka was named.
-    pub(crate) fn is_named(&self) -> bool {
-        self.kafka.is_some()
-    }
-
     /// Connects to the named Kafka and prepares its topics, unless it does not answer now.
     pub(crate) fn connect(&self) -> anyhow::Result<Option<KafkaBus>> {
         let Some(kafka) = self.open()? else { return Ok(None) };
@@ -112,11 +107,11 @@ impl KafkaArgs {
     }
 
     /// Connects to the named Kafka, which must answer.
-    pub(crate) fn require(&self) -> anyhow::Result<KafkaBus> {
-        let Some(kafka) = self.open()? else {
-            bail!(Usage("this needs Kafka: --kafka BROKERS".to_owned()));
-        };
-        kafka.prepare(KAFKA_WAIT_MAX)?;
+    pub(crate) fn require(&self) -> anyhow::Result<Option<KafkaBus>> {
+        let kafka = self.open()?;
+        if let Some(kafka) = &kafka {
+            kafka.prepare(KAFKA_WAIT_MAX)?;
+        }
         Ok(kafka)
     }
 

@@ -1,4 +1,4 @@
-//! Experiments: what Tollgate does, measured.
+//! Experiments: measurements of Tollgate in virtual time and in wall time.
 //!
 //! [`sim`] runs agents, store, bus and aggregator in virtual time; [`replay`] is its first user and runs an access log
 //! through it; [`demo`] runs the real parts in wall time. All evaluate by the same [`oracle`]. [`live`] measures over real

@@ -30,7 +30,7 @@ fn log(lines: &[&str]) -> (PathBuf, impl Drop + use<>) {
     struct Gone(PathBuf);
     impl Drop for Gone {
         fn drop(&mut self) {
-            // A file that is left behind in the system's folder for such files hurts nobody.
+            // A file that remains in the folder for temporary files is harmless.
             let _ = std::fs::remove_file(&self.0);
         }
     }
@@ -98,9 +98,9 @@ fn a_conservative_window_is_never_over() {
     assert!(under > 0, "being never over has its price, and it is told");
 }
 
-/// A10: interpolated, the report shows how far it is off, the same as a plain list says, and less with more sub-windows.
+/// A10: the report shows the error of interpolation; it equals that of a plain list and shrinks with more sub-windows.
 #[test]
-fn the_report_tells_how_far_interpolation_is_off() {
+fn the_report_shows_the_error_of_interpolation() {
     let mut errors = Vec::new();
     for parts in [1, 4, 12] {
         let rules = rules(&format!("quota: 20/min, estimate: interpolated, sub_windows: {parts}"));

@@ -7,14 +7,13 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 use tollgate::Agent;
+use tollgate::http_response::NODE;
 use tollgate::store::ChargeStore;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
 
 /// Adds the header `X-Gateway-Node` to a response, so that a client can report which node responded.
 pub(crate) async fn add_node_header<S: ChargeStore>(State(agent): State<Agent<S>>, mut response: Response) -> Response {

@@ -11,11 +11,13 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollgate_aggregator_engine::counting::CountedCounter;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
 use tollgate_core::window::{Estimate, Ring};
 
-use super::{ApiState, busy, peers, problem, respond, within};
-use crate::queries::{CounterFilter, FoundCounter, FoundCounters};
+use super::{ApiState, busy, peers, problem, respond};
+use crate::queries::{CounterFilter, FoundCounters};
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 100_000;
@@ -51,8 +53,8 @@ pub(super) async fn counters(
     if limit > LIMIT_MAX {
         return problem(StatusCode::BAD_REQUEST, &format!("limit is {limit}; write at most {LIMIT_MAX}"));
     }
-    let Some(own) = within(api.queries.counters(CounterFilter { rule, label, limit })).await else { return busy() };
-    let Some(status) = within(api.queries.status()).await else { return busy() };
+    let Some(own) = api.queries.counters(CounterFilter { rule, label, limit }).await else { return busy() };
+    let Some(status) = api.queries.status().await else { return busy() };
     let now = own.now;
     let mut merged = MergedCounters::own(&own);
     let mut unanswered = Vec::new();
@@ -86,8 +88,12 @@ impl MergedCounters {
     fn own(found: &FoundCounters) -> Self {
         Self {
             matched: found.matched as u64,
-            partitions: found.partitions.iter().map(|status| status.partition.into()).collect(),
-            counters: found.counters.iter().map(|counter| to_json(counter, found.now)).collect(),
+            partitions: found.partitions.iter().map(|partition| (*partition).into()).collect(),
+            counters: found
+                .counters
+                .iter()
+                .map(|(partition, counter)| to_json(*partition, counter, found.now))
+                .collect(),
         }
     }
 
@@ -105,14 +111,13 @@ impl MergedCounters {
 }
 
 /// Returns a counter as JSON: `admitted` and `denied` are units in the window; the rings are per sub-window, newest first.
-fn to_json(found: &FoundCounter, now: Timestamp) -> Value {
-    let counter = &found.counter;
+fn to_json(partition: Partition, counter: &CountedCounter, now: Timestamp) -> Value {
     let window = counter.admitted.window();
     json!({
         "rule": *counter.rule,
         "label": *counter.label,
         "id": counter.id.to_string(),
-        "partition": found.partition,
+        "partition": partition,
         "generation": counter.generation,
         "quota": counter.quota,
         "window_ms": window.width_ms(),

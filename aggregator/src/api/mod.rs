@@ -7,7 +7,6 @@ mod peers;
 mod counters;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -18,11 +17,10 @@ use axum::routing::get;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tollgate_core::clock::Timestamp;
 
 use crate::queries::{AggregatorStatus, Queries};
 
-/// Maximum time for an answer of the event loop; one of its rounds takes far less.
-const ANSWER_WAIT: Duration = Duration::from_secs(5);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PROBLEM_JSON: &str = "application/problem+json";
 
@@ -47,7 +45,7 @@ pub fn router(id: Arc<str>, queries: Queries, registry: Registry) -> Router {
 
 /// Answers as long as the event loop runs, with the state of each partition.
 async fn healthz(State(api): State<ApiState>) -> Response {
-    let Some(status) = within(api.queries.status()).await else { return busy() };
+    let Some(status) = api.queries.status().await else { return busy() };
     let partitions: Vec<Value> = status
         .partitions
         .iter()
@@ -56,7 +54,7 @@ async fn healthz(State(api): State<ApiState>) -> Response {
                 "partition": partition.partition,
                 "read": partition.read.map(|(offset, _)| offset),
                 "appended_ms": partition.read.map(|(_, appended)| appended.as_ms()),
-                "watermark_ms": partition.watermark.map(tollgate_core::clock::Timestamp::as_ms),
+                "watermark_ms": partition.watermark.map(Timestamp::as_ms),
                 "restored": partition.restored,
                 "owned": partition.owned,
             })
@@ -75,7 +73,7 @@ async fn healthz(State(api): State<ApiState>) -> Response {
 
 /// Answers 200 once all own partitions are restored, otherwise the reasons why not.
 async fn readyz(State(api): State<ApiState>) -> Response {
-    let Some(status) = within(api.queries.status()).await else { return busy() };
+    let Some(status) = api.queries.status().await else { return busy() };
     let missing = missing(&status);
     let code = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     respond(code, &json!({ "ready": missing.is_empty(), "missing": missing }))
@@ -91,7 +89,7 @@ async fn metrics(State(api): State<ApiState>) -> Response {
 
 /// Lists the newest dead letters.
 async fn dead_letters(State(api): State<ApiState>) -> Response {
-    let Some(dead_letters) = within(api.queries.dead_letters()).await else { return busy() };
+    let Some(dead_letters) = api.queries.dead_letters().await else { return busy() };
     let dead_letters: Vec<Value> = dead_letters
         .iter()
         .map(|kept| {
@@ -128,10 +126,6 @@ fn missing(status: &AggregatorStatus) -> Vec<String> {
         missing.push(format!("{restoring} partitions are being restored from the log"));
     }
     missing
-}
-
-async fn within<T>(answer: impl Future<Output = Option<T>>) -> Option<T> {
-    tokio::time::timeout(ANSWER_WAIT, answer).await.ok().flatten()
 }
 
 fn busy() -> Response {

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use comfy_table::{Table, presets};
 use serde_json::json;
 
 use super::{ConfigFile, key, layer};
@@ -44,7 +43,13 @@ pub(crate) fn run(args: &ConfigArgs, whole: &Command) -> anyhow::Result<Exit> {
     let command = whole.find_subcommand(&args.command).expect("it was just run");
     let settings = settings(command, matches, layered.file.as_ref());
     match args.format {
-        Format::Text => output::say(table(&settings))?,
+        Format::Text => {
+            let row = |setting: &ShownSetting| {
+                let value = setting.value.clone().unwrap_or_else(|| "-".to_owned());
+                [setting.key.clone(), value, setting.origin.clone()]
+            };
+            output::say(output::table(&["KEY", "VALUE", "FROM"], settings.iter().map(row)))?;
+        }
         Format::Json => {
             let settings: Vec<_> = settings
                 .into_iter()
@@ -85,17 +90,4 @@ fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) 
         settings.push(ShownSetting { key, value, origin });
     }
     settings
-}
-
-fn table(settings: &[ShownSetting]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(["KEY", "VALUE", "FROM"]);
-    for setting in settings {
-        table.add_row([&setting.key, setting.value.as_deref().unwrap_or("-"), &setting.origin]);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table
 }

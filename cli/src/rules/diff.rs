@@ -13,9 +13,8 @@ use tollgate_core::counter::DigestKey;
 use tollgate_core::rules::{LimitPolicy, Matches, Quota};
 use tollgate_rules::{display, settings};
 
-use super::table;
 use crate::exit::Exit;
-use crate::output::{self, Format};
+use crate::output::{self, Format, table};
 
 /// Compares the rules that two files enforce
 ///

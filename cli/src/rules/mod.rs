@@ -6,8 +6,6 @@ mod publish;
 mod validate;
 mod show;
 
-use comfy_table::{Table, presets};
-
 use crate::exit::Exit;
 
 /// Checks, shows, compares, imports and publishes rules files
@@ -28,14 +26,4 @@ pub(crate) fn run(command: &RulesCommand) -> anyhow::Result<Exit> {
         RulesCommand::Import(args) => import::run(args),
         RulesCommand::Publish(args) => publish::run(args),
     }
-}
-
-/// Builds a table without borders.
-fn table<R: Into<comfy_table::Row>>(header: &[&str], rows: impl IntoIterator<Item = R>) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header).add_rows(rows);
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table
 }

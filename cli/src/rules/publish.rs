@@ -17,6 +17,7 @@ use tollgate_wire::Record;
 
 use crate::exit::{Exit, Usage};
 use crate::output;
+use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 
 /// Time that Kafka has to acknowledge.
@@ -47,16 +48,13 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
     let published = published(&args.file)?;
     // An address that nobody can use is refused before anything is published.
     let mirror = args.redis.settings().map(|settings| RuleMirror::new(&settings, clock)).transpose()?;
-    if !args.kafka.is_named() && mirror.is_none() {
+    let kafka = args.kafka.require()?;
+    if kafka.is_none() && mirror.is_none() {
         bail!(Usage("name where to publish: --kafka BROKERS, or --redis URL in a fleet without Kafka".to_owned()));
     }
-    let mut generation = None;
-    if args.kafka.is_named() {
-        generation = Some(to_kafka(&args.kafka.require()?, &published)?);
-    }
+    let mut generation = kafka.map(|kafka| to_kafka(&kafka, &published)).transpose()?;
     if let Some(mirror) = mirror {
-        let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
-        generation = Some(runtime.block_on(to_redis(&mirror, generation, &published))?);
+        generation = Some(serve::block_on(to_redis(&mirror, generation, &published))?);
     }
     let generation = generation.unwrap_or_default();
     output::say(format_args!("{}: published as generation {generation}", args.file.display()))?;

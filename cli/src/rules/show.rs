@@ -14,11 +14,10 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
 
-use super::table;
 use crate::check::descriptor;
 use crate::client;
 use crate::exit::{Exit, Usage};
-use crate::output::{self, Format};
+use crate::output::{self, Format, table};
 
 /// Time that an agent has to answer.
 const WAIT: Duration = Duration::from_secs(2);
@@ -56,49 +55,42 @@ enum ShowOperand {
     File(PathBuf),
 }
 
+/// Name and value of a descriptor.
+type Pair<'a> = (&'a str, &'a str);
+
 pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
-    let files: Vec<&PathBuf> = args.operands.iter().filter_map(ShowOperand::file).collect();
+    let (mut files, mut descriptors) = (Vec::new(), Vec::new());
+    for operand in &args.operands {
+        match operand {
+            ShowOperand::Descriptor(name, value) => descriptors.push((name.as_str(), value.as_str())),
+            ShowOperand::File(file) => files.push(file),
+        }
+    }
+    let unverified: Vec<Pair<'_>> =
+        args.unverified.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     if files.len() > 1 {
         bail!(Usage("several rules files are given; a call is shown under one".to_owned()));
     }
-    let mut names: Vec<&str> = args.descriptors().chain(pairs(&args.unverified)).map(|(name, _)| name).collect();
+    let mut names: Vec<&str> = descriptors.iter().chain(&unverified).map(|(name, _)| *name).collect();
     names.sort_unstable();
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
         bail!(Usage("a descriptor is given twice; a call has one value of each".to_owned()));
     }
-    let explanation = match files.first().copied().or(args.rules.as_ref()) {
-        Some(file) => {
-            let set = read_rules(file, SystemClock::start().now())?;
-            explain(&set, &DigestKey::default(), &call(args))
-        }
-        None => match client::post(&args.agent, "/explain", &body(args), WAIT)? {
-            Some(answer) => answer.body,
-            None => return Ok(Exit::Unanswered),
-        },
+    let explanation = if let Some(file) = files.first().copied().or(args.rules.as_ref()) {
+        let set = read_rules(file, SystemClock::start().now())?;
+        explain(&set, &DigestKey::default(), &call(&descriptors, &unverified, args.cost))
+    } else {
+        let body = body(&descriptors, &unverified, args.cost);
+        let Some(answer) = client::post(&args.agent, "/explain", &body, WAIT)? else {
+            return Ok(Exit::Unanswered);
+        };
+        answer.body
     };
     match args.format {
         Format::Text => output::say(text(&explanation))?,
         Format::Json => output::say(explanation)?,
     }
     Ok(Exit::Done)
-}
-
-impl ShowArgs {
-    fn descriptors(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.operands.iter().filter_map(|operand| match operand {
-            ShowOperand::Descriptor(name, value) => Some((&**name, &**value)),
-            ShowOperand::File(_) => None,
-        })
-    }
-}
-
-impl ShowOperand {
-    fn file(&self) -> Option<&PathBuf> {
-        match self {
-            Self::File(file) => Some(file),
-            Self::Descriptor(..) => None,
-        }
-    }
 }
 
 fn operand(text: &str) -> Result<ShowOperand, String> {
@@ -109,26 +101,22 @@ fn operand(text: &str) -> Result<ShowOperand, String> {
     }
 }
 
-fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
-    pairs.iter().map(|(name, value)| (&**name, &**value))
-}
-
-fn call(args: &ShowArgs) -> Call<'_> {
-    let mut call = Call::new().costing(args.cost);
-    for (name, value) in args.descriptors() {
-        call = call.with(name, value);
+fn call<'a>(descriptors: &[Pair<'a>], unverified: &[Pair<'a>], cost: u64) -> Call<'a> {
+    let mut call = Call::new().costing(cost);
+    for (name, value) in descriptors {
+        call = call.with(*name, *value);
     }
-    for (name, value) in pairs(&args.unverified) {
-        call.set_unverified(name.into(), value.into());
+    for (name, value) in unverified {
+        call.set_unverified((*name).into(), (*value).into());
     }
     call
 }
 
-fn body(args: &ShowArgs) -> Value {
-    let member = |(name, value): (&str, &str)| (name.to_owned(), Value::from(value));
-    let descriptors: Map<String, Value> = args.descriptors().map(member).collect();
-    let unverified: Map<String, Value> = pairs(&args.unverified).map(member).collect();
-    json!({ "descriptors": descriptors, "unverified": unverified, "cost": args.cost })
+fn body(descriptors: &[Pair<'_>], unverified: &[Pair<'_>], cost: u64) -> Value {
+    let object = |pairs: &[Pair<'_>]| -> Map<String, Value> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect()
+    };
+    json!({ "descriptors": object(descriptors), "unverified": object(unverified), "cost": cost })
 }
 
 /// Writes an explanation as tables.

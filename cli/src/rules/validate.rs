@@ -12,9 +12,8 @@ use tollgate_core::rules::problem::Problem;
 use tollgate_core::rules::{LimitPolicy, Matches};
 use tollgate_rules::{display, settings};
 
-use super::table;
 use crate::exit::Exit;
-use crate::output::{self, Format};
+use crate::output::{self, Format, table};
 
 /// Shows the rules of a file, or its problems with their lines
 ///

@@ -26,7 +26,7 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
 }
 
 #[test]
-fn a_broken_file_is_told_with_file_and_line() {
+fn a_broken_file_is_reported_with_file_and_line() {
     let refuse = |text: &str| {
         let path = file("broken.yaml", text);
         let said = finish(&mut tollgate(&["agent", "--config", path.to_str().unwrap()]));
@@ -112,7 +112,7 @@ fn an_empty_variable_is_none() {
 }
 
 #[test]
-fn rules_are_published_where_the_file_says() {
+fn rules_are_published_to_the_servers_of_the_file() {
     let path = file("publish.yaml", "redis: 10.0.0.5\nkafka: 127.0.0.1:1\nkafka_set: [security.protocol=SSL]\n");
     let publish = ["--config", path.to_str().unwrap(), "rules", "publish", "../rules.yaml"];
     let said = finish(&mut tollgate(&publish));
@@ -122,7 +122,7 @@ fn rules_are_published_where_the_file_says() {
 }
 
 #[test]
-fn what_cannot_work_together_is_refused_with_the_remedy() {
+fn flags_that_exclude_each_other_are_refused_with_a_remedy() {
     for (args, word) in [
         (&["agent", "--kafka", "127.0.0.1:1"][..], "--redis"),
         (&["agent", "--redis", "10.0.0.5", "--http", "127.0.0.1:0"], "redis://"),

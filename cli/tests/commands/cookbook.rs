@@ -60,7 +60,7 @@ fn recipes() -> Vec<(String, String)> {
 
 /// Every recipe of the README has a check.
 #[test]
-fn every_recipe_of_the_readme_does_what_it_says() {
+fn every_recipe_of_the_readme_has_its_described_effect() {
     let recipes = recipes();
     assert_eq!(recipes.len(), RECIPES.len());
     for (number, ((title, yaml), (named, run))) in recipes.iter().zip(RECIPES).enumerate() {
@@ -160,7 +160,7 @@ fn lists(kitchen: &mut Kitchen) {
     assert_eq!(kitchen.pass(&json!({ "api_key": "k", "ip": "203.0.114.9" }), 5), 3);
     let metrics = kitchen.client.get("/metrics", &[]);
     assert!(metrics.text().contains("tollgate_shadow_denials_total{rule=\"stricter\"} "), "{}", metrics.text());
-    // A header that nobody verified puts nobody on the allow list.
+    // An unverified header selects no entry of the allow list.
     let spoofed = |client: &mut Client| client.get("/check", &[("x-api-key", "sk_monitoring_2")]).status;
     let passed = (0..9).filter(|_| spoofed(&mut kitchen.client) == 200).count();
     assert_eq!(passed, 3);

@@ -6,13 +6,13 @@ use crate::support::{finish, tollgate};
 
 /// The demo without a terminal prints plain lines, the outage and the summary, and exits with 0.
 #[test]
-fn the_demo_tells_its_story_in_plain_lines() {
+fn the_demo_prints_plain_lines_without_a_terminal() {
     let done = finish(&mut tollgate(&["demo"]));
     assert_eq!((done.exit, &*done.err), (0, ""), "{}", done.err);
     assert!(!done.out.contains('\x1b'), "no escape codes without a terminal");
     for expected in [
-        "the store goes away",
-        "the store is back, with its old counts",
+        "the store becomes unavailable",
+        "the store recovers, with its old counts",
         "calls/s",
         "top abuser",
         " store ",
@@ -27,7 +27,7 @@ fn the_demo_tells_its_story_in_plain_lines() {
 
 /// The demo over real servers uses names of its own and deletes them afterwards.
 #[test]
-fn the_demo_tells_the_same_story_over_real_servers() {
+fn the_demo_prints_the_same_events_over_real_servers() {
     let (redis, kafka) = (Redis::start(), Kafka::start());
     let (url, brokers) = (redis.url(), kafka.brokers());
     let done = finish(&mut tollgate(&["demo", "--redis", &url, "--kafka", &brokers]));
@@ -35,8 +35,8 @@ fn the_demo_tells_the_same_story_over_real_servers() {
     for expected in [
         &format!("over {url} and Kafka at {brokers}, under names of this run only"),
         "the servers run on",
-        "the store goes away",
-        "the store is back, with its old counts",
+        "the store becomes unavailable",
+        "the store recovers, with its old counts",
         " store ",
         " signal ",
         "over-admitted",
@@ -45,12 +45,12 @@ fn the_demo_tells_the_same_story_over_real_servers() {
     ] {
         assert!(done.out.contains(expected), "{expected}: {}", done.out);
     }
-    let heard = done.out.rsplit_once("over ").and_then(|(_, tail)| tail.split(' ').next());
+    let heard = done.out.rsplit_once("its signal (").and_then(|(_, tail)| tail.split(' ').next());
     assert!(heard.is_some_and(|signals| signals != "0"), "{}", done.out);
 }
 
 #[test]
-fn the_demo_says_which_server_does_not_answer() {
+fn the_demo_names_the_server_that_does_not_answer() {
     let done = finish(&mut tollgate(&["demo", "--redis", "redis://127.0.0.1:1"]));
     assert_eq!((done.exit, &*done.out), (1, ""));
     assert!(done.err.contains("Redis at redis://127.0.0.1:1 does not answer"), "{}", done.err);

@@ -38,7 +38,7 @@ fn the_lag_of_every_call_is_measured_over_real_servers() {
 }
 
 #[test]
-fn what_cannot_be_measured_says_why() {
+fn a_plan_that_cannot_be_measured_is_refused_with_a_reason() {
     let servers = ["--redis", "redis://127.0.0.1:1", "--kafka", "127.0.0.1:1"];
     for (args, exit, said) in [
         (vec![], 2, "name them with --redis URL and --kafka BROKERS"),

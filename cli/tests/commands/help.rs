@@ -3,7 +3,7 @@
 use crate::support::{finish, tollgate};
 
 #[test]
-fn the_bare_command_says_where_to_start() {
+fn the_bare_command_prints_a_first_step() {
     let bare = finish(&mut tollgate(&[]));
     assert_eq!((bare.exit, &*bare.err), (0, ""));
     insta::assert_snapshot!(bare.out, @r#"

@@ -74,7 +74,7 @@ fn rules_with_params_are_imported_and_decide_as_written() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_told_with_its_place() {
+fn a_part_that_cannot_be_imported_is_reported_with_its_place() {
     let broken = file("params-broken.yaml", &PARAMS.replace("refill_rate: 1.67 ", "refil_rate: 1.67 "));
     let refused = finish(tollgate(&["rules", "import"]).arg(&broken));
     assert_eq!((refused.exit, refused.out.as_str()), (2, ""));

@@ -14,7 +14,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn a_real_log_is_told_in_one_object() {
+fn the_report_on_a_real_log_is_one_json_object() {
     let done = finish(&mut tollgate(&["replay", TRACE, "--limit", "60/min per ip", "--format", "json"]));
     assert_eq!((done.exit, &*done.err), (0, ""));
     let report = json(&done.out);
@@ -25,7 +25,7 @@ fn a_real_log_is_told_in_one_object() {
 }
 
 #[test]
-fn a_real_log_is_told_in_words() {
+fn the_report_on_a_real_log_is_text_by_default() {
     let done = finish(&mut tollgate(&["replay", TRACE, "--limit", "60/min per ip"]));
     for expected in ["10,000 calls from 2015-05-17 10:05:00 UTC", "over-admitted", "ip=75.97.9.59", "timeline, "] {
         assert!(done.out.contains(expected), "{expected}: {}", done.out);
@@ -51,7 +51,7 @@ fn decisions_are_written_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn standard_input_is_read_and_bad_lines_are_told() {
+fn standard_input_is_read_and_bad_lines_are_reported() {
     let mut command = tollgate(&["replay", "-", "--limit", "5/s per ip", "--format", "json"]);
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let lines = b"nonsense\n1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 1\n";
@@ -63,7 +63,7 @@ fn standard_input_is_read_and_bad_lines_are_told() {
 }
 
 #[test]
-fn what_cannot_be_replayed_says_why() {
+fn an_input_that_cannot_be_replayed_is_refused_with_a_reason() {
     for (args, exit, said) in [
         (vec!["replay", TRACE], 2, "--limit \"60/min per ip\""),
         (vec!["replay", TRACE, "--limit", "60/min"], 2, "write it as"),

@@ -56,7 +56,7 @@ fn a_valid_file_can_be_read_by_programs() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_with_file_and_line() {
+fn all_problems_are_reported_with_file_and_line() {
     let path = file("invalid.yaml", "rules:\n  - name: a\n    per: [ip]\n    quotta: 1/s\n    quota: 0/min\n");
     let path = path.to_str().unwrap();
     let said = finish(&mut tollgate(&["rules", "validate", path]));

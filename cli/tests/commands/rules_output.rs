@@ -1,4 +1,4 @@
-//! `tollgate rules show` and `diff`, and what `validate` says of the whole language.
+//! `tollgate rules show` and `diff`, and the output of `validate` for the whole language.
 
 use crate::support::{Finished, Up, file, finish, tollgate};
 
@@ -70,7 +70,7 @@ fn validate_shows_tiers_keys_costs_and_lists() {
 }
 
 #[test]
-fn show_says_which_rules_apply_and_why_others_do_not() {
+fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
     let call = ["api_key=sk_live_12345", "tier=pro", "endpoint=/search/x", "method=POST"];
     let said = run("show.yaml", &call);
     assert_eq!(said.exit, 0, "{}", said.err);
@@ -110,7 +110,7 @@ fn a_clients_word_selects_no_tier() {
 }
 
 #[test]
-fn diff_says_what_changes_in_force() {
+fn diff_lists_the_changes_of_the_enforced_rules() {
     let to = RULES
         .replace("quota: 30/min", "quota: 60/min")
         .replace("pro: { quota: 1000/min }", "pro: { quota: 900/min }")
@@ -148,7 +148,7 @@ fn diff_says_what_changes_in_force() {
 
 /// Without a file it is the rules that an agent has in force which are shown.
 #[test]
-fn show_asks_an_agent_for_what_is_in_force() {
+fn show_requests_the_rules_in_force_from_an_agent() {
     let path = file("show-agent.yaml", RULES);
     let up = Up::start(&["--rules", path.to_str().unwrap()]);
     let said = finish(&mut tollgate(&[

@@ -62,7 +62,7 @@ fn a_token_for_someone_else_or_without_keys_is_none() {
 }
 
 #[test]
-fn a_broken_file_of_keys_is_told_at_the_start() {
+fn a_broken_file_of_keys_is_refused_at_the_start() {
     let keys = file("broken.jwks", "{\"keys\": [{\"kty\": \"oct\", \"kid\": \"k1\", \"k\": \"c2hvcnQ\"}]}");
     let said = finish(&mut tollgate(&["up", "--jwks", keys.to_str().unwrap()]));
     let told = "broken.jwks: key 1 (kid `k1`): a secret of 5 bytes can be guessed; HS256 needs 32 random bytes in `k`";

@@ -52,7 +52,7 @@ fn ten_of_fifteen_calls_pass_and_all_say_where_the_caller_stands() {
 
 /// A15: a retry after exactly `retry_after_ms` passes, 10 ms sooner it is denied.
 #[test]
-fn a_denied_call_passes_when_it_was_told_and_not_sooner() {
+fn a_denied_call_passes_after_retry_after_and_not_sooner() {
     for rule in [
         "quota: 3/s, consistency: strict",
         "quota: 3/s, consistency: strict, estimate: interpolated",
@@ -122,7 +122,7 @@ fn a_broken_body_costs_neither_a_unit_nor_the_connection() {
 }
 
 #[test]
-fn it_says_where_it_listens_and_how_to_try_it() {
+fn it_prints_its_address_and_a_sample_call() {
     let mut up = Up::of(&mut tollgate(&["up", "--http", "127.0.0.1:0"]));
     let url = up.url();
     assert_eq!(up.line(), format!("try: curl -i {url}/check -H 'x-api-key: k1'"));
@@ -149,7 +149,7 @@ fn it_is_healthy_and_ready_and_counts_on_both_sides_of_the_bus() {
 }
 
 #[test]
-fn a_taken_port_is_told_with_a_remedy() {
+fn a_port_in_use_is_reported_with_a_remedy() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let said = finish(&mut tollgate(&["up", "--http", &address]));

@@ -15,7 +15,7 @@ const CALLS: usize = 500;
 
 /// no-wait: requests that were sent while Redis was suspended charge nothing after it continues.
 #[test]
-fn what_was_asked_of_a_stopped_redis_is_not_charged_when_it_wakes() {
+fn requests_to_a_stopped_redis_are_not_charged_when_it_resumes() {
     let fleet = Fleet::start("stopped", RULES);
     // Without Kafka: nothing passes by signal meanwhile, so nothing is owed either.
     let args =

@@ -35,14 +35,14 @@ impl<'a> Board<'a> {
     pub(super) fn begin(&mut self, agents: u32, callers: u32, quota: Quota) -> Result<()> {
         writeln!(
             self.out,
-            "{agents} agents over one store limit {callers} callers and one abuser to {quota} each; the aggregator counts every call."
+            "{agents} agents over one store limit {callers} callers and one abuser to {quota} each;\nthe aggregator counts every call."
         )?;
         if self.servers.is_empty() {
-            return writeln!(self.out, "At 4 s the store goes away, at 7 s it is back.\n");
+            return writeln!(self.out, "At 4 s the store becomes unavailable, at 7 s it recovers.\n");
         }
         writeln!(
             self.out,
-            "They run over {}, under names of this run only.\nAt 4 s this process lets no agent reach the store, at 7 s it does again; the servers run on.\n",
+            "They run over {}, under names of this run only.\nFrom 4 s to 7 s no agent in this process reaches the store; the servers run on.\n",
             self.servers.join(" and ")
         )
     }
@@ -50,7 +50,8 @@ impl<'a> Board<'a> {
     /// Writes an event as a line of its own.
     pub(super) fn event(&mut self, at: Duration, what: &str) -> Result<()> {
         self.wipe()?;
-        writeln!(self.out, "{:>4.1} s  {}", at.as_secs_f64(), self.strong(what))
+        let what = if self.terminal { style(what).bold().yellow().to_string() } else { what.to_owned() };
+        writeln!(self.out, "{:>4.1} s  {what}", at.as_secs_f64())
     }
 
     pub(super) fn show(&mut self, at: Duration, view: &Figures, store_is_up: bool) -> Result<()> {
@@ -90,7 +91,7 @@ impl<'a> Board<'a> {
     fn draw(&mut self, at: Duration, view: &Figures, seconds: f64, store_is_up: bool) -> Result<()> {
         let store = if store_is_up { style("up").green() } else { style("down").red().bold() };
         let mut text = format!(
-            "{:>4.1} s   {:>5} calls/s   {:>5} admitted/s   {:>4} denied/s   store {store}   signal lag {} ms\n\n",
+            "{:>4.1} s   {:>5} calls/s   {:>5} admitted/s   {:>4} denied/s\n         store {store}   signal lag {} ms\n\n",
             at.as_secs_f64(),
             per_second(view.calls(), seconds),
             per_second(view.allowed, seconds),
@@ -126,10 +127,6 @@ impl<'a> Board<'a> {
             // Cursor up by `lines`, then clear to the end of the screen (ECMA-48: CUU, ED).
             lines => write!(self.out, "\x1b[{lines}A\x1b[J"),
         }
-    }
-
-    fn strong(&self, text: &str) -> String {
-        if self.terminal { style(text).bold().yellow().to_string() } else { text.to_owned() }
     }
 }
 

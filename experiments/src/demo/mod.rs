@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate::store::{AnyStore, MemoryStore, RedisSettings};
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
-use tollgate_aggregator::{Aggregator, AggregatorSettings};
+use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::Bus;
 use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::kafka::KafkaSettings;
@@ -45,15 +45,6 @@ const STORE_FAILS_AT: Duration = Duration::from_secs(4);
 const STORE_RECOVERS_AT: Duration = Duration::from_secs(7);
 const REDRAW: Duration = Duration::from_millis(250);
 
-/// Servers of the demo. A part without a server is embedded. Keys and topics carry a name that only this run uses.
-#[derive(Clone, Debug, Default)]
-pub struct DemoServers {
-    /// The store of the counters.
-    pub redis: Option<RedisSettings>,
-    /// The bus of calls and signals.
-    pub kafka: Option<KafkaSettings>,
-}
-
 /// Reason why the demo cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
@@ -69,27 +60,33 @@ pub enum DemoError {
 }
 
 /// Runs the demo inside a tokio runtime and displays it on `out`: as a live table on a terminal, otherwise as plain lines.
+/// A part without a server is embedded. On servers, keys and topics carry a name that only this run uses.
 ///
 /// # Errors
 /// If a named server does not answer, an agent does not start, or `out` cannot be written.
-pub async fn run(out: &mut (dyn Write + Send), terminal: bool, servers: &DemoServers) -> Result<Summary, DemoError> {
+pub async fn run(
+    out: &mut (dyn Write + Send),
+    terminal: bool,
+    redis: Option<RedisSettings>,
+    kafka: Option<KafkaSettings>,
+) -> Result<Summary, DemoError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let name = RunName::new("demo");
     let mut addresses = Vec::new();
-    let store = match &servers.redis {
+    let store = match redis {
         Some(redis) => {
-            let store = connect_redis(&name.redis(redis), clock.clone()).await?;
+            let store = connect_redis(&name.redis(&redis), clock.clone()).await?;
             addresses.push(store.address().to_owned());
             AnyStore::Redis(store)
         }
         None => AnyStore::Memory(MemoryStore::new(clock.clone())),
     };
-    let Some(kafka) = &servers.kafka else {
+    let Some(kafka) = kafka else {
         let bus = EmbeddedBus::new(clock.clone(), PARTITIONS);
         return run_over(bus, store, clock, Board::new(out, terminal, addresses)).await;
     };
     addresses.push(format!("Kafka at {}", kafka.brokers));
-    let kafka = name.kafka(kafka);
+    let kafka = name.kafka(&kafka);
     let bus = connect_kafka(&kafka)?;
     let summary = run_over(bus.clone(), store, clock, Board::new(out, terminal, addresses)).await;
     tokio::task::spawn_blocking(move || clear_kafka(&bus, &kafka)).await.map_err(std::io::Error::other)?;
@@ -102,19 +99,24 @@ async fn run_over<B: Bus>(
     clock: Arc<dyn Clock>,
     mut board: Board<'_>,
 ) -> Result<Summary, DemoError> {
-    let settings = AggregatorSettings::new("aggregator");
-    let mut aggregator = Aggregator::start(&bus, &settings, clock.clone(), &mut Registry::default())?;
+    let settings = WorkerSettings::new("aggregator");
+    let mut aggregator = Aggregator::start(&bus, settings, None, clock.clone(), &mut Registry::default())?;
     let store = Arc::new(SwitchedStore::new(store));
     let quota = Quota::new(QUOTA_UNITS, QUOTA_WIDTH_MS).map_err(|error| std::io::Error::other(error.to_string()))?;
     let rules = RuleSet::new(1, [Rule::per("per-key", &["api_key"], quota).strict()]);
+    let recorder = Arc::new(Mutex::new(Recorder::new(quota)));
     let mut agents = Vec::new();
     for number in 1..=AGENTS {
         let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());
         let builder = builder.agents_expected(NonZeroU32::new(AGENTS).unwrap_or(NonZeroU32::MIN)).bus(bus.clone());
+        let (recorder, clock) = (recorder.clone(), clock.clone());
+        // All agents read the same signals; the lag of each is recorded once.
+        let builder = match number {
+            1 => builder.observe_signals(move |batch, _| recorder.lock().received(batch, clock.now())),
+            _ => builder,
+        };
         agents.push(builder.store(store.clone()).start_with_store()?);
     }
-    let recorder = Arc::new(Mutex::new(Recorder::new(quota)));
-    let signal_reader = record::read_signals(&bus, clock.clone(), recorder.clone())?;
     board.begin(AGENTS, CALLERS, quota)?;
     let load = load::start(&agents, CALLERS, &recorder);
 
@@ -125,7 +127,10 @@ async fn run_over<B: Bus>(
         let at = since.elapsed();
         let up = at < STORE_FAILS_AT || at >= STORE_RECOVERS_AT;
         if store.switch(up) {
-            board.event(at, if up { "the store is back, with its old counts" } else { "the store goes away" })?;
+            board.event(
+                at,
+                if up { "the store recovers, with its old counts" } else { "the store becomes unavailable" },
+            )?;
         }
         let figures = recorder.lock().figures();
         board.show(at, &figures, up)?;
@@ -135,7 +140,6 @@ async fn run_over<B: Bus>(
         agent.stop().await;
     }
     tokio::task::spawn_blocking(move || aggregator.stop()).await.map_err(std::io::Error::other)?;
-    signal_reader.stop();
     let summary = recorder.lock().summary();
     board.end(&summary)?;
     Ok(summary)

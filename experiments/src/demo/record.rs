@@ -1,24 +1,18 @@
 //! The demo's record: every decision, and the lag of every signal.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use parking_lot::Mutex;
 use tollgate::{Decision, Quota, Source};
-use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
-use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::signals::SignalBatch;
-use tollgate_wire::Record;
 
 use super::summary::{SourceSummary, Summary};
 use crate::oracle::Oracle;
 
-/// Longest lag or latency that is told apart: ten seconds, in microseconds.
+/// Longest lag or latency that a histogram distinguishes, in microseconds.
 const MEASURED_US_MAX: u64 = 10_000_000;
 /// Number of callers in the live display.
 const TOP_LEN: usize = 5;
@@ -30,6 +24,8 @@ pub(super) struct Recorder {
     reported: usize,
     latency_us: HashMap<Source, Histogram<u64>>,
     lag_ms: Histogram<u64>,
+    /// Time of the newest charge in the last signal of each counter.
+    signalled: HashMap<CounterId, Timestamp>,
 }
 
 /// Figures for the live display: counts since the last one, and the top callers of the whole run.
@@ -40,12 +36,6 @@ pub(super) struct Figures {
     pub(super) by_source: [u64; 4],
     pub(super) top: Vec<(u32, u64, u64)>,
     pub(super) lag_p50_ms: u64,
-}
-
-/// Thread that reads signals as an agent does.
-pub(super) struct SignalReader {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
 }
 
 #[derive(Clone, Copy)]
@@ -62,7 +52,14 @@ fn histogram() -> Histogram<u64> {
 
 impl Recorder {
     pub(super) fn new(quota: Quota) -> Self {
-        Self { quota, decisions: Vec::new(), reported: 0, latency_us: HashMap::new(), lag_ms: histogram() }
+        Self {
+            quota,
+            decisions: Vec::new(),
+            reported: 0,
+            latency_us: HashMap::new(),
+            lag_ms: histogram(),
+            signalled: HashMap::new(),
+        }
     }
 
     pub(super) fn decided(&mut self, caller: u32, decision: &Decision, took: Duration) {
@@ -74,6 +71,16 @@ impl Recorder {
             allowed: decision.allowed,
             source: decision.source,
         });
+    }
+
+    /// Records the age of the newest charge in each signal.
+    pub(super) fn received(&mut self, batch: &SignalBatch, now: Timestamp) {
+        for signal in &batch.signals {
+            // A repeated signal has no lag.
+            if self.signalled.insert(signal.counter, signal.newest_at) != Some(signal.newest_at) {
+                self.lag_ms.saturating_record(now.ms_since(signal.newest_at));
+            }
+        }
     }
 
     /// Returns the figures since the last call.
@@ -133,44 +140,5 @@ impl Recorder {
             lag_p50_ms: self.lag_ms.value_at_quantile(0.5),
             lag_p99_ms: self.lag_ms.value_at_quantile(0.99),
         }
-    }
-}
-
-/// Reads the signals and records the age of the newest charge in each.
-pub(super) fn read_signals<B: Bus>(
-    bus: &B,
-    clock: Arc<dyn Clock>,
-    recorder: Arc<Mutex<Recorder>>,
-) -> std::io::Result<SignalReader> {
-    let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
-    let mut signals = bus.reader(Topic::Signals, &partitions, ReadFrom::Next);
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = stop.clone();
-    let mut newest: HashMap<CounterId, Timestamp> = HashMap::new();
-    let read = move || {
-        while !stopped.load(Ordering::Relaxed) {
-            for record in signals.poll(Duration::from_millis(50), 1_000) {
-                let Ok(batch) = SignalBatch::decode(&record.payload) else {
-                    continue;
-                };
-                for signal in &batch.signals {
-                    // A repeated signal has no lag.
-                    if newest.insert(signal.counter, signal.newest_at) != Some(signal.newest_at) {
-                        let lag_ms = clock.now().ms_since(signal.newest_at);
-                        recorder.lock().lag_ms.saturating_record(lag_ms);
-                    }
-                }
-            }
-        }
-    };
-    let thread = std::thread::Builder::new().name("demo-signals".into()).spawn(read)?;
-    Ok(SignalReader { stop, thread })
-}
-
-impl SignalReader {
-    pub(super) fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // A reader that panicked has recorded its signals until then.
-        let _ = self.thread.join();
     }
 }

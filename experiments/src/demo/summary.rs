@@ -70,7 +70,7 @@ impl fmt::Display for Summary {
         let verdict = if self.is_within_bound() { "within" } else { "ABOVE" };
         writeln!(
             f,
-            "over-admitted   {} calls; the worst key was {} units above {}, {} of its quota: {verdict} the bound of {EXCESS_PERCENT_MAX}%",
+            "over-admitted   {} calls; the worst key was {} units above {}:\n                {} of its quota, {verdict} the bound of {EXCESS_PERCENT_MAX}%",
             HumanCount(self.over_admitted),
             self.worst_excess,
             self.quota,
@@ -78,12 +78,12 @@ impl fmt::Display for Summary {
         )?;
         writeln!(
             f,
-            "under-admitted  {} calls were denied with room there: the price of never being over",
+            "under-admitted  {} calls were denied although the window had room",
             HumanCount(self.under_admitted)
         )?;
         write!(
             f,
-            "signal lag      p50 {} ms, p99 {} ms from a call to its signal, over {} signals",
+            "signal lag      p50 {} ms, p99 {} ms from a call to its signal ({} signals)",
             self.lag_p50_ms,
             self.lag_p99_ms,
             HumanCount(self.signals)

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_says_what_is_missing() {
+    fn the_reason_names_the_missing_part_of_a_bad_line() {
         for (line, why) in [
             ("", "not an access log line and not JSON"),
             ("1.1.1.1 - - \"GET / HTTP/1.1\" 200", "no time in brackets"),

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_says_why() {
+    fn a_bad_line_is_rejected_with_a_reason() {
         for line in [
             "{",
             r#"{"descriptors": {}}"#,

@@ -15,7 +15,6 @@ use foldhash::fast::RandomState;
 use indicatif::ProgressBar;
 use serde_json::json;
 use tollgate::RuleSet;
-use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::rules::ResolvedCall;
 
@@ -35,24 +34,16 @@ const CALLERS_SHOWN: usize = 10;
 
 /// Figures of one counter.
 struct CounterTally {
-    rule: usize,
-    label: String,
+    caller: CallerReport,
     oracle: Oracle,
-    calls: u64,
-    denied: u64,
 }
 
 /// Figures of the whole run.
 struct ReplayTally<'r> {
     rules: &'r RuleSet,
     key: DigestKey,
-    reports: Vec<RuleReport>,
     counters: HashMap<(usize, CounterId), CounterTally, RandomState>,
-    admitted: u64,
-    denied: u64,
-    timeline: Vec<(u64, u64)>,
-    from: Timestamp,
-    column_ms: u64,
+    report: ReplayReport,
 }
 
 /// Replays a recording against rules. Each decision is written to `decisions` as one line of JSON, in the order of the calls.
@@ -65,9 +56,8 @@ pub fn run(
     mut decisions: Option<&mut dyn Write>,
     progress: &ProgressBar,
 ) -> std::io::Result<ReplayReport> {
-    let (from, to) = recording.span().unwrap_or_default();
-    let mut simulation = Simulation::new(SimSettings::instant(from), rules);
-    let mut tally = ReplayTally::new(rules, from, to);
+    let mut tally = ReplayTally::new(recording, rules);
+    let mut simulation = Simulation::new(SimSettings::instant(tally.report.from), rules);
     progress.set_length(recording.len() as u64);
     for (number, (at, call)) in (0_u64..).zip(recording.calls()) {
         simulation.run_until(at);
@@ -84,7 +74,7 @@ pub fn run(
         }
     }
     progress.finish_and_clear();
-    Ok(tally.report(recording, to))
+    Ok(tally.finish())
 }
 
 fn write_decision(out: &mut dyn Write, answered: &AnsweredCall<'_>) -> std::io::Result<()> {
@@ -103,28 +93,31 @@ fn write_decision(out: &mut dyn Write, answered: &AnsweredCall<'_>) -> std::io::
 }
 
 impl<'r> ReplayTally<'r> {
-    fn new(rules: &'r RuleSet, from: Timestamp, to: Timestamp) -> Self {
+    fn new(recording: &Recording, rules: &'r RuleSet) -> Self {
+        let (from, to) = recording.span().unwrap_or_default();
         let column_ms = (to.ms_since(from) / TIMELINE_COLUMNS + 1).max(1_000);
         let columns = to.ms_since(from) / column_ms + 1;
-        Self {
-            reports: rules.rules.iter().map(|rule| RuleReport::new(rule)).collect(),
-            rules,
-            key: DigestKey::default(),
-            counters: HashMap::default(),
-            admitted: 0,
-            denied: 0,
-            timeline: vec![(0, 0); usize::try_from(columns).unwrap_or(1)],
+        let report = ReplayReport {
+            calls: recording.len() as u64,
+            bad_lines: recording.bad_lines,
+            bad_lines_shown: recording.bad_lines_shown.clone(),
+            rules: rules.rules.iter().map(|rule| RuleReport::new(rule)).collect(),
             from,
+            to,
+            timeline: vec![(0, 0); usize::try_from(columns).unwrap_or(1)],
             column_ms,
-        }
+            ..ReplayReport::default()
+        };
+        Self { rules, key: DigestKey::default(), counters: HashMap::default(), report }
     }
 
     fn count(&mut self, answered: &AnsweredCall<'_>) {
         let (at, allowed) = (answered.arrived, answered.decision.allowed);
         let denied_by = answered.decision.denied().map(|denied| denied.status.rule.clone());
-        *(if allowed { &mut self.admitted } else { &mut self.denied }) += 1;
-        let column = usize::try_from(at.ms_since(self.from) / self.column_ms).unwrap_or_default();
-        if let Some((calls, denied)) = self.timeline.get_mut(column) {
+        let report = &mut self.report;
+        *(if allowed { &mut report.admitted } else { &mut report.denied }) += 1;
+        let column = usize::try_from(at.ms_since(report.from) / report.column_ms).unwrap_or_default();
+        if let Some((calls, denied)) = report.timeline.get_mut(column) {
             *calls += 1;
             *denied += u64::from(!allowed);
         }
@@ -133,54 +126,36 @@ impl<'r> ReplayTally<'r> {
             let (index, rule) = (applicable.index, applicable.rule);
             let Some(policy) = applicable.policy else { continue };
             let id = self.key.counter(&rule.name, rule.values(&call));
-            let counter = self.counters.entry((index, id)).or_insert_with(|| CounterTally {
-                rule: index,
-                label: label(&rule.per, &call),
+            let CounterTally { caller, oracle } = self.counters.entry((index, id)).or_insert_with(|| CounterTally {
+                caller: CallerReport { caller: label(&rule.per, &call), rule: rule.name.clone(), calls: 0, denied: 0 },
                 oracle: Oracle::new(policy.quota),
-                calls: 0,
-                denied: 0,
             });
-            let report = &mut self.reports[index];
+            let report = &mut report.rules[index];
             let cost = rule.cost_of(&call, answered.call.cost());
-            counter.calls += 1;
+            caller.calls += 1;
             report.calls += 1;
             if allowed {
                 report.admitted += 1;
-                report.over_admitted += u64::from(counter.oracle.admit(at, cost));
+                report.over_admitted += u64::from(oracle.admit(at, cost));
             } else if denied_by.as_deref() == Some(&*rule.name) {
-                counter.denied += 1;
+                caller.denied += 1;
                 report.denied += 1;
-                report.under_admitted += u64::from(counter.oracle.has_room(at, cost));
+                report.under_admitted += u64::from(oracle.has_room(at, cost));
             }
         }
     }
 
-    fn report(mut self, recording: &Recording, to: Timestamp) -> ReplayReport {
+    fn finish(mut self) -> ReplayReport {
         for (index, _) in self.counters.keys() {
-            self.reports[*index].counters += 1;
+            self.report.rules[*index].counters += 1;
         }
-        let mut limited: Vec<&CounterTally> = self.counters.values().filter(|counter| counter.denied > 0).collect();
-        limited.sort_unstable_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.label.cmp(&b.label)));
-        let caller = |counter: &&CounterTally| CallerReport {
-            caller: counter.label.clone(),
-            rule: self.rules.rules[counter.rule].name.to_string(),
-            calls: counter.calls,
-            denied: counter.denied,
-        };
-        ReplayReport {
-            calls: recording.len() as u64,
-            bad_lines: recording.bad_lines,
-            bad_lines_shown: recording.bad_lines_shown.clone(),
-            admitted: self.admitted,
-            denied: self.denied,
-            from: self.from,
-            to,
-            limited_callers: limited.len() as u64,
-            callers: limited.iter().take(CALLERS_SHOWN).map(caller).collect(),
-            timeline: self.timeline,
-            column_ms: self.column_ms,
-            rules: self.reports,
-        }
+        let callers = self.counters.into_values().map(|counter| counter.caller);
+        let mut limited: Vec<CallerReport> = callers.filter(|caller| caller.denied > 0).collect();
+        limited.sort_unstable_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.caller.cmp(&b.caller)));
+        self.report.limited_callers = limited.len() as u64;
+        limited.truncate(CALLERS_SHOWN);
+        self.report.callers = limited;
+        self.report
     }
 }
 

@@ -1,6 +1,7 @@
 //! Report of a replay, as text and as JSON.
 
 use std::fmt;
+use std::sync::Arc;
 
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::HumanCount;
@@ -13,7 +14,7 @@ use super::input::BadLine;
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Report of a replay.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ReplayReport {
     /// Calls read.
     pub calls: u64,
@@ -51,7 +52,7 @@ pub struct ReplayReport {
 }
 
 /// Figures of one rule.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct RuleReport {
     /// Name of the rule.
     pub name: String,
@@ -78,7 +79,7 @@ pub struct CallerReport {
     /// Values that select the counter.
     pub caller: String,
     /// Rule of the counter.
-    pub rule: String,
+    pub rule: Arc<str>,
     /// Calls on the counter.
     pub calls: u64,
     /// Calls that the counter denied.
@@ -90,12 +91,7 @@ impl RuleReport {
         Self {
             name: rule.name.to_string(),
             quota: rule.policy.map_or_else(|| "unlimited".to_owned(), |policy| policy.quota.to_string()),
-            calls: 0,
-            admitted: 0,
-            denied: 0,
-            counters: 0,
-            over_admitted: 0,
-            under_admitted: 0,
+            ..Self::default()
         }
     }
 }
@@ -166,7 +162,7 @@ impl ReplayReport {
         for caller in &self.callers {
             table.add_row([
                 caller.caller.clone(),
-                caller.rule.clone(),
+                caller.rule.to_string(),
                 HumanCount(caller.calls).to_string(),
                 HumanCount(caller.denied).to_string(),
                 percent(caller.denied, caller.calls),

@@ -9,12 +9,9 @@ mod dedup;
 mod table;
 mod signals;
 
-use std::sync::Arc;
-
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
-use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::{Batch, Outcome, Row};
-use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
+use tollgate_core::messages::signals::{LogId, Offset, Signal};
 use tollgate_core::window::Window;
 
 use dedup::Dedup;
@@ -29,25 +26,10 @@ const GRACE_MS: u64 = 60_000;
 /// Delay behind the watermark from which on a charge is tallied as late, in ms.
 const LATE_AFTER_MS: u64 = 1_000;
 
-/// The identity of a partition's count, and its caps.
-#[derive(Clone, Debug)]
-pub struct CountingSettings {
-    /// The name of this aggregator.
-    pub aggregator: Arc<str>,
-    /// The partition of `calls`.
-    pub partition: Partition,
-    /// The identity of the log `calls`.
-    pub log: LogId,
-    /// The part of a quota from which on a counter is signalled, in thousandths.
-    pub threshold_permille: u32,
-    /// Maximum number of counters; the rows of further counters are only tallied.
-    pub counters_max: usize,
-}
-
 /// The count of one partition.
 #[derive(Clone, Debug)]
 pub struct Counting {
-    settings: CountingSettings,
+    log: LogId,
     dedup: Dedup,
     table: CounterTable,
     due: DueSignals,
@@ -58,18 +40,19 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Returns an empty count.
+    /// Returns an empty count of a log. It holds at most `counters_max` counters; the rows of further counters are only
+    /// tallied.
     #[must_use]
-    pub fn new(settings: CountingSettings) -> Self {
+    pub fn new(log: LogId, counters_max: usize) -> Self {
         Self {
+            log,
             dedup: Dedup::default(),
-            table: CounterTable::new(settings.counters_max),
+            table: CounterTable::new(counters_max),
             due: DueSignals::default(),
             read: None,
             watermark: None,
             restored: false,
             tally: CountingTally::default(),
-            settings,
         }
     }
 
@@ -109,9 +92,10 @@ impl Counting {
         self.restored = true;
     }
 
-    /// Returns the signals that are due, or a heartbeat when one is due. Nothing is due before the count is restored.
-    pub fn signals_due(&mut self, now: Timestamp) -> Option<SignalBatch> {
-        let (as_of, as_of_appended) = self.read?;
+    /// Returns the signals that are due and the threshold in force, with no signals for a heartbeat. Nothing is due before the
+    /// count is restored.
+    pub fn signals_due(&mut self, now: Timestamp, threshold_permille: u32) -> Option<(Vec<Signal>, u32)> {
+        let (_, as_of_appended) = self.read?;
         self.watermark = self.dedup.watermark(as_of_appended);
         // Counters expire by the log's time, so that a replay drops the same ones. The last counter moves into a slot that is
         // given up.
@@ -121,17 +105,9 @@ impl Counting {
         if !self.restored {
             return None;
         }
-        let (signals, threshold_permille) = self.due.take(&mut self.table, now, self.settings.threshold_permille)?;
-        self.tally.signals += signals.len() as u64;
-        Some(SignalBatch {
-            aggregator: self.settings.aggregator.clone(),
-            partition: self.settings.partition,
-            log: self.settings.log,
-            as_of,
-            as_of_appended,
-            threshold_permille,
-            signals,
-        })
+        let due = self.due.take(&mut self.table, now, threshold_permille)?;
+        self.tally.signals += due.0.len() as u64;
+        Some(due)
     }
 
     /// Returns the events so far.
@@ -148,7 +124,7 @@ impl Counting {
     /// Returns the identity of the log that is counted.
     #[must_use]
     pub fn log(&self) -> LogId {
-        self.settings.log
+        self.log
     }
 
     /// Returns the offset of the last record that was read, and its append time.

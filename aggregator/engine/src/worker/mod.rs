@@ -27,7 +27,6 @@ use tollgate_core::messages::presence::{Presence, Role};
 
 use crate::membership::{HEARTBEAT_MS, Membership};
 use crate::replay_window::ReplayWindow;
-
 use publisher::SignalPublisher;
 
 pub use effects::{DeadLetter, WorkerEffect, WorkerNotice};
@@ -166,7 +165,7 @@ impl Worker {
 
     /// Returns the assigned partitions that are not restored yet, whose reading positions the worker needs.
     pub fn restoring(&self) -> impl Iterator<Item = Partition> {
-        self.assigned().filter(|(_, assigned)| !assigned.counting.is_restored()).map(|(partition, _)| partition)
+        self.partitions_where(|assigned| !assigned.counting.is_restored())
     }
 
     /// Returns the number of partitions that this aggregator owns and that are not assigned yet.
@@ -179,6 +178,10 @@ impl Worker {
     #[must_use]
     pub fn membership(&self) -> Option<&Membership> {
         self.membership.as_ref()
+    }
+
+    fn partitions_where(&self, is_wanted: impl Fn(&AssignedPartition) -> bool) -> impl Iterator<Item = Partition> {
+        self.assigned().filter(move |(_, assigned)| is_wanted(assigned)).map(|(partition, _)| partition)
     }
 
     fn tick(&mut self, now: Timestamp, effects: &mut Vec<WorkerEffect>) {
@@ -215,11 +218,7 @@ impl Worker {
             dropped_rows: 0,
             leaving,
             http: self.settings.http.clone(),
-            partitions: self
-                .assigned()
-                .filter(|(_, assigned)| counts(assigned))
-                .map(|(partition, _)| partition)
-                .collect(),
+            partitions: self.partitions_where(counts).collect(),
         }));
     }
 
@@ -236,7 +235,7 @@ impl Worker {
                 let counters = assigned.counting.tally().counters;
                 effects.push(WorkerEffect::Notice(WorkerNotice::Restored { partition: *partition, counters }));
             }
-            due.extend(assigned.counting.signals_due(now));
+            due.extend(assigned.signals_due(now, *partition, &self.settings));
         }
         self.publisher.publish(now, due, effects);
     }

@@ -1,8 +1,10 @@
 //! One assigned partition: restored from the log, counted, and kept until another aggregator counts it.
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::signals::Offset;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::signals::{Offset, SignalBatch};
 
+use super::WorkerSettings;
 use super::effects::{DeadLetter, WorkerEffect};
 use crate::counting::Counting;
 use crate::membership::PartitionOwner;
@@ -75,6 +77,26 @@ impl AssignedPartition {
         restored
     }
 
+    /// Returns the batch of signals that is due, which is empty for a heartbeat.
+    pub(super) fn signals_due(
+        &mut self,
+        now: Timestamp,
+        partition: Partition,
+        settings: &WorkerSettings,
+    ) -> Option<SignalBatch> {
+        let (signals, threshold_permille) = self.counting.signals_due(now, settings.threshold_permille)?;
+        let (as_of, as_of_appended) = self.counting.read()?;
+        Some(SignalBatch {
+            aggregator: settings.id.clone(),
+            partition,
+            log: self.counting.log(),
+            as_of,
+            as_of_appended,
+            threshold_permille,
+            signals,
+        })
+    }
+
     /// Returns whether the partition stays assigned: until a new owner announces that it counts it, agents depend on this
     /// one's signals.
     pub(super) fn is_kept(&mut self, owner: PartitionOwner, now: Timestamp) -> bool {
@@ -109,17 +131,9 @@ impl AssignedPartition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counting::CountingSettings;
 
     fn partition(restore_to: Offset) -> AssignedPartition {
-        let settings = CountingSettings {
-            aggregator: "a".into(),
-            partition: 0,
-            log: 1,
-            threshold_permille: 500,
-            counters_max: 10,
-        };
-        AssignedPartition::new(Counting::new(settings), restore_to)
+        AssignedPartition::new(Counting::new(1, 10), restore_to)
     }
 
     #[test]

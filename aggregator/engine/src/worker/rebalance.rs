@@ -7,7 +7,7 @@ use tollgate_core::counter::Partition;
 use super::effects::{WorkerEffect, WorkerNotice};
 use super::partition::AssignedPartition;
 use super::{LogEnd, Worker};
-use crate::counting::{Counting, CountingSettings};
+use crate::counting::Counting;
 use crate::membership::PartitionOwner;
 
 /// Interval at which reading positions are compared with the ends of the logs, in ms; each comparison waits for the bus.
@@ -89,13 +89,7 @@ impl Worker {
     }
 
     fn assign(&mut self, now: Timestamp, partition: Partition, end: LogEnd, effects: &mut Vec<WorkerEffect>) {
-        let counting = Counting::new(CountingSettings {
-            aggregator: self.settings.id.clone(),
-            partition,
-            log: end.log,
-            threshold_permille: self.settings.threshold_permille,
-            counters_max: self.settings.counters_max.div_ceil(self.partitions as usize),
-        });
+        let counting = Counting::new(end.log, self.settings.counters_max.div_ceil(self.partitions as usize));
         self.assigned.insert(partition, AssignedPartition::new(counting, end.next));
         effects.push(WorkerEffect::Read { partition, since: self.settings.replay_window.start(now) });
     }

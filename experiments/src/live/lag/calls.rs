@@ -16,7 +16,7 @@ use super::{DESCRIPTOR, LagPlan};
 /// Approximate number of keys. At 5,000 calls a second each key has one call in 200 ms, so its calls rarely wait for each
 /// other.
 const KEYS: u32 = 1_000;
-/// Longest time that is told apart, in microseconds.
+/// Longest time that a histogram distinguishes, in microseconds.
 const MEASURED_US_MAX: u64 = 600_000_000;
 
 /// Calls of one run.

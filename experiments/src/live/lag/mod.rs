@@ -21,7 +21,7 @@ use indicatif::ProgressBar;
 use prometheus_client::registry::Registry;
 use tollgate::store::RedisSettings;
 use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
-use tollgate_aggregator::{Aggregator, AggregatorSettings};
+use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
@@ -184,13 +184,15 @@ impl LagFleet {
         let bus = connect_kafka(&kafka)?;
         let quota = Quota::new(calls.per_key() * QUOTA_FACTOR, WIDTH_MS).expect("neither is zero");
         let rules = RuleSet::new(1, [Rule::per(RULE, &[DESCRIPTOR], quota).strict()]);
-        let mut settings = AggregatorSettings::new("aggregator");
-        settings.worker.epoch = clock.now();
-        // As in production, it waits for the heartbeats of others before partitions are assigned.
-        settings.worker.shares = true;
-        settings.worker.threshold_permille = 0;
-        settings.worker.replay_window.cover(&rules);
-        let aggregator = Aggregator::start(&bus, &settings, clock.clone(), &mut Registry::default())?;
+        let settings = WorkerSettings {
+            epoch: clock.now(),
+            // As in production, it waits for the heartbeats of others before partitions are assigned.
+            shares: true,
+            threshold_permille: 0,
+            ..WorkerSettings::new("aggregator")
+        };
+        settings.replay_window.cover(&rules);
+        let aggregator = Aggregator::start(&bus, settings, None, clock.clone(), &mut Registry::default())?;
         let mut fleet = Self { kafka: (bus, kafka), aggregator, agents: Vec::new() };
         for number in 0..plan.agents.get() {
             let mut listener = SignalListener::new(number, calls.clone());

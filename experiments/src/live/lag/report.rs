@@ -234,9 +234,8 @@ impl Quantiles {
 mod tests {
     use super::*;
 
-    /// A call that is never signalled ranks behind every call that is.
     #[test]
-    fn what_never_ends_stands_last() {
+    fn a_call_that_is_never_signalled_ranks_last() {
         let of = lag((1..=990).map(|ms| Some(ms * 1_000)).chain([None; 10]));
         let Quantiles { p50_ms, p99_ms, p999_ms, max_ms, .. } = of.quantiles;
         assert_eq!(of.never, 10);
