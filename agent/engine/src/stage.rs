@@ -5,8 +5,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::counter::Charge;
 
-/// Deadline of requests that no caller waits for: settlements, releases and backfills.
-pub(crate) const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
+/// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
+pub const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
 
 /// Charges of one request to the store, in the order of its answer.
 pub(crate) type Charges = SmallVec<[Charge; 2]>;
