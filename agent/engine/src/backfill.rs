@@ -97,13 +97,10 @@ impl Engine {
             update(&matched.policy, view, event);
             !before && view.has_unsynced()
         });
-        if became_unsynced {
-            self.enqueue_unsynced(UnsyncedCounter { matched: matched.clone(), generation });
+        if !became_unsynced {
+            return;
         }
-    }
-
-    fn enqueue_unsynced(&self, counter: UnsyncedCounter) {
-        if let Some(dropped) = self.unsynced.add(counter) {
+        if let Some(dropped) = self.unsynced.add(UnsyncedCounter { matched: matched.clone(), generation }) {
             self.metrics.unsynced_forgotten.add(1);
             let MatchedRule { counter, policy, .. } = &dropped.matched;
             self.table.with(*counter, |view| update(policy, view, ViewEvent::UnsyncedDropped));

@@ -1,8 +1,10 @@
 //! The life cycle of an operation: begun, applied by the store if necessary, finished.
 //!
 //! A shell calls [`Engine::begin`]; if the answer is a [`StoreRequest`], it sends the charges to the store, waits at most the
-//! request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may outlive its caller. With counts in
-//! the engine's own table every operation is done at once. The operations are in [`check`](crate::check),
+//! request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps
+//! the calls and the rules under which they were matched. With counts in the engine's own table the charges are applied here,
+//! and every operation is done at once. A request is finished once; an answer that arrives after that changes nothing, and a
+//! shell drops it. The operations are in [`check`](crate::check),
 //! [`check_all`](crate::check_all), [`settle_release`](crate::settle_release) and [`backfill`](crate::backfill).
 
 use std::slice;

@@ -80,7 +80,7 @@ impl Engine {
         call: &Call<'_>,
         active: &ActiveRules,
         matched: Option<&MatchedRule>,
-        row: Row,
+        mut row: Row,
         home: Option<(Option<Arc<str>>, Source)>,
     ) -> Sequence {
         if !self.settings.publishes {
@@ -91,13 +91,13 @@ impl Engine {
         self.batcher.publish(placed_by.partition(self.settings.partitions), now, |batch| {
             let entry = |matched: &MatchedRule| matched.entry(&active.set, &active.set.resolved(call), key);
             let shown = |name: &str, value: &str| key.shown(value, active.set.is_secret(name));
-            let counter = matched.map(|matched| batch.index_of_counter(matched.counter, || entry(matched)));
-            let home = home.map(|(decider, source)| Home {
+            row.counter = matched.map(|matched| batch.index_of_counter(matched.counter, || entry(matched)));
+            row.home = home.map(|(decider, source)| Home {
                 descriptors: batch.index_of_set(call, shown),
                 decider: decider.map(|decider| batch.index_of_text(&decider, || decider.to_string())),
                 source,
             });
-            Row { counter, home, ..row }
+            row
         })
     }
 }

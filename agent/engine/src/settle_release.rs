@@ -134,6 +134,9 @@ impl Engine {
             Err(error) if *is_refund => return Err(error),
             answer => answer.unwrap_or_default(),
         };
+        let status = |((matched, charge), result): ((&MatchedRule, &Charge), &ChargeResult)| {
+            matched.status(charge.cost, result.limit, &result.verdict, result.at)
+        };
         let statuses = matched.iter().zip(charges).zip(&results).map(status);
         let part_left = |status: &LimitStatus| u128::from(status.remaining) * 1_000 / u128::from(status.limit.max(1));
         Ok(statuses.min_by_key(part_left))
@@ -148,19 +151,5 @@ impl Engine {
             }
             is_unsynced
         })
-    }
-}
-
-/// Status of a rule after a correction.
-fn status(((matched, charge), result): ((&MatchedRule, &Charge), &ChargeResult)) -> LimitStatus {
-    LimitStatus {
-        rule: matched.rule.name.clone(),
-        limit: result.limit,
-        window_ms: matched.policy.window.width_ms(),
-        at_once: matched.policy.at_once(),
-        cost: charge.cost,
-        remaining: result.verdict.remaining,
-        reset_ms: result.verdict.reset_at.ms_since(result.at),
-        retry_after_ms: 0,
     }
 }

@@ -1,4 +1,6 @@
 //! First stage of an operation: it is done, or the store must apply charges.
+//!
+//! The operations return it; [`operation`](crate::operation) makes a request to the store of it, or charges the own table.
 
 use std::time::Duration;
 
