@@ -193,12 +193,15 @@ fn events(first: usize) -> impl Strategy<Value = HistoryEvent> {
     ]
 }
 
-/// Removes request ids where a request charges a counter twice, and gives all charges of a counter one limit.
+/// Removes request ids where a request charges a counter twice, and gives all charges of a counter limits that differ in quota
+/// and burst only.
 fn charged_once(mut charges: Vec<Charge>) -> Vec<Charge> {
     for place in 1..charges.len() {
         let first = charges[..place].iter().find(|charge| charge.counter == charges[place].counter);
         if let Some((limit, generation)) = first.map(|charge| (charge.limit, charge.generation)) {
-            (charges[place].limit, charges[place].generation) = (limit, generation);
+            let units = charges[place].limit.units;
+            let burst = limit.burst.min(LEVEL_MAX / Rate::of(units, limit.window.width_ms()).ms);
+            (charges[place].limit, charges[place].generation) = (Limit { units, burst, ..limit }, generation);
             for charge in &mut charges {
                 charge.request = None;
             }

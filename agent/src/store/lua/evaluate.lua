@@ -3,10 +3,15 @@
 --
 -- KEYS: the counter of each charge, then for each charge in turn, if its mode says so, the key of its request id and that of
 -- its counter's tentative units. ARGV: a charge for each. The agent makes the verdicts of the values in the answer, by the same
--- arithmetic (redis/codec.rs). A value whose layout is not that of the newest policy, or whose clock stepped back, ends the
--- step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
+-- arithmetic (redis/codec.rs). A value whose form or window is not that of the newest policy, or whose clock stepped back, ends
+-- the step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
 local ENFORCE, BACKFILL, REFUND, TAKE_BACK, NAMED = 0, 2, 3, 4, 8
 local REPEATED, LOOSE = 1, 2
+
+-- The first kind with the same form of state: counts, a meter or a log.
+local function form(of_kind)
+  return of_kind >= LOG and LOG or of_kind >= TOKEN_BUCKET and TOKEN_BUCKET or INTERPOLATED
+end
 
 -- Of each charge: its counter, cost (false for a repeated request), mode, instant.
 local counters, costs, modes, times, answers, room = { [first] = false }, { 0 }, { 0 }, { 0 }, { '' }, true
@@ -76,11 +81,20 @@ for i = 1, #ARGV do
 
   -- The newest policy that is known holds; a refund of tentative units needs none.
   local is_newest = generation >= c.generation and mode ~= TAKE_BACK
-  if now < c.last - CLOCK_ERROR_MAX_MS or is_newest and (kind ~= c.kind or parts ~= c.parts or width ~= c.width
-    or kind > FIXED and kind < LOG and (quota ~= c.quota or burst ~= c.burst)) then
+  if now < c.last - CLOCK_ERROR_MAX_MS or is_newest and (parts ~= c.parts or width ~= c.width
+    or kind ~= c.kind and form(kind) ~= form(c.kind)) then
     return pack('<I1I6I2', STALE, now, i - 1) .. (c.count and redis.call('GET', key) or c.raw)
   end
-  if is_newest then c.quota, c.generation = quota, generation end
+  if is_newest then
+    if c.level and (quota ~= c.quota or burst ~= c.burst) then meter.follow(c, quota, burst) end
+    c.kind, c.quota, c.burst, c.generation = kind, quota, burst, generation
+    if c.ring and kind > FIXED then
+      reserve = reserve or make_reserve()
+      reserve.follow(c)
+    else
+      c.spent = nil
+    end
+  end
   -- A refund makes no counter.
   c.is_kept = c.is_kept or mode < REFUND or c.raw ~= ''
 

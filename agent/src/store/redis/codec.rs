@@ -136,18 +136,20 @@ fn result(rest: &mut ByteReader<'_>, charges: &[Charge], now: Timestamp, all_cha
     let charge = charges.last()?;
     let flags = rest.byte()?;
     let len = usize::try_from(rest.number(2)?).ok()?;
+    let of_counter = || charges.iter().filter(|earlier| earlier.counter == charge.counter);
     let mut counter = match rest.bytes(len)? {
-        [] => CounterValue::new(charge),
+        [] => CounterValue::new(of_counter().next()?),
         shown => CounterValue::read_shown(shown)?,
     };
-    counter.follow(charge);
-    let at = counter.state.advance(now).now;
     // The script shows the values as it read them, and the runs of a log as they are after refunds.
-    if !matches!(counter.state, CounterState::Log(_)) {
-        for earlier in charges.iter().filter(|earlier| earlier.counter == charge.counter) {
-            if let ChargeMode::Refund { at } = earlier.mode {
-                counter.state.refund(at, earlier.cost);
-            }
+    let mut at = now;
+    for earlier in of_counter() {
+        counter.follow(earlier);
+        at = counter.state.advance(now).now;
+        if let ChargeMode::Refund { at } = earlier.mode
+            && !matches!(counter.state, CounterState::Log(_))
+        {
+            counter.state.refund(at, earlier.cost);
         }
     }
     let repeated = flags & REPEATED != 0;
