@@ -1,11 +1,11 @@
 -- Evaluates the charges of one step; commit.lua then charges all that are enforced, or none of them, and the others in any
--- case.
+-- case, but for those that are only evaluated.
 --
 -- KEYS: the counter of each charge, then for each charge in turn, if its mode says so, the key of its request id and that of
 -- its counter's tentative units. ARGV: a charge for each. The agent makes the verdicts of the values in the answer, by the same
 -- arithmetic (redis/codec.rs). A value whose form or window is not that of the newest policy, or whose clock stepped back, ends
 -- the step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
-local ENFORCE, BACKFILL, REFUND, TAKE_BACK, NAMED = 0, 2, 3, 4, 8
+local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, NAMED = 0, 2, 3, 4, 5, 8
 local REPEATED, LOOSE = 1, 2
 
 -- The first kind with the same form of state: counts, a meter or a log.
@@ -13,7 +13,7 @@ local function form(of_kind)
   return of_kind >= LOG and LOG or of_kind >= TOKEN_BUCKET and TOKEN_BUCKET or INTERPOLATED
 end
 
--- Of each charge: its counter, cost (false for a repeated request), mode, instant.
+-- Of each charge: its counter, cost (false if it is not charged), mode, instant.
 local counters, costs, modes, times, answers, room = { [first] = false }, { 0 }, { 0 }, { 0 }, { '' }, true
 -- Of some charges: the key of the request id, that of tentative units, the token of the call.
 local names, companions, tokens
@@ -95,8 +95,8 @@ for i = 1, #ARGV do
       c.spent = nil
     end
   end
-  -- A refund makes no counter.
-  c.is_kept = c.is_kept or mode < REFUND or c.raw ~= ''
+  -- Neither a refund nor an evaluation makes a counter.
+  c.is_kept = c.is_kept or mode < REFUND and mode ~= EVALUATE or c.raw ~= ''
 
   if now > c.last then
     if c.ring then
@@ -113,7 +113,9 @@ for i = 1, #ARGV do
   local needed, charged, at = cost, cost, c.last
   local charged_at = names and names[i] and mode ~= TAKE_BACK and redis.call('GET', names[i])
   if charged_at and charged_at + c.width > c.last then needed, charged, flags = 0, false, REPEATED end
-  if mode == BACKFILL then
+  if mode == EVALUATE then
+    charged = false
+  elseif mode == BACKFILL then
     at = min(time, at)
   elseif mode >= REFUND then
     refund, needed = refund or make_refund(), 0

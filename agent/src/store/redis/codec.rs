@@ -110,11 +110,12 @@ impl StepAnswer {
 /// Writes a charge.
 pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> ChargeBytes {
     let (mode, time) = match charge.mode {
-        _ if matches!(scope, StepScope::RefundSlot { .. }) => (4, Timestamp::default()),
+        _ if matches!(scope, StepScope::RefundSlot { .. }) => (5, Timestamp::default()),
         ChargeMode::Enforce { expires_at } => (0, expires_at),
         ChargeMode::CountOnly { expires_at } => (1, expires_at),
-        ChargeMode::Backfill { at } => (2, at),
-        ChargeMode::Refund { at } => (3, at),
+        ChargeMode::Evaluate { expires_at } => (2, expires_at),
+        ChargeMode::Backfill { at } => (3, at),
+        ChargeMode::Refund { at } => (4, at),
     };
     let (flags, token) = scope.flags();
     let mut bytes = SmallVec::new();
@@ -158,7 +159,7 @@ fn result(rest: &mut ByteReader<'_>, charges: &[Charge], now: Timestamp, all_cha
     verdict.admitted |= repeated;
     Some(ChargeResult {
         verdict,
-        charged: all_charged || !charge.mode.is_enforced(),
+        charged: charge.mode.is_charged(all_charged),
         repeated,
         firm: flags & LOOSE == 0,
         at,

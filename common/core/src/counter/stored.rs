@@ -95,7 +95,7 @@ impl StoredCounter {
         match charge.mode {
             ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. } => self.state.charge(result.at, charge.cost),
             ChargeMode::Backfill { at } => self.state.charge(at.min(result.at), charge.cost),
-            ChargeMode::Refund { .. } => return,
+            ChargeMode::Evaluate { .. } | ChargeMode::Refund { .. } => return,
         }
         if let Some(id) = charge.request {
             let requests = self.requests.get_or_insert_with(Box::default);

@@ -185,5 +185,7 @@ fn a_fleet_with_two_policies_on_one_bucket_is_never_contended() {
             })
         })
         .collect();
-    agents.into_iter().for_each(|agent| on(agent).expect("a task ends"));
+    for agent in agents {
+        on(agent).expect("a task ends");
+    }
 }
