@@ -127,7 +127,7 @@ fn remedy(code: &str) -> &'static str {
         }
         "MISCONF" => "repair its snapshots, or set stop-writes-on-bgsave-error no: counters need no persistence",
         "UNREADABLE" | "WRONGTYPE" => {
-            "another version of Tollgate or another program wrote this key; delete it, or give all agents a new prefix"
+            "another version of Tollgate or another program wrote this key; delete it, or start all agents with another --redis-prefix"
         }
         _ => "see the server's log",
     }
