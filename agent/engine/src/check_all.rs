@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{COST_IMPOSSIBLE, Charge, ChargeResult, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 
@@ -132,8 +132,8 @@ impl Engine {
         PlannedCall { number, matched, plan }
     }
 
-    /// Joins the charges of the calls that ask the store. If another call is denied already, an impossible charge holds the
-    /// enforced ones back, which the store still evaluates.
+    /// Joins the charges of the calls that ask the store. If another call is denied already, the enforced charges are only
+    /// evaluated.
     fn join_charges(
         &self,
         active: &ActiveRules,
@@ -161,11 +161,12 @@ impl Engine {
             }
             CallPlan::AsksStore(_) => false,
         };
-        if planned.iter().any(is_denied)
-            && let Some(enforced) = joined.iter().find(|charge| charge.mode.is_enforced())
-        {
-            let impossible = Charge { cost: COST_IMPOSSIBLE, request: None, ..enforced.clone() };
-            joined.push(impossible);
+        if planned.iter().any(is_denied) {
+            for charge in &mut joined {
+                if let ChargeMode::Enforce { expires_at } = charge.mode {
+                    charge.mode = ChargeMode::Evaluate { expires_at };
+                }
+            }
         }
         joined
     }

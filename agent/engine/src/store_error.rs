@@ -20,6 +20,10 @@ pub enum StoreError {
     /// The request was not sent, because too many others wait for the store.
     #[error("too many requests wait for the store")]
     Busy,
+    /// Other agents changed a counter's value each time that the step had to replace it; nothing was charged. Other counters
+    /// are not concerned.
+    #[error("too many agents change a counter at once")]
+    Contended,
     /// The value under a counter's key is not a counter; nothing was charged. Other counters are not concerned.
     #[error("the value under a counter's key is not a counter")]
     Unreadable,
@@ -30,8 +34,16 @@ pub enum StoreError {
 
 impl StoreError {
     /// All reasons.
-    pub const ALL: [Self; 7] =
-        [Self::TimedOut, Self::Expired, Self::Unreachable, Self::Full, Self::Busy, Self::Unreadable, Self::Refused];
+    pub const ALL: [Self; 8] = [
+        Self::TimedOut,
+        Self::Expired,
+        Self::Unreachable,
+        Self::Full,
+        Self::Busy,
+        Self::Contended,
+        Self::Unreadable,
+        Self::Refused,
+    ];
 
     /// Returns true if units that are admitted without the store must be backfilled. Units that the store may have charged
     /// would count twice, and a counter without a valid value cannot be charged.
@@ -50,6 +62,7 @@ impl StoreError {
             Self::Full => "full",
             Self::Unreadable => "unreadable",
             Self::Busy => "busy",
+            Self::Contended => "contended",
             Self::Refused => "refused",
         }
     }

@@ -126,7 +126,9 @@ fn remedy(code: &str) -> &'static str {
             "give a Redis that is no node of a cluster, or a proxy in front of one with --redis-slots multi"
         }
         "MISCONF" => "repair its snapshots, or set stop-writes-on-bgsave-error no: counters need no persistence",
-        "UNREADABLE" => "another program wrote this key; delete it, or choose another prefix",
+        "UNREADABLE" | "WRONGTYPE" => {
+            "another version of Tollgate or another program wrote this key; delete it, or start all agents with another --redis-prefix"
+        }
         _ => "see the server's log",
     }
 }
@@ -150,6 +152,11 @@ mod tests {
     fn errors_of_a_cluster_have_a_remedy_that_works() {
         assert!(remedy("CROSSSLOT").contains("--redis-slots multi"));
         assert!(remedy("MOVED").contains("no node of a cluster"));
+    }
+
+    #[test]
+    fn a_value_of_another_version_has_a_remedy() {
+        assert!(["UNREADABLE", "WRONGTYPE"].iter().all(|code| remedy(code).contains("another version of Tollgate")));
     }
 
     #[test]

@@ -42,8 +42,8 @@ impl Breaker {
                 self.score.fetch_add(MISS_WEIGHT, Ordering::Relaxed) + MISS_WEIGHT >= OPEN_AT
             }
             StoreError::Unreachable | StoreError::Refused => true,
-            // The store answers; it only has no place for this counter.
-            StoreError::Full | StoreError::Unreadable => false,
+            // The store answers; only this counter cannot be charged.
+            StoreError::Full | StoreError::Contended | StoreError::Unreadable => false,
         };
         opens && !self.open.swap(true, Ordering::Relaxed)
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn an_unreachable_store_opens_it_at_once() {
         let breaker = Breaker::default();
-        assert!(!breaker.missed(StoreError::Full));
+        assert!((0..9).all(|_| !breaker.missed(StoreError::Full) && !breaker.missed(StoreError::Contended)));
         assert!(breaker.missed(StoreError::Unreachable) && breaker.is_open());
     }
 }

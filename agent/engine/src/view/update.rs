@@ -4,7 +4,7 @@
 //! a charge to counts in the engine's own table, under the same lock as the charge.
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{COST_IMPOSSIBLE, Charge, ChargeMode, ChargeResult};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 use tollgate_core::messages::signals::{LogId, Offset, Signal};
 use tollgate_core::rules::{Generation, LimitPolicy};
 
@@ -147,7 +147,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult) {
     if matches!(charge.mode, ChargeMode::Refund { .. }) {
         view.denial = None;
-    } else if !result.charged && !result.verdict.admitted && charge.cost < COST_IMPOSSIBLE {
+    } else if !result.charged && !result.verdict.admitted {
         view.denial = Some(CachedDenial::new(result, charge.limit, charge.generation, charge.cost));
     }
 }

@@ -93,7 +93,7 @@ impl Model {
         let expires_at = Timestamp::from_ms(u64::MAX);
         let (mut applied, mut refunds, mut places) = (charges.to_vec(), Vec::new(), Vec::new());
         for (place, (charge, result)) in applied.iter_mut().zip(results).enumerate() {
-            if !result.charged && !result.repeated && !refuses(charge.slot) {
+            if charge.mode.is_enforced() && !result.charged && !result.repeated && !refuses(charge.slot) {
                 *charge = Charge { request: None, mode: ChargeMode::CountOnly { expires_at }, ..charge.clone() };
                 places.push(place);
                 refunds.push(Charge { mode: ChargeMode::Refund { at: result.at }, ..charge.clone() });
@@ -166,7 +166,8 @@ fn charges(first: usize) -> impl Strategy<Value = Charge> {
             let kind = match kind {
                 0..7 => ChargeMode::Enforce { expires_at: Timestamp::from_ms(5) },
                 7 => ChargeMode::Enforce { expires_at: Timestamp::from_ms(ago_ms % 3) },
-                8..10 => ChargeMode::CountOnly { expires_at: Timestamp::from_ms(5) },
+                8 => ChargeMode::Evaluate { expires_at: Timestamp::from_ms(5) },
+                9 => ChargeMode::CountOnly { expires_at: Timestamp::from_ms(5) },
                 10..12 => ChargeMode::Backfill { at },
                 // Sometimes units that were charged just now.
                 12 => ChargeMode::Refund { at: Timestamp::from_ms(2_000) },
@@ -193,12 +194,15 @@ fn events(first: usize) -> impl Strategy<Value = HistoryEvent> {
     ]
 }
 
-/// Removes request ids where a request charges a counter twice, and gives all charges of a counter one limit.
+/// Removes request ids where a request charges a counter twice, and gives all charges of a counter limits that differ in quota
+/// and burst only.
 fn charged_once(mut charges: Vec<Charge>) -> Vec<Charge> {
     for place in 1..charges.len() {
         let first = charges[..place].iter().find(|charge| charge.counter == charges[place].counter);
         if let Some((limit, generation)) = first.map(|charge| (charge.limit, charge.generation)) {
-            (charges[place].limit, charges[place].generation) = (limit, generation);
+            let units = charges[place].limit.units;
+            let burst = limit.burst.min(LEVEL_MAX / Rate::of(units, limit.window.width_ms()).ms);
+            (charges[place].limit, charges[place].generation) = (Limit { units, burst, ..limit }, generation);
             for charge in &mut charges {
                 charge.request = None;
             }
@@ -214,6 +218,7 @@ fn at_time(charge: &Charge, now_ms: u64) -> Charge {
     let kind = match charge.mode {
         ChargeMode::Enforce { expires_at } => ChargeMode::Enforce { expires_at: soon(expires_at) },
         ChargeMode::CountOnly { expires_at } => ChargeMode::CountOnly { expires_at: soon(expires_at) },
+        ChargeMode::Evaluate { expires_at } => ChargeMode::Evaluate { expires_at: soon(expires_at) },
         ChargeMode::Backfill { at } => ChargeMode::Backfill { at: ago(at) },
         ChargeMode::Refund { at } => ChargeMode::Refund { at: ago(at) },
     };

@@ -1,14 +1,19 @@
 -- Evaluates the charges of one step; commit.lua then charges all that are enforced, or none of them, and the others in any
--- case.
+-- case, but for those that are only evaluated.
 --
 -- KEYS: the counter of each charge, then for each charge in turn, if its mode says so, the key of its request id and that of
 -- its counter's tentative units. ARGV: a charge for each. The agent makes the verdicts of the values in the answer, by the same
--- arithmetic (redis/codec.rs). A value whose layout is not that of the newest policy, or whose clock stepped back, ends the
--- step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
-local ENFORCE, BACKFILL, REFUND, TAKE_BACK, NAMED = 0, 2, 3, 4, 8
+-- arithmetic (redis/codec.rs). A value whose form or window is not that of the newest policy, or whose clock stepped back, ends
+-- the step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
+local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, NAMED = 0, 2, 3, 4, 5, 8
 local REPEATED, LOOSE = 1, 2
 
--- Of each charge: its counter, cost (false for a repeated request), mode, instant.
+-- The first kind with the same form of state: counts, a meter or a log.
+local function form(of_kind)
+  return of_kind >= LOG and LOG or of_kind >= TOKEN_BUCKET and TOKEN_BUCKET or INTERPOLATED
+end
+
+-- Of each charge: its counter, cost (false if it is not charged), mode, instant.
 local counters, costs, modes, times, answers, room = { [first] = false }, { 0 }, { 0 }, { 0 }, { '' }, true
 -- Of some charges: the key of the request id, that of tentative units, the token of the call.
 local names, companions, tokens
@@ -76,13 +81,22 @@ for i = 1, #ARGV do
 
   -- The newest policy that is known holds; a refund of tentative units needs none.
   local is_newest = generation >= c.generation and mode ~= TAKE_BACK
-  if now < c.last - CLOCK_ERROR_MAX_MS or is_newest and (kind ~= c.kind or parts ~= c.parts or width ~= c.width
-    or kind > FIXED and kind < LOG and (quota ~= c.quota or burst ~= c.burst)) then
+  if now < c.last - CLOCK_ERROR_MAX_MS or is_newest and (parts ~= c.parts or width ~= c.width
+    or kind ~= c.kind and form(kind) ~= form(c.kind)) then
     return pack('<I1I6I2', STALE, now, i - 1) .. (c.count and redis.call('GET', key) or c.raw)
   end
-  if is_newest then c.quota, c.generation = quota, generation end
-  -- A refund makes no counter.
-  c.is_kept = c.is_kept or mode < REFUND or c.raw ~= ''
+  if is_newest then
+    if c.level and (quota ~= c.quota or burst ~= c.burst) then meter.follow(c, quota, burst) end
+    c.kind, c.quota, c.burst, c.generation = kind, quota, burst, generation
+    if c.ring and kind > FIXED then
+      reserve = reserve or make_reserve()
+      reserve.follow(c)
+    else
+      c.spent = nil
+    end
+  end
+  -- Neither a refund nor an evaluation makes a counter.
+  c.is_kept = c.is_kept or mode < REFUND and mode ~= EVALUATE or c.raw ~= ''
 
   if now > c.last then
     if c.ring then
@@ -99,7 +113,9 @@ for i = 1, #ARGV do
   local needed, charged, at = cost, cost, c.last
   local charged_at = names and names[i] and mode ~= TAKE_BACK and redis.call('GET', names[i])
   if charged_at and charged_at + c.width > c.last then needed, charged, flags = 0, false, REPEATED end
-  if mode == BACKFILL then
+  if mode == EVALUATE then
+    charged = false
+  elseif mode == BACKFILL then
     at = min(time, at)
   elseif mode >= REFUND then
     refund, needed = refund or make_refund(), 0

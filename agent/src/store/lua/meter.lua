@@ -3,17 +3,32 @@
 make_meter = function()
   local meter = {}
 
-  -- Reads the state; false if it is not that of a meter.
-  function meter.read(c, value)
+  local function set_rate(c)
     local a, b = c.quota, c.width
     while b > 0 do a, b = b, a % b end
-    c.drains, c.unit, c.at, c.level = c.quota / a, c.width / a, 0, 0
+    c.drains, c.unit = c.quota / a, c.width / a
+  end
+
+  -- Reads the state; false if it is not that of a meter.
+  function meter.read(c, value)
+    set_rate(c)
+    c.at, c.level = 0, 0
     if #value == HEADER_LEN + 13 then c.at, c.level = parse('<I6I7', value, HEADER_LEN + 1) end
     return #value == HEADER_LEN + 13 or #value == HEADER_LEN
   end
 
   local function level_at(c, now)
     return max(c.level - c.drains * max(now - c.at, 0), 0)
+  end
+
+  -- Follows another quota or burst: the tokens stay, up to the new burst.
+  function meter.follow(c, quota, burst)
+    local room = max(c.burst * c.unit - level_at(c, c.last), 0)
+    local tokens = (room - room % c.unit) / c.unit
+    c.quota, c.burst = quota, burst
+    set_rate(c)
+    c.level = min(max(burst - tokens, 0) * c.unit, COUNT_MAX)
+    if c.level > 0 then c.at = c.last end
   end
 
   local function drain_ms(c, level)

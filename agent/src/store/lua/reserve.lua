@@ -11,6 +11,11 @@ make_reserve = function()
     return min(units, max(used(c, 0, 0) - c.quota, 0)) * c.parts
   end
 
+  -- Follows another quota or burst.
+  function reserve.follow(c)
+    c.spent = min(c.spent or 0, whole(c))
+  end
+
   -- Units that are free, were so many units refunded.
   function reserve.free(c, units)
     local free = whole(c) - max(c.spent - taken_by(c, units), 0)

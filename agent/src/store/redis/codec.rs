@@ -1,16 +1,16 @@
 //! The bytes between the agent and the charge script (`lua/evaluate.lua`): charges to it, its answer back.
 //!
-//! The script decides; the agent makes the verdict. So an answer holds the values as they were read ([`value`]), and the pure
-//! state machine evaluates them at the store's time: the arithmetic of verdicts is in one place.
+//! The script decides; the agent makes the verdict. So an answer holds the values as they were read ([`value`]), and
+//! [`StoredCounter::evaluate`] evaluates them at the store's time, as in every other store.
 //!
 //! [`value`]: super::value
 
 use smallvec::SmallVec;
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoredCounter};
 
-use super::value::{self, ByteReader, CounterValue, EXACT_MAX};
+use super::value::{self, ByteReader, EXACT_MAX};
 
 /// Length of a charge without a token.
 const CHARGE_LEN: usize = 44;
@@ -110,11 +110,12 @@ impl StepAnswer {
 /// Writes a charge.
 pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> ChargeBytes {
     let (mode, time) = match charge.mode {
-        _ if matches!(scope, StepScope::RefundSlot { .. }) => (4, Timestamp::default()),
+        _ if matches!(scope, StepScope::RefundSlot { .. }) => (5, Timestamp::default()),
         ChargeMode::Enforce { expires_at } => (0, expires_at),
         ChargeMode::CountOnly { expires_at } => (1, expires_at),
-        ChargeMode::Backfill { at } => (2, at),
-        ChargeMode::Refund { at } => (3, at),
+        ChargeMode::Evaluate { expires_at } => (2, expires_at),
+        ChargeMode::Backfill { at } => (3, at),
+        ChargeMode::Refund { at } => (4, at),
     };
     let (flags, token) = scope.flags();
     let mut bytes = SmallVec::new();
@@ -136,31 +137,23 @@ fn result(rest: &mut ByteReader<'_>, charges: &[Charge], now: Timestamp, all_cha
     let charge = charges.last()?;
     let flags = rest.byte()?;
     let len = usize::try_from(rest.number(2)?).ok()?;
+    let of_counter = charges.iter().filter(|earlier| earlier.counter == charge.counter).map(value::exact_charge);
     let mut counter = match rest.bytes(len)? {
-        [] => CounterValue::new(charge),
-        shown => CounterValue::read_shown(shown)?,
+        [] => StoredCounter::new(&of_counter.clone().next()?),
+        shown => value::read_shown(shown)?,
     };
-    counter.follow(charge);
-    let at = counter.state.advance(now).now;
-    // The script shows the values as it read them, and the runs of a log as they are after refunds.
-    if !matches!(counter.state, CounterState::Log(_)) {
-        for earlier in charges.iter().filter(|earlier| earlier.counter == charge.counter) {
-            if let ChargeMode::Refund { at } = earlier.mode {
-                counter.state.refund(at, earlier.cost);
-            }
-        }
-    }
     let repeated = flags & REPEATED != 0;
-    let free = repeated || matches!(charge.mode, ChargeMode::Refund { .. });
-    let mut verdict = counter.state.evaluate(&counter.limit, at, if free { 0 } else { charge.cost });
-    verdict.admitted |= repeated;
-    Some(ChargeResult {
-        verdict,
-        charged: all_charged || !charge.mode.is_enforced(),
-        repeated,
-        firm: flags & LOOSE == 0,
-        at,
-        limit: counter.limit.units,
-        rebased: false,
-    })
+    let is_log = matches!(counter.state(), CounterState::Log(_));
+    let mut result = None;
+    for mut earlier in of_counter {
+        // The script shows the values as it read them, and the runs of a log as they are after refunds.
+        let is_free = if matches!(earlier.mode, ChargeMode::Refund { .. }) { is_log } else { repeated };
+        if is_free {
+            earlier.cost = 0;
+        }
+        result = Some(counter.evaluate(&earlier, now));
+    }
+    let mut result = result?;
+    result.verdict.admitted |= repeated;
+    Some(ChargeResult { charged: charge.mode.is_charged(all_charged), repeated, firm: flags & LOOSE == 0, ..result })
 }

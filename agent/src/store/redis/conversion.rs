@@ -6,10 +6,10 @@
 //! step is repeated in either case ([`Steps`](super::steps::Steps)), and finds what the other agent made of it.
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
-use tollgate_core::counter::Charge;
+use tollgate_core::counter::{Charge, ChargeMode};
 
 use super::codec::StepScope;
-use super::value::CounterValue;
+use super::value;
 
 /// Maximum TTL, a hundred years: a huge burst may take longer to refill than Redis accepts as a TTL.
 const TTL_MS_MAX: u64 = 3_155_760_000_000;
@@ -25,15 +25,17 @@ pub(super) struct Replacement {
 
 /// The replacement of a value for this charge at `now`, an instant of store time; `None` if the value cannot be read.
 pub(super) fn replacement(charge: &Charge, scope: StepScope, value: &[u8], now: Timestamp) -> Option<Replacement> {
-    let mut counter = CounterValue::read(value)?;
+    let mut counter = value::read(value)?;
+    let mode = ChargeMode::Evaluate { expires_at: now };
+    let mut evaluation = Charge { cost: 0, mode, ..value::exact_charge(charge) };
     // The refund of tentative units does not bring a policy of its own.
-    if !matches!(scope, StepScope::RefundSlot { .. }) {
-        counter.follow(charge);
+    if matches!(scope, StepScope::RefundSlot { .. }) {
+        (evaluation.limit, evaluation.generation) = (counter.limit(), counter.generation());
     }
-    let instant = counter.state.advance(now);
-    let free_at = counter.state.evaluate(&counter.limit, instant.now, 0).reset_at;
-    let window = counter.limit.window;
-    let idle_in_ms = free_at.ms_since(now).saturating_add(window.width_ms() + window.part_ms() + CLOCK_ERROR_MAX_MS);
+    let result = counter.evaluate(&evaluation, now);
+    let window = counter.limit().window;
+    let idle_in_ms =
+        result.verdict.reset_at.ms_since(now).saturating_add(window.width_ms() + window.part_ms() + CLOCK_ERROR_MAX_MS);
     let ttl_ms = idle_in_ms.min(TTL_MS_MAX);
-    Some(Replacement { value: counter.write(instant.now), ttl_ms, rebased: instant.rebased })
+    Some(Replacement { value: value::write(&counter, result.at), ttl_ms, rebased: result.rebased })
 }

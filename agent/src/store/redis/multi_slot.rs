@@ -110,7 +110,7 @@ impl MultiSlotCall {
         };
         // Units that a slot charged in any case must not be backfilled.
         let has_unconditional =
-            slots().any(|(slot, result)| result.is_ok() && slot.iter().any(|charge| !charge.mode.is_enforced()));
+            slots().any(|(slot, result)| result.is_ok() && slot.iter().any(|charge| charge.mode.is_charged(false)));
         (Err(if has_unconditional { StoreError::TimedOut } else { error }), to_refund)
     }
 
@@ -121,7 +121,7 @@ impl MultiSlotCall {
             charges_and_results.map(|(slot, results)| slot.iter().zip(results.iter().flatten())).collect();
         let in_order = self.slot_of_charge.iter().filter_map(|slot| by_slot[*slot].next());
         in_order
-            .map(|(charge, result)| ChargeResult { charged: all_charged || !charge.mode.is_enforced(), ..*result })
+            .map(|(charge, result)| ChargeResult { charged: charge.mode.is_charged(all_charged), ..*result })
             .collect()
     }
 }

@@ -96,6 +96,8 @@ impl Steps {
                 }
                 // A late step changes nothing, and the script finds a stale value before it finds a late charge.
                 StepAnswer::Stale { now, .. } if scope.has_expired(charges, now) => return Err(StoreError::Expired),
+                // Charges of one step give a new counter two forms or windows.
+                StepAnswer::Stale { value, .. } if value.is_empty() => return Err(StoreError::Contended),
                 StepAnswer::Stale { charge, now, value } => {
                     let key = &keys[charge];
                     let replacement = conversion::replacement(&charges[charge], scope, &value, now)
@@ -109,7 +111,7 @@ impl Steps {
             }
         }
         // Other agents change a value faster than it can be replaced.
-        Err(StoreError::Busy)
+        Err(StoreError::Contended)
     }
 
     pub(super) async fn evaluate(

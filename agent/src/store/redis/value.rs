@@ -1,11 +1,11 @@
-//! The value of a counter in Redis, read into the pure state machine and written from it.
+//! The value of a counter in Redis, read into a [`StoredCounter`] and written from it.
 //!
 //! `lua/fast_path.lua` describes the layout. The script writes nearly all values; the agent writes one only when it replaces a
 //! value that the script cannot use ([`conversion`](super::conversion)).
 
 use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Meter};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::Charge;
+use tollgate_core::counter::{Charge, StoredCounter};
 use tollgate_core::rules::Generation;
 use tollgate_core::window::{Estimate, Window};
 
@@ -16,149 +16,8 @@ const VERSION: u8 = 2 << 4;
 /// Length of the header.
 const HEADER_LEN: usize = 36;
 
-/// A counter as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CounterValue {
-    pub(super) generation: Generation,
-    pub(super) limit: Limit,
-    pub(super) state: CounterState,
-}
-
 /// Bytes that are not yet read.
 pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
-
-impl CounterValue {
-    /// The untouched counter of a charge.
-    pub(super) fn new(charge: &Charge) -> Self {
-        let limit = exact(&charge.limit);
-        Self { generation: charge.generation.min(EXACT_MAX), limit, state: CounterState::new(&limit) }
-    }
-
-    /// Reads a value; `None` if it is not one.
-    pub(super) fn read(value: &[u8]) -> Option<Self> {
-        Self::read_with(value, |rest, last, state| {
-            let left = usize::try_from(rest.number(2)?).ok()?;
-            let count = usize::try_from(rest.number(2)?).ok()?;
-            for place in 0..count {
-                let low = u32::try_from(rest.number(4)?).ok()?;
-                if place >= left {
-                    state.charge(log_time(last, low), 1);
-                }
-            }
-            Some(())
-        })
-    }
-
-    /// Reads a value as the script shows it in its answer: of a log only the runs of entries on which the verdict depends.
-    pub(super) fn read_shown(value: &[u8]) -> Option<Self> {
-        Self::read_with(value, |rest, _, state| {
-            while !rest.0.is_empty() {
-                let at = rest.time()?;
-                state.charge(at, rest.number(7)?);
-            }
-            Some(())
-        })
-    }
-
-    fn read_with(
-        value: &[u8],
-        read_log: impl Fn(&mut ByteReader<'_>, Timestamp, &mut CounterState) -> Option<()>,
-    ) -> Option<Self> {
-        let mut rest = ByteReader(value);
-        let kind = rest.byte()?;
-        let parts = u32::from(rest.byte()?);
-        let window = Window::new(rest.number(6)?, parts).ok()?;
-        let limit = Limit { algorithm: algorithm(kind)?, window, units: rest.number(7)?, burst: rest.number(7)? };
-        let generation = rest.number(7)?;
-        let last = rest.time()?;
-        let count_len = usize::from(rest.byte()?);
-        // The reserve of a burst follows the charges: its state is read, not computed.
-        let mut state = CounterState::new(&Limit { burst: 0, ..limit });
-        match limit.algorithm {
-            Algorithm::SlidingLog | Algorithm::Concurrency => read_log(&mut rest, last, &mut state)?,
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                let (at, level) = (rest.time()?, rest.number(7)?);
-                state = CounterState::Meter { meter: Meter::of(&limit, at, level), last };
-            }
-            Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => {
-                let spent = if limit.burst > 0 { rest.number(7)? } else { 0 };
-                let newest = window.sub_window(last);
-                let mut back = rest.0.len().checked_div(count_len)?;
-                let mut counts = Vec::with_capacity(back);
-                while !rest.0.is_empty() {
-                    counts.push(rest.number(count_len)?);
-                }
-                for units in counts.into_iter().rev() {
-                    back -= 1;
-                    state.charge(window.start_of(newest.checked_sub(back as u64)?), units);
-                }
-                state.advance(last);
-                if let CounterState::Counts(counts) = &mut state {
-                    counts.set_spent(&limit, spent);
-                }
-            }
-        }
-        state.advance(last);
-        Some(Self { generation, limit, state })
-    }
-
-    /// Follows the policy of a charge, unless a newer one is stored.
-    pub(super) fn follow(&mut self, charge: &Charge) {
-        let generation = charge.generation.min(EXACT_MAX);
-        if generation >= self.generation {
-            self.generation = generation;
-            self.limit = exact(&charge.limit);
-            self.state.fit(&self.limit);
-        }
-    }
-
-    /// The value of a counter that was advanced to `last`.
-    pub(super) fn write(&self, last: Timestamp) -> Vec<u8> {
-        let (window, admitted) = (self.limit.window, self.state.admitted());
-        let mut bytes = Vec::with_capacity(HEADER_LEN);
-        let mut put = |len, number| put(&mut bytes, len, number);
-        put_policy(&mut put, &self.limit, self.generation);
-        put(6, last.as_ms());
-        match &self.state {
-            CounterState::Counts(counted) => {
-                let newest = window.sub_window(last);
-                let back = |at| usize::try_from(newest - window.sub_window(at)).unwrap_or(usize::MAX);
-                let mut counts = vec![0; admitted.first().map_or(0, |(at, _)| back(*at) + 1)];
-                for (at, units) in admitted {
-                    counts[back(at)] = units;
-                }
-                let count_len = match counts.iter().max() {
-                    Some(0x1_0000_0000..) => 8,
-                    Some(0x1_0000..) => 4,
-                    Some(0x100..) => 2,
-                    _ => 1,
-                };
-                put(1, count_len as u64);
-                if self.limit.burst > 0 {
-                    put(7, counted.spent());
-                }
-                for units in counts {
-                    put(count_len, units);
-                }
-            }
-            CounterState::Log(_) => {
-                put(1, 1);
-                put(2, 0);
-                put(2, admitted.iter().map(|(_, units)| units).sum());
-                for (at, units) in admitted {
-                    (0..units).for_each(|_| put(4, at.as_ms()));
-                }
-            }
-            CounterState::Meter { meter, .. } => {
-                let (at, level) = meter.charged();
-                put(1, 1);
-                put(6, at.as_ms());
-                put(7, level);
-            }
-        }
-        bytes
-    }
-}
 
 impl<'a> ByteReader<'a> {
     pub(super) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
@@ -182,6 +41,122 @@ impl<'a> ByteReader<'a> {
     }
 }
 
+/// Reads a value; `None` if it is not one.
+pub(super) fn read(value: &[u8]) -> Option<StoredCounter> {
+    read_with(value, |rest, last, state| {
+        let left = usize::try_from(rest.number(2)?).ok()?;
+        let count = usize::try_from(rest.number(2)?).ok()?;
+        for place in 0..count {
+            let low = u32::try_from(rest.number(4)?).ok()?;
+            if place >= left {
+                state.charge(log_time(last, low), 1);
+            }
+        }
+        Some(())
+    })
+}
+
+/// Reads a value as the script shows it in its answer: of a log only the runs of entries on which the verdict depends.
+pub(super) fn read_shown(value: &[u8]) -> Option<StoredCounter> {
+    read_with(value, |rest, _, state| {
+        while !rest.0.is_empty() {
+            let at = rest.time()?;
+            state.charge(at, rest.number(7)?);
+        }
+        Some(())
+    })
+}
+
+fn read_with(
+    value: &[u8],
+    read_log: impl Fn(&mut ByteReader<'_>, Timestamp, &mut CounterState) -> Option<()>,
+) -> Option<StoredCounter> {
+    let mut rest = ByteReader(value);
+    let kind = rest.byte()?;
+    let parts = u32::from(rest.byte()?);
+    let window = Window::new(rest.number(6)?, parts).ok()?;
+    let limit = Limit { algorithm: algorithm(kind)?, window, units: rest.number(7)?, burst: rest.number(7)? };
+    let generation = rest.number(7)?;
+    let last = rest.time()?;
+    let count_len = usize::from(rest.byte()?);
+    // The reserve of a burst follows the charges: its state is read, not computed.
+    let mut state = CounterState::new(&Limit { burst: 0, ..limit });
+    match limit.algorithm {
+        Algorithm::SlidingLog | Algorithm::Concurrency => read_log(&mut rest, last, &mut state)?,
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            let (at, level) = (rest.time()?, rest.number(7)?);
+            state = CounterState::Meter { meter: Meter::of(&limit, at, level), last };
+        }
+        Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => {
+            let spent = if limit.burst > 0 { rest.number(7)? } else { 0 };
+            let newest = window.sub_window(last);
+            let mut back = rest.0.len().checked_div(count_len)?;
+            let mut counts = Vec::with_capacity(back);
+            while !rest.0.is_empty() {
+                counts.push(rest.number(count_len)?);
+            }
+            for units in counts.into_iter().rev() {
+                back -= 1;
+                state.charge(window.start_of(newest.checked_sub(back as u64)?), units);
+            }
+            state.advance(last);
+            if let CounterState::Counts(counts) = &mut state {
+                counts.set_spent(&limit, spent);
+            }
+        }
+    }
+    state.advance(last);
+    Some(StoredCounter::of(state, limit, generation))
+}
+
+/// The value of a counter that was advanced to `last`.
+pub(super) fn write(stored: &StoredCounter, last: Timestamp) -> Vec<u8> {
+    let (limit, admitted) = (stored.limit(), stored.state().admitted());
+    let window = limit.window;
+    let mut bytes = Vec::with_capacity(HEADER_LEN);
+    let mut put = |len, number| put(&mut bytes, len, number);
+    put_policy(&mut put, &limit, stored.generation());
+    put(6, last.as_ms());
+    match stored.state() {
+        CounterState::Counts(counted) => {
+            let newest = window.sub_window(last);
+            let back = |at| usize::try_from(newest - window.sub_window(at)).unwrap_or(usize::MAX);
+            let mut counts = vec![0; admitted.first().map_or(0, |(at, _)| back(*at) + 1)];
+            for (at, units) in admitted {
+                counts[back(at)] = units;
+            }
+            let count_len = match counts.iter().max() {
+                Some(0x1_0000_0000..) => 8,
+                Some(0x1_0000..) => 4,
+                Some(0x100..) => 2,
+                _ => 1,
+            };
+            put(1, count_len as u64);
+            if limit.burst > 0 {
+                put(7, counted.spent());
+            }
+            for units in counts {
+                put(count_len, units);
+            }
+        }
+        CounterState::Log(_) => {
+            put(1, 1);
+            put(2, 0);
+            put(2, admitted.iter().map(|(_, units)| units).sum());
+            for (at, units) in admitted {
+                (0..units).for_each(|_| put(4, at.as_ms()));
+            }
+        }
+        CounterState::Meter { meter, .. } => {
+            let (at, level) = meter.charged();
+            put(1, 1);
+            put(6, at.as_ms());
+            put(7, level);
+        }
+    }
+    bytes
+}
+
 /// Appends the low `len` bytes of a number.
 pub(super) fn put(bytes: &mut impl Extend<u8>, len: usize, number: u64) {
     bytes.extend(number.to_le_bytes().into_iter().take(len));
@@ -196,6 +171,12 @@ pub(super) fn put_policy(put: &mut impl FnMut(usize, u64), limit: &Limit, genera
     put(7, limit.units);
     put(7, limit.burst);
     put(7, generation.min(EXACT_MAX));
+}
+
+/// The charge in numbers that are exact in a script. The script knows its request.
+pub(super) fn exact_charge(charge: &Charge) -> Charge {
+    let generation = charge.generation.min(EXACT_MAX);
+    Charge { request: None, limit: exact(&charge.limit), generation, ..charge.clone() }
 }
 
 /// The limit in numbers that are exact in a script, and without a burst where the algorithm has none.

@@ -6,10 +6,6 @@ use super::{CounterId, RequestId, SlotId};
 use crate::algorithm::{Limit, Verdict};
 use crate::clock::Timestamp;
 
-/// Cost that no counter has room for. An enforced charge of this cost holds back the other enforced charges of its request,
-/// which are evaluated all the same.
-pub const COST_IMPOSSIBLE: u64 = u64::MAX;
-
 /// One step on one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
@@ -41,6 +37,12 @@ pub enum ChargeMode {
     /// Charges whether there is room or not, and regardless of the other charges of the request.
     CountOnly {
         /// Instant in store time after which the store charges nothing.
+        expires_at: Timestamp,
+    },
+    /// Evaluates the counter without a charge: for a request that is denied already. The other charges of the request do not
+    /// depend on it, and no counter is created.
+    Evaluate {
+        /// Instant in store time after which the store evaluates nothing.
         expires_at: Timestamp,
     },
     /// Charges units that were admitted without the store, whether there is room or not.
@@ -93,7 +95,9 @@ impl ChargeMode {
     #[must_use]
     pub const fn expires_at(self) -> Option<Timestamp> {
         match self {
-            Self::Enforce { expires_at } | Self::CountOnly { expires_at } => Some(expires_at),
+            Self::Enforce { expires_at } | Self::CountOnly { expires_at } | Self::Evaluate { expires_at } => {
+                Some(expires_at)
+            }
             Self::Backfill { .. } | Self::Refund { .. } => None,
         }
     }
@@ -108,5 +112,15 @@ impl ChargeMode {
     #[must_use]
     pub const fn is_enforced(self) -> bool {
         matches!(self, Self::Enforce { .. })
+    }
+
+    /// Returns true if the charge is applied; `has_room` tells if all enforced charges of its request have room.
+    #[must_use]
+    pub const fn is_charged(self, has_room: bool) -> bool {
+        match self {
+            Self::Enforce { .. } => has_room,
+            Self::Evaluate { .. } => false,
+            Self::CountOnly { .. } | Self::Backfill { .. } | Self::Refund { .. } => true,
+        }
     }
 }

@@ -6,7 +6,7 @@ mod charge;
 mod stored;
 mod step;
 
-pub use charge::{COST_IMPOSSIBLE, Charge, ChargeMode, ChargeResult, ChargeResults};
+pub use charge::{Charge, ChargeMode, ChargeResult, ChargeResults};
 pub use id::{CounterId, DigestKey, Partition, RequestId, SlotId};
 pub use step::{Counters, StepError, step};
 pub use stored::StoredCounter;

@@ -1,6 +1,6 @@
 //! One step on the counters of a request: the reference semantics of every store.
 //!
-//! All enforced charges of a request are charged, or none; every other charge is applied in any case. The function is generic
+//! All enforced charges of a request are charged, or none; every other one is charged in any case, or only evaluated. The function is generic
 //! over the container, so that the engine's own table, the memory store and the conformance model share it. The Redis scripts
 //! are the only second implementation.
 
@@ -48,24 +48,23 @@ pub fn step<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -
 
 /// Applies the only charge of a request: one look-up in the container.
 fn step_one<C: Counters>(counters: &mut C, charge: &Charge, now: Timestamp) -> Result<ChargeResult, StepError> {
-    if is_refund(charge) && counters.get(charge.counter).is_none() {
-        return Ok(refund_of_absent(charge, now));
+    if !creates(charge) && counters.get(charge.counter).is_none() {
+        return Ok(result_of_absent(charge, now));
     }
     let counter = counters.get_or_create(charge, now).ok_or(StepError::Full)?;
     let mut result = counter.evaluate(charge, now);
-    if result.verdict.admitted || !charge.mode.is_enforced() {
+    if charge.mode.is_charged(result.verdict.admitted) {
         counter.commit(charge, &mut result);
     }
     Ok(result)
 }
 
 fn step_several<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StepError> {
-    // A refund creates no counter: one that only refunds refer to is removed again.
-    let only_refunded = |charge: &&Charge| {
-        is_refund(charge) && charges.iter().all(|other| other.counter != charge.counter || is_refund(other))
-    };
+    // A counter that only charges refer to that create none is removed again.
+    let is_temporary =
+        |charge: &&Charge| charges.iter().all(|other| other.counter != charge.counter || !creates(other));
     let mut created: SmallVec<[CounterId; 2]> = SmallVec::new();
-    for charge in charges.iter().filter(only_refunded) {
+    for charge in charges.iter().filter(is_temporary) {
         if counters.get(charge.counter).is_none() {
             created.push(charge.counter);
         }
@@ -81,7 +80,7 @@ fn step_several<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestam
     let refused = |(charge, result): (&Charge, &ChargeResult)| charge.mode.is_enforced() && !result.verdict.admitted;
     let has_room = !charges.iter().zip(&results).any(refused);
     for (charge, result) in charges.iter().zip(&mut results) {
-        if (has_room || !charge.mode.is_enforced())
+        if charge.mode.is_charged(has_room)
             && let Some(counter) = counters.get(charge.counter)
         {
             counter.commit(charge, result);
@@ -93,13 +92,14 @@ fn step_several<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestam
     Ok(results)
 }
 
-/// Result of a refund on a counter that does not exist: it is not created.
-fn refund_of_absent(charge: &Charge, now: Timestamp) -> ChargeResult {
-    ChargeResult { charged: true, ..StoredCounter::new(charge).evaluate(charge, now) }
+/// Result of a charge on a counter that does not exist and is not created.
+fn result_of_absent(charge: &Charge, now: Timestamp) -> ChargeResult {
+    ChargeResult { charged: charge.mode.is_charged(true), ..StoredCounter::new(charge).evaluate(charge, now) }
 }
 
-const fn is_refund(charge: &Charge) -> bool {
-    matches!(charge.mode, ChargeMode::Refund { .. })
+/// Returns true if the charge creates its counter.
+const fn creates(charge: &Charge) -> bool {
+    !matches!(charge.mode, ChargeMode::Evaluate { .. } | ChargeMode::Refund { .. })
 }
 
 #[cfg(test)]
@@ -148,6 +148,7 @@ mod tests {
     #[test]
     fn a_step_charges_as_its_modes_demand() {
         let count_only = |charge| with_mode(&charge, ChargeMode::CountOnly { expires_at: FOREVER });
+        let evaluate = |charge| with_mode(&charge, ChargeMode::Evaluate { expires_at: FOREVER });
         let backfill = |charge| with_mode(&charge, ChargeMode::Backfill { at: NOW.minus_ms(1_000) });
         let refund = |charge| with_mode(&charge, ChargeMode::Refund { at: NOW });
         let named = |charge| Charge { request: Some(RequestId::from_u128(7)), ..charge };
@@ -163,6 +164,15 @@ mod tests {
                 vec![count_only(enforce(1, 9, 1)), enforce(2, 2, 3)],
                 vec![(true, true, 8), (false, false, 2)],
                 2,
+            ),
+            ("evaluated", vec![enforce(1, 9, 1)], vec![evaluate(enforce(1, 9, 2))], vec![(true, false, 6)], 1),
+            ("an evaluation creates no counter", vec![], vec![evaluate(enforce(1, 9, 2))], vec![(true, false, 7)], 0),
+            (
+                "an evaluation holds nothing back",
+                vec![],
+                vec![evaluate(enforce(1, 1, u64::MAX)), enforce(2, 9, 3)],
+                vec![(false, false, 1), (true, true, 6)],
+                1,
             ),
             ("counted past the limit", vec![], vec![count_only(enforce(1, 2, 3))], vec![(false, true, 2)], 1),
             ("backfilled past the limit", vec![], vec![backfill(enforce(1, 2, 3))], vec![(false, true, 2)], 1),

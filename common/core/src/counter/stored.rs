@@ -1,7 +1,7 @@
 //! One stored counter: its state, the limit that it is evaluated against, and the requests that were charged on it.
 //!
-//! Every container of counters holds these records, and [`step`](super::step) is the only code that changes one. The arithmetic
-//! of the state is in [`algorithm`](crate::algorithm).
+//! Every container of counters holds these records, and [`step`](super::step) is the only code that changes one; the Redis
+//! store evaluates copies for its results. The arithmetic of the state is in [`algorithm`](crate::algorithm).
 
 use std::collections::HashMap;
 
@@ -39,8 +39,13 @@ impl StoredCounter {
     /// Creates the unused counter that a charge refers to.
     #[must_use]
     pub fn new(charge: &Charge) -> Self {
-        let Charge { limit, generation, .. } = *charge;
-        Self { state: CounterState::new(&limit), generation, limit, requests: None }
+        Self::of(CounterState::new(&charge.limit), charge.limit, charge.generation)
+    }
+
+    /// Returns the counter with this state, as a store holds it; the requests are in that store.
+    #[must_use]
+    pub fn of(state: CounterState, limit: Limit, generation: u64) -> Self {
+        Self { state, generation, limit, requests: None }
     }
 
     /// Returns the state.
@@ -55,6 +60,12 @@ impl StoredCounter {
         self.limit
     }
 
+    /// Returns the newest generation.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Returns true if the counter holds nothing that a later step could see.
     #[must_use]
     pub fn is_idle_at(&self, now: Timestamp) -> bool {
@@ -66,7 +77,7 @@ impl StoredCounter {
 
     /// Evaluates a charge before anything of its request is charged. A refund is applied at once, so its result and those
     /// of later charges show the counter after it.
-    pub(super) fn evaluate(&mut self, charge: &Charge, now: Timestamp) -> ChargeResult {
+    pub fn evaluate(&mut self, charge: &Charge, now: Timestamp) -> ChargeResult {
         if charge.generation >= self.generation {
             if charge.limit != self.limit {
                 self.state.fit(&charge.limit);
@@ -95,7 +106,7 @@ impl StoredCounter {
         match charge.mode {
             ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. } => self.state.charge(result.at, charge.cost),
             ChargeMode::Backfill { at } => self.state.charge(at.min(result.at), charge.cost),
-            ChargeMode::Refund { .. } => return,
+            ChargeMode::Evaluate { .. } | ChargeMode::Refund { .. } => return,
         }
         if let Some(id) = charge.request {
             let requests = self.requests.get_or_insert_with(Box::default);

@@ -89,7 +89,7 @@ fn a_step_gives_up_and_has_charged_nothing() {
     assert!(take(&store, &old).expect("Redis answers")[0].charged);
     let new = newer(&old, 10);
     let other = Charge { limit: Limit { algorithm: Algorithm::FixedWindow, ..new.limit }, ..new.clone() };
-    assert_eq!(on(store.charge(&[new.clone(), other])), Err(StoreError::Busy));
+    assert_eq!(on(store.charge(&[new.clone(), other])), Err(StoreError::Contended));
     assert_eq!(left(&store, &new), 9);
 }
 
@@ -104,7 +104,7 @@ fn a_re_basing_is_reported_even_if_its_step_has_no_result() {
         clock.set(NOW - 100_000);
         let new = newer(&old, 10);
         let other = Charge { limit: Limit { algorithm: Algorithm::FixedWindow, ..new.limit }, ..new.clone() };
-        assert_eq!(on(store.charge(&[new.clone(), other])), Err(StoreError::Busy));
+        assert_eq!(on(store.charge(&[new.clone(), other])), Err(StoreError::Contended));
         let reported = [new.clone(), new].map(|charge| take(&store, &charge).expect("Redis answers")[0].rebased);
         assert_eq!(reported, [true, false], "{slots:?}");
     }
@@ -131,7 +131,7 @@ fn a_fleet_that_changes_its_rules_under_load_keeps_the_quota() {
                         let charge = if call < 100 * number { old.clone() } else { newer(&old, 1_000) };
                         match agent.charge(&[charge]).await {
                             Ok(results) => admitted += u64::from(results[0].charged),
-                            Err(StoreError::Busy) => gave_up += 1,
+                            Err(StoreError::Contended) => gave_up += 1,
                             Err(error) => panic!("{error}"),
                         }
                     }
@@ -147,5 +147,45 @@ fn a_fleet_that_changes_its_rules_under_load_keeps_the_quota() {
         assert_eq!(admitted, 1_000, "{slots:?}, {gave_up} gave up");
         assert!(gave_up < 100, "{slots:?}: {gave_up} gave up");
         assert_eq!(left(&agents[0], &newer(&old, 1_000)), 0, "{slots:?}");
+    }
+}
+
+/// Two policies of a rule may alternate on a counter: a step follows each of them without a replacement.
+#[test]
+fn policies_that_alternate_on_a_counter_take_one_round_trip_a_call() {
+    let store = by_hand(Slots::Together, Arc::new(HandClock::at(NOW)));
+    let socket = store.steps.connection.socket().expect("it is connected");
+    for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
+        let window = Window::new(60_000, if algorithm == Algorithm::FixedWindow { 1 } else { 12 }).expect("a window");
+        let tier = |units| {
+            let limit = Limit { algorithm, units, window, burst: units * percent.min(1) };
+            [Charge { limit, ..ask(counter, units) }]
+        };
+        for units in [10, 20, 10, 20] {
+            let keys = store.steps.keys(&tier(units), StepScope::WholeCall);
+            let answer = on(store.steps.evaluate(&socket, &keys, &tier(units), StepScope::WholeCall));
+            assert!(matches!(answer, Ok(StepAnswer::Evaluated(_))), "{algorithm:?} {units}: {answer:?}");
+        }
+        assert_eq!(left(&store, &tier(10)[0]), 6, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_fleet_with_two_policies_on_one_bucket_is_never_contended() {
+    let (store, bucket) = (Arc::new(shared(&own_prefix())), ask_within(1, 100, 20 * 24 * 3_600_000));
+    let agents: Vec<_> = (0..4)
+        .map(|number| {
+            let burst = 100 + number % 2 * 50;
+            let limit = Limit { algorithm: Algorithm::TokenBucket, burst, ..bucket.limit };
+            let (store, charge) = (store.clone(), Charge { limit, ..bucket.clone() });
+            RUNTIME.spawn(async move {
+                for _ in 0..200 {
+                    store.charge(std::slice::from_ref(&charge)).await.expect("it is not contended");
+                }
+            })
+        })
+        .collect();
+    for agent in agents {
+        on(agent).expect("a task ends");
     }
 }

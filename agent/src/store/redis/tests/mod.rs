@@ -19,7 +19,7 @@ use tollgate_core::window::{Estimate, Window};
 use tollgate_servers::{Redis, wait_for};
 
 use super::steps;
-use super::value::CounterValue;
+use super::value;
 use super::{RedisSettings, RedisStore, Slots};
 use crate::store::conformance::{self, Loses};
 use crate::store::memory::MemoryStore;

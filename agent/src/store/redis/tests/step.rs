@@ -175,3 +175,15 @@ fn it_may_be_reached_over_a_unix_socket() {
     assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
     drop(redis);
 }
+
+#[test]
+fn an_evaluation_charges_nothing_and_creates_no_counter() {
+    for slots in [Slots::Together, Slots::Multi] {
+        let store = by_hand(slots, Arc::new(conformance::HandClock::at(1_000_000_000_000)));
+        let mode = ChargeMode::Evaluate { expires_at: Timestamp::from_ms(u64::MAX) };
+        let evaluated = [1, 2].map(|counter| Charge { mode, ..ask(counter, 10) });
+        let results = on(store.charge(&evaluated)).expect("Redis answers");
+        assert!(results.iter().all(|result| result.verdict.remaining == 9 && !result.charged), "{results:?}");
+        assert_eq!(SHARED.command(&format!("EXISTS {} {}", key(&store, 1), key(&store, 2))), ":0");
+    }
+}

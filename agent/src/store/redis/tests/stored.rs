@@ -27,9 +27,9 @@ fn a_value_is_written_alike_by_script_and_agent() {
                 take(&store, &Charge { limit, cost, ..ask(counter, quota) }).expect("Redis answers");
             }
             let value = stored(&store, counter);
-            let read = CounterValue::read(&value).expect("it is readable");
-            assert_eq!((read.limit, read.generation), (limit, 1), "{algorithm:?}");
-            assert!(read.write(Timestamp::from_ms(NOW + 52_000)) == value, "{algorithm:?} {quota}: {value:?}");
+            let read = value::read(&value).expect("it is readable");
+            assert_eq!((read.limit(), read.generation()), (limit, 1), "{algorithm:?}");
+            assert!(value::write(&read, Timestamp::from_ms(NOW + 52_000)) == value, "{algorithm:?} {quota}: {value:?}");
         }
     }
 }
