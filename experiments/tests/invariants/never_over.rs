@@ -1,11 +1,10 @@
 //! never-over: the store admits no unit that makes a true window hold more than its algorithm states.
 //!
 //! Everything that the store executed counts: admissions, units that are only counted, backfills, settlements; refunds count
-//! against them. For an agent that keeps its own table, its answers in one life
-//! count. Under rules of different generations the largest
-//! quota holds. Excused: units that were entered before the store's clock stepped back, because their counter may have expired
-//! in between, or loses its oldest sub-window when it is re-based; callers that share an overflow counter, up to twice the
-//! quota; `bounded` rules, interpolated windows, and `concurrency`.
+//! against them. For an agent that keeps its own table, its answers in one life count. Under rules of different generations
+//! the largest quota holds. Excused: units that were entered before the store's clock stepped back, because their counter
+//! may have expired in between, or loses its oldest sub-window when it is re-based; callers that share an overflow counter,
+//! up to twice the quota; `bounded` rules, interpolated windows, and `concurrency`.
 
 use std::collections::{HashMap, HashSet};
 
