@@ -14,7 +14,7 @@ use tollgate_core::decision::DENY_LIST;
 use tollgate_core::rules::{Generation, Index, RuleSet};
 
 use crate::batcher::Batcher;
-use crate::fleet::{FLEET_EXPECTED_DEFAULT, Fleet};
+use crate::fleet::Fleet;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::Notices;
 use crate::signals::Signals;
@@ -124,7 +124,6 @@ impl Engine {
     #[must_use]
     pub fn new(settings: EngineSettings, rules: RuleSet) -> Self {
         let metrics = EngineMetrics::default();
-        let expected = settings.agents_expected.or(NonZeroU32::new(FLEET_EXPECTED_DEFAULT)).unwrap_or(NonZeroU32::MIN);
         Self {
             rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
@@ -136,7 +135,7 @@ impl Engine {
                 settings.partitions,
             ),
             signals: Signals::new(settings.partitions),
-            fleet: Fleet::new(expected),
+            fleet: Fleet::new(settings.agents_expected),
             calls: AtomicU64::new(0),
             unsynced: UnsyncedQueue::default(),
             bus_error: Mutex::default(),
@@ -159,12 +158,6 @@ impl Engine {
     /// Applies a function to the rules in force.
     pub fn with_rules<R>(&self, look: impl FnOnce(&RuleSet) -> R) -> R {
         look(&self.rules.load().set)
-    }
-
-    /// Returns the table of counters.
-    #[must_use]
-    pub fn table(&self) -> &AgentTable {
-        &self.table
     }
 
     /// Returns true if the counts are in the engine's own table.
@@ -207,7 +200,7 @@ impl Engine {
     }
 
     /// Runs housekeeping: sweeps a part of the table and removes silent members. To be called a few times a second.
-    pub fn tick(&self, now: Timestamp) {
+    pub(crate) fn tick(&self, now: Timestamp) {
         let turn = self.ticks.fetch_add(1, Ordering::Relaxed);
         self.table.sweep(usize::try_from(turn).unwrap_or_default(), self.store_time(now).earliest);
         self.fleet.tick(now);
@@ -220,8 +213,7 @@ impl Engine {
     }
 
     /// Returns the number of active agents if it comes from presence and is not only expected.
-    #[must_use]
-    pub fn known_fleet_size(&self) -> Option<NonZeroU32> {
+    pub(crate) fn known_fleet_size(&self) -> Option<NonZeroU32> {
         self.fleet.known_size()
     }
 

@@ -85,16 +85,16 @@ impl Membership {
         self.own_heartbeats.is_some_and(|(first, newest)| newest.ms_since(first) >= GONE_AFTER_MS)
     }
 
-    /// Returns the owner of a partition.
+    /// Returns the owner of a partition. Only the announcement of the owner itself proves that it counts: another peer may have
+    /// crashed since its announcement.
     #[must_use]
     pub fn owner(&self, partition: Partition) -> PartitionOwner {
-        let own_weight = weight(&self.own, partition);
-        if self.is_settled() && self.peers.keys().all(|peer| weight(peer, partition) < own_weight) {
-            PartitionOwner::Own
-        } else if self.peers.values().any(|peer| peer.partitions.contains(&partition)) {
-            PartitionOwner::PeerCounting
-        } else {
-            PartitionOwner::PeerRestoring
+        let heaviest = self.peers.iter().max_by_key(|(peer, _)| weight(peer, partition));
+        let is_heavier = |(peer, _): &(&MemberId, &Peer)| weight(peer, partition) > weight(&self.own, partition);
+        match heaviest {
+            _ if self.is_settled() && !heaviest.as_ref().is_some_and(is_heavier) => PartitionOwner::Own,
+            Some((_, peer)) if peer.partitions.contains(&partition) => PartitionOwner::PeerCounting,
+            _ => PartitionOwner::PeerRestoring,
         }
     }
 
@@ -204,6 +204,20 @@ mod tests {
             [6, 7].map(|partition| both[0].owner(partition)),
             [PartitionOwner::PeerRestoring, PartitionOwner::PeerCounting]
         );
+    }
+
+    #[test]
+    fn only_the_owner_itself_announces_that_it_counts() {
+        let is_heaviest = |id: &String| {
+            ["a", "b"].iter().all(|other| weight(&((*other).into(), 1), 7) < weight(&(id.as_str().into(), 1), 7))
+        };
+        let owner = (0..100).map(|number| format!("c{number}")).find(is_heaviest).unwrap();
+        let mut both = pair();
+        apply(&mut both, &["a", "b"], 0, 1_000);
+        both[0].apply(&Presence { partitions: Vec::new(), ..heartbeat(&owner, false) }, at(1_100));
+        assert_eq!(both[0].owner(7), PartitionOwner::PeerRestoring, "b may have crashed since");
+        both[0].apply(&heartbeat(&owner, false), at(1_200));
+        assert_eq!(both[0].owner(7), PartitionOwner::PeerCounting);
     }
 
     #[test]

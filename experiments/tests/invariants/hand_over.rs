@@ -2,7 +2,8 @@
 //! and a partition that is counted stays counted until its next owner has restored it.
 //!
 //! Excused: a gap that follows the end of an aggregator, if the last holder had restored the partition before that end,
-//! because it may trust an announcement of the ended one; and counts of a topic that was recreated.
+//! because it may trust an announcement of the ended one; and counts of a topic that was recreated, also those of another
+//! aggregator that has not noticed it, as long as its announcement may be on its way.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,8 @@ use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 
+/// Maximum time for which an announcement is on its way, in ms.
+const ANNOUNCEMENT_MS_MAX: u64 = 2_000;
 /// Maximum time for which a record may wait for its owner in a quiet simulation, in ms.
 const LAG_MS_MAX: u64 = 500;
 
@@ -22,6 +25,8 @@ pub(crate) struct HandOver {
     /// For each partition that is counted, the newest instant at which a holder had restored it, and the log that it counts.
     counted: BTreeMap<Partition, (Timestamp, LogId)>,
     ended_at: Option<Timestamp>,
+    /// Instant at which an aggregator last counted a topic that no longer exists, by partition.
+    outdated_at: BTreeMap<Partition, Timestamp>,
     pub(crate) restored: usize,
 }
 
@@ -80,8 +85,16 @@ impl HandOver {
                 *newest = (restored_at, held.log).max(*newest);
             }
         }
+        for ((_, partition), held) in &self.held {
+            if held.log != sim.bus().log_id() {
+                self.outdated_at.insert(*partition, sim.now());
+            }
+        }
         for (partition, (restored_at, log)) in std::mem::replace(&mut self.counted, counted) {
-            let is_excused = log != sim.bus().log_id() || self.ended_at.is_some_and(|ended_at| ended_at >= restored_at);
+            let is_recent = |at: &Timestamp| sim.now().ms_since(*at) <= ANNOUNCEMENT_MS_MAX;
+            let is_excused = log != sim.bus().log_id()
+                || self.outdated_at.get(&partition).is_some_and(is_recent)
+                || self.ended_at.is_some_and(|ended_at| ended_at >= restored_at);
             if !is_excused && !self.counted.contains_key(&partition) {
                 return Err(format!("hand-over: nobody counts partition {partition} any more"));
             }

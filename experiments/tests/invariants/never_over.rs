@@ -1,13 +1,14 @@
 //! never-over: the store admits no unit that makes a true window hold more than its algorithm states.
 //!
 //! Everything that the store executed counts: admissions, units that are only counted, backfills, settlements; refunds count
-//! against them. For an agent that keeps its own table, its answers in one life count. Under rules of different generations
-//! the largest quota holds. Excused: units that were entered before the store's clock stepped back, because their counter
-//! may have expired in between, or loses its oldest sub-window when it is re-based; callers that share an overflow counter,
-//! up to twice the quota; `bounded` rules, interpolated windows, and `concurrency`.
+//! against them. For an agent that keeps its own table, its answers in one life count, and the remaining units that they
+//! state. Under rules of different generations the largest quota holds. Excused: units that were entered before the store's
+//! clock stepped back, because their counter may have expired in between, or loses its oldest sub-window when it is re-based;
+//! callers that share an overflow counter, up to twice the quota; `bounded` rules, interpolated windows, and `concurrency`.
 
 use std::collections::{HashMap, HashSet};
 
+use tollgate::Source;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
@@ -98,12 +99,15 @@ impl NeverOver {
         let owns_table = sim.agents()[answered.agent].owns_table();
         let is_listed = facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted;
         for applied in facts.applied(answered.generation, &answered.call) {
-            let policies = facts.policies(&applied.rule.name, &answered.call);
-            self.bounds.entry(applied.counter).or_insert_with(|| bound(&policies));
+            let policies = || facts.policies(&applied.rule.name, &answered.call);
+            self.bounds.entry(applied.counter).or_insert_with(|| bound(&policies()));
         }
         let is_repeated = answered.call.id().is_some_and(|id| !self.requests.insert((answered.agent, id.to_owned())));
-        if !answered.is_admitted || is_listed || is_repeated {
+        if is_listed || is_repeated {
             return Ok(());
+        }
+        if !answered.is_admitted {
+            return if owns_table { self.check_remaining(facts, answered) } else { Ok(()) };
         }
         for applied in facts.applied(answered.generation, &answered.call) {
             let units = i64::try_from(applied.cost).unwrap_or(i64::MAX);
@@ -119,6 +123,30 @@ impl NeverOver {
                 self.enter(key, Entry { at, units, is_enforced: true }, at);
                 self.check(key, at, if facts.overflows() { 2 } else { 1 })?;
             }
+        }
+        if owns_table { self.check_remaining(facts, answered) } else { Ok(()) }
+    }
+
+    /// Checks that the remaining units that an agent with its own table states are no more than the window leaves: an entry with
+    /// live counts is never dropped.
+    fn check_remaining(&self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
+        let decision = &answered.decision;
+        let Some(status) = decision.status.as_ref().filter(|_| decision.source == Source::Store && !facts.overflows())
+        else {
+            return Ok(());
+        };
+        let mut applied = facts.applied(answered.generation, &answered.call).into_iter();
+        let Some(shown) = applied.find(|applied| applied.rule.name == status.rule && !applied.counts_denials()) else {
+            return Ok(());
+        };
+        let key = (Some(answered.agent), shown.counter);
+        let Some(bound) = self.bounds.get(&key.1).copied().flatten().filter(|bound| !bound.is_bucket) else {
+            return Ok(());
+        };
+        let held = u64::try_from(self.held(key, decision.at.as_ms(), bound)).unwrap_or(0);
+        if held > 0 && status.remaining > status.limit.saturating_sub(held) {
+            let (remaining, limit) = (status.remaining, status.limit);
+            return Err(format!("never-over: {} states {remaining} of {limit} left, but holds {held}", key.1));
         }
         Ok(())
     }
@@ -140,15 +168,20 @@ impl NeverOver {
         entries.push(entry);
     }
 
-    /// Checks the window that ends with an admission at `at`.
-    fn check(&self, key: (Option<usize>, CounterId), at: u64, times: u64) -> Result<(), String> {
-        let Some(bound) = self.bounds.get(&key.1).copied().flatten() else { return Ok(()) };
+    /// Returns the units in the window that ends at `at`.
+    fn held(&self, key: (Option<usize>, CounterId), at: u64, bound: Bound) -> i64 {
         let begin =
             if bound.is_fixed { at / bound.width_ms * bound.width_ms } else { (at + 1).saturating_sub(bound.width_ms) };
         let counts = |entry: &&Entry| {
             (begin..=at).contains(&entry.at) && (!bound.is_bucket || entry.is_enforced || entry.units < 0)
         };
-        let held: i64 = self.entries[&key].iter().filter(counts).map(|entry| entry.units).sum();
+        self.entries.get(&key).into_iter().flatten().filter(counts).map(|entry| entry.units).sum()
+    }
+
+    /// Checks the window that ends with an admission at `at`.
+    fn check(&self, key: (Option<usize>, CounterId), at: u64, times: u64) -> Result<(), String> {
+        let Some(bound) = self.bounds.get(&key.1).copied().flatten() else { return Ok(()) };
+        let held = self.held(key, at, bound);
         if held > 0 && held.unsigned_abs() > times * bound.units {
             return Err(format!("never-over: {} holds {held} of {} in a window", key.1, bound.units));
         }

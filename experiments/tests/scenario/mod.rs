@@ -55,6 +55,7 @@ pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
             calls += request.len();
             checks.arrive(agent, request.len());
             sim.check_all(agent, request);
+            check(&mut sim, &mut checks, &mut workload, &mut trace)?;
         }
         incidents.strike(&mut rng, &mut sim);
     }
@@ -111,15 +112,25 @@ fn step(
     workload: &mut Workload,
     trace: &mut DefaultHasher,
 ) -> Result<(), String> {
-    loop {
-        for call in checks.check(sim)? {
-            (call.answered, call.decision.allowed, call.decision.source, call.decision.at).hash(trace);
-            correct(sim, workload, call);
-        }
-        if !sim.step_until(until) {
-            return Ok(());
-        }
+    check(sim, checks, workload, trace)?;
+    while sim.step_until(until) {
+        check(sim, checks, workload, trace)?;
     }
+    Ok(())
+}
+
+/// Checks everything, and settles or releases some of the calls that were answered.
+fn check(
+    sim: &mut Simulation<'static>,
+    checks: &mut Invariants,
+    workload: &mut Workload,
+    trace: &mut DefaultHasher,
+) -> Result<(), String> {
+    for call in checks.check(sim)? {
+        (call.answered, call.decision.allowed, call.decision.source, call.decision.at).hash(trace);
+        correct(sim, workload, call);
+    }
+    Ok(())
 }
 
 fn correct(sim: &mut Simulation<'static>, workload: &mut Workload, call: AnsweredCall<'static>) {

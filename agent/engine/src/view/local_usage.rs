@@ -176,11 +176,7 @@ mod tests {
         assert_eq!(local.unsynced().collect::<Vec<_>>(), [Unsynced { at: at(10), units: 2 }]);
         local.backfill_sent();
         local.add_unsynced(at(10), 3);
-        assert_eq!(
-            local.unsynced().collect::<Vec<_>>(),
-            [Unsynced { at: at(10), units: 3 }],
-            "sent units are not sent twice"
-        );
+        assert_eq!(local.unsynced().map(|unsynced| unsynced.units).sum::<u64>(), 3, "units are sent once");
         assert!(local.has_unsynced_of(at(10), 3) && !local.has_unsynced_of(at(10), 4));
         local.backfill_charged();
         assert_eq!(local.unsynced().collect::<Vec<_>>(), [Unsynced { at: at(10), units: 3 }]);

@@ -1,4 +1,4 @@
-//! Counters: their names ([`id`]), the charges of a request ([`charge`]), the stored record ([`stored`]), and the reference
+//! Counters: their names (`id`), the charges of a request (`charge`), the stored record (`stored`), and the reference
 //! semantics of charging ([`step()`]).
 
 mod id;

@@ -3,7 +3,7 @@
 //! `TABLE` drives everything that knows settings by name: the fields that each level accepts, the hints for unknown
 //! fields, the refusals of settings that have no effect, the columns and JSON of `rules validate`, the lines of
 //! `rules diff`, and the policies in `/explain`. A new setting is one entry there, and a field of
-//! [`LimitPolicy`](tollgate_core::rules::LimitPolicy) or [`Rule`]. `layer` merges the settings of several levels into a
+//! [`LimitPolicy`] or [`Rule`]. `layer` merges the settings of several levels into a
 //! policy; `show` reads the table for display. Deliberately left out: the structure around settings (`match`, `per`,
 //! tiers, lists), which `file` reads.
 
