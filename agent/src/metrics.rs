@@ -88,13 +88,14 @@ impl AgentMetrics {
     }
 }
 
+/// Each help text ends with a full stop, as the registry ends those of other metrics.
 impl Collector for AgentCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let (engine, metrics) = (&self.engine, self.engine.metrics());
         let rules = metrics.rules();
         let mut decisions = encoder.encode_descriptor(
             "decisions",
-            "Decisions by rule, outcome and source",
+            "Decisions by rule, outcome and source.",
             None,
             MetricType::Counter,
         )?;
@@ -106,46 +107,50 @@ impl Collector for AgentCollector {
                 }
             }
         }
-        let help = "Calls that a rule in shadow would have denied";
+        let help = "Calls that a rule in shadow would have denied.";
         let mut shadow_denials = encoder.encode_descriptor("shadow_denials", help, None, MetricType::Counter)?;
         for (rule, counts) in &rules {
             encode_total(shadow_denials.encode_family(&[("rule", &**rule)])?, &counts.shadow_denials)?;
         }
-        let help = "Requests that the store did not answer, by reason";
+        let help = "Requests that the store did not answer, by reason.";
         let mut store_errors = encoder.encode_descriptor("store_errors", help, None, MetricType::Counter)?;
         for (error, count) in metrics.store_errors().filter(|(_, count)| *count > 0) {
             ConstCounter::new(count).encode(store_errors.encode_family(&[("error", error.as_str())])?)?;
         }
         #[cfg(feature = "jwt")]
         {
-            let help = "Bearer tokens that the rules ask about and that gave no descriptor";
+            let help = "Bearer tokens that the rules ask about and that gave no descriptor.";
             let mut rejected = encoder.encode_descriptor("jwt_rejected", help, None, MetricType::Counter)?;
             for (reason, count) in self.tokens.rejected() {
                 ConstCounter::new(count).encode(rejected.encode_family(&[("reason", reason)])?)?;
             }
         }
         let totals = [
-            ("overflow_charges", "Charges on a rule's overflow counter, past counters_max", &metrics.overflow_charges),
-            ("store_clock_steps", "Counters re-based after the store's clock stepped back", &metrics.store_clock_steps),
-            ("unsynced_units", "Units admitted without the store and backfilled later", &metrics.unsynced_units),
+            ("overflow_charges", "Charges on a rule's overflow counter, past counters_max.", &metrics.overflow_charges),
+            (
+                "store_clock_steps",
+                "Counters re-based after the store's clock stepped back.",
+                &metrics.store_clock_steps,
+            ),
+            ("unsynced_units", "Units admitted without the store and backfilled later.", &metrics.unsynced_units),
             (
                 "unsynced_forgotten",
-                "Counters whose unsynced units were dropped past the cap",
+                "Counters whose unsynced units were dropped: past the cap, or unreadable in the store.",
                 &metrics.unsynced_forgotten,
             ),
-            ("unreadable_records", "Records of the bus that could not be decoded", &metrics.undecodable_records),
-            ("rules_rejected", "Rule sets that were refused; the last good one stayed", &metrics.rules_rejected),
+            ("unreadable_records", "Records of the bus that could not be decoded.", &metrics.undecodable_records),
+            ("rules_rejected", "Rule sets that were refused; the last good one stayed.", &metrics.rules_rejected),
         ];
         let totals = totals.map(|(name, help, total)| (name, help, total.get()));
-        let dropped = ("dropped_rows", "Charges that could not be published in this life", engine.dropped_rows());
+        let dropped = ("dropped_rows", "Charges that could not be published in this life.", engine.dropped_rows());
         for (name, help, total) in totals.into_iter().chain([dropped]) {
             ConstCounter::new(total).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
         let gauges = [
-            ("counters", "Counters in the agent's table", engine.held().counters as u64),
-            ("agents_active", "Agents in the fleet, this one included", engine.fleet_size().get().into()),
-            ("rules_generation", "Generation of the rules in force", engine.with_rules(|rules| rules.generation)),
-            ("degraded", "1 while the store does not answer", engine.is_degraded().into()),
+            ("counters", "Counters in the agent's table.", engine.held().counters as u64),
+            ("agents_active", "Agents in the fleet, this one included.", engine.fleet_size().get().into()),
+            ("rules_generation", "Generation of the rules in force.", engine.with_rules(|rules| rules.generation)),
+            ("degraded", "1 while the store does not answer.", engine.is_degraded().into()),
         ];
         for (name, help, value) in gauges {
             ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;

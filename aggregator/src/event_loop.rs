@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerNotice};
-use tollgate_bus::{Bus, BusRecord, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
+use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
@@ -37,7 +37,7 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) worker: Worker,
     pub(crate) calls: B::Reader,
     pub(crate) signals: B::Writer,
-    /// Nothing if no other aggregator can be on the bus.
+    /// Writer and reader of `presence`; nothing if no other aggregator can be on the bus.
     pub(crate) presence: Option<(B::Writer, B::Reader)>,
     pub(crate) metrics: AggregatorMetrics,
     pub(crate) metrics_updated_at: Timestamp,
@@ -67,9 +67,8 @@ impl<B: Bus> EventLoop<B> {
         for record in records {
             self.pass_on(now, record);
         }
-        let batches = self.signals.reports().len();
-        if batches > 0 {
-            self.poll_worker(now, WorkerInput::Acknowledged { batches });
+        for DeliveryReport { tag, offset, .. } in self.signals.reports() {
+            self.poll_worker(now, WorkerInput::Reported { tag, is_lost: offset.is_none() });
         }
         for partition in self.worker.restoring().collect::<Vec<_>>() {
             if let Some(next) = self.calls.next(partition) {
@@ -131,12 +130,12 @@ impl<B: Bus> EventLoop<B> {
                 let end = self.log_end(partition);
                 self.poll_worker(now, WorkerInput::LogEnd { partition, end });
             }
-            WorkerEffect::Publish(batch) => {
-                if let Err(QueueFull(payload)) = self.signals.append(batch.partition, batch.encode(), 0)
+            WorkerEffect::Publish { tag, batch } => {
+                if let Err(QueueFull(payload)) = self.signals.append(batch.partition, batch.encode(), tag)
                     // A batch that does not decode is of no use to agents either.
                     && let Ok(batch) = SignalBatch::decode(&payload)
                 {
-                    self.poll_worker(now, WorkerInput::Refused(batch));
+                    self.poll_worker(now, WorkerInput::Refused { tag, batch });
                 }
             }
             WorkerEffect::Announce(presence) => {

@@ -31,10 +31,10 @@ const COPY_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum time of one copy.
 const COPY_WAIT: Duration = Duration::from_millis(500);
 
-/// Copies published rules from the bus to Redis, on a thread of its own.
+/// Copies published rules from the bus to Redis, on a thread of its own, which ends when this is dropped.
 pub struct RuleCopier {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// The rules that were read so far.
@@ -68,17 +68,23 @@ impl RuleCopier {
         let (stopped, runtime) = (stop.clone(), Handle::current());
         let run = move || topic.copy_until(&stopped, mirror.as_ref(), &runtime);
         let thread = Builder::new().name("tollgate-rules".into()).spawn(run)?;
-        Ok(Self { stop, thread })
+        Ok(Self { stop, thread: Some(thread) })
     }
 
     /// Ends the thread.
-    pub fn stop(self) {
+    pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if self.thread.join().is_err() {
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!(
                 "the thread that copies rules to Redis panicked; agents that start while Kafka is unavailable may find old rules there"
             );
         }
+    }
+}
+
+impl Drop for RuleCopier {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -142,7 +148,8 @@ fn decode(payload: &[u8], offset: Offset) -> Result<(RuleSet, Published), String
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::clock::Timestamp;
+    use tollgate_bus::embedded::EmbeddedBus;
+    use tollgate_core::clock::{SystemClock, Timestamp};
     use tollgate_core::counter::Partition;
 
     use super::*;
@@ -182,6 +189,15 @@ mod tests {
         topic.catch_up(last);
         assert!(topic.reader.0.is_empty(), "all polls are used");
         topic.newest.map(|(generation, _)| generation)
+    }
+
+    #[tokio::test]
+    async fn a_copier_that_is_dropped_ends_its_thread() {
+        let bus = EmbeddedBus::new(Arc::new(SystemClock::start()), 1);
+        let copier = RuleCopier::start(&bus, None, None, &ReplayWindow::default()).expect("a thread");
+        let shared_with_thread = copier.stop.clone();
+        drop(copier);
+        assert_eq!(Arc::strong_count(&shared_with_thread), 1);
     }
 
     #[test]

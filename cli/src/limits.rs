@@ -13,7 +13,7 @@ use tollgate_rules::import::EnvoySettings;
 /// The chosen source. A flag wins over an environment variable, as for every flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
-    /// None of them.
+    /// No source is chosen.
     Unset,
     /// Rules from files.
     From(RulesSource),

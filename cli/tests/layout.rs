@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// Folder, root file and level of each crate. A crate imports only crates of lower levels.
 const CRATES: &[(&str, &str, u32)] = &[
     ("common/core", "lib.rs", 0),
+    ("common/proto", "main.rs", 0),
     ("common/rules", "lib.rs", 1),
     ("common/wire", "lib.rs", 1),
     ("common/bus", "lib.rs", 1),
@@ -76,9 +77,9 @@ fn a_module_imports_only_modules_before_it() {
     for (folder, root_file, _) in CRATES {
         let source = root().join(folder).join("src");
         let order = modules(&read(&source.join(root_file)));
-        assert!(!order.is_empty(), "{folder} declares modules");
         let mut files = Vec::new();
         source_files(&source, &mut files);
+        assert!(files.len() == 1 || !order.is_empty(), "{folder} declares modules");
         for file in files.iter().filter(|file| !file.ends_with(root_file)) {
             let inside = file.strip_prefix(&source).expect("it is inside").with_extension("");
             let module = inside.iter().next().and_then(|part| part.to_str()).expect("a module has a name");

@@ -9,9 +9,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Words that turn the first sentence of a comment into a question instead of a description.
-const BAD_BEGINNINGS: [&str; 11] =
-    ["What", "Who", "Whom", "Whose", "Whether", "How", "Where", "When", "Why", "So", "That"];
+/// Words that turn the first sentence of a comment into a question or a remark instead of a description.
+const BAD_BEGINNINGS: [&str; 14] = [
+    "What", "Who", "Whom", "Whose", "Whether", "How", "Where", "When", "Why", "So", "That", "The same", "Nothing",
+    "None of",
+];
 /// File and folder names that tell a stranger nothing.
 const BAD_NAMES: [&str; 14] = [
     "care", "said", "apart", "aside", "reach", "amend", "news", "ear", "words", "trouble", "pump", "others", "places",
@@ -110,6 +112,12 @@ fn first_word(text: &str) -> &str {
     &text[..text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len())]
 }
 
+/// Returns true if a text begins with these words.
+fn begins_with(text: &str, words: &str) -> bool {
+    let rest = text.trim_start().strip_prefix(words);
+    rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+}
+
 /// The text of a doc comment line and the marker that begins it.
 fn doc_line(line: &str) -> Option<(&'static str, &str)> {
     let line = line.trim_start();
@@ -145,7 +153,7 @@ fn doc_comments_begin_with_a_description() {
             let doc = doc_line(line);
             if let Some((marker, text)) = doc
                 && before != Some(marker)
-                && BAD_BEGINNINGS.contains(&first_word(text))
+                && BAD_BEGINNINGS.iter().any(|bad| begins_with(text, bad))
             {
                 offenders.push(format!("{}: {}", file.at(number), line.trim()));
             }

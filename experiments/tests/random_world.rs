@@ -95,7 +95,7 @@ fn each_planted_bug_is_found() {
             PlantedBug::RevokedBeforeRestored | PlantedBug::AnnouncedNeverRestored => "hand-over:",
             PlantedBug::RestoredTooEarly => "restore:",
             PlantedBug::LostReportedDelivered => "in-flight:",
-            PlantedBug::AcknowledgedTwice => "capped:",
+            PlantedBug::NextReported => "capped:",
             PlantedBug::BackfillDropped
             | PlantedBug::BackfillTwice
             | PlantedBug::RefundDropped

@@ -15,8 +15,8 @@ use crate::view::CoveredBatches;
 
 /// Age of the newest contained record up to which signals are fresh, in ms.
 const FRESH_MS: u64 = 3_000;
-/// Time over which signals must have been read before a counter without a signal counts as unused, in ms. Aggregators
-/// signal every counter above the threshold at least that often.
+/// Time over which signals must have been read before a counter without a signal counts as full up to the threshold only,
+/// in ms. Aggregators signal every counter above the threshold at least that often.
 const READ_FIRST_MS: u64 = 2_000;
 /// Maximum number of own batches per partition that are in the log and in no signal yet.
 const DELIVERED_LEN_MAX: usize = 8_192;

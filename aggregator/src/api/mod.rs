@@ -104,12 +104,12 @@ async fn dead_letters(State(api): State<ApiState>) -> Response {
             })
         })
         .collect();
-    respond(StatusCode::OK, &json!({ "dead_letters": dead_letters }))
+    respond(StatusCode::OK, &json!({ "poisoned": dead_letters }))
 }
 
 async fn unknown_path(request: Request) -> Response {
     let path = request.uri().path();
-    let detail = format!("there is no `{path}` here; try /healthz, /readyz, /metrics, /counters or /dead-letters");
+    let detail = format!("unknown path `{path}`; use /healthz, /readyz, /metrics, /counters or /dead-letters");
     problem(StatusCode::NOT_FOUND, &detail)
 }
 

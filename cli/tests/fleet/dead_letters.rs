@@ -48,7 +48,7 @@ fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
         (aggregator.metric("tollgate_aggregator_poisoned_total") == 24).then_some(())
     });
     let listed = aggregator.get("/dead-letters");
-    let letters = listed["dead_letters"].as_array().expect("a list");
+    let letters = listed["poisoned"].as_array().expect("a list");
     for (partition, offset) in offsets {
         let letter = letters.iter().find(|letter| letter["partition"] == partition && letter["offset"] == offset);
         assert!(letter.is_some_and(|letter| !letter["reason"].as_str().unwrap_or_default().is_empty()), "{letters:?}");

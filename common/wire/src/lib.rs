@@ -1,8 +1,8 @@
 //! Encoding of Tollgate's messages as Protobuf, and validated decoding.
 //!
-//! Domain types are not serializable; each has a twin generated from `proto/tollgate/v1/tollgate.proto`. Decoding
-//! validates everything that a domain type guarantees (indexes, lengths, windows), so an undecodable record is an error
-//! here and never reaches other code. There is one file per topic; readers turn errors into dead letters.
+//! Domain types are not serializable; each has a twin generated from `common/proto/tollgate/v1/tollgate.proto`.
+//! Decoding validates everything that a domain type guarantees (indexes, lengths, windows), so an undecodable record is an
+//! error here and never reaches other code. There is one file per topic; readers turn errors into dead letters.
 
 mod calls;
 mod signals;

@@ -122,11 +122,11 @@ impl SimAggregator {
         self.poll(env, WorkerInput::LogEnd { partition, end });
     }
 
-    /// The report on a record arrives.
-    pub(super) fn acknowledged(&mut self, env: &mut Environment<'_>, topic: Topic) {
-        if topic == Topic::Signals {
-            let times = env.bug.map_or(1, PlantedBug::acknowledgements);
-            self.poll(env, WorkerInput::Acknowledged { batches: times });
+    /// The report on a batch of signals arrives.
+    pub(super) fn reported(&mut self, env: &mut Environment<'_>, tag: u64, is_lost: bool) {
+        self.poll(env, WorkerInput::Reported { tag, is_lost });
+        if env.bug == Some(PlantedBug::NextReported) {
+            self.poll(env, WorkerInput::Reported { tag: tag + 1, is_lost });
         }
     }
 
@@ -183,12 +183,12 @@ impl SimAggregator {
                 let event = SimEvent::LogEnd { aggregator: self.index, life: self.life, partition };
                 env.scheduler.after(delay_ms, event);
             }
-            WorkerEffect::Publish(batch) => {
+            WorkerEffect::Publish { tag, batch } => {
                 let payload = batch.clone().encode();
-                if env.produce(self.writer(), (Topic::Signals, batch.partition, 0), payload) {
+                if env.produce(self.writer(), (Topic::Signals, batch.partition, tag), payload) {
                     env.observe(Observation::Published { aggregator: self.index, batch });
                 } else {
-                    self.poll(env, WorkerInput::Refused(batch));
+                    self.poll(env, WorkerInput::Refused { tag, batch });
                 }
             }
             WorkerEffect::Announce(mut presence) => {

@@ -259,8 +259,8 @@ impl<'c> Simulation<'c> {
                 env.dequeue(writer.node);
                 if topic == Topic::Signals {
                     env.observe(Observation::Acknowledged { node: writer.node, topic, partition, tag, offset });
+                    aggregator.reported(env, tag, offset.is_none());
                 }
-                aggregator.acknowledged(env, topic);
             }
         }
     }

@@ -70,7 +70,7 @@ pub enum Observation<'c> {
         topic: Topic,
         /// The partition.
         partition: Partition,
-        /// The sequence of a batch of calls.
+        /// The sequence of a batch of calls, or the tag of a batch of signals.
         tag: u64,
     },
     /// The bus reported on a record to its writer.
@@ -81,7 +81,7 @@ pub enum Observation<'c> {
         topic: Topic,
         /// The partition.
         partition: Partition,
-        /// The sequence of a batch of calls.
+        /// The sequence of a batch of calls, or the tag of a batch of signals.
         tag: u64,
         /// The reported offset; nothing if the record is reported as lost.
         offset: Option<Offset>,

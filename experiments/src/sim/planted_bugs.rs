@@ -26,8 +26,8 @@ pub enum PlantedBug {
     RestoredTooEarly,
     /// A lost batch is reported as delivered.
     LostReportedDelivered,
-    /// Each acknowledgement is counted twice.
-    AcknowledgedTwice,
+    /// With each report on a batch of signals, the same is reported on the batch after it.
+    NextReported,
     /// Units that were admitted without the store are never entered.
     BackfillDropped,
     /// Units that were admitted without the store are entered twice.
@@ -50,7 +50,7 @@ impl PlantedBug {
         Self::AnnouncedNeverRestored,
         Self::RestoredTooEarly,
         Self::LostReportedDelivered,
-        Self::AcknowledgedTwice,
+        Self::NextReported,
         Self::BackfillDropped,
         Self::BackfillTwice,
         Self::RefundDropped,
@@ -72,11 +72,6 @@ impl PlantedBug {
         }
         let dropped = |charge: Charge| Charge { cost: if of_mode(&charge) { 0 } else { charge.cost }, ..charge };
         vec![charges.into_iter().map(dropped).collect()]
-    }
-
-    /// Returns the number of times that each acknowledgement is passed on.
-    pub(super) fn acknowledgements(self) -> usize {
-        if self == Self::AcknowledgedTwice { 2 } else { 1 }
     }
 
     /// Returns the offset that a report on a batch tells.

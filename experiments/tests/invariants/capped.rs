@@ -36,7 +36,8 @@ pub(crate) struct Capped {
 struct Round {
     sent_ms: u64,
     sent: usize,
-    acknowledged: usize,
+    /// Those that were not reported on yet.
+    unreported: BTreeSet<(Partition, u64)>,
 }
 
 /// Rows of one life of an agent.
@@ -58,9 +59,11 @@ impl Capped {
                 }
             }
             Observation::CallsRecreated => self.is_recreated = true,
-            Observation::Sent { node, .. } => self.sent(sim.now().as_ms(), *node),
+            Observation::Sent { node, partition, tag, .. } => {
+                self.sent(sim.now().as_ms(), *node, (*partition, *tag));
+            }
             Observation::Acknowledged { node, partition, tag, offset, .. } => {
-                self.rounds.entry(*node).or_default().acknowledged += 1;
+                self.rounds.entry(*node).or_default().unreported.remove(&(*partition, *tag));
                 if let (SimNode::Agent(agent), None) = (node, offset) {
                     self.rows.entry(*agent).or_default().lost.insert((*partition, *tag));
                 }
@@ -83,17 +86,18 @@ impl Capped {
         }
     }
 
-    fn sent(&mut self, now_ms: u64, node: SimNode) {
+    fn sent(&mut self, now_ms: u64, node: SimNode, batch: (Partition, u64)) {
         let round = self.rounds.entry(node).or_default();
         if round.sent_ms == now_ms {
             round.sent += 1;
+            round.unreported.insert(batch);
             return;
         }
-        let (before, after_ms) = (std::mem::take(round), now_ms);
-        *round = Round { sent_ms: now_ms, sent: 1, acknowledged: 0 };
-        if before.acknowledged < before.sent && after_ms - before.sent_ms < ROUND_MS_MAX {
-            let (acknowledged, sent, waited_ms) = (before.acknowledged, before.sent, after_ms - before.sent_ms);
-            let what = format!("sends again after {acknowledged} of {sent} acknowledgements and {waited_ms} ms");
+        let new_round = Round { sent_ms: now_ms, sent: 1, unreported: BTreeSet::from([batch]) };
+        let before = std::mem::replace(round, new_round);
+        let (unreported, sent, waited_ms) = (before.unreported.len(), before.sent, now_ms - before.sent_ms);
+        if unreported > 0 && waited_ms < ROUND_MS_MAX {
+            let what = format!("sends again after {waited_ms} ms, without reports on {unreported} of {sent} batches");
             self.hasty = Some((node, what));
         }
     }

@@ -6,7 +6,6 @@
 //! bus has no room for is never overtaken. Rows are gathered by [`crate::batcher`]. Records that arrive are not part of this
 //! state machine: a thread of its own hands them to [`Engine::receive`], which needs no state beside the engine's.
 
-mod in_flight;
 #[cfg(test)]
 mod tests;
 
@@ -15,13 +14,13 @@ use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
+use tollgate_core::in_flight::InFlight;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::{INTERVAL_MS, Presence, Role};
 use tollgate_core::messages::signals::Offset;
 
 use crate::batcher::LINGER_MS;
 use crate::engine::Engine;
-use in_flight::InFlight;
 
 /// Bounds of the interval at which a shell that must poll fetches delivery reports, in ms.
 const REPORTS_INTERVAL_MS_MAX: u64 = 100;
@@ -63,7 +62,8 @@ pub enum ExchangeEffect {
 /// Outgoing half of the exchange with the bus.
 pub struct Exchange {
     engine: Arc<Engine>,
-    in_flight: InFlight,
+    /// Numbers of rows, by the partitions and sequences of their batches.
+    in_flight: InFlight<(Partition, u64), usize>,
     announce_at: Timestamp,
     stopped: bool,
 }
@@ -93,7 +93,7 @@ impl Exchange {
                 }
             }
             ExchangeInput::Delivered { partition, sequence, offset } => {
-                let rows = self.in_flight.remove((partition, sequence));
+                let rows = self.in_flight.remove((partition, sequence)).unwrap_or_default();
                 self.delivered(partition, sequence, offset, rows);
             }
             ExchangeInput::Stop => {

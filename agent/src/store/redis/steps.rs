@@ -66,7 +66,7 @@ impl Steps {
         }
     }
 
-    /// The same by a test's clock.
+    /// Returns these steps with a test's clock.
     #[cfg(test)]
     pub(super) fn at_test_time(self, clock: Arc<dyn Clock>) -> Self {
         Self { charge: Arc::new(Script::new(&format!("{TEST_TIME}{CHARGE}"))), clock: Some(clock), ..self }
@@ -78,7 +78,7 @@ impl Steps {
         self.run_on(&socket, charges, scope).await
     }
 
-    /// The same on this socket, so that steps keep their order.
+    /// Evaluates and charges these counters in one step on this socket, so that steps keep their order.
     pub(super) async fn run_on(
         &self,
         socket: &Arc<Socket>,

@@ -10,6 +10,7 @@ mod table;
 mod signals;
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::{Batch, Outcome, Row};
 use tollgate_core::messages::signals::{LogId, Offset, Signal};
 use tollgate_core::window::Window;
@@ -108,6 +109,15 @@ impl Counting {
         let due = self.due.take(&mut self.table, now, threshold_permille)?;
         self.tally.signals += due.0.len() as u64;
         Some(due)
+    }
+
+    /// Makes counters due whose signals were lost. Those that are below the threshold by now are not signalled.
+    pub fn signal_again(&mut self, counters: &[CounterId]) {
+        for counter in counters {
+            if let Some(slot) = self.table.slot_of(*counter) {
+                self.due.changed(slot, self.table.get_mut(slot));
+            }
+        }
     }
 
     /// Returns the events so far.

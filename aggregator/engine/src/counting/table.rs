@@ -130,9 +130,14 @@ impl CounterTable {
         &mut self.counters[slot]
     }
 
+    /// Returns the slot of a counter if it is in the table.
+    pub(super) fn slot_of(&self, counter: CounterId) -> Option<usize> {
+        self.slots.get(&counter).copied()
+    }
+
     /// Returns the slot of a counter, which is added if it is new; nothing if the table is full.
     pub(super) fn slot(&mut self, counter: &CounterEntry) -> Option<usize> {
-        if let Some(slot) = self.slots.get(&counter.id).copied() {
+        if let Some(slot) = self.slot_of(counter.id) {
             self.counters[slot].follow(counter);
             return Some(slot);
         }

@@ -28,7 +28,12 @@ pub enum WorkerEffect {
         partition: Partition,
     },
     /// Append to `signals`, in the partition of the batch.
-    Publish(SignalBatch),
+    Publish {
+        /// The tag of the batch in its delivery report, unique in this worker's life.
+        tag: u64,
+        /// The batch.
+        batch: SignalBatch,
+    },
     /// Append to `presence`. If the queue is full, the record is dropped; the next one follows soon.
     Announce(Presence),
     /// Keep an undecodable record.

@@ -42,16 +42,23 @@ pub enum WorkerInput<'a> {
         /// The offset of the next record.
         next: Offset,
     },
-    /// Signals reached the log or were lost for good.
-    Acknowledged {
-        /// The number of batches.
-        batches: usize,
+    /// A batch of signals reached the log, or was lost.
+    Reported {
+        /// The tag of the batch.
+        tag: u64,
+        /// True if it was lost.
+        is_lost: bool,
     },
     /// A batch of [`Publish`](super::WorkerEffect::Publish) was not taken because the queue of the bus is full.
-    Refused(SignalBatch),
+    Refused {
+        /// The tag of the batch.
+        tag: u64,
+        /// The batch.
+        batch: SignalBatch,
+    },
     /// The end of a round.
     Tick,
-    /// The end of this worker: it publishes what is due and leaves. No input follows, except acknowledgements.
+    /// The end of this worker: it publishes what is due and leaves. No input follows, except delivery reports.
     Stop,
 }
 

@@ -5,7 +5,7 @@
 //! no I/O and reads no clock; [`crate::counting`] and [`crate::membership`] are its parts.
 //!
 //! A shell drives it in rounds. In each round it reads records for at most [`Worker::wait_ms`], passes them on, then the
-//! acknowledgements, the reading positions of [`Worker::restoring`], the records of `presence`, and a tick. It executes the
+//! delivery reports, the reading positions of [`Worker::restoring`], the records of `presence`, and a tick. It executes the
 //! effects of each [`Worker::poll`] in order, before the next one where it can. Each [`WorkerEffect::FindLogEnd`] is answered
 //! exactly once, and a refused batch is handed back before the next tick. A worker starts empty: after a crash, a new one
 //! restores the counts from the log.
@@ -65,7 +65,7 @@ pub struct Worker {
     settings: WorkerSettings,
     /// The number of partitions of `calls`.
     partitions: u32,
-    /// Nothing for an aggregator that shares with nobody.
+    /// The live aggregators; nothing for one that shares with nobody.
     membership: Option<Membership>,
     assigned: BTreeMap<Partition, AssignedPartition>,
     /// Partitions to assign, whose log ends were asked for.
@@ -142,8 +142,15 @@ impl Worker {
                     assigned.position = next;
                 }
             }
-            WorkerInput::Acknowledged { batches } => self.publisher.on_acknowledged(batches),
-            WorkerInput::Refused(batch) => self.publisher.on_refused(batch),
+            WorkerInput::Reported { tag, is_lost } => {
+                let lost = self.publisher.on_reported(tag, is_lost);
+                if let Some((partition, counters)) = lost
+                    && let Some(assigned) = self.assigned.get_mut(&partition)
+                {
+                    assigned.counting.signal_again(&counters);
+                }
+            }
+            WorkerInput::Refused { tag, batch } => self.publisher.on_refused(tag, batch),
             WorkerInput::Tick => self.tick(now, effects),
             WorkerInput::Stop => {
                 self.publish_signals(now, effects);

@@ -6,23 +6,27 @@
 use std::collections::VecDeque;
 
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CounterId, Partition};
+use tollgate_core::in_flight::InFlight;
 use tollgate_core::messages::signals::SignalBatch;
 
 use super::effects::WorkerEffect;
 
-/// Maximum time for which the acknowledgement of the previous batches is awaited, in ms.
-const IN_FLIGHT_MS_MAX: u64 = 100;
 /// Maximum time between two ticks, in ms; signals that are due by time leave with a tick.
 const WAIT_MS: u64 = 20;
-/// The same while counted records wait for their signals, in ms.
+/// Maximum time between two ticks while counted records wait for their signals, in ms.
 const WAIT_UNPUBLISHED_MS: u64 = 1;
+
+/// The counters that a batch signals.
+pub(super) type SignalledCounters = (Partition, Vec<CounterId>);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct SignalPublisher {
     refused: VecDeque<SignalBatch>,
-    /// The number of batches that were published and not acknowledged.
-    in_flight: usize,
-    published_at: Timestamp,
+    /// Batches that were published and not reported on, by their tags.
+    in_flight: InFlight<u64, SignalledCounters>,
+    /// The tag of the last batch.
+    last_tag: u64,
     /// True if records were counted since signals were published.
     unpublished: bool,
 }
@@ -32,13 +36,14 @@ impl SignalPublisher {
         self.unpublished = true;
     }
 
-    pub(super) fn on_acknowledged(&mut self, batches: usize) {
-        self.in_flight = self.in_flight.saturating_sub(batches);
+    /// Takes a batch that reached the log, or was lost, out of flight. Returns the counters whose signals were lost.
+    pub(super) fn on_reported(&mut self, tag: u64, is_lost: bool) -> Option<SignalledCounters> {
+        self.in_flight.remove(tag).filter(|_| is_lost)
     }
 
     /// Keeps a batch that the bus did not take, after those that it refused before.
-    pub(super) fn on_refused(&mut self, batch: SignalBatch) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+    pub(super) fn on_refused(&mut self, tag: u64, batch: SignalBatch) {
+        self.in_flight.remove(tag);
         self.refused.push_back(batch);
     }
 
@@ -47,7 +52,7 @@ impl SignalPublisher {
     }
 
     pub(super) fn may_publish(&self, now: Timestamp) -> bool {
-        self.in_flight == 0 || now.ms_since(self.published_at) >= IN_FLIGHT_MS_MAX
+        self.in_flight.may_send(now)
     }
 
     pub(super) fn wait_ms(&self) -> u64 {
@@ -60,17 +65,21 @@ impl SignalPublisher {
         self.publish(now, refused, effects);
     }
 
-    /// Publishes batches. Earlier ones that are still in flight are not awaited any longer.
+    /// Publishes batches. Earlier ones that are still in flight do not delay the next ones any longer.
     pub(super) fn publish(
         &mut self,
         now: Timestamp,
         batches: impl IntoIterator<Item = SignalBatch>,
         effects: &mut Vec<WorkerEffect>,
     ) {
-        let before = effects.len();
-        effects.extend(batches.into_iter().map(WorkerEffect::Publish));
-        self.in_flight = effects.len() - before;
-        self.published_at = now;
+        self.in_flight.begin_round(now);
+        for batch in batches {
+            self.last_tag += 1;
+            let counters = batch.signals.iter().map(|signal| signal.counter).collect();
+            // The counters of a batch that is given up past the cap wait for the repetition of their signals.
+            self.in_flight.add(self.last_tag, (batch.partition, counters));
+            effects.push(WorkerEffect::Publish { tag: self.last_tag, batch });
+        }
         self.unpublished = false;
     }
 }
@@ -97,35 +106,49 @@ mod tests {
 
     #[test]
     fn the_next_batches_wait_for_acknowledgements_for_at_most_100_ms() {
-        // Published and acknowledged batches, ms since the publishing; whether the next ones may follow.
-        let cases = [
-            (0, 0, 0, true),
-            (2, 0, 99, false),
-            (2, 1, 99, false),
-            (2, 2, 0, true),
-            (2, 5, 0, true),
-            (2, 1, 100, true),
+        // Published batches, tags that are reported, ms since the publishing; whether the next ones may follow.
+        let cases: [(u32, &[u64], u64, bool); 7] = [
+            (0, &[], 0, true),
+            (2, &[], 99, false),
+            (2, &[1], 99, false),
+            (2, &[1, 1], 99, false),
+            (2, &[2, 1], 0, true),
+            (2, &[1, 3, 2], 0, true),
+            (2, &[1], 100, true),
         ];
-        for (published, acknowledged, ms, may_publish) in cases {
+        for (published, reported, ms, may_publish) in cases {
             let mut publisher = SignalPublisher::default();
             publisher.publish(at(1_000), (0..published).map(batch), &mut Vec::new());
-            publisher.on_acknowledged(acknowledged);
-            assert_eq!(publisher.may_publish(at(1_000 + ms)), may_publish, "{acknowledged} of {published}, {ms} ms");
+            for tag in reported {
+                publisher.on_reported(*tag, false);
+            }
+            assert_eq!(publisher.may_publish(at(1_000 + ms)), may_publish, "{reported:?} of {published}, {ms} ms");
         }
+    }
+
+    #[test]
+    fn late_acknowledgements_of_earlier_batches_do_not_admit_the_next_ones() {
+        let mut publisher = SignalPublisher::default();
+        publisher.publish(at(0), [batch(0)], &mut Vec::new());
+        publisher.publish(at(100), [batch(0)], &mut Vec::new());
+        publisher.on_reported(1, false);
+        assert!(!publisher.may_publish(at(110)));
+        publisher.on_reported(2, false);
+        assert!(publisher.may_publish(at(110)));
     }
 
     #[test]
     fn refused_batches_are_not_in_flight_and_keep_their_order() {
         let (mut publisher, mut effects) = (SignalPublisher::default(), Vec::new());
         publisher.publish(at(0), [0, 1, 2].map(batch), &mut effects);
-        publisher.on_refused(batch(1));
-        publisher.on_refused(batch(2));
+        publisher.on_refused(2, batch(1));
+        publisher.on_refused(3, batch(2));
         assert!(!publisher.may_publish(at(1)) && publisher.has_refused());
-        publisher.on_acknowledged(1);
+        publisher.on_reported(1, false);
         assert!(publisher.may_publish(at(1)));
         effects.clear();
         publisher.retry(at(1), &mut effects);
-        assert_eq!(effects, [1, 2].map(|partition| WorkerEffect::Publish(batch(partition))));
+        assert_eq!(effects, [(4, 1), (5, 2)].map(|(tag, of)| WorkerEffect::Publish { tag, batch: batch(of) }));
         assert!(!publisher.has_refused() && !publisher.may_publish(at(2)));
     }
 

@@ -29,7 +29,7 @@ pub enum Pattern {
     Cidr(IpNet),
     /// Any of these.
     Any(Patterns),
-    /// None of these.
+    /// A value that matches no pattern of these.
     Not(Patterns),
     /// All of these.
     All(Vec<Pattern>),

@@ -22,7 +22,7 @@ const MEASURED_US_MAX: u64 = 600_000_000;
 /// Calls of one run.
 pub(super) struct Calls {
     since: Stopwatch,
-    /// The same instant on this machine's clock.
+    /// Instant of `since` on this machine's clock.
     since_at: Timestamp,
     /// Instant at which the first call is due.
     first: OnceLock<Duration>,

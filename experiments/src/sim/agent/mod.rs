@@ -25,7 +25,6 @@ use super::bus::SimReader;
 use super::environment::Environment;
 use super::event::{Life, SimEvent, Writer};
 use super::observation::{Observation, SimNode, Ticket};
-use super::planted_bugs::PlantedBug;
 use super::settings::SimSettings;
 use operations::SimRequest;
 
@@ -161,9 +160,7 @@ impl<'c> SimAgent<'c> {
     ) {
         let end = env.bus.end(Topic::Calls, partition);
         let offset = env.bug.map_or(offset, |bug| bug.reported(offset, end));
-        for _ in 0..env.bug.map_or(1, PlantedBug::acknowledgements) {
-            self.exchange(env, ExchangeInput::Delivered { partition, sequence, offset });
-        }
+        self.exchange(env, ExchangeInput::Delivered { partition, sequence, offset });
     }
 
     fn receive(&mut self, env: &mut Environment<'c>) {

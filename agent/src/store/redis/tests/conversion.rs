@@ -8,7 +8,7 @@ use super::*;
 
 const NOW: u64 = 1_000_000_000_000;
 
-/// The same charge under a newer rule with another algorithm and quota.
+/// A charge as given, but under a newer rule with another algorithm and quota.
 fn newer(charge: &Charge, units: u64) -> Charge {
     let limit = Limit { algorithm: Algorithm::SlidingLog, units, ..charge.limit };
     Charge { limit, generation: charge.generation + 1, ..charge.clone() }

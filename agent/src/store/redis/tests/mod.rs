@@ -126,7 +126,7 @@ fn it_is_a_store() {
     conformance::run(conformance::Refusal::ChargesNothing, |clock| by_hand(Slots::Together, clock));
 }
 
-/// The same when the counters of a call lie in several slots.
+/// A1, A9, A10, A12, B4: as every store, when the counters of a call lie in several slots.
 #[test]
 fn it_is_a_store_in_several_slots() {
     conformance::run(conformance::Refusal::IsRefunded, |clock| by_hand(Slots::Multi, clock));

@@ -98,7 +98,7 @@ fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
     }
 }
 
-/// The same when callers do not wait for the answers.
+/// Refused calls are refunded also when callers do not wait for the answers.
 #[test]
 fn calls_whose_callers_have_left_are_refunded_too() {
     let redis = Redis::start();

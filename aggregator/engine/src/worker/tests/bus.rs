@@ -54,6 +54,8 @@ pub(super) struct TestBus {
     pub(super) signals: Vec<(Timestamp, SignalBatch)>,
     /// The number of batches of signals for which there is room.
     pub(super) room: usize,
+    /// True while batches of signals are lost.
+    pub(super) loses: bool,
     /// Partitions whose log ends are not known.
     pub(super) silent: Vec<Partition>,
     /// The number of records before the end of each log that readers do not get yet.
@@ -78,6 +80,7 @@ impl TestBus {
             presence: Vec::new(),
             signals: Vec::new(),
             room: usize::MAX,
+            loses: false,
             silent: Vec::new(),
             undelivered: 0,
         }
@@ -117,14 +120,17 @@ impl Node {
                     let answer = WorkerInput::LogEnd { partition: *partition, end };
                     self.worker.poll(now, answer, &mut answers);
                 }
-                WorkerEffect::Publish(batch) if bus.room == 0 => {
-                    self.worker.poll(now, WorkerInput::Refused(batch.clone()), &mut answers);
+                WorkerEffect::Publish { tag, batch } if bus.room == 0 => {
+                    self.worker.poll(now, WorkerInput::Refused { tag: *tag, batch: batch.clone() }, &mut answers);
                 }
-                WorkerEffect::Publish(batch) => {
+                WorkerEffect::Publish { tag, .. } if bus.loses => {
+                    self.worker.poll(now, WorkerInput::Reported { tag: *tag, is_lost: true }, &mut answers);
+                }
+                WorkerEffect::Publish { tag, batch } => {
                     bus.room -= 1;
                     bus.signals.push((now, batch.clone()));
                     if self.acknowledges {
-                        self.worker.poll(now, WorkerInput::Acknowledged { batches: 1 }, &mut answers);
+                        self.worker.poll(now, WorkerInput::Reported { tag: *tag, is_lost: false }, &mut answers);
                     }
                 }
                 WorkerEffect::Announce(presence) => bus.presence.push((now, presence.clone())),

@@ -137,6 +137,40 @@ fn while_the_queue_is_full_no_new_signals_are_produced() {
 }
 
 #[test]
+fn counters_whose_signals_were_lost_are_signalled_again_at_once() {
+    let mut bus = TestBus::new(1);
+    let mut node = Node::new("a", false, &bus);
+    node.round(at(0), &mut bus);
+    bus.append(0, 60);
+    bus.loses = true;
+    node.round(at(20), &mut bus);
+    bus.loses = false;
+    assert!(bus.signals.is_empty());
+    node.round(at(40), &mut bus);
+    assert_eq!((bus.signals.len(), used(bus.newest_signal(0))), (1, 60));
+    node.round(at(60), &mut bus);
+    assert_eq!(bus.signals.len(), 1, "once");
+}
+
+#[test]
+fn a_late_report_of_loss_repeats_the_signals_although_newer_ones_were_published() {
+    let mut bus = TestBus::new(1);
+    let mut node = Node::new("a", false, &bus);
+    node.acknowledges = false;
+    node.round(at(0), &mut bus);
+    bus.append(0, 60);
+    node.round(at(20), &mut bus);
+    node.round(at(220), &mut bus);
+    let (_, heartbeat) = bus.newest_signal(0).unwrap();
+    assert!(heartbeat.signals.is_empty());
+    node.input(at(230), WorkerInput::Reported { tag: 1, is_lost: true }, &mut bus);
+    node.round(at(240), &mut bus);
+    assert_eq!(bus.signals.len(), 2, "the heartbeat is in flight");
+    node.round(at(320), &mut bus);
+    assert_eq!((bus.signals.len(), used(bus.newest_signal(0))), (3, 60));
+}
+
+#[test]
 fn signals_wait_for_acknowledgements_of_earlier_ones_for_at_most_100_ms() {
     let mut bus = TestBus::new(1);
     let mut node = Node::new("a", false, &bus);
