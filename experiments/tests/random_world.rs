@@ -100,6 +100,7 @@ fn each_planted_bug_is_found() {
             | PlantedBug::BackfillTwice
             | PlantedBug::RefundDropped
             | PlantedBug::RefundTwice => "backfill and refund:",
+            PlantedBug::WriterNotWoken | PlantedBug::MaintenanceNotWoken | PlantedBug::NextTickLost => "wake-up:",
         };
         assert!(broken.starts_with(expected), "{bug:?}: {broken}");
     }

@@ -75,6 +75,9 @@ impl<'c> Environment<'c> {
         payload: Vec<u8>,
     ) -> bool {
         if self.queued(writer.node) >= self.network.faults.queue_len_max {
+            if topic != Topic::Presence {
+                self.observe(Observation::NoRoom { node: writer.node, partition });
+            }
             return false;
         }
         *self.queued.entry(writer.node).or_default() += 1;

@@ -5,11 +5,14 @@
 
 use std::collections::HashMap;
 
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, CounterId, Partition};
 use tollgate_core::messages::calls::{Batch, CounterEntry, Outcome, Row};
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::Offset;
 use tollgate_core::window::SubWindow;
+
+use super::event::AgentShell;
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,12 @@ pub enum PlantedBug {
     RefundDropped,
     /// Units are refunded twice.
     RefundTwice,
+    /// The first row of a batch does not wake the writer.
+    WriterNotWoken,
+    /// A store that becomes unavailable does not wake the maintenance.
+    MaintenanceNotWoken,
+    /// A state machine names no time for its next tick.
+    NextTickLost,
 }
 
 /// The newest sub-window of each counter and its units, as one aggregator has seen them.
@@ -43,7 +52,7 @@ pub(super) type NewestUnits = HashMap<CounterId, (SubWindow, i64)>;
 
 impl PlantedBug {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::DuplicateCounted,
         Self::SubWindowLost,
         Self::RevokedBeforeRestored,
@@ -55,6 +64,9 @@ impl PlantedBug {
         Self::BackfillTwice,
         Self::RefundDropped,
         Self::RefundTwice,
+        Self::WriterNotWoken,
+        Self::MaintenanceNotWoken,
+        Self::NextTickLost,
     ];
 
     /// Returns the charges that the store executes for a request, one request after the other.
@@ -77,6 +89,19 @@ impl PlantedBug {
     /// Returns the number of times that each acknowledgement is passed on.
     pub(super) fn acknowledgements(self) -> usize {
         if self == Self::AcknowledgedTwice { 2 } else { 1 }
+    }
+
+    /// Returns true if a shell of an agent does not see that its waker was called.
+    pub(super) fn loses_wake_up(self, shell: AgentShell) -> bool {
+        match shell {
+            AgentShell::Exchange => self == Self::WriterNotWoken,
+            AgentShell::Maintenance => self == Self::MaintenanceNotWoken,
+        }
+    }
+
+    /// Returns the time until which a shell of an agent sleeps.
+    pub(super) fn wake_at(self, wake_at: Timestamp) -> Timestamp {
+        if self == Self::NextTickLost { Timestamp::from_ms(u64::MAX) } else { wake_at }
     }
 
     /// Returns the offset that a report on a batch tells.

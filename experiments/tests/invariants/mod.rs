@@ -13,6 +13,7 @@ mod hand_over;
 mod ledger;
 mod capped;
 mod last_good;
+mod wake_ups;
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,7 @@ use ledger::Ledger;
 use never_over::NeverOver;
 use store_time::StoreTime;
 use true_denial::TrueDenial;
+use wake_ups::WakeUps;
 
 /// Begin of time in the tests.
 pub(crate) const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
@@ -49,6 +51,7 @@ pub(crate) struct Invariants {
     ledger: Ledger,
     capped: Capped,
     last_good: LastGood,
+    wake_ups: WakeUps,
 }
 
 /// Totals of a run.
@@ -89,6 +92,7 @@ impl Invariants {
             ledger: Ledger::default(),
             capped: Capped::default(),
             last_good: LastGood::new(in_force),
+            wake_ups: WakeUps::default(),
             facts,
         }
     }
@@ -112,6 +116,7 @@ impl Invariants {
             self.ledger.observe(&self.facts, sim, &observation);
             self.capped.observe(&self.facts, sim, &observation);
             self.last_good.observe(&observation);
+            self.wake_ups.observe(&self.facts, sim, &observation);
             self.exactly_counted.observe(&observation);
             if let Observation::Answered(call) = observation {
                 answered.push(call);
@@ -123,6 +128,7 @@ impl Invariants {
         self.ledger.check(&self.facts, sim)?;
         self.capped.check(&self.facts, sim)?;
         self.last_good.check(sim)?;
+        self.wake_ups.check(&self.facts, sim)?;
         Ok(answered)
     }
 
