@@ -124,6 +124,9 @@ impl WakeUps {
             let probes = self.probes.entry(index).or_default();
             if !probes.is_outstanding && std::mem::take(&mut probes.is_answered) {
                 probes.found(now);
+                if engine.is_degraded() {
+                    return Err(format!("wake-up: the store answered agent {index}, which does not use it"));
+                }
             }
             if !engine.needs_store() || probes.is_outstanding {
                 probes.needed_since = None;
