@@ -59,7 +59,8 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     let sum = |of: fn(&Run) -> usize| runs.values().map(of).sum::<usize>();
     println!(
         "{} seeds, {} calls, by source {sources:?}; {} lost in crashes; {} partitions restored; {} counts compared, {} \
-         duplicates; {} accounts balanced, {} admissions by on_failure bounded; fullest window {} permille of its quota",
+         duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} by the store charged; \
+         fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
         sum(|run| run.totals.lost_in_crashes),
@@ -68,6 +69,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.duplicates),
         sum(|run| run.totals.balanced),
         sum(|run| run.totals.bounded),
+        sum(|run| run.totals.charged),
         runs.values().map(|run| run.totals.worst_permille).max().unwrap_or_default(),
     );
     // A world in which nothing ever goes wrong proves nothing.
@@ -100,6 +102,7 @@ fn each_planted_bug_is_found() {
             | PlantedBug::BackfillTwice
             | PlantedBug::RefundDropped
             | PlantedBug::RefundTwice => "backfill and refund:",
+            PlantedBug::DenialReportedCharged => "never-over:",
             PlantedBug::WriterNotWoken | PlantedBug::MaintenanceNotWoken | PlantedBug::NextTickLost => "wake-up:",
         };
         assert!(broken.starts_with(expected), "{bug:?}: {broken}");

@@ -202,6 +202,9 @@ impl<'c> Environment<'c> {
             last = self.store.charge(now, &charges);
             self.observe(Observation::Executed { agent, ticket, charges, answer: last.clone() });
         }
+        if let (Some(bug), Ok(results)) = (self.bug, &mut last) {
+            bug.alter_results(results);
+        }
         StoreAnswer::Charged(last)
     }
 

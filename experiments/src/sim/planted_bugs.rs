@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, CounterId, Partition};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId, Partition};
 use tollgate_core::messages::calls::{Batch, CounterEntry, Outcome, Row};
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::Offset;
@@ -39,6 +39,8 @@ pub enum PlantedBug {
     RefundDropped,
     /// Units are refunded twice.
     RefundTwice,
+    /// A charge that the store denied is reported as admitted and charged.
+    DenialReportedCharged,
     /// The first row of a batch does not wake the writer.
     WriterNotWoken,
     /// A store that becomes unavailable does not wake the maintenance.
@@ -52,7 +54,7 @@ pub(super) type NewestUnits = HashMap<CounterId, (SubWindow, i64)>;
 
 impl PlantedBug {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::DuplicateCounted,
         Self::SubWindowLost,
         Self::RevokedBeforeRestored,
@@ -64,6 +66,7 @@ impl PlantedBug {
         Self::BackfillTwice,
         Self::RefundDropped,
         Self::RefundTwice,
+        Self::DenialReportedCharged,
         Self::WriterNotWoken,
         Self::MaintenanceNotWoken,
         Self::NextTickLost,
@@ -84,6 +87,13 @@ impl PlantedBug {
         }
         let dropped = |charge: Charge| Charge { cost: if of_mode(&charge) { 0 } else { charge.cost }, ..charge };
         vec![charges.into_iter().map(dropped).collect()]
+    }
+
+    /// Alters the results that the store reports.
+    pub(super) fn alter_results(self, results: &mut ChargeResults) {
+        if self == Self::DenialReportedCharged {
+            results.iter_mut().for_each(|result| (result.charged, result.verdict.admitted) = (true, true));
+        }
     }
 
     /// Returns the number of times that each acknowledgement is passed on.

@@ -4,6 +4,7 @@
 mod facts;
 mod answers;
 mod never_over;
+mod charged;
 mod true_denial;
 mod degraded;
 mod store_time;
@@ -24,6 +25,7 @@ use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation};
 
 use answers::Answers;
 use capped::Capped;
+use charged::Charged;
 use degraded::Degraded;
 use exactly_counted::ExactlyCounted;
 use facts::Facts;
@@ -43,6 +45,7 @@ pub(crate) struct Invariants {
     facts: Facts,
     answers: Answers,
     never_over: NeverOver,
+    charged: Charged,
     true_denial: TrueDenial,
     store_time: StoreTime,
     degraded: Degraded,
@@ -71,6 +74,8 @@ pub(crate) struct Totals {
     pub(crate) restored: usize,
     /// Comparisons of an agent's charges with the store.
     pub(crate) balanced: usize,
+    /// Admissions by the store that were compared with the charges that it made.
+    pub(crate) charged: usize,
     /// Admissions by `on_failure` that were compared with its bound.
     pub(crate) bounded: usize,
     /// Most units that were admitted in a window, in thousandths of its quota.
@@ -84,6 +89,7 @@ impl Invariants {
         Self {
             answers: Answers::default(),
             never_over: NeverOver::default(),
+            charged: Charged::default(),
             true_denial: TrueDenial::default(),
             store_time: StoreTime::default(),
             degraded: Degraded::default(),
@@ -109,6 +115,7 @@ impl Invariants {
         for observation in observations {
             self.answers.observe(&self.facts, &observation)?;
             self.never_over.observe(&self.facts, sim, &observation)?;
+            self.charged.observe(&self.facts, sim, &observation)?;
             self.true_denial.observe(&self.facts, sim, &observation)?;
             self.store_time.observe(&observation);
             self.degraded.observe(&self.facts, &observation)?;
@@ -147,6 +154,7 @@ impl Invariants {
             duplicates: self.exactly_counted.duplicates,
             restored: self.hand_over.restored,
             balanced: self.ledger.balanced,
+            charged: self.charged.compared,
             bounded: self.degraded.bounded,
             worst_permille: self.never_over.worst_permille,
         })
