@@ -5,10 +5,11 @@ mod invariants;
 mod scenario;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use scenario::{Run, run};
+use scenario::Run;
 use tollgate_experiments::sim::PlantedBug;
 use tollgate_experiments::size::scaled;
 
@@ -18,6 +19,19 @@ const SEEDS: u64 = 1_000;
 const BUG_SEEDS: u64 = 100;
 /// Number of threads that run seeds.
 const THREADS: usize = 2;
+
+/// Runs a seed. An assertion that fails within it is an error like a broken invariant.
+fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
+    catch_unwind(AssertUnwindSafe(|| scenario::run(seed, bug))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(format!("panic: {}", text.unwrap_or("without a text")))
+    })
+}
+
+/// Returns the report on a seed that failed, with the command that runs it alone.
+fn report(seed: u64, broken: &str) -> String {
+    format!("seed {seed}: {broken}\nTOLLGATE_SEED={seed} cargo test -p tollgate-experiments --test random_world")
+}
 
 /// Runs seeds on several threads. Returns the runs by seed, or the first seed that broke an invariant.
 fn run_all(seeds: u64) -> Result<BTreeMap<u64, Run>, (u64, String)> {
@@ -42,16 +56,15 @@ fn run_all(seeds: u64) -> Result<BTreeMap<u64, Run>, (u64, String)> {
 }
 
 /// Invariants 1 (no-wait), 2 (stand-alone), 3 (never-over), 4 (true-denial), 5 (one-truth-of-time), 6 (exactly-counted),
-/// 8 (capped) and 9 (last-good), after every step of every seed.
+/// 8 (capped) and 9 (last-good), and wake-ups in time, after every step of every seed.
 #[test]
 fn the_invariants_hold_at_every_step_of_every_seed() {
-    if let Some(seed) = std::env::var("TOLLGATE_SEED").ok().and_then(|seed| seed.parse().ok()) {
-        let run = run(seed, None).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+    if let Ok(seed) = std::env::var("TOLLGATE_SEED") {
+        let seed = seed.parse().expect("TOLLGATE_SEED is a number");
+        let run = run(seed, None).unwrap_or_else(|broken| panic!("{}", report(seed, &broken)));
         return println!("seed {seed}: {run:?}");
     }
-    let runs = run_all(scaled(SEEDS)).unwrap_or_else(|(seed, broken)| {
-        panic!("seed {seed}: {broken}\nTOLLGATE_SEED={seed} cargo test -p tollgate-experiments --test random_world")
-    });
+    let runs = run_all(scaled(SEEDS)).unwrap_or_else(|(seed, broken)| panic!("{}", report(seed, &broken)));
     let mut sources = BTreeMap::new();
     for (source, calls) in runs.values().flat_map(|run| &run.totals.by_source) {
         *sources.entry(*source).or_insert(0) += calls;
@@ -59,7 +72,8 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     let sum = |of: fn(&Run) -> usize| runs.values().map(of).sum::<usize>();
     println!(
         "{} seeds, {} calls, by source {sources:?}; {} lost in crashes; {} partitions restored; {} counts compared, {} \
-         duplicates; {} accounts balanced, {} admissions by on_failure bounded; fullest window {} permille of its quota",
+         duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} by the store charged; \
+         fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
         sum(|run| run.totals.lost_in_crashes),
@@ -68,6 +82,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.duplicates),
         sum(|run| run.totals.balanced),
         sum(|run| run.totals.bounded),
+        sum(|run| run.totals.charged),
         runs.values().map(|run| run.totals.worst_permille).max().unwrap_or_default(),
     );
     // A world in which nothing ever goes wrong proves nothing.
@@ -79,7 +94,8 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
 #[test]
 fn one_seed_replays_everything() {
     for seed in 0..3 {
-        assert_eq!(run(seed, None), run(seed, None), "seed {seed}");
+        let (first, second) = (run(seed, None), run(seed, None));
+        assert_eq!(first, second, "{}", report(seed, "it does not replay"));
     }
 }
 
@@ -100,6 +116,8 @@ fn each_planted_bug_is_found() {
             | PlantedBug::BackfillTwice
             | PlantedBug::RefundDropped
             | PlantedBug::RefundTwice => "backfill and refund:",
+            PlantedBug::DenialReportedCharged => "never-over:",
+            PlantedBug::WriterNotWoken | PlantedBug::MaintenanceNotWoken | PlantedBug::NextTickLost => "wake-up:",
         };
         assert!(broken.starts_with(expected), "{bug:?}: {broken}");
     }

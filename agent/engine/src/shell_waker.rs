@@ -1,8 +1,8 @@
 //! The waker of a shell that sleeps until a state machine's next deadline, although a call can make work for it earlier.
 //!
 //! A state machine arms the waker before it names a distant deadline. The first operation that makes work disarms it and
-//! wakes the shell, so a busy agent pays one load per operation and an idle shell does not wake periodically. A shell
-//! without threads (the simulator) sets no waker and asks for the deadline again after each operation.
+//! wakes the shell, so a busy agent pays one load per operation and an idle shell does not wake periodically. The
+//! simulator's shell has no thread: its waker sets a flag, which it reads after each operation.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};

@@ -75,6 +75,9 @@ impl<'c> Environment<'c> {
         payload: Vec<u8>,
     ) -> bool {
         if self.queued(writer.node) >= self.network.faults.queue_len_max {
+            if topic != Topic::Presence {
+                self.observe(Observation::NoRoom { node: writer.node, partition });
+            }
             return false;
         }
         *self.queued.entry(writer.node).or_default() += 1;
@@ -198,6 +201,9 @@ impl<'c> Environment<'c> {
         for charges in requests {
             last = self.store.charge(now, &charges);
             self.observe(Observation::Executed { agent, ticket, charges, answer: last.clone() });
+        }
+        if let (Some(bug), Ok(results)) = (self.bug, &mut last) {
+            bug.alter_results(results);
         }
         StoreAnswer::Charged(last)
     }

@@ -16,8 +16,10 @@ pub(super) type Life = u64;
 /// A thing that happens at an instant.
 #[derive(Clone, Debug)]
 pub(super) enum SimEvent {
-    /// An agent's timers fire, and its readers poll.
-    AgentRound { agent: usize, life: Life },
+    /// An agent's readers poll.
+    AgentReads { agent: usize, life: Life },
+    /// The sleep of one of an agent's shells ends.
+    AgentWakes { agent: usize, life: Life, shell: AgentShell },
     /// A request reaches the store.
     StoreReads(StoreMessage),
     /// An answer of the store reaches an agent.
@@ -32,6 +34,15 @@ pub(super) enum SimEvent {
     Append(ProducedRecord),
     /// The report on a record reaches its writer.
     Acknowledge { writer: Writer, topic: Topic, partition: Partition, tag: u64, offset: Option<Offset> },
+}
+
+/// A part of an agent that sleeps until its state machine has work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AgentShell {
+    /// The thread that writes to the bus.
+    Exchange,
+    /// The task beside the calls.
+    Maintenance,
 }
 
 /// A node in one of its lives, as a writer of records.

@@ -211,9 +211,14 @@ impl<'c> Simulation<'c> {
         match event {
             SimEvent::StoreReads(message) => env.store_reads(message),
             SimEvent::Append(record) => env.append(record),
-            SimEvent::AgentRound { agent, life } => {
+            SimEvent::AgentReads { agent, life } => {
                 if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
-                    agent.round(env);
+                    agent.read(env);
+                }
+            }
+            SimEvent::AgentWakes { agent, life, shell } => {
+                if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
+                    agent.wake(env, shell);
                 }
             }
             SimEvent::StoreReplies { agent, life, ticket, answer } => {

@@ -51,6 +51,18 @@ pub enum Observation<'c> {
         /// The error that the engine was told, if any.
         error: Option<StoreError>,
     },
+    /// An agent's maintenance sent a ping or a backfill.
+    ProbeSent {
+        /// The agent.
+        agent: usize,
+    },
+    /// A ping or a backfill of an agent's maintenance is over.
+    Probed {
+        /// The agent.
+        agent: usize,
+        /// True if the store answered in time.
+        is_answered: bool,
+    },
     /// The store's clock stepped by so many ms.
     StoreClockStepped(i64),
     /// The topic `calls` was deleted and created anew.
@@ -72,6 +84,13 @@ pub enum Observation<'c> {
         partition: Partition,
         /// The sequence of a batch of calls, or the tag of a batch of signals.
         tag: u64,
+    },
+    /// The bus had no room for a record of `calls` or `signals`.
+    NoRoom {
+        /// The writer.
+        node: SimNode,
+        /// The partition.
+        partition: Partition,
     },
     /// The bus reported on a record to its writer.
     Acknowledged {

@@ -5,11 +5,14 @@
 
 use std::collections::HashMap;
 
-use tollgate_core::counter::{Charge, ChargeMode, CounterId, Partition};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId, Partition};
 use tollgate_core::messages::calls::{Batch, CounterEntry, Outcome, Row};
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::Offset;
 use tollgate_core::window::SubWindow;
+
+use super::event::AgentShell;
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,14 @@ pub enum PlantedBug {
     RefundDropped,
     /// Units are refunded twice.
     RefundTwice,
+    /// A charge that the store denied is reported as admitted and charged.
+    DenialReportedCharged,
+    /// The first row of a batch does not wake the writer.
+    WriterNotWoken,
+    /// A store that becomes unavailable does not wake the maintenance.
+    MaintenanceNotWoken,
+    /// A state machine names no time for its next tick.
+    NextTickLost,
 }
 
 /// The newest sub-window of each counter and its units, as one aggregator has seen them.
@@ -43,7 +54,7 @@ pub(super) type NewestUnits = HashMap<CounterId, (SubWindow, i64)>;
 
 impl PlantedBug {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::DuplicateCounted,
         Self::SubWindowLost,
         Self::RevokedBeforeRestored,
@@ -55,6 +66,10 @@ impl PlantedBug {
         Self::BackfillTwice,
         Self::RefundDropped,
         Self::RefundTwice,
+        Self::DenialReportedCharged,
+        Self::WriterNotWoken,
+        Self::MaintenanceNotWoken,
+        Self::NextTickLost,
     ];
 
     /// Returns the charges that the store executes for a request, one request after the other.
@@ -72,6 +87,26 @@ impl PlantedBug {
         }
         let dropped = |charge: Charge| Charge { cost: if of_mode(&charge) { 0 } else { charge.cost }, ..charge };
         vec![charges.into_iter().map(dropped).collect()]
+    }
+
+    /// Alters the results that the store reports.
+    pub(super) fn alter_results(self, results: &mut ChargeResults) {
+        if self == Self::DenialReportedCharged {
+            results.iter_mut().for_each(|result| (result.charged, result.verdict.admitted) = (true, true));
+        }
+    }
+
+    /// Returns true if a shell of an agent does not see that its waker was called.
+    pub(super) fn loses_wake_up(self, shell: AgentShell) -> bool {
+        match shell {
+            AgentShell::Exchange => self == Self::WriterNotWoken,
+            AgentShell::Maintenance => self == Self::MaintenanceNotWoken,
+        }
+    }
+
+    /// Returns the time until which a shell of an agent sleeps.
+    pub(super) fn wake_at(self, wake_at: Timestamp) -> Timestamp {
+        if self == Self::NextTickLost { Timestamp::from_ms(u64::MAX) } else { wake_at }
     }
 
     /// Returns the offset that a report on a batch tells.

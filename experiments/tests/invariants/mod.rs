@@ -4,6 +4,7 @@
 mod facts;
 mod answers;
 mod never_over;
+mod charged;
 mod true_denial;
 mod degraded;
 mod store_time;
@@ -13,6 +14,7 @@ mod hand_over;
 mod ledger;
 mod capped;
 mod last_good;
+mod wake_ups;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +25,7 @@ use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation};
 
 use answers::Answers;
 use capped::Capped;
+use charged::Charged;
 use degraded::Degraded;
 use exactly_counted::ExactlyCounted;
 use facts::Facts;
@@ -32,6 +35,7 @@ use ledger::Ledger;
 use never_over::NeverOver;
 use store_time::StoreTime;
 use true_denial::TrueDenial;
+use wake_ups::WakeUps;
 
 /// Begin of time in the tests.
 pub(crate) const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
@@ -41,6 +45,7 @@ pub(crate) struct Invariants {
     facts: Facts,
     answers: Answers,
     never_over: NeverOver,
+    charged: Charged,
     true_denial: TrueDenial,
     store_time: StoreTime,
     degraded: Degraded,
@@ -49,6 +54,7 @@ pub(crate) struct Invariants {
     ledger: Ledger,
     capped: Capped,
     last_good: LastGood,
+    wake_ups: WakeUps,
 }
 
 /// Totals of a run.
@@ -68,6 +74,8 @@ pub(crate) struct Totals {
     pub(crate) restored: usize,
     /// Comparisons of an agent's charges with the store.
     pub(crate) balanced: usize,
+    /// Admissions by the store that were compared with the charges that it made.
+    pub(crate) charged: usize,
     /// Admissions by `on_failure` that were compared with its bound.
     pub(crate) bounded: usize,
     /// Most units that were admitted in a window, in thousandths of its quota.
@@ -81,6 +89,7 @@ impl Invariants {
         Self {
             answers: Answers::default(),
             never_over: NeverOver::default(),
+            charged: Charged::default(),
             true_denial: TrueDenial::default(),
             store_time: StoreTime::default(),
             degraded: Degraded::default(),
@@ -89,6 +98,7 @@ impl Invariants {
             ledger: Ledger::default(),
             capped: Capped::default(),
             last_good: LastGood::new(in_force),
+            wake_ups: WakeUps::default(),
             facts,
         }
     }
@@ -105,6 +115,7 @@ impl Invariants {
         for observation in observations {
             self.answers.observe(&self.facts, &observation)?;
             self.never_over.observe(&self.facts, sim, &observation)?;
+            self.charged.observe(&self.facts, sim, &observation)?;
             self.true_denial.observe(&self.facts, sim, &observation)?;
             self.store_time.observe(&observation);
             self.degraded.observe(&self.facts, &observation)?;
@@ -112,6 +123,7 @@ impl Invariants {
             self.ledger.observe(&self.facts, sim, &observation);
             self.capped.observe(&self.facts, sim, &observation);
             self.last_good.observe(&observation);
+            self.wake_ups.observe(&self.facts, sim, &observation);
             self.exactly_counted.observe(&observation);
             if let Observation::Answered(call) = observation {
                 answered.push(call);
@@ -123,6 +135,7 @@ impl Invariants {
         self.ledger.check(&self.facts, sim)?;
         self.capped.check(&self.facts, sim)?;
         self.last_good.check(sim)?;
+        self.wake_ups.check(&self.facts, sim)?;
         Ok(answered)
     }
 
@@ -141,6 +154,7 @@ impl Invariants {
             duplicates: self.exactly_counted.duplicates,
             restored: self.hand_over.restored,
             balanced: self.ledger.balanced,
+            charged: self.charged.compared,
             bounded: self.degraded.bounded,
             worst_permille: self.never_over.worst_permille,
         })

@@ -1,4 +1,5 @@
 //! true-denial: a call that an agent denies by a cached denial while the store answers would be denied by the store, too.
+//! Calls of one request wait for each other; a cached denial of one of them must be true at their arrival.
 //!
 //! Excused, because a cached denial overlooks it today: units that were given back on the counter within the last window;
 //! charges on the counter under rules of another generation within the last window; steps of the store's clock within the
@@ -78,8 +79,10 @@ impl TrueDenial {
         }
         let state = sim.store().peek(applied.counter);
         let mut state = state.ok_or("true-denial: the store does not know the counter")?;
-        let now = state.advance(sim.store().time(sim.now())).now;
-        if state.evaluate(&applied.policy.limit(), now, applied.cost).admitted {
+        let decided = sim.store().time(if answered.is_joint { answered.arrived } else { sim.now() });
+        let now = state.advance(decided).now;
+        // A counter that another call has charged since shows no earlier instant.
+        if now <= decided && state.evaluate(&applied.policy.limit(), now, applied.cost).admitted {
             return Err(format!("true-denial: the store had room under {}", applied.rule.name));
         }
         Ok(())

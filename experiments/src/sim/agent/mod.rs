@@ -1,9 +1,11 @@
 //! An agent of the simulation: a shell over the engine, its exchange with the bus, and its maintenance.
 //!
-//! It decodes records, ticks the state machines, and executes their effects. The way of a call and of the requests to the
-//! store is in [`operations`]. After a crash a new engine starts empty, as another life of the same agent.
+//! It decodes records, wakes the state machines, and executes their effects. The way of a call and of the requests to the
+//! store is in [`operations`], the sleep between two ticks in [`sleep`]. After a crash a new engine starts empty, as another
+//! life of the same agent.
 
 mod operations;
+mod sleep;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,15 +25,16 @@ use tollgate_wire::Record;
 
 use super::bus::SimReader;
 use super::environment::Environment;
-use super::event::{Life, SimEvent, Writer};
+use super::event::{AgentShell, Life, SimEvent, Writer};
 use super::observation::{Observation, SimNode, Ticket};
 use super::settings::SimSettings;
 use operations::SimRequest;
+use sleep::Sleep;
 
 pub use operations::Correction;
 
-/// Maximum interval between two rounds, in ms.
-const ROUND_MS_MAX: u64 = 5;
+/// Interval at which the readers poll, in ms.
+const READ_MS: u64 = 5;
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 100;
 /// Deadline of the requests of the maintenance, in ms.
@@ -49,11 +52,18 @@ pub struct SimAgent<'c> {
     running: Option<AgentLife<'c>>,
 }
 
+/// A report on a batch: its partition, its sequence, and its offset unless it is lost.
+type Report = (Partition, u64, Option<Offset>);
+
 /// The state of an agent that is lost in a crash.
 struct AgentLife<'c> {
     engine: Arc<Engine>,
     exchange: Exchange,
     maintenance: Maintenance,
+    exchange_sleep: Sleep,
+    maintenance_sleep: Sleep,
+    /// Reports that the writer has not fetched yet.
+    reports: Vec<Report>,
     ticked_at: Timestamp,
     signals: SimReader,
     presence: SimReader,
@@ -104,9 +114,16 @@ impl<'c> SimAgent<'c> {
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         let duties = MaintenanceSettings { announces: false, follows_rules: false };
+        let (exchange, maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
+        let (exchange_sleep, maintenance_sleep) = (Sleep::default(), Sleep::default());
+        exchange.set_waker(exchange_sleep.waker());
+        maintenance.set_waker(maintenance_sleep.waker());
         self.running = Some(AgentLife {
-            exchange: Exchange::new(engine.clone()),
-            maintenance: Maintenance::new(engine.clone(), duties),
+            exchange,
+            maintenance,
+            exchange_sleep,
+            maintenance_sleep,
+            reports: Vec::new(),
             ticked_at: Timestamp::default(),
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions(), &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
@@ -116,7 +133,8 @@ impl<'c> SimAgent<'c> {
         env.observe(Observation::Started(self.node()));
         self.maintain(env, MaintenanceInput::Tick);
         if settings.has_bus {
-            env.scheduler.after(0, self.next_round());
+            self.wake(env, AgentShell::Exchange);
+            env.scheduler.after(0, self.next_read());
         }
     }
 
@@ -139,18 +157,14 @@ impl<'c> SimAgent<'c> {
         self.engine().map_or(Ok(()), |engine| engine.set_rules(rules))
     }
 
-    /// A round: records of the bus, and ticks of the state machines that are due.
-    pub(super) fn round(&mut self, env: &mut Environment<'c>) {
+    /// The readers poll.
+    pub(super) fn read(&mut self, env: &mut Environment<'c>) {
         self.receive(env);
-        self.exchange(env, ExchangeInput::Tick);
-        self.maintain(env, MaintenanceInput::Tick);
-        let own_now = self.time(env.now());
-        let Some(running) = &self.running else { return };
-        let wake_at = running.exchange.wake_at(own_now).min(running.maintenance.wake_at(own_now));
-        env.scheduler.after(wake_at.ms_since(own_now).clamp(1, ROUND_MS_MAX), self.next_round());
+        self.follow_wakers(env);
+        env.scheduler.after(READ_MS, self.next_read());
     }
 
-    /// The report on a batch arrives.
+    /// The report on a batch arrives. Nothing tells the writer, which fetches it when it wakes.
     pub(super) fn acknowledged(
         &mut self,
         env: &mut Environment<'c>,
@@ -160,7 +174,9 @@ impl<'c> SimAgent<'c> {
     ) {
         let end = env.bus.end(Topic::Calls, partition);
         let offset = env.bug.map_or(offset, |bug| bug.reported(offset, end));
-        self.exchange(env, ExchangeInput::Delivered { partition, sequence, offset });
+        if let Some(running) = &mut self.running {
+            running.reports.push((partition, sequence, offset));
+        }
     }
 
     fn receive(&mut self, env: &mut Environment<'c>) {
@@ -213,10 +229,11 @@ impl<'c> SimAgent<'c> {
                 MaintenanceEffect::SaveFleetSize(_) | MaintenanceEffect::Notify(_) => {}
             }
         }
+        self.sleep(env, AgentShell::Maintenance);
     }
 
-    /// Ticks the maintenance of an agent without a bus, which has no rounds, when that is due.
-    fn maintain_without_rounds(&mut self, env: &mut Environment<'c>) {
+    /// Ticks the maintenance of an agent without a bus, which does not sleep, when that is due.
+    fn maintain_without_sleep(&mut self, env: &mut Environment<'c>) {
         let own_now = self.time(env.now());
         let is_due = |running: &AgentLife<'_>| {
             !running.engine.settings().publishes && own_now.ms_since(running.ticked_at) >= TICK_MS
@@ -234,7 +251,7 @@ impl<'c> SimAgent<'c> {
         Writer { node: self.node(), life: self.life }
     }
 
-    fn next_round(&self) -> SimEvent {
-        SimEvent::AgentRound { agent: self.index, life: self.life }
+    fn next_read(&self) -> SimEvent {
+        SimEvent::AgentReads { agent: self.index, life: self.life }
     }
 }

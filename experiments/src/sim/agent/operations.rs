@@ -42,7 +42,7 @@ pub(super) enum SimRequest<'c> {
 impl<'c> SimAgent<'c> {
     /// A call arrives, or several that are charged all or none.
     pub(in crate::sim) fn check(&mut self, env: &mut Environment<'c>, calls: Vec<Call<'c>>) {
-        self.maintain_without_rounds(env);
+        self.maintain_without_sleep(env);
         let own_now = self.time(env.now());
         let Some(running) = &self.running else { return };
         let generation = running.engine.with_rules(|rules| rules.generation);
@@ -56,6 +56,7 @@ impl<'c> SimAgent<'c> {
             Progress::Done(output) => self.answered(env, asked, None, None, output),
             Progress::NeedsStore(request) => self.request(env, SimRequest::Check(asked, request)),
         }
+        self.follow_wakers(env);
     }
 
     /// A call is settled or released.
@@ -79,10 +80,14 @@ impl<'c> SimAgent<'c> {
                 self.request(env, SimRequest::Correct(Box::new(CorrectedCall { charges, ..corrected }), request));
             }
         }
+        self.follow_wakers(env);
     }
 
     /// Sends a request of the maintenance to the store. A memory store has neither a registry of agents nor rules.
     pub(super) fn request_for_maintenance(&mut self, env: &mut Environment<'c>, request: MaintenanceRequest) {
+        if matches!(request, MaintenanceRequest::Ping | MaintenanceRequest::Backfill(_)) {
+            env.observe(Observation::ProbeSent { agent: self.index });
+        }
         match request {
             MaintenanceRequest::Ping => self.request(env, SimRequest::Ping),
             MaintenanceRequest::Backfill(request) => self.request(env, SimRequest::Backfill(request)),
@@ -109,22 +114,27 @@ impl<'c> SimAgent<'c> {
     pub(in crate::sim) fn store_replies(&mut self, env: &mut Environment<'c>, ticket: Ticket, answer: StoreAnswer) {
         let pending = self.running.as_mut().and_then(|running| running.pending.remove(&ticket));
         match (pending, answer) {
-            (Some(SimRequest::Ping), StoreAnswer::Time(answer)) => {
-                self.maintain(env, MaintenanceInput::Pinged(answer));
-            }
+            (Some(SimRequest::Ping), StoreAnswer::Time(answer)) => self.pinged(env, answer),
             (Some(pending), StoreAnswer::Charged(answer)) => self.finish(env, ticket, pending, answer),
             _ => {}
         }
+        self.follow_wakers(env);
     }
 
     /// The deadline of a request is over.
     pub(in crate::sim) fn deadline(&mut self, env: &mut Environment<'c>, ticket: Ticket) {
         let pending = self.running.as_mut().and_then(|running| running.pending.remove(&ticket));
         match pending {
-            Some(SimRequest::Ping) => self.maintain(env, MaintenanceInput::Pinged(Err(StoreError::TimedOut))),
+            Some(SimRequest::Ping) => self.pinged(env, Err(StoreError::TimedOut)),
             Some(pending) => self.finish(env, ticket, pending, Err(StoreError::TimedOut)),
             None => {}
         }
+        self.follow_wakers(env);
+    }
+
+    fn pinged(&mut self, env: &mut Environment<'c>, answer: Result<Timestamp, StoreError>) {
+        env.observe(Observation::Probed { agent: self.index, is_answered: answer.is_ok() });
+        self.maintain(env, MaintenanceInput::Pinged(answer));
     }
 
     fn finish(
@@ -145,6 +155,7 @@ impl<'c> SimAgent<'c> {
             SimRequest::Ping => {}
             SimRequest::Backfill(request) => {
                 env.observe(finished(&request));
+                env.observe(Observation::Probed { agent, is_answered: error.is_none() });
                 self.maintain(env, MaintenanceInput::Backfilled(request, answer));
             }
             SimRequest::Check(asked, request) => {

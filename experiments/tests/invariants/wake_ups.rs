@@ -1,0 +1,173 @@
+//! wake-up: an agent that sleeps wakes in time. Rows are handed to the bus once the batch has lingered and the previous round
+//! is acknowledged, refused or given up; a store that is needed is probed, at the pace that its relapses allow.
+//!
+//! Excused: rows of calls to which no rule applies, and of callers that share an overflow counter, because their partition is
+//! not known here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tollgate_bus::Topic;
+use tollgate_core::counter::Partition;
+use tollgate_core::rules::ListMatch;
+use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode, Simulation};
+
+use super::facts::Facts;
+
+/// Time for which a batch waits for further rows, in ms.
+const LINGER_MS: u64 = 5;
+/// Time after which a round is sent although the one before it is not acknowledged, in ms.
+const ROUND_MS_MAX: u64 = 100;
+/// Interval between probes of a store that does not answer, in ms.
+const PROBE_MS: u64 = 10;
+/// Maximum pause before a probe of a store that relapses, in ms.
+const PAUSE_MS_MAX: u64 = 5_000;
+/// Time after which a loss of the store is no relapse, in ms.
+const RELAPSE_MS: u64 = 2_000 + PAUSE_MS_MAX;
+
+/// Sleepers, by agent.
+#[derive(Default)]
+pub(crate) struct WakeUps {
+    writers: BTreeMap<usize, Writer>,
+    probes: BTreeMap<usize, Probes>,
+}
+
+/// Writer of one life of an agent.
+#[derive(Default)]
+struct Writer {
+    /// The time of the oldest row that waits, by partition.
+    waits_since: BTreeMap<Partition, u64>,
+    /// Records of the newest round that are not reported yet.
+    unreported: BTreeSet<(Partition, u64)>,
+    is_refused: bool,
+    sent_ms: u64,
+    reported_ms: u64,
+}
+
+/// Probes of one life of an agent.
+#[derive(Default)]
+struct Probes {
+    needed_since: Option<u64>,
+    is_outstanding: bool,
+    /// True if the answer to the last probe may end the need for probes.
+    is_answered: bool,
+    found_ms: Option<u64>,
+    relapses: u32,
+    /// The time from which the next probe is due.
+    due_ms: u64,
+}
+
+impl WakeUps {
+    pub(crate) fn observe(&mut self, facts: &Facts, sim: &Simulation<'_>, observation: &Observation<'_>) {
+        let now = sim.now().as_ms();
+        match observation {
+            Observation::Ended(SimNode::Agent(agent)) => {
+                self.writers.remove(agent);
+                self.probes.remove(agent);
+            }
+            Observation::Answered(answered) if !facts.overflows() => self.answered(facts, sim, answered),
+            Observation::Sent { node: SimNode::Agent(agent), topic: Topic::Calls, partition, tag } => {
+                let writer = self.writers.entry(*agent).or_default();
+                writer.begin_round(now);
+                writer.unreported.insert((*partition, *tag));
+                writer.waits_since.remove(partition);
+            }
+            Observation::NoRoom { node: SimNode::Agent(agent), partition } => {
+                let writer = self.writers.entry(*agent).or_default();
+                writer.begin_round(now);
+                writer.is_refused = true;
+                writer.waits_since.entry(*partition).or_insert(now);
+            }
+            Observation::Acknowledged { node: SimNode::Agent(agent), partition, tag, .. } => {
+                let writer = self.writers.entry(*agent).or_default();
+                if writer.unreported.remove(&(*partition, *tag)) {
+                    writer.reported_ms = now;
+                }
+            }
+            Observation::ProbeSent { agent } => {
+                let probes = self.probes.entry(*agent).or_default();
+                (probes.is_outstanding, probes.is_answered) = (true, false);
+            }
+            Observation::Probed { agent, is_answered } => {
+                let probes = self.probes.entry(*agent).or_default();
+                (probes.is_outstanding, probes.is_answered, probes.due_ms) = (false, *is_answered, now + PROBE_MS);
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) {
+        if matches!(facts.list_match(answered.generation, &answered.call), ListMatch::Denied(_)) {
+            return;
+        }
+        let writer = self.writers.entry(answered.agent).or_default();
+        for applied in facts.applied(answered.generation, &answered.call) {
+            let partition = applied.counter.partition(sim.bus().partitions());
+            writer.waits_since.entry(partition).or_insert(sim.now().as_ms());
+        }
+    }
+
+    pub(crate) fn check(&mut self, facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
+        let now = sim.now().as_ms();
+        for (agent, writer) in self.writers.iter().filter(|_| !facts.overflows()) {
+            for (partition, since) in &writer.waits_since {
+                let due = writer.may_send_ms().max(since + LINGER_MS);
+                if now > due {
+                    let late_ms = now - due;
+                    return Err(format!(
+                        "wake-up: rows of agent {agent}, partition {partition}, are {late_ms} ms late"
+                    ));
+                }
+            }
+        }
+        for (index, agent) in sim.agents().iter().enumerate() {
+            let Some(engine) = agent.engine() else { continue };
+            let probes = self.probes.entry(index).or_default();
+            if !probes.is_outstanding && std::mem::take(&mut probes.is_answered) {
+                probes.found(now);
+                if engine.is_degraded() {
+                    return Err(format!("wake-up: the store answered agent {index}, which does not use it"));
+                }
+            }
+            if !engine.needs_store() || probes.is_outstanding {
+                probes.needed_since = None;
+                continue;
+            }
+            let due = probes.due_ms.max(*probes.needed_since.get_or_insert(now));
+            // A shell sleeps for at least 1 ms.
+            if now > due + 1 {
+                return Err(format!("wake-up: a probe of the store by agent {index} is {} ms late", now - due));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Writer {
+    fn begin_round(&mut self, now: u64) {
+        if self.sent_ms != now {
+            self.unreported.clear();
+            (self.sent_ms, self.is_refused) = (now, false);
+        }
+    }
+
+    /// Returns the time from which the next round may be sent and the writer has seen the reports that allow it.
+    fn may_send_ms(&self) -> u64 {
+        let at_last = self.sent_ms + ROUND_MS_MAX;
+        if self.is_refused || !self.unreported.is_empty() {
+            return at_last;
+        }
+        // It fetches reports at intervals of a quarter of the time that it has waited.
+        let interval_ms = (self.reported_ms.saturating_sub(self.sent_ms) / 4).max(LINGER_MS);
+        at_last.min(self.reported_ms + interval_ms)
+    }
+}
+
+impl Probes {
+    /// Records that the store answered a probe, and calls use it again.
+    fn found(&mut self, now: u64) {
+        let is_relapse = self.found_ms.is_some_and(|found_ms| now < found_ms + RELAPSE_MS);
+        self.relapses = if is_relapse { self.relapses + 1 } else { 0 };
+        let pause_ms = if is_relapse { PROBE_MS << (self.relapses - 1).min(20) } else { 0 };
+        (self.found_ms, self.due_ms) = (Some(now), now + pause_ms.min(PAUSE_MS_MAX));
+    }
+}
