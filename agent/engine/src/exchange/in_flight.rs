@@ -64,7 +64,7 @@ impl InFlight {
         if self.batches.len() <= IN_FLIGHT_LEN_MAX {
             return None;
         }
-        let (oldest, _) = self.batches.first_key_value()?;
+        let (oldest, _) = self.batches.iter().min_by_key(|(_, batch)| batch.round)?;
         let oldest = *oldest;
         Some((oldest, self.remove(oldest)))
     }
@@ -137,9 +137,17 @@ mod tests {
     #[test]
     fn past_the_cap_the_oldest_batch_is_given_up() {
         let mut in_flight = InFlight::default();
-        for sequence in 0..IN_FLIGHT_LEN_MAX as u64 {
-            assert!(in_flight.add((0, sequence), 2).is_none());
+        in_flight.begin_round(at(1_000));
+        assert!(in_flight.add((1, 0), 2).is_none());
+        in_flight.begin_round(at(1_100));
+        for sequence in 1..IN_FLIGHT_LEN_MAX as u64 {
+            assert!(in_flight.add((0, sequence), 3).is_none());
         }
-        assert_eq!(in_flight.add((0, IN_FLIGHT_LEN_MAX as u64), 2), Some(((0, 0), 2)));
+        let further = [1, 2].map(|sequence| in_flight.add((1, sequence), 3));
+        assert_eq!(
+            further,
+            [Some(((1, 0), 2)), Some(((0, 1), 3))],
+            "in the order of the rounds, not of the partitions"
+        );
     }
 }
