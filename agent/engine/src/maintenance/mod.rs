@@ -138,7 +138,7 @@ impl Maintenance {
     }
 
     /// Sets the waker of a shell that sleeps until [`Maintenance::wake_at`]. It is woken when the breaker opens, when the
-    /// first unsynced units appear, and when a notice waits.
+    /// first unsynced units appear, when presence changes the size of the fleet, and when a notice waits.
     pub fn set_waker(&self, waker: Waker) {
         self.engine.health.waker.set(waker);
     }
