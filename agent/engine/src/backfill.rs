@@ -131,6 +131,7 @@ mod tests {
     use crate::operation::{Operation, Output, Progress, StoreRequest};
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
+    const HOUR_MS: u64 = 3_600_000;
 
     /// An engine with slots per key, whose store is unavailable.
     fn engine() -> Engine {
@@ -179,6 +180,21 @@ mod tests {
         assert_eq!(engine.held().unsynced_counters, 0);
         admit(&engine, 400, "0");
         assert_eq!(engine.held().unsynced_counters, 1, "it had left the queue");
+    }
+
+    #[test]
+    fn a_counter_is_not_swept_while_it_is_queued_or_backfilled() {
+        let engine = engine();
+        let decided = admit(&engine, 0, "k");
+        assert!(release(&engine, "k", decided).is_none());
+        let sweep = |ms| (0..64).for_each(|_| engine.tick(START.plus_ms(ms)));
+        sweep(HOUR_MS);
+        admit(&engine, HOUR_MS, "k");
+        assert_eq!((engine.held().counters, engine.held().unsynced_counters), (1, 1));
+        let sent = backfill(&engine).expect("a request");
+        let _ = engine.finish(START, sent, Ok(ChargeResults::new()));
+        sweep(2 * HOUR_MS);
+        assert_eq!(engine.held().counters, 0, "nothing waits for it any more");
     }
 
     #[test]
