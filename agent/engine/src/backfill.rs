@@ -105,6 +105,7 @@ impl Engine {
             self.metrics.unsynced_forgotten.add(1);
             let MatchedRule { counter, policy, .. } = &dropped.matched;
             self.table.with(*counter, |view| {
+                // A queued counter has no units in flight, so these are all.
                 update(policy, view, ViewEvent::BackfillSent);
                 update(policy, view, ViewEvent::BackfillEnded);
             });
