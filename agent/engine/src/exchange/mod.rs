@@ -92,8 +92,8 @@ impl Exchange {
             ExchangeInput::Accepted { partition } => self.append_next(partition, effects),
             ExchangeInput::Refused(batch) if self.drops_refused => {
                 let (partition, sequence) = (batch.name.partition, batch.name.sequence);
-                let rows = self.in_flight.remove((partition, sequence));
-                self.delivered(partition, sequence, None, rows);
+                self.in_flight.refuse((partition, sequence));
+                self.delivered(partition, sequence, None, batch.rows.len());
                 self.append_next(partition, effects);
             }
             ExchangeInput::Refused(batch) => {
