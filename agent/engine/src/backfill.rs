@@ -35,74 +35,80 @@ impl Engine {
             let charge = |unsynced: Unsynced| {
                 matched.charge(*generation, unsynced.units, ChargeMode::Backfill { at: unsynced.at })
             };
-            self.table.with(matched.counter, |view| {
+            let has_units = self.table.with(matched.counter, |view| {
                 charges.extend(view.unsynced().map(charge));
                 update(&matched.policy, view, ViewEvent::BackfillSent);
+                view.has_unsynced()
             });
-            counters.push(counter);
+            // All units of the others were refunded.
+            if has_units {
+                counters.push(counter);
+            }
         }
         if charges.is_empty() {
-            return Stage::Done(self.finish_backfill(counters, &charges, &Ok(ChargeResults::new())));
+            self.unsynced.put_back(counters);
+            return Stage::Done(Ok(()));
         }
         Stage::NeedsStore(charges, UNATTENDED_DEADLINE, counters)
     }
 
     /// Finishes a backfill. If it is not known whether the store has charged, the units count as charged: sent again, they
-    /// would count twice.
+    /// would count twice. If the store cannot charge one of the counters, each is sent alone, and what was sent of that one
+    /// is dropped.
     pub(crate) fn finish_backfill(
         &self,
         counters: Vec<UnsyncedCounter>,
         charges: &[Charge],
         answer: &Result<ChargeResults, StoreError>,
     ) -> Result<(), StoreError> {
-        if matches!(answer, Err(StoreError::Unreadable)) {
-            self.send_one_by_one(counters);
-            return Ok(());
-        }
+        let is_unreadable = matches!(answer, Err(StoreError::Unreadable));
+        let is_dropped = is_unreadable && counters.len() == 1;
         let is_charged = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
+        if is_unreadable {
+            self.unsynced.set_one_by_one(!is_dropped);
+        }
+        if is_dropped {
+            self.metrics.unsynced_forgotten.add(1);
+        }
         if is_charged {
             self.metrics.unsynced_units.add(charges.iter().map(|charge| charge.cost).sum());
         }
-        let event = || if is_charged { ViewEvent::BackfillCharged } else { ViewEvent::BackfillFailed };
+        let has_ended = is_charged || is_dropped;
+        let event = || if has_ended { ViewEvent::BackfillEnded } else { ViewEvent::BackfillFailed };
         let still_unsynced = |counter: &UnsyncedCounter| {
             self.table.with(counter.matched.counter, |view| {
                 update(&counter.matched.policy, view, event());
                 view.has_unsynced()
             })
         };
-        let unsynced = counters.into_iter().filter(still_unsynced).collect();
-        self.unsynced.put_back(unsynced);
-        answer.as_ref().map(|_| ()).map_err(|error| *error)
+        self.unsynced.put_back(counters.into_iter().filter(still_unsynced).collect());
+        match answer {
+            Err(error) if !is_unreadable => Err(*error),
+            _ => Ok(()),
+        }
     }
 
-    /// The store cannot charge one of the counters: each is sent alone, and the units of that one are dropped.
-    fn send_one_by_one(&self, counters: Vec<UnsyncedCounter>) {
-        let is_alone = counters.len() == 1;
-        self.unsynced.set_one_by_one(!is_alone);
-        for UnsyncedCounter { matched, .. } in &counters {
-            let event = if is_alone { ViewEvent::UnsyncedDropped } else { ViewEvent::BackfillFailed };
-            self.table.with(matched.counter, |view| update(&matched.policy, view, event));
-        }
-        if is_alone {
-            self.metrics.unsynced_forgotten.add(1);
-        }
-        self.unsynced.put_back(if is_alone { Vec::new() } else { counters });
-    }
-
-    /// Updates the view of a counter, and queues the counter if it has its first unsynced units.
+    /// Updates the view of a counter, and queues the counter if it has unsynced units and is not queued.
     pub(crate) fn update_counter(&self, matched: &MatchedRule, generation: Generation, event: ViewEvent<'_>) {
-        let became_unsynced = self.table.with(matched.counter, |view| {
-            let before = view.has_unsynced();
+        let needs_queue = self.table.with(matched.counter, |view| {
             update(&matched.policy, view, event);
-            !before && view.has_unsynced()
+            let needs_queue = view.needs_queue();
+            if needs_queue {
+                update(&matched.policy, view, ViewEvent::BackfillQueued);
+            }
+            needs_queue
         });
-        if !became_unsynced {
+        if !needs_queue {
             return;
         }
         if let Some(dropped) = self.unsynced.add(UnsyncedCounter { matched: matched.clone(), generation }) {
             self.metrics.unsynced_forgotten.add(1);
             let MatchedRule { counter, policy, .. } = &dropped.matched;
-            self.table.with(*counter, |view| update(policy, view, ViewEvent::UnsyncedDropped));
+            self.table.with(*counter, |view| {
+                // A queued counter has no units in flight, so these are all.
+                update(policy, view, ViewEvent::BackfillSent);
+                update(policy, view, ViewEvent::BackfillEnded);
+            });
         }
         self.health.waker.wake();
     }
@@ -111,5 +117,113 @@ impl Engine {
     pub(crate) fn any_unsynced(&self, matched: &[MatchedRule]) -> bool {
         let has_unsynced = |matched: &MatchedRule| self.table.with(matched.counter, |view| view.has_unsynced());
         self.has_unsynced() && matched.iter().any(has_unsynced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::algorithm::Algorithm;
+    use tollgate_core::call::Call;
+    use tollgate_core::clock::Timestamp;
+    use tollgate_core::rules::{Rule, RuleSet};
+
+    use super::*;
+    use crate::engine::EngineSettings;
+    use crate::operation::{Operation, Output, Progress, StoreRequest};
+
+    const START: Timestamp = Timestamp::from_ms(1_000_000);
+    const HOUR_MS: u64 = 3_600_000;
+
+    /// An engine with slots per key, whose store is unavailable.
+    fn engine() -> Engine {
+        let rule = Rule::per("slots", &["api_key"], "100/min".parse().expect("a quota"));
+        let rule = rule.with(|policy| policy.algorithm = Algorithm::Concurrency);
+        let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]));
+        engine.unanswered(StoreError::Unreachable);
+        engine
+    }
+
+    /// Admits a call without the store; returns the instant of the decision.
+    fn admit(engine: &Engine, ms: u64, key: &str) -> Timestamp {
+        let call = Call::new().with("api_key", key);
+        let Progress::Done(output) = engine.begin(START.plus_ms(ms), Operation::Check(&call)) else {
+            panic!("the store is unavailable");
+        };
+        output.into_decision().filter(|decision| decision.allowed).expect("an admission").at
+    }
+
+    /// Begins to release a slot; returns a request if the store must be asked.
+    fn release(engine: &Engine, key: &str, decided: Timestamp) -> Option<StoreRequest> {
+        let call = Call::new().with("api_key", key);
+        request(engine.begin(START, Operation::Release { call: &call, decided }))
+    }
+
+    fn backfill(engine: &Engine) -> Option<StoreRequest> {
+        request(engine.begin(START, Operation::Backfill))
+    }
+
+    fn request(progress: Progress) -> Option<StoreRequest> {
+        if let Progress::NeedsStore(request) = progress { Some(request) } else { None }
+    }
+
+    /// C6: counters whose units were refunded do not hide those that still have some.
+    #[test]
+    fn a_counter_is_queued_once_and_passed_over_when_its_units_were_refunded() {
+        let engine = engine();
+        for ms in 0..200 {
+            let key = (ms % 100).to_string();
+            let decided = admit(&engine, ms, &key);
+            assert!(release(&engine, &key, decided).is_none(), "the store was never told");
+        }
+        assert_eq!(engine.held().unsynced_counters, 100);
+        admit(&engine, 300, "real");
+        assert_eq!(backfill(&engine).expect("one charge").charges().len(), 1);
+        assert_eq!(engine.held().unsynced_counters, 0);
+        admit(&engine, 400, "0");
+        assert_eq!(engine.held().unsynced_counters, 1, "it had left the queue");
+    }
+
+    #[test]
+    fn a_counter_is_not_swept_while_it_is_queued_or_backfilled() {
+        let engine = engine();
+        let decided = admit(&engine, 0, "k");
+        assert!(release(&engine, "k", decided).is_none());
+        let sweep = |ms| (0..64).for_each(|_| engine.tick(START.plus_ms(ms)));
+        sweep(HOUR_MS);
+        admit(&engine, HOUR_MS, "k");
+        assert_eq!((engine.held().counters, engine.held().unsynced_counters), (1, 1));
+        let sent = backfill(&engine).expect("a request");
+        let _ = engine.finish(START, sent, Ok(ChargeResults::new()));
+        sweep(2 * HOUR_MS);
+        assert_eq!(engine.held().counters, 0, "nothing waits for it any more");
+    }
+
+    #[test]
+    fn units_admitted_during_a_backfill_that_the_store_cannot_charge_are_kept() {
+        let engine = engine();
+        admit(&engine, 0, "k");
+        let first = backfill(&engine).expect("a request");
+        let later = admit(&engine, 10, "k");
+        let output = engine.finish(START, first, Err(StoreError::Unreadable));
+        assert!(matches!(output, Output::Backfilled(Ok(()))) && engine.has_unsynced());
+        let second = backfill(&engine).expect("a request");
+        let modes: Vec<_> = second.charges().iter().map(|charge| charge.mode).collect();
+        assert_eq!(modes, [ChargeMode::Backfill { at: later }]);
+        let _ = engine.finish(START, second, Ok(ChargeResults::new()));
+        assert!(!engine.has_unsynced());
+    }
+
+    /// A slot that is released during a backfill is not charged after the backfill has failed.
+    #[test]
+    fn a_release_during_a_backfill_that_fails_is_not_lost() {
+        for answer in [Err(StoreError::Unreachable), Ok(ChargeResults::new())] {
+            let engine = engine();
+            let decided = admit(&engine, 0, "k");
+            let sent = backfill(&engine).expect("a request");
+            let released = release(&engine, "k", decided).expect("the store may be charged");
+            let _ = engine.finish(START, released, answer);
+            let _ = engine.finish(START, sent, Err(StoreError::Unreachable));
+            assert!(!engine.has_unsynced() && backfill(&engine).is_none());
+        }
     }
 }

@@ -122,7 +122,9 @@ impl Engine {
                 if answer.is_ok() {
                     publish();
                 }
-                ViewEvent::Refunded { at, units }
+                // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store.
+                let is_slot = matched.policy.algorithm == Algorithm::Concurrency;
+                ViewEvent::Refunded { at, units, is_unsynced: is_unsynced || is_slot }
             } else {
                 ViewEvent::Used { at, units, sequence: publish(), is_unsynced }
             };

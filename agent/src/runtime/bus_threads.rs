@@ -193,10 +193,15 @@ impl<L: LogWriter> BusWriter<L> {
             let wake_at = self.exchange.reports_at(now).map_or(wake_at, |reports_at| reports_at.min(wake_at));
             std::thread::park_timeout(Duration::from_millis(wake_at.ms_since(now)));
         }
-        self.poll(ExchangeInput::Stop);
-        self.calls.flush(FLUSH_WAIT);
-        self.presence.flush(FLUSH_WAIT);
-        self.fetch_reports();
+        for _ in 0..2 {
+            let is_refused = self.poll(ExchangeInput::Stop);
+            self.calls.flush(FLUSH_WAIT);
+            self.presence.flush(FLUSH_WAIT);
+            self.fetch_reports();
+            if !is_refused {
+                break;
+            }
+        }
     }
 
     fn fetch_reports(&mut self) {
@@ -206,19 +211,20 @@ impl<L: LogWriter> BusWriter<L> {
         }
     }
 
-    /// Polls the state machine with this input, and with those that its effects lead to.
-    fn poll(&mut self, input: ExchangeInput) {
-        let mut inputs = vec![input];
+    /// Polls the state machine with this input, and with those that its effects lead to. Returns true if the bus refused a
+    /// batch.
+    fn poll(&mut self, input: ExchangeInput) -> bool {
+        let (mut inputs, mut is_refused) = (vec![input], false);
         while let Some(input) = inputs.pop() {
             self.exchange.poll(self.clock.now(), input, &mut self.effects);
             for effect in self.effects.drain(..) {
                 match effect {
                     ExchangeEffect::Append(batch) => {
                         let (partition, sequence) = (batch.name.partition, batch.name.sequence);
-                        inputs.push(match self.calls.append(partition, batch.encode(), sequence) {
-                            Ok(()) => ExchangeInput::Accepted { partition },
-                            Err(_) => ExchangeInput::Refused(batch),
-                        });
+                        let is_accepted = self.calls.append(partition, batch.encode(), sequence).is_ok();
+                        is_refused |= !is_accepted;
+                        let accepted = ExchangeInput::Accepted { partition };
+                        inputs.push(if is_accepted { accepted } else { ExchangeInput::Refused(batch) });
                     }
                     ExchangeEffect::Announce(presence) => {
                         let _ = self.presence.append(0, presence.encode(), 0);
@@ -227,6 +233,7 @@ impl<L: LogWriter> BusWriter<L> {
                 }
             }
         }
+        is_refused
     }
 }
 

@@ -66,9 +66,12 @@ impl MaintenanceTask {
         Self { node, fleet, reached_store, stop }
     }
 
-    /// Ends the task and removes the agent from the store's registry.
+    /// Ends the task and removes the agent from the store's registry. An announcement that is under way comes first.
     pub(crate) async fn stop(&self) {
         self.stop.notify_one();
+        let mut reached = self.reached_store.clone();
+        // The task drops the sender when it ends.
+        while reached.changed().await.is_ok() {}
         if let Some(fleet) = &self.fleet {
             let _ = in_time(fleet.leave(&self.node)).await;
         }
@@ -171,5 +174,27 @@ fn log(node: &str, notice: Notice) {
         tracing::info!(%node, "{notice}");
     } else {
         tracing::warn!(%node, "{notice}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::clock::SystemClock;
+    use tollgate_core::rules::RuleSet;
+    use tollgate_engine::EngineSettings;
+
+    use super::*;
+    use crate::store::MemoryStore;
+
+    /// E7: an agent that has left does not announce itself again.
+    #[tokio::test]
+    async fn a_stop_waits_until_the_task_has_ended() {
+        let clock = Arc::new(SystemClock::start());
+        let engine = Arc::new(Engine::new(EngineSettings::new("a", clock.now()), RuleSet::none_yet()));
+        let (store, fleet, rules, state) = (None::<Arc<MemoryStore>>, None, None, None);
+        let parts = MaintenanceParts { engine: engine.clone(), clock, store, fleet, rules, state };
+        let task = MaintenanceTask::start(parts);
+        task.stop().await;
+        assert_eq!(Arc::strong_count(&engine), 1, "the task has dropped its engine");
     }
 }

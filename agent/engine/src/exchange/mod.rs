@@ -46,7 +46,8 @@ pub enum ExchangeInput {
         /// Offset in the log, or nothing if the batch is lost.
         offset: Option<Offset>,
     },
-    /// The agent stops: everything that is left goes out, and no round follows.
+    /// The agent stops: everything that is left goes out, and no round follows. To be repeated once the bus had time to
+    /// make room: batches that were refused go out again, and those that are refused then are lost.
     Stop,
 }
 
@@ -66,13 +67,16 @@ pub struct Exchange {
     in_flight: InFlight<(Partition, u64), usize>,
     announce_at: Timestamp,
     stopped: bool,
+    /// True once a batch that is refused will not be sent again.
+    drops_refused: bool,
 }
 
 impl Exchange {
     /// Creates the exchange of an agent.
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, in_flight: InFlight::default(), announce_at: Timestamp::default(), stopped: false }
+        let (in_flight, announce_at) = (InFlight::default(), Timestamp::default());
+        Self { engine, in_flight, announce_at, stopped: false, drops_refused: false }
     }
 
     /// Sets the waker of a shell that sleeps until [`Exchange::wake_at`]. It is woken when the first row of a batch comes
@@ -86,6 +90,12 @@ impl Exchange {
         match input {
             ExchangeInput::Tick => self.tick(now, effects),
             ExchangeInput::Accepted { partition } => self.append_next(partition, effects),
+            ExchangeInput::Refused(batch) if self.drops_refused => {
+                let (partition, sequence) = (batch.name.partition, batch.name.sequence);
+                self.in_flight.refuse((partition, sequence));
+                self.delivered(partition, sequence, None, batch.rows.len());
+                self.append_next(partition, effects);
+            }
             ExchangeInput::Refused(batch) => {
                 self.in_flight.refuse((batch.name.partition, batch.name.sequence));
                 if let Some((partition, sequence)) = self.engine.batcher.put_back(batch) {
@@ -97,6 +107,7 @@ impl Exchange {
                 self.delivered(partition, sequence, offset, rows);
             }
             ExchangeInput::Stop => {
+                self.drops_refused = self.stopped;
                 self.stopped = true;
                 self.engine.batcher.close_all(now, self.engine.complete_through(now));
                 self.begin_round(now, effects);

@@ -212,6 +212,27 @@ fn a_stop_sends_everything_that_is_left_and_nothing_afterwards() {
 }
 
 #[test]
+fn a_batch_refused_at_a_stop_is_sent_once_more_and_then_counts_as_dropped() {
+    for (is_full_again, sent, dropped) in [(false, vec![(0, 2, 2), (0, 3, 1)], 0), (true, vec![], 3)] {
+        let mut fixture = Fixture::new();
+        fixture.full = vec![0];
+        fixture.add_rows(0, 0, 2);
+        fixture.tick(5);
+        fixture.add_rows(6, 0, 1);
+        fixture.poll(7, ExchangeInput::Stop);
+        fixture.acknowledge_all(8);
+        assert_eq!(fixture.engine.dropped_rows(), 0);
+        if !is_full_again {
+            fixture.full.clear();
+        }
+        fixture.poll(9, ExchangeInput::Stop);
+        fixture.taken.retain(|(_, _, rows)| *rows > 0);
+        assert_eq!((fixture.taken, fixture.engine.dropped_rows()), (sent, dropped));
+        assert_eq!(fixture.engine.held().waiting_batches, 0);
+    }
+}
+
+#[test]
 fn an_idle_exchange_wakes_for_presence_and_empty_batches_only() {
     let mut fixture = Fixture::new();
     let (mut ms, mut ticks) = (0, 0);

@@ -138,7 +138,7 @@ impl Maintenance {
     }
 
     /// Sets the waker of a shell that sleeps until [`Maintenance::wake_at`]. It is woken when the breaker opens, when the
-    /// first unsynced units appear, and when a notice waits.
+    /// first unsynced units appear, when presence changes the size of the fleet, and when a notice waits.
     pub fn set_waker(&self, waker: Waker) {
         self.engine.health.waker.set(waker);
     }
@@ -258,11 +258,12 @@ impl Maintenance {
 
     /// Sends the next unsynced units. When none are left, the store is used again.
     fn backfill_next(&mut self, now: Timestamp, ping: Ping, requests: u32, effects: &mut Vec<MaintenanceEffect>) {
-        let next = if requests < BACKFILLS_MAX { Some(self.engine.begin(now, Operation::Backfill)) } else { None };
-        if let Some(Progress::NeedsStore(request)) = next {
-            self.probe = Probe::Backfilling { ping, requests: requests + 1 };
-            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
-            return;
+        while requests < BACKFILLS_MAX && self.engine.has_unsynced() {
+            if let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Backfill) {
+                self.probe = Probe::Backfilling { ping, requests: requests + 1 };
+                effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
+                return;
+            }
         }
         self.probe = Probe::Idle;
         self.reached = true;

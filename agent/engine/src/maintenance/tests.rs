@@ -93,6 +93,24 @@ impl Fixture {
         assert!(output.into_decision().is_some_and(|decision| decision.allowed));
     }
 
+    /// Receives a heartbeat of this agent.
+    fn hear(&self, ms: u64, id: &str) {
+        let presence = Presence {
+            id: id.into(),
+            epoch: 1,
+            region: "r".into(),
+            role: Role::Agent,
+            generation: 1,
+            clock: START,
+            open_breakers: Vec::new(),
+            dropped_rows: 0,
+            leaving: false,
+            http: "".into(),
+            partitions: Vec::new(),
+        };
+        self.engine.receive(START.plus_ms(ms), Incoming::Presence(&presence), &mut Vec::new());
+    }
+
     /// Names of the requests that wait for an answer.
     fn waiting(&self) -> Vec<&'static str> {
         let name = |request: &MaintenanceRequest| match request {
@@ -227,7 +245,7 @@ fn an_idle_agent_wakes_for_its_duties_only() {
 }
 
 #[test]
-fn a_shell_that_sleeps_is_woken_when_the_breaker_opens_or_units_become_unsynced() {
+fn a_shell_that_sleeps_is_woken_when_a_call_or_a_heartbeat_makes_work() {
     let mut fixture = Fixture::reached(ON_REDIS);
     let woken = Arc::new(WakeUps::default());
     fixture.maintenance.set_waker(woken.clone().into());
@@ -240,6 +258,15 @@ fn a_shell_that_sleeps_is_woken_when_the_breaker_opens_or_units_become_unsynced(
     assert_eq!(fixture.wake_ms(20), 100);
     fixture.engine.unanswered(StoreError::Unreachable);
     assert_eq!((count(), fixture.wake_ms(20)), (2, 21));
+    let fixture = Fixture::reached(ALONE);
+    let woken = Arc::new(WakeUps::default());
+    fixture.maintenance.set_waker(woken.clone().into());
+    let wakes = [("a", 0), ("a", 2_000), ("a", 2_100), ("b", 2_200)].map(|(id, ms)| {
+        fixture.wake_ms(ms);
+        fixture.hear(ms, id);
+        woken.0.load(Ordering::Relaxed)
+    });
+    assert_eq!(wakes, [0, 1, 1, 2], "when presence makes the size of the fleet known or changes it");
 }
 
 #[test]
@@ -247,26 +274,10 @@ fn a_known_fleet_size_is_saved_when_it_changes() {
     let mut fixture = Fixture::new(ALONE);
     fixture.tick(0);
     assert_eq!(fixture.saved, [], "an expected size is not known");
-    let announce = |fixture: &Fixture, ms: u64, id: &str| {
-        let presence = Presence {
-            id: id.into(),
-            epoch: 1,
-            region: "r".into(),
-            role: Role::Agent,
-            generation: 1,
-            clock: START,
-            open_breakers: Vec::new(),
-            dropped_rows: 0,
-            leaving: false,
-            http: "".into(),
-            partitions: Vec::new(),
-        };
-        fixture.engine.receive(START.plus_ms(ms), Incoming::Presence(&presence), &mut Vec::new());
-    };
     for ms in (0..40_000).step_by(1_000) {
-        announce(&fixture, ms, "a");
+        fixture.hear(ms, "a");
         if ms >= 20_000 {
-            announce(&fixture, ms, "b");
+            fixture.hear(ms, "b");
         }
         fixture.tick(ms);
     }

@@ -48,6 +48,12 @@ impl CounterView {
         self.local.as_ref().is_some_and(|local| local.has_unsynced())
     }
 
+    /// Returns true if units were admitted that the store does not know, and the counter is not queued for a backfill.
+    #[must_use]
+    pub(crate) fn needs_queue(&self) -> bool {
+        self.local.as_ref().is_some_and(|local| local.has_unsynced() && !local.is_queued)
+    }
+
     /// Returns true if at least so many units of exactly this instant are unsynced and not being backfilled.
     #[must_use]
     pub(crate) fn has_unsynced_of(&self, at: Timestamp, units: u64) -> bool {

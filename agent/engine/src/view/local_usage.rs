@@ -30,13 +30,16 @@ pub(crate) struct LocalUsage {
     unsynced: VecDeque<Unsynced>,
     /// Number of the oldest unsynced entries that are being backfilled. They do not change until the store has answered.
     sent: usize,
+    /// True if the counter is in the queue of unsynced counters, or in a backfill request.
+    pub(super) is_queued: bool,
 }
 
 impl LocalUsage {
     /// Creates an empty record; the last W is that of this window.
     #[must_use]
     pub(crate) fn new(window: Window) -> Self {
-        Self { ring: Ring::new(window), uncovered: UncoveredUnits::default(), unsynced: VecDeque::new(), sent: 0 }
+        let (uncovered, unsynced) = (UncoveredUnits::default(), VecDeque::new());
+        Self { ring: Ring::new(window), uncovered, unsynced, sent: 0, is_queued: false }
     }
 
     /// Converts the record to another window; units move to the end of their sub-window, so that none leaves too early.
@@ -93,39 +96,36 @@ impl LocalUsage {
 
     /// Returns true if at least so many units of exactly this instant are unsynced and not being backfilled.
     pub(super) fn has_unsynced_of(&self, at: Timestamp, units: u64) -> bool {
-        self.position_of(at, units).is_some()
+        self.position_of(at, units).is_some_and(|position| position >= self.sent)
     }
 
-    /// Removes unsynced units of exactly this instant that are not being backfilled.
+    /// Removes unsynced units of exactly this instant. If they are being backfilled, they are not sent again after a failure.
     pub(super) fn remove_unsynced(&mut self, at: Timestamp, units: u64) {
         if let Some(position) = self.position_of(at, units) {
             self.unsynced[position].units -= units;
             if self.unsynced[position].units == 0 {
                 self.unsynced.remove(position);
+                self.sent -= usize::from(position < self.sent);
             }
         }
     }
 
-    /// Marks all unsynced units as sent to the store.
+    /// Marks all unsynced units as sent to the store. A counter without any leaves the queue.
     pub(super) fn backfill_sent(&mut self) {
         self.sent = self.unsynced.len();
+        self.is_queued = self.has_unsynced();
     }
 
-    /// Removes the units that were sent: the store has charged them.
-    pub(super) fn backfill_charged(&mut self) {
+    /// Removes the units that were sent: the store has charged them, or never will. Later units stay.
+    pub(super) fn backfill_ended(&mut self) {
         self.unsynced.drain(..self.sent);
-        self.sent = 0;
+        self.backfill_failed();
     }
 
     /// Keeps the units that were sent: the store has not charged them.
     pub(super) fn backfill_failed(&mut self) {
         self.sent = 0;
-    }
-
-    /// Removes all unsynced units.
-    pub(super) fn drop_unsynced(&mut self) {
-        self.unsynced.clear();
-        self.sent = 0;
+        self.is_queued = self.has_unsynced();
     }
 
     /// Returns the units admitted in the last W.
@@ -148,12 +148,12 @@ impl LocalUsage {
     /// Returns true if nothing here matters any more.
     #[must_use]
     pub(crate) fn is_idle_at(&self, now: Timestamp) -> bool {
-        self.unsynced.is_empty() && self.ring.is_empty_at(now)
+        !self.is_queued && !self.has_unsynced() && self.ring.is_empty_at(now)
     }
 
+    /// Returns the newest entry with so many units: one that is being backfilled only if there is no other.
     fn position_of(&self, at: Timestamp, units: u64) -> Option<usize> {
-        let is_meant = |unsynced: &Unsynced| unsynced.at == at && unsynced.units >= units;
-        self.unsynced.iter().skip(self.sent).position(is_meant).map(|position| position + self.sent)
+        self.unsynced.iter().rposition(|unsynced| unsynced.at == at && unsynced.units >= units)
     }
 }
 
@@ -178,12 +178,41 @@ mod tests {
         local.add_unsynced(at(10), 3);
         assert_eq!(local.unsynced().map(|unsynced| unsynced.units).sum::<u64>(), 3, "units are sent once");
         assert!(local.has_unsynced_of(at(10), 3) && !local.has_unsynced_of(at(10), 4));
-        local.backfill_charged();
+        local.backfill_ended();
         assert_eq!(local.unsynced().collect::<Vec<_>>(), [Unsynced { at: at(10), units: 3 }]);
         local.backfill_sent();
         local.backfill_failed();
         local.remove_unsynced(at(10), 3);
         assert!(!local.has_unsynced());
+    }
+
+    /// C6: the end of a backfill concerns the units that were sent, and refunds of those are kept until it is known.
+    #[test]
+    fn the_end_of_a_backfill_concerns_only_the_units_that_were_sent() {
+        // Name, instant of a refund meanwhile, end of the backfill, the units that are left.
+        type End = fn(&mut LocalUsage);
+        let cases: [(&str, Option<u64>, End, &[u64]); 6] = [
+            ("charged or dropped", None, LocalUsage::backfill_ended, &[30]),
+            ("failed", None, LocalUsage::backfill_failed, &[10, 20, 30]),
+            ("a sent unit is refunded, failed", Some(10), LocalUsage::backfill_failed, &[20, 30]),
+            ("a sent unit is refunded, charged", Some(10), LocalUsage::backfill_ended, &[30]),
+            ("a later unit is refunded, failed", Some(30), LocalUsage::backfill_failed, &[10, 20]),
+            ("a later unit is refunded, charged", Some(30), LocalUsage::backfill_ended, &[]),
+        ];
+        for (name, refunded, end, left) in cases {
+            let mut local = local();
+            local.is_queued = true;
+            local.add_unsynced(at(10), 1);
+            local.add_unsynced(at(20), 1);
+            local.backfill_sent();
+            local.add_unsynced(at(30), 1);
+            if let Some(ms) = refunded {
+                local.remove_unsynced(at(ms), 1);
+            }
+            end(&mut local);
+            assert_eq!(local.unsynced().map(|unsynced| unsynced.at.as_ms()).collect::<Vec<_>>(), left, "{name}");
+            assert_eq!(local.is_queued, !left.is_empty(), "{name}");
+        }
     }
 
     #[test]

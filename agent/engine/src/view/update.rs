@@ -63,6 +63,8 @@ pub(crate) enum ViewEvent<'a> {
         at: Timestamp,
         /// Units.
         units: u64,
+        /// True if the store may not know of the refund: it also applies to units that are being backfilled.
+        is_unsynced: bool,
     },
     /// Unsynced units were refunded, so the store need not be told.
     UnsyncedRefunded {
@@ -71,14 +73,14 @@ pub(crate) enum ViewEvent<'a> {
         /// Units.
         units: u64,
     },
+    /// The counter is queued for a backfill.
+    BackfillQueued,
     /// The unsynced units were sent to the store.
     BackfillSent,
-    /// The units that were sent are charged, or may be.
-    BackfillCharged,
+    /// The units that were sent are charged, or may be, or never will be.
+    BackfillEnded,
     /// The units that were sent are not charged.
     BackfillFailed,
-    /// The store will never be told about the unsynced units.
-    UnsyncedDropped,
     /// A signal has arrived.
     Signal {
         /// The signal.
@@ -116,7 +118,10 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 local.add_unsynced(at, units);
             }
         }
-        ViewEvent::Refunded { at, units } => {
+        ViewEvent::Refunded { at, units, is_unsynced } => {
+            if is_unsynced {
+                view.local(policy).remove_unsynced(at, units);
+            }
             refund(policy, view, at, units);
             view.denial = None;
         }
@@ -124,10 +129,10 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             view.local(policy).remove_unsynced(at, units);
             refund(policy, view, at, units);
         }
+        ViewEvent::BackfillQueued => view.local(policy).is_queued = true,
         ViewEvent::BackfillSent => view.local(policy).backfill_sent(),
-        ViewEvent::BackfillCharged => view.local(policy).backfill_charged(),
+        ViewEvent::BackfillEnded => view.local(policy).backfill_ended(),
         ViewEvent::BackfillFailed => view.local(policy).backfill_failed(),
-        ViewEvent::UnsyncedDropped => view.local(policy).drop_unsynced(),
         ViewEvent::Signal { signal, log, as_of } => {
             // An older signal changes nothing; offsets of different logs cannot be compared.
             if view.remote.as_ref().is_none_or(|remote| remote.log != log || remote.as_of <= as_of) {
