@@ -136,12 +136,11 @@ impl Collector for AgentCollector {
             ("unreadable_records", "Records of the bus that could not be decoded", &metrics.undecodable_records),
             ("rules_rejected", "Rule sets that were refused; the last good one stayed", &metrics.rules_rejected),
         ];
-        for (name, help, total) in totals {
-            encode_total(encoder.encode_descriptor(name, help, None, MetricType::Counter)?, total)?;
+        let totals = totals.map(|(name, help, total)| (name, help, total.get()));
+        let dropped = ("dropped_rows", "Charges that could not be published in this life", engine.dropped_rows());
+        for (name, help, total) in totals.into_iter().chain([dropped]) {
+            ConstCounter::new(total).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
-        let help = "Charges that could not be published in this life";
-        let dropped = encoder.encode_descriptor("dropped_rows", help, None, MetricType::Counter)?;
-        ConstCounter::new(engine.dropped_rows()).encode(dropped)?;
         let gauges = [
             ("counters", "Counters in the agent's table", engine.held().counters as u64),
             ("agents_active", "Agents in the fleet, this one included", engine.fleet_size().get().into()),

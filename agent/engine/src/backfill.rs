@@ -18,12 +18,6 @@ const REQUEST_COUNTERS_MAX: usize = 64;
 /// Number of charges after which a request gets no further counter, so that it does not delay others in the store.
 const REQUEST_CHARGES_LEN: usize = 256;
 
-/// Backfill that waits for the store.
-#[derive(Debug)]
-pub(crate) struct PendingBackfill {
-    counters: Vec<UnsyncedCounter>,
-}
-
 impl Engine {
     /// Returns true if units were admitted without the store and are not charged yet.
     #[must_use]
@@ -33,7 +27,7 @@ impl Engine {
 
     /// Begins to charge the units of the next few counters. They stay unsynced until the store answers, so that no call
     /// overtakes the backfill.
-    pub(crate) fn begin_backfill(&self) -> Stage<Result<(), StoreError>, PendingBackfill> {
+    pub(crate) fn begin_backfill(&self) -> Stage<Result<(), StoreError>, Vec<UnsyncedCounter>> {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
         let counters_max = if self.unsynced.is_one_by_one() { 1 } else { REQUEST_COUNTERS_MAX };
         while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
@@ -48,23 +42,22 @@ impl Engine {
             });
             counters.push(counter);
         }
-        let pending = PendingBackfill { counters };
         if charges.is_empty() {
-            return Stage::Done(self.finish_backfill(pending, &charges, &Ok(ChargeResults::new())));
+            return Stage::Done(self.finish_backfill(counters, &charges, &Ok(ChargeResults::new())));
         }
-        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, pending)
+        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, counters)
     }
 
     /// Finishes a backfill. If it is not known whether the store has charged, the units count as charged: sent again, they
     /// would count twice.
     pub(crate) fn finish_backfill(
         &self,
-        pending: PendingBackfill,
+        counters: Vec<UnsyncedCounter>,
         charges: &[Charge],
         answer: &Result<ChargeResults, StoreError>,
     ) -> Result<(), StoreError> {
         if matches!(answer, Err(StoreError::Unreadable)) {
-            self.send_one_by_one(pending);
+            self.send_one_by_one(counters);
             return Ok(());
         }
         let is_charged = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
@@ -78,23 +71,23 @@ impl Engine {
                 view.has_unsynced()
             })
         };
-        let unsynced = pending.counters.into_iter().filter(still_unsynced).collect();
+        let unsynced = counters.into_iter().filter(still_unsynced).collect();
         self.unsynced.put_back(unsynced);
         answer.as_ref().map(|_| ()).map_err(|error| *error)
     }
 
     /// The store cannot charge one of the counters: each is sent alone, and the units of that one are dropped.
-    fn send_one_by_one(&self, pending: PendingBackfill) {
-        let is_alone = pending.counters.len() == 1;
+    fn send_one_by_one(&self, counters: Vec<UnsyncedCounter>) {
+        let is_alone = counters.len() == 1;
         self.unsynced.set_one_by_one(!is_alone);
-        for UnsyncedCounter { matched, .. } in &pending.counters {
+        for UnsyncedCounter { matched, .. } in &counters {
             let event = if is_alone { ViewEvent::UnsyncedDropped } else { ViewEvent::BackfillFailed };
             self.table.with(matched.counter, |view| update(&matched.policy, view, event));
         }
         if is_alone {
             self.metrics.unsynced_forgotten.add(1);
         }
-        self.unsynced.put_back(if is_alone { Vec::new() } else { pending.counters });
+        self.unsynced.put_back(if is_alone { Vec::new() } else { counters });
     }
 
     /// Updates the view of a counter, and queues the counter if it has its first unsynced units.
@@ -104,13 +97,10 @@ impl Engine {
             update(&matched.policy, view, event);
             !before && view.has_unsynced()
         });
-        if became_unsynced {
-            self.enqueue_unsynced(UnsyncedCounter { matched: matched.clone(), generation });
+        if !became_unsynced {
+            return;
         }
-    }
-
-    fn enqueue_unsynced(&self, counter: UnsyncedCounter) {
-        if let Some(dropped) = self.unsynced.add(counter) {
+        if let Some(dropped) = self.unsynced.add(UnsyncedCounter { matched: matched.clone(), generation }) {
             self.metrics.unsynced_forgotten.add(1);
             let MatchedRule { counter, policy, .. } = &dropped.matched;
             self.table.with(*counter, |view| update(policy, view, ViewEvent::UnsyncedDropped));

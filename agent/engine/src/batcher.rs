@@ -14,8 +14,7 @@ use parking_lot::Mutex;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, Partition};
-use tollgate_core::decision::Source;
-use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Row};
+use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Row};
 
 use crate::shell_waker::ShellWaker;
 use crate::view::Sequence;
@@ -38,23 +37,14 @@ pub(crate) struct Batcher {
     agent: Arc<str>,
     region: Arc<str>,
     epoch: u64,
-    hasher: RandomState,
     partitions: Box<[Mutex<OpenBatch>]>,
     dropped_rows: AtomicU64,
 }
 
-/// One charge to publish.
-pub(crate) struct Publish<'a, 'c, T> {
-    /// The counter, and the source of its entry.
-    pub(crate) counter: Option<(CounterId, &'a T)>,
-    pub(crate) row: Row,
-    /// For the home row: the call, the deciding rule, and the source of the decision.
-    pub(crate) home: Option<(&'a Call<'c>, Option<Arc<str>>, Source)>,
-}
-
 /// The open batch of one partition, and the closed ones that wait for the bus.
 #[derive(Default)]
-struct OpenBatch {
+pub(crate) struct OpenBatch {
+    hasher: RandomState,
     sequence: u64,
     opened_at: Option<Timestamp>,
     closed_at: Timestamp,
@@ -78,7 +68,6 @@ impl Batcher {
             agent,
             region,
             epoch,
-            hasher: RandomState::default(),
             partitions: (0..partitions).map(|_| open()).collect(),
             dropped_rows: AtomicU64::new(0),
         }
@@ -94,15 +83,12 @@ impl Batcher {
         self.dropped_rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    /// Adds a row and returns the number of its batch. `entry` makes the entry of its counter, and `shown` the printable form
-    /// of a descriptor's value, if the batch does not contain them yet.
-    pub(crate) fn publish<T>(
+    /// Adds a row and returns the number of its batch. The row is made with the dictionaries of the batch.
+    pub(crate) fn publish(
         &self,
         partition: Partition,
         now: Timestamp,
-        publish: Publish<'_, '_, T>,
-        entry: impl FnOnce(&T) -> CounterEntry,
-        shown: impl Fn(&str, &str) -> String,
+        row: impl FnOnce(&mut OpenBatch) -> Row,
     ) -> Sequence {
         let mut open = self.partitions[partition as usize].lock();
         if open.rows.len() >= BATCH_ROWS_MAX || open.text_bytes >= BATCH_TEXT_BYTES_MAX {
@@ -112,13 +98,7 @@ impl Batcher {
             }
             self.close(&mut open, partition, now);
         }
-        let mut row = publish.row;
-        row.counter = publish.counter.map(|(counter, of)| open.index_of_counter(counter, || entry(of)));
-        row.home = publish.home.map(|(call, decider, source)| Home {
-            descriptors: self.index_of_set(&mut open, call, shown),
-            decider: decider.map(|decider| open.index_of_text(self.hasher.hash_one(&decider), || decider.to_string())),
-            source,
-        });
+        let row = row(&mut open);
         open.rows.push(row);
         if open.opened_at.is_none() {
             open.opened_at = Some(now);
@@ -206,28 +186,29 @@ impl Batcher {
         open.opened_at = None;
         open.closed_at = now;
     }
-
-    fn index_of_set(&self, open: &mut OpenBatch, call: &Call<'_>, shown: impl Fn(&str, &str) -> String) -> u32 {
-        let mut digest = self.hasher.build_hasher();
-        call.descriptors().for_each(|descriptor| descriptor.hash(&mut digest));
-        let digest = digest.finish();
-        if let Some(index) = open.sets.get(&digest) {
-            return *index;
-        }
-        let pairs = call.descriptors().map(|(name, value)| {
-            let name_index = open.index_of_text(self.hasher.hash_one(name), || name.to_owned());
-            (name_index, open.index_of_text(self.hasher.hash_one((name, value)), || shown(name, value)))
-        });
-        let pairs = pairs.collect();
-        let index = u32::try_from(open.descriptor_sets.len()).unwrap_or(u32::MAX);
-        open.descriptor_sets.push(pairs);
-        open.sets.insert(digest, index);
-        index
-    }
 }
 
 impl OpenBatch {
-    fn index_of_counter(&mut self, id: CounterId, entry: impl FnOnce() -> CounterEntry) -> u32 {
+    /// Returns the index of a call's descriptors. `shown` makes the printable form of a value that is new to the batch.
+    pub(crate) fn index_of_set(&mut self, call: &Call<'_>, shown: impl Fn(&str, &str) -> String) -> u32 {
+        let mut digest = self.hasher.build_hasher();
+        call.descriptors().for_each(|descriptor| descriptor.hash(&mut digest));
+        let digest = digest.finish();
+        if let Some(index) = self.sets.get(&digest) {
+            return *index;
+        }
+        let pairs = call.descriptors().map(|(name, value)| {
+            (self.index_of_text(name, || name.to_owned()), self.index_of_text((name, value), || shown(name, value)))
+        });
+        let pairs = pairs.collect();
+        let index = u32::try_from(self.descriptor_sets.len()).unwrap_or(u32::MAX);
+        self.descriptor_sets.push(pairs);
+        self.sets.insert(digest, index);
+        index
+    }
+
+    /// Returns the index of a counter, whose entry is made if it is new to the batch.
+    pub(crate) fn index_of_counter(&mut self, id: CounterId, entry: impl FnOnce() -> CounterEntry) -> u32 {
         let next = self.entries.len();
         let (entries, text_bytes) = (&mut self.entries, &mut self.text_bytes);
         *self.counters.entry(id).or_insert_with(|| {
@@ -238,7 +219,9 @@ impl OpenBatch {
         })
     }
 
-    fn index_of_text(&mut self, digest: u64, text: impl FnOnce() -> String) -> u32 {
+    /// Returns the index of the text with this key.
+    pub(crate) fn index_of_text(&mut self, key: impl Hash, text: impl FnOnce() -> String) -> u32 {
+        let digest = self.hasher.hash_one(key);
         let next = self.texts.len();
         let (texts, text_bytes) = (&mut self.texts, &mut self.text_bytes);
         *self.text_indexes.entry(digest).or_insert_with(|| {

@@ -3,7 +3,6 @@
 //! [`decide`](crate::decide) makes the decision from the verdicts; [`check_all`](crate::check_all) does the same for several
 //! calls of one request.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tollgate_core::algorithm::Verdict;
@@ -25,46 +24,39 @@ use crate::time_bounds::TimeBounds;
 #[derive(Debug)]
 pub(crate) struct PendingCheck {
     number: u64,
-    call: Call<'static>,
-    active: Arc<ActiveRules>,
     matched: MatchedRules,
 }
 
 impl Engine {
-    pub(crate) fn begin_check(&self, now: Timestamp, call: &Call<'_>) -> Stage<Decision, PendingCheck> {
-        let active = self.rules.load();
+    pub(crate) fn begin_check(
+        &self,
+        now: Timestamp,
+        active: &ActiveRules,
+        call: &Call<'_>,
+    ) -> Stage<Decision, PendingCheck> {
         let bounds = self.store_time(now);
         let number = self.next_call();
-        let matched = match self.match_call(&active, bounds, call, MatchScope::default()) {
+        let matched = match self.match_call(active, bounds, call, MatchScope::default()) {
             Ok(matched) => matched,
-            Err(rejection) => {
-                return Stage::Done(self.reject(now, &active, call, number, bounds, rejection));
-            }
+            Err(rejection) => return Stage::Done(self.reject(now, active, call, number, bounds, rejection)),
         };
-        if let Some(verdicts) = self.plan(&active, &matched, bounds, self.may_ask_store(&matched)) {
-            let evaluation = Evaluation::local(number, &active, &matched, &verdicts, bounds);
+        if let Some(verdicts) = self.plan(active, &matched, bounds, self.may_ask_store(&matched)) {
+            let evaluation = Evaluation::local(number, active, &matched, &verdicts, bounds);
             return Stage::Done(self.decide(now, call, &evaluation));
         }
-        let charges = self.check_charges(&active, &matched, call, bounds);
-        if self.counts_in_own_table() {
-            let results = self.charge_own_table(now, &charges);
-            let verdicts = verdicts_of(&matched, &results);
-            let evaluation =
-                Evaluation { results: &results, ..Evaluation::local(number, &active, &matched, &verdicts, bounds) };
-            return Stage::Done(self.decide(now, call, &evaluation));
-        }
+        let charges = self.check_charges(active, &matched, call, bounds);
         let deadline = matched.iter().map(|matched| matched.policy.deadline).min().unwrap_or_default();
-        let pending = PendingCheck { number, call: self.kept(call), active: active.clone(), matched };
-        Stage::NeedsStore(charges, deadline, pending)
+        Stage::NeedsStore(charges, deadline, PendingCheck { number, matched })
     }
 
     pub(crate) fn finish_check(
         &self,
         now: Timestamp,
-        pending: &PendingCheck,
+        active: &ActiveRules,
+        call: &Call<'_>,
+        PendingCheck { number, matched }: &PendingCheck,
         answer: Result<ChargeResults, StoreError>,
     ) -> Decision {
-        let PendingCheck { number, call, active, matched } = pending;
         let bounds = self.store_time(now);
         let error = answer.as_ref().err().copied();
         let results = answer.unwrap_or_default();

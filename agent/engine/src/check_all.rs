@@ -22,18 +22,10 @@ use crate::stage::{Charges, Stage};
 use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
 
-/// A request of several calls for which the store is asked.
-#[derive(Debug)]
-pub(crate) struct PendingCheckAll {
-    active: Arc<ActiveRules>,
-    calls: Vec<PlannedCall>,
-}
-
 /// One call of the request.
 #[derive(Debug)]
-struct PlannedCall {
+pub(crate) struct PlannedCall {
     number: u64,
-    call: Call<'static>,
     matched: MatchedRules,
     plan: CallPlan,
 }
@@ -61,39 +53,34 @@ impl Engine {
     pub(crate) fn begin_check_all(
         &self,
         now: Timestamp,
+        active: &ActiveRules,
         calls: &[Call<'_>],
         scope: MatchScope<'_>,
-    ) -> Stage<Vec<Decision>, PendingCheckAll> {
-        let active = self.rules.load_full();
+    ) -> Stage<Vec<Decision>, Vec<PlannedCall>> {
         let bounds = self.store_time(now);
-        let excluded = excluded(&active, calls, scope);
+        let excluded = excluded(active, calls, scope);
         let scope = MatchScope { excluded: &excluded, ..scope };
         let mut planned: Vec<PlannedCall> =
-            calls.iter().map(|call| self.plan_call(&active, bounds, call, scope)).collect();
-        let charges = self.join_charges(&active, bounds, calls, &mut planned);
+            calls.iter().map(|call| self.plan_call(active, bounds, call, scope)).collect();
+        let charges = self.join_charges(active, bounds, calls, &mut planned);
+        if charges.is_empty() {
+            let no_results = Ok(ChargeResults::new());
+            return Stage::Done(self.finish_check_all(now, active, calls, &planned, &charges, &no_results));
+        }
         let deadlines = planned.iter().filter(|planned| planned.asks_store()).flat_map(|planned| &planned.matched);
         let deadline = deadlines.map(|matched| matched.policy.deadline).min().unwrap_or_default();
-        let pending = PendingCheckAll { active, calls: planned };
-        if charges.is_empty() {
-            let decisions = self.finish_check_all(now, &pending, &charges, &Ok(ChargeResults::new()));
-            return Stage::Done(decisions);
-        }
-        if self.counts_in_own_table() {
-            let results = self.charge_own_table(now, &charges);
-            let decisions = self.finish_check_all(now, &pending, &charges, &Ok(results));
-            return Stage::Done(decisions);
-        }
-        Stage::NeedsStore(charges, deadline, pending)
+        Stage::NeedsStore(charges, deadline, planned)
     }
 
     pub(crate) fn finish_check_all(
         &self,
         now: Timestamp,
-        pending: &PendingCheckAll,
+        active: &ActiveRules,
+        calls: &[Call<'_>],
+        planned: &[PlannedCall],
         charges: &[Charge],
         answer: &Result<ChargeResults, StoreError>,
     ) -> Vec<Decision> {
-        let active = &pending.active;
         let bounds = self.store_time(now);
         let evaluate = |planned: &PlannedCall| match (&planned.plan, answer) {
             (CallPlan::Rejected(_), _) => (Verdicts::new(), ChargeResults::new()),
@@ -109,8 +96,8 @@ impl Engine {
                 (verdicts_of(&planned.matched, &results), results)
             }
         };
-        let evaluated: Vec<(Verdicts, ChargeResults)> = pending.calls.iter().map(evaluate).collect();
-        let evaluations = pending.calls.iter().zip(&evaluated).map(|(planned, (verdicts, results))| {
+        let evaluated: Vec<(Verdicts, ChargeResults)> = planned.iter().map(evaluate).collect();
+        let evaluations = planned.iter().zip(&evaluated).map(|(planned, (verdicts, results))| {
             let error = answer.as_ref().err().filter(|_| planned.asks_store()).copied();
             let local = Evaluation::local(planned.number, active, &planned.matched, verdicts, bounds);
             Evaluation { results, error, ..local }
@@ -119,12 +106,12 @@ impl Engine {
         let is_denied = |(planned, evaluation): (&PlannedCall, &Evaluation<'_>)| {
             matches!(planned.plan, CallPlan::Rejected(_)) || !evaluation.combined().allowed
         };
-        let held_back = pending.calls.iter().zip(&evaluations).any(is_denied);
-        let decide = |(planned, evaluation): (&PlannedCall, &Evaluation<'_>)| match planned.plan {
-            CallPlan::Rejected(rejection) => self.reject(now, active, &planned.call, planned.number, bounds, rejection),
-            _ => self.decide(now, &planned.call, &Evaluation { held_back, ..*evaluation }),
+        let held_back = planned.iter().zip(&evaluations).any(is_denied);
+        let decide = |((call, planned), evaluation): ((&Call<'_>, &PlannedCall), &Evaluation<'_>)| match planned.plan {
+            CallPlan::Rejected(rejection) => self.reject(now, active, call, planned.number, bounds, rejection),
+            _ => self.decide(now, call, &Evaluation { held_back, ..*evaluation }),
         };
-        pending.calls.iter().zip(&evaluations).map(decide).collect()
+        calls.iter().zip(planned).zip(&evaluations).map(decide).collect()
     }
 
     fn plan_call(
@@ -142,7 +129,7 @@ impl Engine {
                 None => (matched, CallPlan::AsksStore(Vec::new())),
             },
         };
-        PlannedCall { number, call: self.kept(call), matched, plan }
+        PlannedCall { number, matched, plan }
     }
 
     /// Joins the charges of the calls that ask the store. If another call is denied already, an impossible charge holds the

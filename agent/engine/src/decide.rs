@@ -1,4 +1,7 @@
 //! From verdicts to a decision: plan, combine, publish, update the views, and make the answer.
+//!
+//! [`check`](crate::check) and [`check_all`](crate::check_all) bring their calls here, so that a call is published, counted
+//! and answered in the same way whoever decided it. The decision of a single counter is in [`enforce`](crate::enforce).
 
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
@@ -194,14 +197,8 @@ impl Engine {
         Decision {
             allowed: combined.allowed,
             status: shown.map(|(matched, RuleVerdict { verdict, limit, .. })| LimitStatus {
-                rule: matched.rule.name.clone(),
-                limit,
-                window_ms: matched.policy.window.width_ms(),
-                at_once: if matched.policy.burst > 0 { matched.policy.burst } else { limit },
-                cost: matched.cost,
-                remaining: verdict.remaining,
-                reset_ms: verdict.reset_at.ms_since(from),
                 retry_after_ms: if combined.allowed { 0 } else { verdict.retry_at.ms_since(from).max(1) },
+                ..matched.status(matched.cost, limit, &verdict, from)
             }),
             delay_ms: if combined.allowed { delays.max().unwrap_or(0) } else { 0 },
             source: combined.source,

@@ -14,7 +14,7 @@ use tollgate_core::decision::DENY_LIST;
 use tollgate_core::rules::{Generation, Index, RuleSet};
 
 use crate::batcher::Batcher;
-use crate::fleet::{FLEET_EXPECTED_DEFAULT, Fleet};
+use crate::fleet::Fleet;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::Notices;
 use crate::signals::Signals;
@@ -124,7 +124,6 @@ impl Engine {
     #[must_use]
     pub fn new(settings: EngineSettings, rules: RuleSet) -> Self {
         let metrics = EngineMetrics::default();
-        let expected = settings.agents_expected.or(NonZeroU32::new(FLEET_EXPECTED_DEFAULT)).unwrap_or(NonZeroU32::MIN);
         Self {
             rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
@@ -136,7 +135,7 @@ impl Engine {
                 settings.partitions,
             ),
             signals: Signals::new(settings.partitions),
-            fleet: Fleet::new(expected),
+            fleet: Fleet::new(settings.agents_expected),
             calls: AtomicU64::new(0),
             unsynced: UnsyncedQueue::default(),
             bus_error: Mutex::default(),

@@ -14,9 +14,9 @@ use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, Ro
 
 /// Number of agents that is assumed without any other number.
 pub const FLEET_EXPECTED_DEFAULT: u32 = 10;
-/// Time for which an agent listens before it relies on the members that it has heard, in ms.
+/// Time for which an agent listens before it relies on the members whose heartbeats it has received, in ms.
 const LISTEN_FIRST_MS: u64 = 2 * INTERVAL_MS;
-/// Most members that are told apart.
+/// Maximum number of members. Heartbeats of further ones are ignored.
 const FLEET_LEN_MAX: usize = 10_000;
 
 /// Number of active agents, from presence.
@@ -38,8 +38,8 @@ struct Members {
 }
 
 impl Fleet {
-    pub(crate) fn new(agents_expected: NonZeroU32) -> Self {
-        let expected = agents_expected.get();
+    pub(crate) fn new(agents_expected: Option<NonZeroU32>) -> Self {
+        let expected = agents_expected.map_or(FLEET_EXPECTED_DEFAULT, NonZeroU32::get);
         Self { expected, members: Mutex::default(), active: AtomicU32::new(expected) }
     }
 
@@ -124,7 +124,7 @@ mod tests {
     /// E7: the number of active agents follows those that join and leave.
     #[test]
     fn the_fleet_is_the_members_heard_lately() {
-        let fleet = Fleet::new(NonZeroU32::new(7).unwrap());
+        let fleet = Fleet::new(NonZeroU32::new(7));
         assert_eq!(fleet.size().get(), 7);
         fleet.presence(at(1_000), &member("a"));
         fleet.presence(at(1_000), &member("b"));

@@ -42,6 +42,7 @@ pub use metrics::{EngineMetrics, RuleCounts, Total};
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, StoreRequest};
 pub use receive::Incoming;
+pub use stage::UNATTENDED_DEADLINE;
 pub use store_error::StoreError;
 pub use table::AgentTable;
-pub use time_bounds::{StoreClock, TimeBounds};
+pub use time_bounds::TimeBounds;

@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, RequestId, SlotId};
+use tollgate_core::decision::LimitStatus;
 use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, ResolvedCall, Rule, RuleSet};
 
@@ -67,6 +69,20 @@ impl MatchedRule {
     pub(crate) fn charge(&self, generation: Generation, cost: u64, mode: ChargeMode) -> Charge {
         let (counter, slot, limit) = (self.counter, self.slot, self.policy.limit());
         Charge { counter, slot, request: None, limit, generation, cost, mode }
+    }
+
+    /// Returns the status of the rule after a verdict; waits count from `from`.
+    pub(crate) fn status(&self, cost: u64, limit: u64, verdict: &Verdict, from: Timestamp) -> LimitStatus {
+        LimitStatus {
+            rule: self.rule.name.clone(),
+            limit,
+            window_ms: self.policy.window.width_ms(),
+            at_once: if self.policy.burst > 0 { self.policy.burst } else { limit },
+            cost,
+            remaining: verdict.remaining,
+            reset_ms: verdict.reset_at.ms_since(from),
+            retry_after_ms: 0,
+        }
     }
 
     /// Returns the sub-window in which a batch counts a charge of this instant.

@@ -9,7 +9,7 @@ use tollgate_core::decision::Source;
 
 use crate::store_error::StoreError;
 
-/// Most rules whose counts are kept. Decisions of further rules are counted under the empty name.
+/// Maximum number of rules with counts of their own. Decisions of further rules are counted under the empty name.
 const RULES_LEN_MAX: usize = 20_000;
 
 /// Number that only grows.

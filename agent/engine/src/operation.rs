@@ -1,25 +1,30 @@
 //! The life cycle of an operation: begun, applied by the store if necessary, finished.
 //!
 //! A shell calls [`Engine::begin`]; if the answer is a [`StoreRequest`], it sends the charges to the store, waits at most the
-//! request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may outlive its caller. With counts in
-//! the engine's own table every operation is done at once. The operations are in [`check`](crate::check),
+//! request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps
+//! the calls and the rules under which they were matched. With counts in the engine's own table the charges are applied here,
+//! and every operation is done at once. A request is finished once; an answer that arrives after that changes nothing, and a
+//! shell drops it. The operations are in [`check`](crate::check),
 //! [`check_all`](crate::check_all), [`settle_release`](crate::settle_release) and [`backfill`](crate::backfill).
 
+use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults};
 use tollgate_core::decision::{Decision, LimitStatus};
 use tollgate_core::rules::MatchScope;
 
-use crate::backfill::PendingBackfill;
 use crate::check::PendingCheck;
-use crate::check_all::PendingCheckAll;
-use crate::engine::Engine;
+use crate::check_all::PlannedCall;
+use crate::engine::{ActiveRules, Engine};
 use crate::settle_release::{Adjustment, PendingAdjustment};
 use crate::stage::{Charges, Stage};
 use crate::store_error::StoreError;
+use crate::unsynced_queue::UnsyncedCounter;
 
 /// Anything that needs a decision or a request to the store.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +88,8 @@ pub struct StoreRequest(Box<PendingRequest>);
 
 #[derive(Debug)]
 struct PendingRequest {
+    active: Arc<ActiveRules>,
+    calls: SmallVec<[Call<'static>; 1]>,
     charges: Charges,
     deadline: Duration,
     sent_at: Timestamp,
@@ -93,9 +100,9 @@ struct PendingRequest {
 #[derive(Debug)]
 enum Pending {
     Check(PendingCheck),
-    CheckAll(PendingCheckAll),
+    CheckAll(Vec<PlannedCall>),
     Adjustment(PendingAdjustment),
-    Backfill(PendingBackfill),
+    Backfill(Vec<UnsyncedCounter>),
 }
 
 impl StoreRequest {
@@ -127,71 +134,88 @@ impl Engine {
     /// Begins an operation.
     #[must_use]
     pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
+        let rules = self.rules.load();
+        let active = &rules;
         match operation {
-            Operation::Check(call) => progress(now, self.begin_check(now, call), Output::Decision, Pending::Check),
-            Operation::CheckAll { calls, scope } => {
-                progress(now, self.begin_check_all(now, calls, scope), Output::Decisions, Pending::CheckAll)
+            Operation::Check(call) => {
+                let stage = self.begin_check(now, active, call);
+                self.proceed(now, active, slice::from_ref(call), stage, Output::Decision, Pending::Check)
             }
-            Operation::Settle { call, units, decided } => self.adjust(now, call, Adjustment::Settle { units, decided }),
-            Operation::Release { call, decided } => self.adjust(now, call, Adjustment::Release { decided }),
-            Operation::Backfill => progress(now, self.begin_backfill(), Output::Backfilled, Pending::Backfill),
+            Operation::CheckAll { calls, scope } => {
+                let stage = self.begin_check_all(now, active, calls, scope);
+                self.proceed(now, active, calls, stage, Output::Decisions, Pending::CheckAll)
+            }
+            Operation::Settle { call, units, decided } => {
+                let stage = self.begin_adjustment(now, active, call, Adjustment::Settle { units, decided });
+                self.proceed(now, active, slice::from_ref(call), stage, Output::Adjusted, Pending::Adjustment)
+            }
+            Operation::Release { call, decided } => {
+                let stage = self.begin_adjustment(now, active, call, Adjustment::Release { decided });
+                self.proceed(now, active, slice::from_ref(call), stage, Output::Adjusted, Pending::Adjustment)
+            }
+            Operation::Backfill => {
+                self.proceed(now, active, &[], self.begin_backfill(), Output::Backfilled, Pending::Backfill)
+            }
         }
-    }
-
-    fn adjust(&self, now: Timestamp, call: &Call<'_>, adjustment: Adjustment) -> Progress {
-        let stage = self.begin_adjustment(now, call, adjustment);
-        progress(now, stage, Output::Adjusted, Pending::Adjustment)
     }
 
     /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
     /// `on_failure`.
     #[must_use]
     pub fn finish(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) -> Output {
-        let PendingRequest { charges, sent_at, pending, .. } = *request.0;
-        match pending {
-            Pending::Check(pending) => {
-                self.note_answer(sent_at, now, &answer);
-                Output::Decision(self.finish_check(now, &pending, answer))
+        let PendingRequest { active, calls, charges, sent_at, pending, .. } = *request.0;
+        match (&pending, &answer) {
+            (Pending::Check(_) | Pending::CheckAll(_), Ok(results)) => self.answered(sent_at, now, results),
+            (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_), _) => {}
+            (_, Err(error)) => self.unanswered(*error),
+        }
+        self.complete(now, &active, &calls, &charges, pending, answer)
+    }
+
+    /// Completes the first half of an operation: sends its charges to the store, or applies them to the own table.
+    fn proceed<T, P>(
+        &self,
+        now: Timestamp,
+        active: &Arc<ActiveRules>,
+        calls: &[Call<'_>],
+        stage: Stage<T, P>,
+        output: impl FnOnce(T) -> Output,
+        pending: impl FnOnce(P) -> Pending,
+    ) -> Progress {
+        match stage {
+            Stage::Done(done) => Progress::Done(output(done)),
+            Stage::NeedsStore(charges, _, continuation) if self.counts_in_own_table() => {
+                let results = self.charge_own_table(now, &charges);
+                Progress::Done(self.complete(now, active, calls, &charges, pending(continuation), Ok(results)))
             }
-            Pending::CheckAll(pending) => {
-                self.note_answer(sent_at, now, &answer);
-                Output::Decisions(self.finish_check_all(now, &pending, &charges, &answer))
+            Stage::NeedsStore(charges, deadline, continuation) => {
+                let calls = calls.iter().map(|call| self.kept(call)).collect();
+                let (active, pending) = (active.clone(), pending(continuation));
+                let request = PendingRequest { active, calls, charges, deadline, sent_at: now, pending };
+                Progress::NeedsStore(StoreRequest(Box::new(request)))
+            }
+        }
+    }
+
+    /// Runs the second half of an operation.
+    fn complete(
+        &self,
+        now: Timestamp,
+        active: &ActiveRules,
+        calls: &[Call<'_>],
+        charges: &[Charge],
+        pending: Pending,
+        answer: Result<ChargeResults, StoreError>,
+    ) -> Output {
+        match pending {
+            Pending::Check(pending) => Output::Decision(self.finish_check(now, active, &calls[0], &pending, answer)),
+            Pending::CheckAll(planned) => {
+                Output::Decisions(self.finish_check_all(now, active, calls, &planned, charges, &answer))
             }
             Pending::Adjustment(pending) => {
-                if let Err(error) = &answer {
-                    self.unanswered(*error);
-                }
-                Output::Adjusted(self.finish_adjustment(now, &pending, &charges, answer))
+                Output::Adjusted(self.finish_adjustment(now, active, &calls[0], &pending, charges, answer))
             }
-            Pending::Backfill(pending) => Output::Backfilled(self.finish_backfill(pending, &charges, &answer)),
-        }
-    }
-
-    /// Takes the answer to a request that was finished without one. A late answer changes nothing.
-    pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
-        let _ = (now, request, answer);
-    }
-
-    fn note_answer(&self, sent_at: Timestamp, now: Timestamp, answer: &Result<ChargeResults, StoreError>) {
-        match answer {
-            Ok(results) => self.answered(sent_at, now, results),
-            Err(error) => self.unanswered(*error),
-        }
-    }
-}
-
-/// Makes the progress of an operation from its first stage.
-fn progress<T, P>(
-    now: Timestamp,
-    stage: Stage<T, P>,
-    output: impl FnOnce(T) -> Output,
-    pending: impl FnOnce(P) -> Pending,
-) -> Progress {
-    match stage {
-        Stage::Done(done) => Progress::Done(output(done)),
-        Stage::NeedsStore(charges, deadline, continuation) => {
-            let pending = pending(continuation);
-            Progress::NeedsStore(StoreRequest(Box::new(PendingRequest { charges, deadline, sent_at: now, pending })))
+            Pending::Backfill(counters) => Output::Backfilled(self.finish_backfill(counters, charges, &answer)),
         }
     }
 }

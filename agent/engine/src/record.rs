@@ -7,9 +7,8 @@ use std::sync::Arc;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
-use tollgate_core::messages::calls::{Outcome, Row};
+use tollgate_core::messages::calls::{Home, Outcome, Row};
 
-use crate::batcher::Publish;
 use crate::decide::Evaluation;
 use crate::enforce::Combined;
 use crate::engine::{ActiveRules, Engine};
@@ -46,7 +45,7 @@ impl Engine {
         let row = row(evaluation.number, evaluation.at(), matched, cost, outcome);
         let decider = || combined.shown.map(|shown| evaluation.matched[shown].rule.name.clone());
         let is_home = matched.is_none_or(|matched| matched.position == 0);
-        let home = is_home.then(|| (call, decider(), combined.source));
+        let home = is_home.then(|| (decider(), combined.source));
         self.put(now, call, evaluation.active, matched, row, home)
     }
 
@@ -59,7 +58,7 @@ impl Engine {
         by: &Arc<str>,
     ) {
         let row = row(evaluation.number, evaluation.at(), None, signed(call.cost()), Outcome::Denied);
-        self.put(now, call, evaluation.active, None, row, Some((call, Some(by.clone()), Source::Local)));
+        self.put(now, call, evaluation.active, None, row, Some((Some(by.clone()), Source::Local)));
     }
 
     /// Publishes a correction of a call. It is no call of its own, so it has no home row.
@@ -81,18 +80,25 @@ impl Engine {
         call: &Call<'_>,
         active: &ActiveRules,
         matched: Option<&MatchedRule>,
-        row: Row,
-        home: Option<(&Call<'_>, Option<Arc<str>>, Source)>,
+        mut row: Row,
+        home: Option<(Option<Arc<str>>, Source)>,
     ) -> Sequence {
         if !self.settings.publishes {
             return Sequence::Unknown;
         }
         let key = &self.settings.digest_key;
         let placed_by = matched.map_or_else(|| key.call(call.descriptors()), |matched| matched.counter);
-        let publish = Publish { counter: matched.map(|matched| (matched.counter, matched)), row, home };
-        let entry = |matched: &MatchedRule| matched.entry(&active.set, &active.set.resolved(call), key);
-        let shown = |name: &str, value: &str| key.shown(value, active.set.is_secret(name));
-        self.batcher.publish(placed_by.partition(self.settings.partitions), now, publish, entry, shown)
+        self.batcher.publish(placed_by.partition(self.settings.partitions), now, |batch| {
+            let entry = |matched: &MatchedRule| matched.entry(&active.set, &active.set.resolved(call), key);
+            let shown = |name: &str, value: &str| key.shown(value, active.set.is_secret(name));
+            row.counter = matched.map(|matched| batch.index_of_counter(matched.counter, || entry(matched)));
+            row.home = home.map(|(decider, source)| Home {
+                descriptors: batch.index_of_set(call, shown),
+                decider: decider.map(|decider| batch.index_of_text(&decider, || decider.to_string())),
+                source,
+            });
+            row
+        })
     }
 }
 

@@ -3,8 +3,6 @@
 //! A settlement charges or refunds the difference between the requested and the real cost, under every rule that goes by the
 //! call's own cost. A release frees the slots of `concurrency` rules; a slot is identified by the instant of its decision.
 
-use std::sync::Arc;
-
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
@@ -35,8 +33,6 @@ pub(crate) enum Adjustment {
 /// A correction for which the store is asked.
 #[derive(Debug)]
 pub(crate) struct PendingAdjustment {
-    call: Call<'static>,
-    active: Arc<ActiveRules>,
     matched: MatchedRules,
     is_refund: bool,
     /// Instant at which the units count as used or refunded.
@@ -71,13 +67,13 @@ impl Engine {
     pub(crate) fn begin_adjustment(
         &self,
         now: Timestamp,
+        active: &ActiveRules,
         call: &Call<'_>,
         adjustment: Adjustment,
     ) -> Stage<Adjusted, PendingAdjustment> {
-        let active = self.rules.load_full();
         let bounds = self.store_time(now);
         let resolved = active.set.resolved_within(call, MatchScope::default());
-        let mut matched = self.match_rules(&active, bounds, call, &resolved, true).unwrap_or_default();
+        let mut matched = self.match_rules(active, bounds, call, &resolved, true).unwrap_or_default();
         matched.retain(|matched| adjustment.concerns(matched));
         let is_refund = adjustment.is_refund();
         let at = match adjustment {
@@ -92,7 +88,7 @@ impl Engine {
                 let units = adjustment.units(matched);
                 let is_unsynced = self.refund_unsynced(matched, at, units);
                 if is_unsynced {
-                    self.publish_adjustment(now, call, &active, matched, (number, at, -signed(units)));
+                    self.publish_adjustment(now, call, active, matched, (number, at, -signed(units)));
                 }
                 !is_unsynced
             });
@@ -103,12 +99,7 @@ impl Engine {
         if charges.is_empty() {
             return Stage::Done(Ok(None));
         }
-        let pending = PendingAdjustment { call: self.kept(call), active, matched, is_refund, at, number };
-        if self.counts_in_own_table() {
-            let results = self.charge_own_table(now, &charges);
-            return Stage::Done(self.finish_adjustment(now, &pending, &charges, Ok(results)));
-        }
-        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, pending)
+        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, PendingAdjustment { matched, is_refund, at, number })
     }
 
     /// Finishes a correction; returns the status of the tightest rule afterwards. Units that were used are charged later if
@@ -116,11 +107,12 @@ impl Engine {
     pub(crate) fn finish_adjustment(
         &self,
         now: Timestamp,
-        pending: &PendingAdjustment,
+        active: &ActiveRules,
+        call: &Call<'_>,
+        PendingAdjustment { matched, is_refund, at, number }: &PendingAdjustment,
         charges: &[Charge],
         answer: Result<ChargeResults, StoreError>,
     ) -> Adjusted {
-        let PendingAdjustment { call, active, matched, is_refund, at, number } = pending;
         let is_unsynced = answer.as_ref().err().is_some_and(|error| error.needs_backfill());
         for (matched, charge) in matched.iter().zip(charges) {
             let (at, units) = (*at, charge.cost);
@@ -142,6 +134,9 @@ impl Engine {
             Err(error) if *is_refund => return Err(error),
             answer => answer.unwrap_or_default(),
         };
+        let status = |((matched, charge), result): ((&MatchedRule, &Charge), &ChargeResult)| {
+            matched.status(charge.cost, result.limit, &result.verdict, result.at)
+        };
         let statuses = matched.iter().zip(charges).zip(&results).map(status);
         let part_left = |status: &LimitStatus| u128::from(status.remaining) * 1_000 / u128::from(status.limit.max(1));
         Ok(statuses.min_by_key(part_left))
@@ -156,19 +151,5 @@ impl Engine {
             }
             is_unsynced
         })
-    }
-}
-
-/// Status of a rule after a correction.
-fn status(((matched, charge), result): ((&MatchedRule, &Charge), &ChargeResult)) -> LimitStatus {
-    LimitStatus {
-        rule: matched.rule.name.clone(),
-        limit: result.limit,
-        window_ms: matched.policy.window.width_ms(),
-        at_once: matched.policy.at_once(),
-        cost: charge.cost,
-        remaining: result.verdict.remaining,
-        reset_ms: result.verdict.reset_at.ms_since(result.at),
-        retry_after_ms: 0,
     }
 }

@@ -1,12 +1,14 @@
 //! First stage of an operation: it is done, or the store must apply charges.
+//!
+//! The operations return it; [`operation`](crate::operation) makes a request to the store of it, or charges the own table.
 
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate_core::counter::Charge;
 
-/// Deadline of requests that no caller waits for: settlements, releases and backfills.
-pub(crate) const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
+/// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
+pub const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
 
 /// Charges of one request to the store, in the order of its answer.
 pub(crate) type Charges = SmallVec<[Charge; 2]>;

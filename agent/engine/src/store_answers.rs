@@ -2,6 +2,8 @@
 //!
 //! [`crate::maintenance`] sends the pings that close the breaker.
 
+use std::sync::atomic::Ordering;
+
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::ChargeResults;
 
@@ -14,7 +16,7 @@ impl Engine {
     /// Returns the interval in which the store's time lies.
     #[must_use]
     pub fn store_time(&self, now: Timestamp) -> TimeBounds {
-        if self.counts_in_own_table() { TimeBounds::exactly(now) } else { self.health.time(now) }
+        if self.counts_in_own_table() { TimeBounds::exactly(now) } else { self.health.time.read().at(now) }
     }
 
     /// Returns true while the breaker is open: calls are decided without the store.
@@ -32,13 +34,13 @@ impl Engine {
     /// Returns true if the store has answered a ping in this life, or the counts are in the engine's own table.
     #[must_use]
     pub fn has_reached_store(&self) -> bool {
-        self.counts_in_own_table() || self.health.is_reached()
+        self.counts_in_own_table() || self.health.reached.load(Ordering::Relaxed)
     }
 
     /// Records the answer to a ping: sent and received by this agent's clock, and the store's time. Closes the breaker.
     pub fn store_answers(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
         self.health.update_time(sent, received, store_now);
-        self.health.set_reached();
+        self.health.reached.store(true, Ordering::Relaxed);
         if self.health.breaker.close() {
             self.notify(Notice::StoreRecovered);
         }

@@ -21,7 +21,7 @@ pub struct TimeBounds {
 
 /// The store's time as a function of the agent's own.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StoreClock {
+pub(crate) struct StoreClock {
     best: Option<Sample>,
 }
 
@@ -49,7 +49,7 @@ impl StoreClock {
     /// Returns the bounds of the store's time at the agent's `now`; before the first answer, the agent's own time plus or minus
     /// the maximum clock error.
     #[must_use]
-    pub fn at(&self, now: Timestamp) -> TimeBounds {
+    pub(crate) fn at(&self, now: Timestamp) -> TimeBounds {
         match &self.best {
             None => TimeBounds { earliest: now.minus_ms(CLOCK_ERROR_MAX_MS), latest: now.plus_ms(CLOCK_ERROR_MAX_MS) },
             Some(sample) => sample.at(now),
@@ -58,13 +58,13 @@ impl StoreClock {
 
     /// Returns true if an answer that was sent for at `sent` would narrow the bounds.
     #[must_use]
-    pub fn would_learn(&self, sent: Timestamp, received: Timestamp) -> bool {
+    pub(crate) fn would_learn(&self, sent: Timestamp, received: Timestamp) -> bool {
         // A store's clock reads whole milliseconds, so a sample is at least one wide.
         self.best.is_none_or(|best| best.at(received).width_ms() > received.ms_since(sent) + 1)
     }
 
     /// Takes an answer into account: requested at `sent`, received at `received`, given at `store_now`.
-    pub fn update(&mut self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+    pub(crate) fn update(&mut self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
         let sample = Sample { received, earliest: store_now, latest: store_now.plus_ms(received.ms_since(sent) + 1) };
         let replaces = self.best.is_none_or(|best| {
             let known = best.at(received);

@@ -11,15 +11,14 @@ use prometheus_client::registry::Registry;
 use tollgate_bus::kafka::KafkaSettings;
 #[cfg(feature = "bus")]
 use tollgate_bus::{Bus, Topic};
-#[cfg(feature = "bus")]
-use tollgate_core::clock::Timestamp;
-use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_core::counter::DigestKey;
 #[cfg(feature = "bus")]
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::rules::{Rule, RuleSet};
 #[cfg(feature = "bus")]
 use tollgate_engine::Engine;
+use tollgate_engine::EngineSettings;
 
 #[cfg(feature = "jwt")]
 use crate::request::jwt::TokenRequirements;
@@ -40,8 +39,8 @@ pub struct Builder<S: ChargeStore = AnyStore> {
 /// Settings of an agent, whatever its store.
 pub(super) struct AgentSettings {
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) node: String,
-    pub(super) region: String,
+    /// Settings of the engine; [`super::start`] completes them.
+    pub(super) engine: EngineSettings,
     pub(super) rules: Vec<Rule>,
     pub(super) rule_set: Option<RuleSet>,
     #[cfg(feature = "rules-file")]
@@ -56,10 +55,7 @@ pub(super) struct AgentSettings {
     pub(super) bus: Option<BusSettings>,
     #[cfg(feature = "bus")]
     pub(super) observer: Option<SignalObserver>,
-    pub(super) agents_expected: Option<NonZeroU32>,
-    pub(super) counters_max: Option<usize>,
     pub(super) state_dir: Option<PathBuf>,
-    pub(super) digest_key: DigestKey,
     #[cfg(feature = "jwt")]
     pub(super) jwks_file: Option<PathBuf>,
     #[cfg(feature = "jwt")]
@@ -89,14 +85,14 @@ impl<S: ChargeStore> Builder<S> {
     /// Sets the name of the agent, which must be unique in the fleet.
     #[must_use]
     pub fn node(mut self, node: impl Into<String>) -> Self {
-        self.settings.node = node.into();
+        self.settings.engine.node = node.into().into();
         self
     }
 
     /// Sets the region of the agent.
     #[must_use]
     pub fn region(mut self, region: impl Into<String>) -> Self {
-        self.settings.region = region.into();
+        self.settings.engine.region = region.into().into();
         self
     }
 
@@ -125,14 +121,14 @@ impl<S: ChargeStore> Builder<S> {
     /// Sets the number of agents to assume until heartbeats prove another one.
     #[must_use]
     pub fn agents_expected(mut self, agents: NonZeroU32) -> Self {
-        self.settings.agents_expected = Some(agents);
+        self.settings.engine.agents_expected = Some(agents);
         self
     }
 
     /// Sets the cap on counters.
     #[must_use]
     pub fn counters_max(mut self, counters_max: usize) -> Self {
-        self.settings.counters_max = Some(counters_max);
+        self.settings.engine.counters_max = counters_max;
         self
     }
 
@@ -146,7 +142,7 @@ impl<S: ChargeStore> Builder<S> {
     /// Sets the key of all digests. It must be the same for all agents.
     #[must_use]
     pub fn digest_key(mut self, key: DigestKey) -> Self {
-        self.settings.digest_key = key;
+        self.settings.engine.digest_key = key;
         self
     }
 
@@ -210,10 +206,10 @@ impl<S: ChargeStore> Builder<S> {
 
 impl Builder<AnyStore> {
     pub(super) fn new() -> Self {
+        let node = format!("agent-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32);
         let settings = AgentSettings {
             clock: Arc::new(SystemClock::start()),
-            node: format!("agent-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32),
-            region: "default".to_owned(),
+            engine: EngineSettings::new(&node, Timestamp::default()),
             rules: Vec::new(),
             rule_set: None,
             #[cfg(feature = "rules-file")]
@@ -227,10 +223,7 @@ impl Builder<AnyStore> {
             bus: None,
             #[cfg(feature = "bus")]
             observer: None,
-            agents_expected: None,
-            counters_max: None,
             state_dir: None,
-            digest_key: DigestKey::default(),
             #[cfg(feature = "jwt")]
             jwks_file: None,
             #[cfg(feature = "jwt")]

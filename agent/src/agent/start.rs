@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tollgate_bus::kafka::{KafkaBus, KafkaError};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
-use tollgate_engine::{CountsIn, Engine, EngineSettings, FLEET_EXPECTED_DEFAULT};
+use tollgate_engine::{CountsIn, Engine, FLEET_EXPECTED_DEFAULT};
 
 use super::builder::{AgentSettings, Builder};
 use super::{Agent, Shared};
@@ -126,12 +126,16 @@ fn start<S: ChargeStore>(
     let has_token_keys = settings.jwks_file.is_some();
     #[cfg(not(feature = "jwt"))]
     let has_token_keys = false;
-    settings.warn_of_gaps(&rules, &saved, has_bus, has_token_keys);
-
-    let mut engine_settings = settings.for_engine(now, &saved);
-    engine_settings.publishes = has_bus;
-    engine_settings.counts = if store.is_some() { CountsIn::Store } else { CountsIn::OwnTable };
-    let engine = Arc::new(Engine::new(engine_settings, rules));
+    #[cfg(feature = "bus")]
+    if let Some(bus) = &settings.bus {
+        settings.engine.partitions = bus.partitions;
+    }
+    settings.engine.epoch = now;
+    settings.engine.agents_expected = settings.engine.agents_expected.or(saved.agents);
+    settings.engine.publishes = has_bus;
+    settings.engine.counts = if store.is_some() { CountsIn::Store } else { CountsIn::OwnTable };
+    settings.warn_of_gaps(&rules, has_token_keys);
+    let engine = Arc::new(Engine::new(settings.engine, rules));
     #[cfg(feature = "jwt")]
     let tokens = Arc::new(Verifier::new(std::mem::take(&mut settings.tokens)));
     #[cfg(feature = "metrics")]
@@ -175,7 +179,6 @@ fn start<S: ChargeStore>(
         fleet,
         rules: rules_listener,
         state,
-        has_bus,
     });
     let shared = Arc::new(Shared {
         engine,
@@ -217,22 +220,9 @@ impl AgentSettings {
         if self.follows_rules { Ok(None) } else { Err(StartError::NoRules) }
     }
 
-    fn for_engine(&self, now: Timestamp, saved: &SavedState) -> EngineSettings {
-        let mut settings = EngineSettings::new(&self.node, now);
-        settings.region = self.region.as_str().into();
-        #[cfg(feature = "bus")]
-        if let Some(bus) = &self.bus {
-            settings.partitions = bus.partitions;
-        }
-        settings.agents_expected = self.agents_expected.or(saved.agents);
-        settings.counters_max = self.counters_max.unwrap_or(settings.counters_max);
-        settings.digest_key = self.digest_key.clone();
-        settings
-    }
-
-    fn warn_of_gaps(&self, rules: &RuleSet, saved: &SavedState, has_bus: bool, has_token_keys: bool) {
-        let node = &self.node;
-        if (has_bus || self.follows_rules) && self.agents_expected.or(saved.agents).is_none() {
+    fn warn_of_gaps(&self, rules: &RuleSet, has_token_keys: bool) {
+        let node = &self.engine.node;
+        if (self.engine.publishes || self.follows_rules) && self.engine.agents_expected.is_none() {
             tracing::warn!(%node, "the size of the fleet is unknown until heartbeats arrive; {FLEET_EXPECTED_DEFAULT} agents are assumed; set the number with --agents-expected");
         }
         if rules.generation == 0 {

@@ -11,10 +11,10 @@ use tokio::time::{sleep, timeout};
 use tollgate_core::clock::Clock;
 use tollgate_engine::{
     Engine, Maintenance, MaintenanceEffect, MaintenanceInput, MaintenanceRequest, MaintenanceSettings, Notice,
-    StoreError,
+    StoreError, UNATTENDED_DEADLINE,
 };
 
-use super::{BACKGROUND_DEADLINE, RulesListener};
+use super::RulesListener;
 use crate::state_dir::StateDir;
 use crate::store::{ChargeStore, FleetServices};
 
@@ -28,7 +28,6 @@ pub(crate) struct MaintenanceParts<S> {
     /// Receives the rules that are published in the store, if the agent follows them.
     pub(crate) rules: Option<RulesListener>,
     pub(crate) state: Option<Arc<StateDir>>,
-    pub(crate) has_bus: bool,
 }
 
 /// The running maintenance of one agent. It ends when this is dropped.
@@ -78,7 +77,7 @@ impl MaintenanceTask {
     /// Waits until the store has answered for the first time, at most as long as one request may take.
     pub(crate) async fn reach_store(&self) {
         let mut reached = self.reached_store.clone();
-        let _ = timeout(BACKGROUND_DEADLINE, reached.wait_for(|reached| *reached)).await;
+        let _ = timeout(UNATTENDED_DEADLINE, reached.wait_for(|reached| *reached)).await;
     }
 }
 
@@ -91,7 +90,6 @@ impl Drop for MaintenanceTask {
 impl<S: ChargeStore> MaintenanceParts<S> {
     async fn run(self, reached: &watch::Sender<bool>) {
         let settings = MaintenanceSettings {
-            does_housekeeping: !self.has_bus,
             announces: self.fleet.is_some(),
             follows_rules: self.fleet.is_some() && self.rules.is_some(),
         };
@@ -165,7 +163,7 @@ impl<S: ChargeStore> MaintenanceParts<S> {
 }
 
 async fn in_time<T>(request: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    timeout(BACKGROUND_DEADLINE, request).await.unwrap_or(Err(StoreError::TimedOut))
+    timeout(UNATTENDED_DEADLINE, request).await.unwrap_or(Err(StoreError::TimedOut))
 }
 
 fn log(node: &str, notice: Notice) {

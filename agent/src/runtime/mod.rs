@@ -5,7 +5,6 @@ mod bus_threads;
 mod maintenance_task;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rules::Published;
@@ -17,6 +16,3 @@ pub(crate) use maintenance_task::{MaintenanceParts, MaintenanceTask};
 
 /// Receiver of published rules, with the time at which the bus appended them; a store knows none.
 pub(crate) type RulesListener = Arc<dyn Fn(Generation, Option<Timestamp>, Published) + Send + Sync>;
-
-/// Deadline of a request to the store that no call waits for.
-pub(crate) const BACKGROUND_DEADLINE: Duration = Duration::from_millis(50);

@@ -1,15 +1,13 @@
 //! Store in the memory of this process, shared by several agents: the demo, tests and the simulation.
 //!
-//! A single agent without Redis needs no store: its counts live in the engine's own table. Both containers leave the semantics
-//! to [`step`]; here are only the shards, their locks and the cap.
+//! A single agent without Redis needs no store: its counts live in the engine's own table, which is made for speed. Here one
+//! lock is enough. Both containers leave the semantics to [`step`]; here are only the lock and the cap.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use parking_lot::{Mutex, MutexGuard};
-use smallvec::SmallVec;
+use parking_lot::Mutex;
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoredCounter, step};
@@ -18,27 +16,23 @@ use super::{ChargeStore, StoreError};
 
 /// Default cap on the counters of a memory store.
 const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
-const SHARDS: usize = 64;
-/// Number of counters of a shard below which idle ones are not searched for.
+/// Number of counters below which idle ones are not searched for.
 const SWEEP_LEN_MIN: usize = 256;
+/// Minimum time between two searches for idle counters in a full store, in ms.
+const SWEEP_INTERVAL_MS: u64 = 500;
 
 /// Store in the memory of this process.
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
-    shard_len_max: usize,
-    shards: Box<[Mutex<Shard>]>,
+    counters: Mutex<CappedCounters>,
 }
 
-struct Shard {
+struct CappedCounters {
     counters: HashMap<CounterId, StoredCounter, RandomState>,
+    counters_max: usize,
     /// Number of counters at which idle ones are dropped.
     sweep_at_len: usize,
-}
-
-/// The shards of the counters of one request, locked.
-struct LockedShards<'a> {
-    shards: SmallVec<[(usize, MutexGuard<'a, Shard>); 2]>,
-    shard_len_max: usize,
+    swept_at: Timestamp,
 }
 
 impl MemoryStore {
@@ -48,17 +42,18 @@ impl MemoryStore {
         Self::with_counters_max(clock, COUNTERS_MAX_DEFAULT)
     }
 
-    /// Creates an empty store with a cap on counters; each shard rounds its part of the cap up.
+    /// Creates an empty store with a cap on counters.
     #[must_use]
     pub fn with_counters_max(clock: Arc<dyn Clock>, counters_max: usize) -> Self {
-        let shard = || Mutex::new(Shard { counters: HashMap::default(), sweep_at_len: SWEEP_LEN_MIN });
-        Self { clock, shard_len_max: counters_max.div_ceil(SHARDS), shards: (0..SHARDS).map(|_| shard()).collect() }
+        let (counters, swept_at) = (HashMap::default(), Timestamp::default());
+        let sweep_at_len = SWEEP_LEN_MIN.min(counters_max);
+        Self { clock, counters: Mutex::new(CappedCounters { counters, counters_max, sweep_at_len, swept_at }) }
     }
 
     /// Returns the number of counters.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().counters.len()).sum()
+        self.counters.lock().counters.len()
     }
 
     /// Returns true if the store holds no counter.
@@ -70,21 +65,12 @@ impl MemoryStore {
     /// Returns the state of a counter, for tests that compare it.
     #[must_use]
     pub fn peek(&self, counter: CounterId) -> Option<CounterState> {
-        self.shards[shard_of(counter)].lock().counters.get(&counter).map(|counter| counter.state().clone())
+        self.counters.lock().get(counter).map(|counter| counter.state().clone())
     }
 
     fn charge_now(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         let now = self.clock.now();
-        Ok(step(&mut self.lock(charges), charges, now)?)
-    }
-
-    /// Locks the shards of these counters, always in ascending order.
-    fn lock(&self, charges: &[Charge]) -> LockedShards<'_> {
-        let mut wanted: SmallVec<[usize; 2]> = charges.iter().map(|charge| shard_of(charge.counter)).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let shards = wanted.into_iter().map(|index| (index, self.shards[index].lock())).collect();
-        LockedShards { shards, shard_len_max: self.shard_len_max }
+        Ok(step(&mut *self.counters.lock(), charges, now)?)
     }
 }
 
@@ -102,47 +88,35 @@ impl ChargeStore for MemoryStore {
     }
 }
 
-impl LockedShards<'_> {
-    fn shard(&mut self, counter: CounterId) -> &mut Shard {
-        let index = shard_of(counter);
-        let position = self.shards.iter().position(|(locked, _)| *locked == index);
-        &mut self.shards[position.expect("the shards of all charges are locked")].1
-    }
-}
-
-impl Counters for LockedShards<'_> {
+impl Counters for CappedCounters {
     fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter> {
-        self.shard(counter).counters.get_mut(&counter)
+        self.counters.get_mut(&counter)
     }
 
     fn get_or_create(&mut self, charge: &Charge, now: Timestamp) -> Option<&mut StoredCounter> {
-        let len_max = self.shard_len_max;
-        self.shard(charge.counter).get_or_create(charge, now, len_max)
-    }
-
-    fn remove(&mut self, counter: CounterId) {
-        self.shard(counter).counters.remove(&counter);
-    }
-}
-
-impl Shard {
-    fn get_or_create(&mut self, charge: &Charge, now: Timestamp, len_max: usize) -> Option<&mut StoredCounter> {
-        if self.counters.len() >= self.sweep_at_len.min(len_max) && !self.counters.contains_key(&charge.counter) {
-            self.counters.retain(|_, counter| !counter.is_idle_at(now));
-            self.sweep_at_len = (2 * self.counters.len()).max(SWEEP_LEN_MIN);
-            if self.counters.len() >= len_max {
+        if self.counters.len() >= self.sweep_at_len && !self.counters.contains_key(&charge.counter) {
+            self.make_room(now);
+            if self.counters.len() >= self.counters_max {
                 return None;
             }
         }
-        Some(match self.counters.entry(charge.counter) {
-            Entry::Occupied(occupied) => occupied.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(StoredCounter::new(charge)),
-        })
+        Some(self.counters.entry(charge.counter).or_insert_with(|| StoredCounter::new(charge)))
+    }
+
+    fn remove(&mut self, counter: CounterId) {
+        self.counters.remove(&counter);
     }
 }
 
-fn shard_of(counter: CounterId) -> usize {
-    (counter.as_u128() % SHARDS as u128) as usize
+impl CappedCounters {
+    /// Drops idle counters; a full store is not searched again at once.
+    fn make_room(&mut self, now: Timestamp) {
+        if self.counters.len() < self.counters_max || now.ms_since(self.swept_at) >= SWEEP_INTERVAL_MS {
+            self.swept_at = now;
+            self.counters.retain(|_, counter| !counter.is_idle_at(now));
+            self.sweep_at_len = (2 * self.counters.len()).max(SWEEP_LEN_MIN).min(self.counters_max);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +126,7 @@ mod tests {
 
     impl conformance::Loses for MemoryStore {
         fn lose(&self, counter: CounterId) {
-            self.shards[shard_of(counter)].lock().counters.remove(&counter);
+            self.counters.lock().remove(counter);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The combination of the verdicts of one call: all rules must admit it.
+//! The combination of the verdicts of one call: all rules must admit it, and the strictest one is shown to the caller.
 
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::decision::Source;

@@ -1,4 +1,7 @@
 //! The plan for one matched rule: a decision from the view, or a request to the store.
+//!
+//! A plan that admits enters the units in the view under the same lock, so that concurrent calls cannot admit the same unit.
+//! The verdicts without the store are in [`fallback`].
 
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::decision::Source;

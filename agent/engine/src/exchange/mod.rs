@@ -23,8 +23,6 @@ use crate::batcher::LINGER_MS;
 use crate::engine::Engine;
 use in_flight::InFlight;
 
-/// Interval of the engine's housekeeping, in ms.
-const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
 /// Bounds of the interval at which a shell that must poll fetches delivery reports, in ms.
 const REPORTS_INTERVAL_MS_MAX: u64 = 100;
 
@@ -67,7 +65,6 @@ pub struct Exchange {
     engine: Arc<Engine>,
     in_flight: InFlight,
     announce_at: Timestamp,
-    housekeeping_at: Timestamp,
     stopped: bool,
 }
 
@@ -75,13 +72,7 @@ impl Exchange {
     /// Creates the exchange of an agent.
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self {
-            engine,
-            in_flight: InFlight::default(),
-            announce_at: Timestamp::default(),
-            housekeeping_at: Timestamp::default(),
-            stopped: false,
-        }
+        Self { engine, in_flight: InFlight::default(), announce_at: Timestamp::default(), stopped: false }
     }
 
     /// Sets the waker of a shell that sleeps until [`Exchange::wake_at`]. It is woken when the first row of a batch comes
@@ -144,7 +135,7 @@ impl Exchange {
             return Timestamp::from_ms(u64::MAX);
         }
         let batches_at = self.engine.batcher.due_at().max(self.in_flight.may_send_at());
-        batches_at.min(self.announce_at).min(self.housekeeping_at)
+        batches_at.min(self.announce_at)
     }
 
     fn tick(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
@@ -158,10 +149,6 @@ impl Exchange {
         if now >= self.announce_at {
             self.announce_at = now.plus_ms(INTERVAL_MS);
             effects.push(ExchangeEffect::Announce(self.presence(now)));
-        }
-        if now >= self.housekeeping_at {
-            self.housekeeping_at = now.plus_ms(HOUSEKEEPING_INTERVAL_MS);
-            self.engine.tick(now);
         }
     }
 

@@ -5,7 +5,8 @@
 //! simulator) executes them and reports each result as an input. It applies the deadline, so every request is answered, and
 //! at most one request of each kind is outstanding. The store is probed until it answers first, while the breaker is open,
 //! and while unsynced units wait for it. A probe is a ping and then the backfill: no call may be admitted by counts that
-//! lack the unsynced units. An agent that needs none of this sleeps until [`Maintenance::wake_at`].
+//! lack the unsynced units. Between its duties, a shell
+//! sleeps until [`Maintenance::wake_at`].
 
 mod probe_pace;
 #[cfg(test)]
@@ -34,11 +35,9 @@ const SAVE_INTERVAL_MS: u64 = 10_000;
 /// Maximum number of backfill requests in one probe. After them, calls use the store again even if units are left.
 const BACKFILLS_MAX: u32 = 10_000;
 
-/// Duties of an agent, which depend on its store and bus.
+/// Duties of an agent that depend on its store.
 #[derive(Clone, Copy, Debug)]
 pub struct MaintenanceSettings {
-    /// True without a bus, whose thread does the housekeeping otherwise.
-    pub does_housekeeping: bool,
     /// True if the agents of the fleet announce themselves in the store.
     pub announces: bool,
     /// True if the agent follows the rules that are published in the store.
@@ -71,7 +70,7 @@ pub enum MaintenanceEffect {
     Notify(Notice),
 }
 
-/// Request to the store that no call waits for. Its deadline is 50 ms.
+/// Request to the store that no call waits for. Its deadline is [`UNATTENDED_DEADLINE`](crate::UNATTENDED_DEADLINE).
 #[derive(Debug)]
 pub enum MaintenanceRequest {
     /// Ask for the store's time.
@@ -176,7 +175,7 @@ impl Maintenance {
         let duties = [
             (self.engine.notices.wait(), Timestamp::default()),
             (self.needs_probe(), self.pace.probe_at()),
-            (self.settings.does_housekeeping, self.housekeeping_at),
+            (true, self.housekeeping_at),
             (self.may_announce(), self.announce_at),
             (self.may_read_rules(), self.rules_at),
             (self.size_to_save().is_some(), self.save_at),
@@ -190,7 +189,7 @@ impl Maintenance {
             self.probe = Probe::Pinging { sent: now };
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping));
         }
-        if self.settings.does_housekeeping && now >= self.housekeeping_at {
+        if now >= self.housekeeping_at {
             self.housekeeping_at = now.plus_ms(HOUSEKEEPING_INTERVAL_MS);
             self.engine.tick(now);
         }

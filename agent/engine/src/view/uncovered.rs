@@ -1,4 +1,7 @@
 //! Units that the agent has admitted and that no signal contains yet. They count beyond the signal (E8).
+//!
+//! Each entry names the batches that publish its units, so that an entry is dropped once a signal contains all of them. Other
+//! forms of the same units are in [`local_usage`](super::local_usage).
 
 use std::collections::VecDeque;
 
@@ -21,9 +24,9 @@ pub(crate) enum Sequence {
 pub(crate) struct CoveredBatches {
     /// No batch up to this one is known to be contained.
     pub(crate) none_through: u64,
-    /// All later ones up to this one are contained,
+    /// Later batches up to this one are contained, unless they are lost.
     pub(crate) through: u64,
-    /// except these, which never reached the log.
+    /// Batches that never reached the log.
     pub(crate) lost: Vec<u64>,
 }
 

@@ -104,8 +104,7 @@ impl<'c> SimAgent<'c> {
         engine.counts = if self.owns_table { CountsIn::OwnTable } else { CountsIn::Store };
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
-        let duties =
-            MaintenanceSettings { does_housekeeping: !settings.has_bus, announces: false, follows_rules: false };
+        let duties = MaintenanceSettings { announces: false, follows_rules: false };
         self.running = Some(AgentLife {
             exchange: Exchange::new(engine.clone()),
             maintenance: Maintenance::new(engine.clone(), duties),
