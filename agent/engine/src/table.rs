@@ -190,7 +190,7 @@ impl Counters for LockedTable<'_> {
     }
 
     /// There is always room: [`AgentTable::place`] has found a place for the counter, or it is an overflow counter.
-    fn get_or_create(&mut self, charge: &Charge, _now: Timestamp) -> Option<&mut StoredCounter> {
+    fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
         let entry = self.shard(charge.counter).counters.entry(charge.counter).or_default();
         Some(&mut **entry.stored.get_or_insert_with(|| Box::new(StoredCounter::new(charge))))
     }
