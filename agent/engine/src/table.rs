@@ -86,6 +86,11 @@ impl AgentTable {
         counter
     }
 
+    /// Returns true if the table holds a counter.
+    pub(crate) fn holds(&self, counter: CounterId) -> bool {
+        self.shards[shard_of(counter)].lock().counters.contains_key(&counter)
+    }
+
     /// Applies a function to the view of a counter.
     pub(crate) fn with<R>(&self, counter: CounterId, look: impl FnOnce(&mut CounterView) -> R) -> R {
         look(&mut self.shards[shard_of(counter)].lock().counters.entry(counter).or_default().view)
