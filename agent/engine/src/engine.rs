@@ -160,12 +160,6 @@ impl Engine {
         look(&self.rules.load().set)
     }
 
-    /// Returns the table of counters.
-    #[must_use]
-    pub fn table(&self) -> &AgentTable {
-        &self.table
-    }
-
     /// Returns true if the counts are in the engine's own table.
     pub(crate) fn counts_in_own_table(&self) -> bool {
         self.settings.counts == CountsIn::OwnTable
