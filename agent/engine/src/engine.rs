@@ -200,7 +200,7 @@ impl Engine {
     }
 
     /// Runs housekeeping: sweeps a part of the table and removes silent members. To be called a few times a second.
-    pub fn tick(&self, now: Timestamp) {
+    pub(crate) fn tick(&self, now: Timestamp) {
         let turn = self.ticks.fetch_add(1, Ordering::Relaxed);
         self.table.sweep(usize::try_from(turn).unwrap_or_default(), self.store_time(now).earliest);
         self.fleet.tick(now);
@@ -213,8 +213,7 @@ impl Engine {
     }
 
     /// Returns the number of active agents if it comes from presence and is not only expected.
-    #[must_use]
-    pub fn known_fleet_size(&self) -> Option<NonZeroU32> {
+    pub(crate) fn known_fleet_size(&self) -> Option<NonZeroU32> {
         self.fleet.known_size()
     }
 
