@@ -44,5 +44,6 @@ pub use operation::{Operation, Output, Progress, StoreRequest};
 pub use receive::Incoming;
 pub use stage::UNATTENDED_DEADLINE;
 pub use store_error::StoreError;
+#[doc(hidden)]
 pub use table::AgentTable;
 pub use time_bounds::TimeBounds;

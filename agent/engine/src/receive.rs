@@ -77,12 +77,16 @@ impl Engine {
         }
     }
 
-    /// Applies the signal of one counter. Returns true if it contains charges that no earlier signal contained.
+    /// Applies the signal of one counter. Returns true if it contains charges that no earlier signal contained. Where the
+    /// counts are in the own table, signals decide nothing: only the lag of the agent's own counters is of use.
     fn receive_signal(&self, active: &ActiveRules, now: Timestamp, batch: &SignalBatch, signal: &Signal) -> bool {
         let Some(rule) = active.set.rules.iter().find(|rule| rule.name == signal.rule) else { return false };
         let Some(policy) = rule.all_policies().find(|policy| policy.window == signal.admitted.window()) else {
             return false;
         };
+        if self.counts_in_own_table() && !self.table.holds(signal.counter) {
+            return false;
+        }
         let overflow = || self.settings.digest_key.overflow(&rule.name);
         let counter = self.table.place(signal.counter, &rule.name, now, overflow);
         // A signal of one caller says nothing about a counter that many callers share.
@@ -94,5 +98,51 @@ impl Engine {
             update(policy, view, ViewEvent::Signal { signal, log: batch.log, as_of: batch.as_of });
             known.is_none_or(|known| known < signal.newest_at)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::counter::CounterId;
+    use tollgate_core::rules::{Rule, RuleSet};
+    use tollgate_core::window::Ring;
+
+    use super::*;
+    use crate::engine::{CountsIn, EngineSettings};
+
+    const START: Timestamp = Timestamp::from_ms(1_000_000);
+
+    #[test]
+    fn an_agent_with_its_own_table_stores_no_counter_of_another_agent() {
+        for (counts, counters) in [(CountsIn::Store, 1), (CountsIn::OwnTable, 0)] {
+            let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota"));
+            let window = rule.all_policies().next().expect("a policy").window;
+            let settings = EngineSettings { counts, ..EngineSettings::new("a", START) };
+            let engine = Engine::new(settings, RuleSet::new(1, [rule]));
+            let signal = Signal {
+                counter: CounterId::from_u128(7),
+                rule: "per-key".into(),
+                label: "k".into(),
+                generation: 1,
+                quota: 100,
+                admitted: Ring::new(window),
+                denied: 0,
+                rate_milli: 0,
+                budget: None,
+                newest_at: START,
+            };
+            let batch = SignalBatch {
+                aggregator: "g".into(),
+                partition: 0,
+                log: 1,
+                as_of: 1,
+                as_of_appended: START,
+                threshold_permille: 500,
+                signals: vec![signal],
+            };
+            let mut lags = Vec::new();
+            engine.receive(START, Incoming::Signals(START, &batch), &mut lags);
+            assert_eq!((engine.held().counters, lags.len()), (counters, counters), "{counts:?}");
+        }
     }
 }

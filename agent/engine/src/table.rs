@@ -11,7 +11,6 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StepError, StoredCounter, step};
 
@@ -22,6 +21,9 @@ const SHARDS: usize = 64;
 const FREE_TIMES: usize = 4;
 /// Minimum time between two sweeps of a full shard, in ms.
 const SWEEP_INTERVAL_MS: u64 = 500;
+/// Minimum time for which a place is kept, in ms: the longest `deadline`. No sweep comes between a call's match and its charge
+/// or its answer, after which the counter would come back without its rule.
+const PLACE_KEPT_MS: u64 = 10_000;
 
 /// Counters of one agent.
 pub struct AgentTable {
@@ -45,6 +47,8 @@ struct TableEntry {
     stored: Option<Box<StoredCounter>>,
     /// Rule of the counter; overflow counters have none.
     rule: Option<RuleTag>,
+    /// Instant until which the place is kept.
+    kept_until: Timestamp,
 }
 
 /// Digest of a rule's name.
@@ -71,7 +75,9 @@ impl AgentTable {
         overflow: impl FnOnce() -> CounterId,
     ) -> CounterId {
         let mut shard = self.shards[shard_of(counter)].lock();
-        if shard.counters.contains_key(&counter) {
+        let kept_until = now.plus_ms(PLACE_KEPT_MS);
+        if let Some(entry) = shard.counters.get_mut(&counter) {
+            entry.kept_until = kept_until;
             return counter;
         }
         let rule = self.names.hash_one(rule);
@@ -81,9 +87,14 @@ impl AgentTable {
         if !shard.has_place(rule, self.shard_len_max) {
             return overflow();
         }
-        shard.counters.insert(counter, TableEntry { rule: Some(rule), ..TableEntry::default() });
+        shard.counters.insert(counter, TableEntry { rule: Some(rule), kept_until, ..TableEntry::default() });
         *shard.held.entry(rule).or_default() += 1;
         counter
+    }
+
+    /// Returns true if the table holds a counter.
+    pub(crate) fn holds(&self, counter: CounterId) -> bool {
+        self.shards[shard_of(counter)].lock().counters.contains_key(&counter)
     }
 
     /// Applies a function to the view of a counter.
@@ -110,14 +121,8 @@ impl AgentTable {
         Ok(results)
     }
 
-    /// Returns the state of a counter that lives here.
-    #[must_use]
-    pub fn peek(&self, counter: CounterId) -> Option<CounterState> {
-        let shard = self.shards[shard_of(counter)].lock();
-        shard.counters.get(&counter)?.stored.as_ref().map(|stored| stored.state().clone())
-    }
-
-    /// Removes the state of a counter, as if it had been lost.
+    /// Removes the state of a counter, as if it had been lost: for the conformance suite.
+    #[doc(hidden)]
     pub fn remove(&self, counter: CounterId) {
         if let Some(entry) = self.shards[shard_of(counter)].lock().counters.get_mut(&counter) {
             entry.stored = None;
@@ -166,9 +171,11 @@ impl TableShard {
 }
 
 impl TableEntry {
-    /// Returns true if neither the view nor the counts matter any more.
+    /// Returns true if neither the place, the view nor the counts matter any more.
     fn is_idle_at(&self, now: Timestamp) -> bool {
-        self.view.is_idle_at(now) && self.stored.as_ref().is_none_or(|stored| stored.is_idle_at(now))
+        self.kept_until <= now
+            && self.view.is_idle_at(now)
+            && self.stored.as_ref().is_none_or(|stored| stored.is_idle_at(now))
     }
 }
 
@@ -190,7 +197,7 @@ impl Counters for LockedTable<'_> {
     }
 
     /// There is always room: [`AgentTable::place`] has found a place for the counter, or it is an overflow counter.
-    fn get_or_create(&mut self, charge: &Charge, _now: Timestamp) -> Option<&mut StoredCounter> {
+    fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
         let entry = self.shard(charge.counter).counters.entry(charge.counter).or_default();
         Some(&mut **entry.stored.get_or_insert_with(|| Box::new(StoredCounter::new(charge))))
     }
@@ -237,5 +244,17 @@ mod tests {
         let later = at.plus_ms(200_000);
         (0..SHARDS).for_each(|turn| table.sweep(turn, later));
         assert!(table.len() == 0 && place(5_000, later));
+    }
+    /// capped: a sweep between the match of a call and its charge leaves the counter to its rule.
+    #[test]
+    fn a_placed_counter_stays_until_its_call_has_been_charged() {
+        let (table, at) = (AgentTable::new(640), Timestamp::from_ms(1_000_000));
+        table.place(CounterId::from_u128(1), "rule", at, || unreachable!("the table is empty"));
+        let held = || table.shards[1].lock().held.len();
+        let sweep = |now| (0..SHARDS).for_each(|turn| table.sweep(turn, now));
+        sweep(at.plus_ms(PLACE_KEPT_MS - 1));
+        assert_eq!(held(), 1);
+        sweep(at.plus_ms(PLACE_KEPT_MS));
+        assert_eq!(held(), 0);
     }
 }

@@ -119,7 +119,7 @@ impl Counters for Model {
         self.counters.get_mut(&counter)
     }
 
-    fn get_or_create(&mut self, charge: &Charge, _now: Timestamp) -> Option<&mut StoredCounter> {
+    fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
         Some(self.counters.entry(charge.counter).or_insert_with(|| StoredCounter::new(charge)))
     }
 

@@ -120,6 +120,14 @@ fn all_counters_of_a_call_or_none<S: ChargeStore>(store: &S) {
     assert_eq!(charge(store, &[wide])[0].verdict.remaining, 8, "the refused call charged nothing");
 }
 
+/// Calls on a counter of their own and a shared one of 4 units, in a container with room for 3 counters.
+pub(super) fn no_call_is_free_at_the_cap<S: ChargeStore>(store: &S) {
+    let call = |own: u128| now(store.charge(&[ask(own, 9), ask(1, 4)]));
+    let admitted = [2, 3, 4, 2, 3, 4, 2, 3, 4].map(|own| call(own).is_ok_and(|r| r.iter().all(|r| r.charged)));
+    assert_eq!(admitted, [true, true, false, true, true, false, false, false, false]);
+    assert_eq!(charge(store, &[ask(2, 9)])[0].verdict.remaining, 6, "each admitted call is charged");
+}
+
 /// B4: one unit left, many racing calls: one passes.
 fn one_unit_left_is_given_once<S: ChargeStore>(store: S) {
     let store = Arc::new(store);

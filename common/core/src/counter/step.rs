@@ -14,8 +14,9 @@ pub trait Counters {
     /// Returns a counter that is stored.
     fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter>;
 
-    /// Returns the counter of a charge and stores a new one if it is absent; none if the container is full.
-    fn get_or_create(&mut self, charge: &Charge, now: Timestamp) -> Option<&mut StoredCounter>;
+    /// Returns the counter of a charge and stores a new one if it is absent; none if the container is full. It drops no
+    /// counter to make room, because the same request may refer to that counter, too.
+    fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter>;
 
     /// Removes a counter.
     fn remove(&mut self, counter: CounterId);
@@ -51,7 +52,7 @@ fn step_one<C: Counters>(counters: &mut C, charge: &Charge, now: Timestamp) -> R
     if !creates(charge) && counters.get(charge.counter).is_none() {
         return Ok(result_of_absent(charge, now));
     }
-    let counter = counters.get_or_create(charge, now).ok_or(StepError::Full)?;
+    let counter = counters.get_or_create(charge).ok_or(StepError::Full)?;
     let mut result = counter.evaluate(charge, now);
     if charge.mode.is_charged(result.verdict.admitted) {
         counter.commit(charge, &mut result);
@@ -70,20 +71,18 @@ fn step_several<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestam
         }
     }
     for charge in charges {
-        counters.get_or_create(charge, now).ok_or(StepError::Full)?;
+        counters.get_or_create(charge).ok_or(StepError::Full)?;
     }
     let mut results = ChargeResults::new();
     for charge in charges {
-        let counter = counters.get_or_create(charge, now).ok_or(StepError::Full)?;
+        let counter = counters.get(charge.counter).ok_or(StepError::Full)?;
         results.push(counter.evaluate(charge, now));
     }
     let refused = |(charge, result): (&Charge, &ChargeResult)| charge.mode.is_enforced() && !result.verdict.admitted;
     let has_room = !charges.iter().zip(&results).any(refused);
     for (charge, result) in charges.iter().zip(&mut results) {
-        if charge.mode.is_charged(has_room)
-            && let Some(counter) = counters.get(charge.counter)
-        {
-            counter.commit(charge, result);
+        if charge.mode.is_charged(has_room) {
+            counters.get(charge.counter).ok_or(StepError::Full)?.commit(charge, result);
         }
     }
     for counter in created {
@@ -125,7 +124,7 @@ mod tests {
             self.0.get_mut(&counter)
         }
 
-        fn get_or_create(&mut self, charge: &Charge, _now: Timestamp) -> Option<&mut StoredCounter> {
+        fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
             let has_room = self.0.len() < self.1 || self.0.contains_key(&charge.counter);
             has_room.then(|| self.0.entry(charge.counter).or_insert_with(|| StoredCounter::new(charge)))
         }
@@ -219,5 +218,29 @@ mod tests {
         assert_eq!(step(&mut map, &[enforce(2, 9, 1)], NOW), Err(StepError::Full));
         assert_eq!(step(&mut map, &[enforce(1, 9, 1), enforce(2, 9, 1)], NOW), Err(StepError::Full));
         assert_eq!(step(&mut map, &[enforce(1, 9, 0)], NOW).unwrap()[0].verdict.remaining, 8);
+    }
+    /// Container of one place that drops the counter in it for another one, as no container may.
+    struct Forgetful(Map);
+
+    impl Counters for Forgetful {
+        fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter> {
+            self.0.get(counter)
+        }
+
+        fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
+            self.0.0.retain(|counter, _| *counter == charge.counter);
+            self.0.get_or_create(charge)
+        }
+
+        fn remove(&mut self, counter: CounterId) {
+            self.0.remove(counter);
+        }
+    }
+
+    #[test]
+    fn a_request_is_never_admitted_without_a_counter_to_charge() {
+        let mut counters = Forgetful(Map(HashMap::new(), 1));
+        assert_eq!(step(&mut counters, &[enforce(1, 9, 1), enforce(2, 9, 1)], NOW), Err(StepError::Full));
+        assert_eq!(step(&mut counters, &[enforce(2, 9, 0)], NOW).unwrap()[0].verdict.remaining, 9);
     }
 }
