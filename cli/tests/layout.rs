@@ -62,9 +62,10 @@ fn source_files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the first names after `crate::` in the code of a file.
+/// Returns the first names after `crate::` in the code of a file, without its unit tests.
 fn imported(text: &str) -> impl Iterator<Item = &str> {
-    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let code = production.lines().filter(|line| !line.trim_start().starts_with("//"));
     code.flat_map(|line| line.split("crate::").skip(1)).map(|rest| {
         let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
         &rest[..end]

@@ -20,7 +20,7 @@ const REQUEST_CHARGES_LEN: usize = 256;
 
 impl Engine {
     /// Returns true if units were admitted without the store and are not charged yet.
-    pub(crate) fn has_unsynced(&self) -> bool {
+    pub fn has_unsynced(&self) -> bool {
         !self.unsynced.is_empty()
     }
 

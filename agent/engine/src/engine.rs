@@ -213,7 +213,7 @@ impl Engine {
     }
 
     /// Returns the number of active agents if it comes from presence and is not only expected.
-    pub(crate) fn known_fleet_size(&self) -> Option<NonZeroU32> {
+    pub fn known_fleet_size(&self) -> Option<NonZeroU32> {
         self.fleet.known_size()
     }
 

@@ -192,10 +192,12 @@ impl<'c> Environment<'c> {
 
     fn execute(&mut self, message: &StoreMessage) -> StoreAnswer {
         let now = self.now();
-        let StoreCommand::Charge(charges) = &message.command else {
-            return StoreAnswer::Time(Ok(self.store.time(now)));
-        };
         let (agent, ticket) = (message.agent, message.ticket);
+        let charges = match &message.command {
+            StoreCommand::Ping => return StoreAnswer::Time(Ok(self.store.time(now))),
+            StoreCommand::Announce => return StoreAnswer::Agents(Ok(self.store.announce(now, agent))),
+            StoreCommand::Charge(charges) => charges,
+        };
         let requests = self.bug.map_or_else(|| vec![charges.clone()], |bug| bug.executed(charges.clone()));
         let mut last = Err(StoreError::Unreachable);
         for charges in requests {

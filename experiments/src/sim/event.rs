@@ -77,12 +77,14 @@ pub(super) struct StoreMessage {
 #[derive(Clone, Debug)]
 pub(super) enum StoreCommand {
     Ping,
+    Announce,
     Charge(Vec<Charge>),
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum StoreAnswer {
     Time(Result<Timestamp, StoreError>),
+    Agents(Result<u32, StoreError>),
     Charged(Result<ChargeResults, StoreError>),
 }
 
@@ -91,6 +93,7 @@ impl StoreCommand {
     pub(super) fn failed(&self, error: StoreError) -> StoreAnswer {
         match self {
             Self::Ping => StoreAnswer::Time(Err(error)),
+            Self::Announce => StoreAnswer::Agents(Err(error)),
             Self::Charge(_) => StoreAnswer::Charged(Err(error)),
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! They are recorded where they happen, on the far side of any planted bug.
 
+use std::num::NonZeroU32;
+
 use tollgate::store::StoreError;
 use tollgate::{Call, Decision};
 use tollgate_bus::Topic;
@@ -9,6 +11,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, Partition};
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_core::rules::Generation;
+use tollgate_engine::Notice;
 
 /// The number of a request to the store.
 pub type Ticket = u64;
@@ -50,6 +53,20 @@ pub enum Observation<'c> {
         charges: Vec<Charge>,
         /// The error that the engine was told, if any.
         error: Option<StoreError>,
+    },
+    /// An agent saved the size of its fleet.
+    FleetSizeSaved {
+        /// The agent.
+        agent: usize,
+        /// The number of live agents.
+        agents: NonZeroU32,
+    },
+    /// An agent wrote a notice to its log.
+    Notified {
+        /// The agent.
+        agent: usize,
+        /// The notice.
+        notice: Notice,
     },
     /// An agent's maintenance sent a ping or a backfill.
     ProbeSent {

@@ -1,11 +1,13 @@
-//! The store of a simulation: a [`MemoryStore`] with a clock of its own, which may step, and a state.
+//! The store of a simulation: a [`MemoryStore`] with a clock of its own, which may step, a registry of live agents, and a state.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate::store::{ChargeStore, MemoryStore, StoreError};
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
+use tollgate_core::messages::presence::GONE_AFTER_MS;
 
 use super::event::StoreMessage;
 use super::faults::StoreState;
@@ -19,13 +21,15 @@ pub struct SimStore {
     clock: Arc<VirtualClock>,
     memory: MemoryStore,
     offset_ms: i64,
+    /// The store's time of each agent's last announcement.
+    agents: BTreeMap<usize, Timestamp>,
 }
 
 impl SimStore {
     pub(super) fn new(counters_max: usize) -> Self {
         let clock = Arc::new(VirtualClock::default());
         let memory = MemoryStore::with_counters_max(clock.clone(), counters_max);
-        Self { state: StoreState::Up, waiting: Vec::new(), clock, memory, offset_ms: 0 }
+        Self { state: StoreState::Up, waiting: Vec::new(), clock, memory, offset_ms: 0, agents: BTreeMap::new() }
     }
 
     /// Returns the state.
@@ -54,6 +58,19 @@ impl SimStore {
 
     pub(super) fn step_clock(&mut self, by_ms: i64) {
         self.offset_ms += by_ms;
+    }
+
+    /// Announces an agent. Returns the number of live agents.
+    pub(super) fn announce(&mut self, now: Timestamp, agent: usize) -> u32 {
+        let now = self.time(now);
+        self.agents.insert(agent, now);
+        self.agents.retain(|_, announced| now.ms_since(*announced) <= GONE_AFTER_MS);
+        u32::try_from(self.agents.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Removes an agent that stops.
+    pub(super) fn forget(&mut self, agent: usize) {
+        self.agents.remove(&agent);
     }
 
     pub(super) fn charge(&self, now: Timestamp, charges: &[Charge]) -> Result<ChargeResults, StoreError> {

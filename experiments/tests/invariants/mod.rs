@@ -15,6 +15,7 @@ mod ledger;
 mod capped;
 mod last_good;
 mod wake_ups;
+mod notices;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,7 @@ use hand_over::HandOver;
 use last_good::LastGood;
 use ledger::Ledger;
 use never_over::NeverOver;
+use notices::Notices;
 use store_time::StoreTime;
 use true_denial::TrueDenial;
 use wake_ups::WakeUps;
@@ -55,6 +57,7 @@ pub(crate) struct Invariants {
     capped: Capped,
     last_good: LastGood,
     wake_ups: WakeUps,
+    notices: Notices,
 }
 
 /// Totals of a run.
@@ -99,6 +102,7 @@ impl Invariants {
             capped: Capped::default(),
             last_good: LastGood::new(in_force),
             wake_ups: WakeUps::default(),
+            notices: Notices::default(),
             facts,
         }
     }
@@ -123,6 +127,7 @@ impl Invariants {
             self.ledger.observe(&self.facts, sim, &observation);
             self.capped.observe(&self.facts, sim, &observation);
             self.last_good.observe(&observation);
+            self.notices.observe(sim, &observation)?;
             self.wake_ups.observe(&self.facts, sim, &observation);
             self.exactly_counted.observe(&observation);
             if let Observation::Answered(call) = observation {
@@ -135,6 +140,7 @@ impl Invariants {
         self.ledger.check(&self.facts, sim)?;
         self.capped.check(&self.facts, sim)?;
         self.last_good.check(sim)?;
+        self.notices.check(sim)?;
         self.wake_ups.check(&self.facts, sim)?;
         Ok(answered)
     }

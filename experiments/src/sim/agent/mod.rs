@@ -26,6 +26,7 @@ use tollgate_wire::Record;
 use super::bus::SimReader;
 use super::environment::Environment;
 use super::event::{AgentShell, Life, SimEvent, Writer};
+use super::faults::StoreState;
 use super::observation::{Observation, SimNode, Ticket};
 use super::settings::SimSettings;
 use operations::SimRequest;
@@ -93,10 +94,11 @@ impl<'c> SimAgent<'c> {
         self.owns_table
     }
 
-    /// Returns the number of requests that wait for the store.
+    /// Returns the number of requests with units that wait for the store.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.running.as_ref().map_or(0, |running| running.pending.len())
+        let counts = |request: &&SimRequest<'_>| !matches!(request, SimRequest::Ping | SimRequest::Announce);
+        self.running.as_ref().map_or(0, |running| running.pending.values().filter(counts).count())
     }
 
     pub(super) fn start(&mut self, settings: &SimSettings, env: &mut Environment<'c>, rules: RuleSet) {
@@ -113,7 +115,7 @@ impl<'c> SimAgent<'c> {
         engine.counts = if self.owns_table { CountsIn::OwnTable } else { CountsIn::Store };
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
-        let duties = MaintenanceSettings { announces: false, follows_rules: false };
+        let duties = MaintenanceSettings { announces: settings.has_bus && !self.owns_table, follows_rules: false };
         let (exchange, maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
         let (exchange_sleep, maintenance_sleep) = (Sleep::default(), Sleep::default());
         exchange.set_waker(exchange_sleep.waker());
@@ -150,6 +152,9 @@ impl<'c> SimAgent<'c> {
     /// Lets the agent publish what is left, leave, and end.
     pub(super) fn leave(&mut self, env: &mut Environment<'c>) {
         self.exchange(env, ExchangeInput::Stop);
+        if env.store.state() == StoreState::Up {
+            env.store.forget(self.index);
+        }
         self.crash(env);
     }
 
@@ -226,7 +231,10 @@ impl<'c> SimAgent<'c> {
         for effect in effects {
             match effect {
                 MaintenanceEffect::Send(request) => self.request_for_maintenance(env, request),
-                MaintenanceEffect::SaveFleetSize(_) | MaintenanceEffect::Notify(_) => {}
+                MaintenanceEffect::SaveFleetSize(agents) => {
+                    env.observe(Observation::FleetSizeSaved { agent: self.index, agents });
+                }
+                MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified { agent: self.index, notice }),
             }
         }
         self.sleep(env, AgentShell::Maintenance);

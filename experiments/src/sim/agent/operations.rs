@@ -34,6 +34,7 @@ pub(super) struct AskedCalls<'c> {
 /// A request that waits for the store.
 pub(super) enum SimRequest<'c> {
     Ping,
+    Announce,
     Backfill(StoreRequest),
     Check(AskedCalls<'c>, StoreRequest),
     Correct(Box<CorrectedCall<'c>>, StoreRequest),
@@ -83,7 +84,7 @@ impl<'c> SimAgent<'c> {
         self.follow_wakers(env);
     }
 
-    /// Sends a request of the maintenance to the store. A memory store has neither a registry of agents nor rules.
+    /// Sends a request of the maintenance to the store, in which no rules are published.
     pub(super) fn request_for_maintenance(&mut self, env: &mut Environment<'c>, request: MaintenanceRequest) {
         if matches!(request, MaintenanceRequest::Ping | MaintenanceRequest::Backfill(_)) {
             env.observe(Observation::ProbeSent { agent: self.index });
@@ -91,7 +92,8 @@ impl<'c> SimAgent<'c> {
         match request {
             MaintenanceRequest::Ping => self.request(env, SimRequest::Ping),
             MaintenanceRequest::Backfill(request) => self.request(env, SimRequest::Backfill(request)),
-            MaintenanceRequest::Announce | MaintenanceRequest::ReadRules => {}
+            MaintenanceRequest::Announce => self.request(env, SimRequest::Announce),
+            MaintenanceRequest::ReadRules => {}
         }
     }
 
@@ -100,6 +102,7 @@ impl<'c> SimAgent<'c> {
         let Some(running) = &mut self.running else { return };
         let (command, deadline_ms) = match &pending {
             SimRequest::Ping => (StoreCommand::Ping, MAINTENANCE_DEADLINE_MS),
+            SimRequest::Announce => (StoreCommand::Announce, MAINTENANCE_DEADLINE_MS),
             SimRequest::Backfill(request) | SimRequest::Check(_, request) | SimRequest::Correct(_, request) => {
                 let deadline_ms = u64::try_from(request.deadline().as_millis()).unwrap_or(u64::MAX);
                 (StoreCommand::Charge(request.charges().to_vec()), deadline_ms)
@@ -115,6 +118,9 @@ impl<'c> SimAgent<'c> {
         let pending = self.running.as_mut().and_then(|running| running.pending.remove(&ticket));
         match (pending, answer) {
             (Some(SimRequest::Ping), StoreAnswer::Time(answer)) => self.pinged(env, answer),
+            (Some(SimRequest::Announce), StoreAnswer::Agents(answer)) => {
+                self.maintain(env, MaintenanceInput::Announced(answer));
+            }
             (Some(pending), StoreAnswer::Charged(answer)) => self.finish(env, ticket, pending, answer),
             _ => {}
         }
@@ -126,6 +132,7 @@ impl<'c> SimAgent<'c> {
         let pending = self.running.as_mut().and_then(|running| running.pending.remove(&ticket));
         match pending {
             Some(SimRequest::Ping) => self.pinged(env, Err(StoreError::TimedOut)),
+            Some(SimRequest::Announce) => self.maintain(env, MaintenanceInput::Announced(Err(StoreError::TimedOut))),
             Some(pending) => self.finish(env, ticket, pending, Err(StoreError::TimedOut)),
             None => {}
         }
@@ -152,7 +159,7 @@ impl<'c> SimAgent<'c> {
         };
         let Some(running) = &self.running else { return };
         match pending {
-            SimRequest::Ping => {}
+            SimRequest::Ping | SimRequest::Announce => {}
             SimRequest::Backfill(request) => {
                 env.observe(finished(&request));
                 env.observe(Observation::Probed { agent, is_answered: error.is_none() });

@@ -1,0 +1,67 @@
+//! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in turns,
+//! and recovered only once nothing is unsynced; a fleet size is saved when it is another one, at most each 10 s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use tollgate_engine::Notice;
+use tollgate_experiments::sim::{Observation, SimNode, Simulation};
+
+/// Interval at which a new fleet size is saved, in ms.
+const SAVE_MS: u64 = 10_000;
+
+/// Notices and saved sizes, by agent.
+#[derive(Default)]
+pub(crate) struct Notices {
+    unavailable: BTreeSet<usize>,
+    /// Agents whose last notice in this step was about the store.
+    changed: BTreeSet<usize>,
+    saved: BTreeMap<usize, (u64, NonZeroU32)>,
+}
+
+impl Notices {
+    pub(crate) fn observe(&mut self, sim: &Simulation<'_>, observation: &Observation<'_>) -> Result<(), String> {
+        match observation {
+            Observation::Ended(SimNode::Agent(agent)) => {
+                self.unavailable.remove(agent);
+                self.changed.remove(agent);
+                self.saved.remove(agent);
+            }
+            Observation::Notified { agent, notice } => {
+                let is_in_turn = match notice {
+                    Notice::StoreUnavailable(_) => self.unavailable.insert(*agent),
+                    Notice::StoreRecovered => self.unavailable.remove(agent),
+                    Notice::StoreClockSteppedBack { .. } => return Ok(()),
+                };
+                self.changed.insert(*agent);
+                let engine = sim.agents()[*agent].engine();
+                let has_unsynced = engine.is_some_and(tollgate_engine::Engine::has_unsynced);
+                if !is_in_turn || (*notice == Notice::StoreRecovered && has_unsynced) {
+                    return Err(format!("notices: agent {agent}: {notice}; unsynced units: {has_unsynced}"));
+                }
+            }
+            Observation::FleetSizeSaved { agent, agents } => {
+                let now = sim.now().as_ms();
+                let known = sim.agents()[*agent].engine().and_then(tollgate_engine::Engine::known_fleet_size);
+                let before = self.saved.insert(*agent, (now, *agents));
+                let is_due = before.is_none_or(|(at, before)| now >= at + SAVE_MS && before != *agents);
+                if !is_due || known != Some(*agents) || agents.get() as usize > sim.agents().len() {
+                    return Err(format!("notices: agent {agent} saves {agents} after {before:?}, and knows {known:?}"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Checks that the last notice about the store is true.
+    pub(crate) fn check(&mut self, sim: &Simulation<'_>) -> Result<(), String> {
+        for agent in std::mem::take(&mut self.changed) {
+            let is_degraded = sim.agents()[agent].engine().is_some_and(tollgate_engine::Engine::is_degraded);
+            if is_degraded != self.unavailable.contains(&agent) {
+                return Err(format!("notices: agent {agent} does not decide as its log tells: {is_degraded}"));
+            }
+        }
+        Ok(())
+    }
+}
