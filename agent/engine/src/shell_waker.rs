@@ -46,17 +46,24 @@ impl ShellWaker {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
     use std::task::Wake;
 
     use super::*;
 
+    /// Waker that counts its wake-ups.
     #[derive(Default)]
-    struct Counted(AtomicU32);
+    pub(crate) struct WakeUps(AtomicU32);
 
-    impl Wake for Counted {
+    impl WakeUps {
+        pub(crate) fn count(&self) -> u32 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Wake for WakeUps {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -64,10 +71,10 @@ mod tests {
 
     #[test]
     fn a_shell_is_woken_once_each_time_it_is_armed() {
-        let counted = Arc::new(Counted::default());
+        let wake_ups = Arc::new(WakeUps::default());
         let waker = ShellWaker::default();
-        waker.set(counted.clone().into());
-        let woken = || counted.0.load(Ordering::Relaxed);
+        waker.set(wake_ups.clone().into());
+        let woken = || wake_ups.count();
         waker.wake();
         assert_eq!(woken(), 0, "it does not sleep");
         waker.arm();

@@ -1,8 +1,6 @@
 //! The exchange against a bus that takes, refuses, acknowledges and loses what the tests say.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Wake;
 
 use tollgate_core::messages::calls::{Outcome, Row};
 use tollgate_core::rules::RuleSet;
@@ -10,6 +8,7 @@ use tollgate_core::rules::RuleSet;
 use super::*;
 use crate::batcher::OpenBatch;
 use crate::engine::EngineSettings;
+use crate::shell_waker::tests::WakeUps;
 
 /// Time of all tests' first tick, long after the epoch, so that everything is due.
 const START: Timestamp = Timestamp::from_ms(1_000_000);
@@ -24,16 +23,6 @@ struct Fixture {
     /// Batches that the bus took: partition, sequence, rows.
     taken: Vec<(Partition, u64, usize)>,
     announced: Vec<Presence>,
-}
-
-/// Counts wake-ups.
-#[derive(Default)]
-struct WakeUps(AtomicU32);
-
-impl Wake for WakeUps {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 impl Fixture {
@@ -251,7 +240,7 @@ fn the_first_row_wakes_a_shell_that_sleeps() {
     let mut fixture = Fixture::new();
     let woken = Arc::new(WakeUps::default());
     fixture.exchange.set_waker(woken.clone().into());
-    let count = || woken.0.load(Ordering::Relaxed);
+    let count = || woken.count();
     assert_eq!(fixture.wake_ms(1), 1_000);
     fixture.add_rows(2, 0, 2);
     fixture.add_rows(2, 1, 2);

@@ -1,8 +1,5 @@
 //! The maintenance against a store that answers, is silent or refuses as the tests say.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Wake;
-
 use tollgate_core::call::Call;
 use tollgate_core::messages::presence::{Presence, Role};
 use tollgate_core::rules::{Rule, RuleSet};
@@ -10,6 +7,7 @@ use tollgate_core::rules::{Rule, RuleSet};
 use super::*;
 use crate::engine::EngineSettings;
 use crate::receive::Incoming;
+use crate::shell_waker::tests::WakeUps;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 /// Duties of an agent on Redis with a bus.
@@ -24,16 +22,6 @@ struct Fixture {
     requests: Vec<MaintenanceRequest>,
     notices: Vec<Notice>,
     saved: Vec<u32>,
-}
-
-/// Counts wake-ups.
-#[derive(Default)]
-struct WakeUps(AtomicU32);
-
-impl Wake for WakeUps {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 impl Fixture {
@@ -249,7 +237,7 @@ fn a_shell_that_sleeps_is_woken_when_a_call_or_a_heartbeat_makes_work() {
     let mut fixture = Fixture::reached(ON_REDIS);
     let woken = Arc::new(WakeUps::default());
     fixture.maintenance.set_waker(woken.clone().into());
-    let count = || woken.0.load(Ordering::Relaxed);
+    let count = || woken.count();
     assert_eq!(fixture.wake_ms(1), 100);
     fixture.admit_without_store(2, "k");
     assert_eq!((count(), fixture.wake_ms(2)), (1, 3), "a probe is due at once");
@@ -264,7 +252,7 @@ fn a_shell_that_sleeps_is_woken_when_a_call_or_a_heartbeat_makes_work() {
     let wakes = [("a", 0), ("a", 2_000), ("a", 2_100), ("b", 2_200)].map(|(id, ms)| {
         fixture.wake_ms(ms);
         fixture.hear(ms, id);
-        woken.0.load(Ordering::Relaxed)
+        woken.count()
     });
     assert_eq!(wakes, [0, 1, 1, 2], "when presence makes the size of the fleet known or changes it");
 }
