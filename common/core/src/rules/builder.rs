@@ -6,7 +6,6 @@ use std::collections::HashMap;
 
 use super::{Charging, Consistency, LimitPolicy, Matches, Quota, Rule};
 use crate::algorithm::Algorithm;
-use crate::window::Estimate;
 
 impl Rule {
     /// Creates a rule for all calls that have these descriptors: sliding window, interpolated, bounded.
@@ -55,11 +54,6 @@ impl Rule {
     /// Returns the same rule with the guarantee that no window exceeds the quota: strict, with the conservative estimate.
     #[must_use]
     pub fn strict(self) -> Self {
-        self.with(|policy| {
-            policy.consistency = Consistency::Strict;
-            if let Algorithm::SlidingWindow(estimate) = &mut policy.algorithm {
-                *estimate = Estimate::Conservative;
-            }
-        })
+        self.with(|policy| policy.set_consistency(Consistency::Strict))
     }
 }

@@ -99,6 +99,17 @@ impl LimitPolicy {
         }
     }
 
+    /// Sets the consistency, and the estimate that is its default: conservative if strict, else interpolated.
+    pub fn set_consistency(&mut self, consistency: Consistency) {
+        self.consistency = consistency;
+        if let Algorithm::SlidingWindow(estimate) = &mut self.algorithm {
+            *estimate = match consistency {
+                Consistency::Strict => Estimate::Conservative,
+                Consistency::Bounded => Estimate::Interpolated,
+            };
+        }
+    }
+
     /// Returns the same policy with another algorithm. A bucket without a burst holds the units that its rate gives in a second.
     ///
     /// # Panics

@@ -8,52 +8,31 @@ use std::str::FromStr;
 
 use crate::window::WIDTH_MS_MAX;
 
-const UNITS_MS: [(&str, u64); 20] = [
-    ("ms", 1),
-    ("millisecond", 1),
-    ("milliseconds", 1),
-    ("s", 1_000),
-    ("sec", 1_000),
-    ("secs", 1_000),
-    ("second", 1_000),
-    ("seconds", 1_000),
-    ("m", 60_000),
-    ("min", 60_000),
-    ("mins", 60_000),
-    ("minute", 60_000),
-    ("minutes", 60_000),
-    ("h", 3_600_000),
-    ("hr", 3_600_000),
-    ("hour", 3_600_000),
-    ("hours", 3_600_000),
-    ("d", 86_400_000),
-    ("day", 86_400_000),
-    ("days", 86_400_000),
+/// Names of units of time, each with its length in ms. The first name of a length is the one that is shown.
+const DURATIONS: [(&[&str], u64); 5] = [
+    (&["d", "day", "days"], 86_400_000),
+    (&["h", "hr", "hour", "hours"], 3_600_000),
+    (&["min", "m", "mins", "minute", "minutes"], 60_000),
+    (&["s", "sec", "secs", "second", "seconds"], 1_000),
+    (&["ms", "millisecond", "milliseconds"], 1),
 ];
 
-/// Names of units, each with its multiple of the base unit.
-const SCALES: [(&str, Unit, u64); 21] = [
-    ("", Unit::Calls, 1),
-    ("k", Unit::Calls, 1_000),
-    ("M", Unit::Calls, 1_000_000),
-    ("G", Unit::Calls, 1_000_000_000),
-    ("call", Unit::Calls, 1),
-    ("calls", Unit::Calls, 1),
-    ("request", Unit::Calls, 1),
-    ("requests", Unit::Calls, 1),
-    ("token", Unit::Tokens, 1),
-    ("tokens", Unit::Tokens, 1),
-    ("B", Unit::Bytes, 1),
-    ("bytes", Unit::Bytes, 1),
-    ("kB", Unit::Bytes, 1_000),
-    ("KB", Unit::Bytes, 1_000),
-    ("MB", Unit::Bytes, 1_000_000),
-    ("GB", Unit::Bytes, 1_000_000_000),
-    ("TB", Unit::Bytes, 1_000_000_000_000),
-    ("KiB", Unit::Bytes, 1 << 10),
-    ("MiB", Unit::Bytes, 1 << 20),
-    ("GiB", Unit::Bytes, 1 << 30),
-    ("TiB", Unit::Bytes, 1 << 40),
+/// Names of units, each with its multiple of the base unit. The first name of a multiple is the one that is shown.
+const SCALES: [(&[&str], Unit, u64); 14] = [
+    (&["", "call", "calls", "request", "requests"], Unit::Calls, 1),
+    (&["k"], Unit::Calls, 1_000),
+    (&["M"], Unit::Calls, 1_000_000),
+    (&["G"], Unit::Calls, 1_000_000_000),
+    (&["tokens", "token"], Unit::Tokens, 1),
+    (&["B", "bytes"], Unit::Bytes, 1),
+    (&["kB", "KB"], Unit::Bytes, 1_000),
+    (&["KiB"], Unit::Bytes, 1 << 10),
+    (&["MB"], Unit::Bytes, 1_000_000),
+    (&["MiB"], Unit::Bytes, 1 << 20),
+    (&["GB"], Unit::Bytes, 1_000_000_000),
+    (&["GiB"], Unit::Bytes, 1 << 30),
+    (&["TB"], Unit::Bytes, 1_000_000_000_000),
+    (&["TiB"], Unit::Bytes, 1 << 40),
 ];
 
 /// Number of units in a window; neither is zero.
@@ -97,8 +76,7 @@ pub enum QuotaError {
 
 impl Quota {
     /// One call per second.
-    pub(super) const ONE: Self =
-        Self { units: NonZeroU64::MIN, width_ms: NonZeroU64::new(1_000).unwrap(), unit: Unit::Calls };
+    pub const ONE: Self = Self { units: NonZeroU64::MIN, width_ms: NonZeroU64::new(1_000).unwrap(), unit: Unit::Calls };
 
     /// Creates a quota of units per milliseconds.
     ///
@@ -173,13 +151,13 @@ pub fn parse_units(text: &str) -> Result<(u64, Unit), UnitsError> {
     let (count, name) = text.split_at(digits);
     let count: u64 = count.parse().map_err(|_| UnitsError::Form)?;
     let name = name.trim();
-    let find = |wanted: &str| SCALES.into_iter().find(|(known, ..)| *known == wanted);
+    let find = |wanted: &str| SCALES.into_iter().find(|(names, ..)| names.contains(&wanted));
     // `10k tokens`: thousands of something that is not bytes.
     let scaled = || {
         let (factor, of) = name.split_once(' ')?;
-        let (_, _, factor) = find(factor).filter(|(known, ..)| ["k", "M", "G"].contains(known))?;
-        let (_, unit, one) = find(of.trim()).filter(|(_, unit, one)| *unit != Unit::Bytes && *one == 1)?;
-        Some(("", unit, factor * one))
+        let (_, _, factor) = find(factor).filter(|(_, unit, scale)| *unit == Unit::Calls && *scale > 1)?;
+        let (names, unit, one) = find(of.trim()).filter(|(_, unit, one)| *unit != Unit::Bytes && *one == 1)?;
+        Some((names, unit, factor * one))
     };
     let (_, unit, scale) = find(name).or_else(scaled).ok_or(UnitsError::Unit)?;
     Ok((count.checked_mul(scale).ok_or(UnitsError::Form)?, unit))
@@ -192,14 +170,10 @@ pub fn show_units(units: u64, unit: Unit) -> String {
         Unit::Calls => units.to_string(),
         Unit::Tokens => format!("{units} tokens"),
         Unit::Bytes => {
-            let (name, _, scale) = SCALES
-                .into_iter()
-                .filter(|(name, unit, scale)| {
-                    *unit == Unit::Bytes && *name != "bytes" && *name != "KB" && units.is_multiple_of(*scale)
-                })
-                .max_by_key(|(_, _, scale)| *scale)
-                .unwrap_or(("B", Unit::Bytes, 1));
-            format!("{}{name}", units / scale)
+            let whole = |of: Unit, scale: u64| of == Unit::Bytes && units.is_multiple_of(scale);
+            let largest = SCALES.into_iter().rfind(|(_, of, scale)| whole(*of, *scale));
+            let (names, _, scale) = largest.unwrap_or(SCALES[0]);
+            format!("{}{}", units / scale, names[0])
         }
     }
 }
@@ -207,10 +181,9 @@ pub fn show_units(units: u64, unit: Unit) -> String {
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width_ms = self.width_ms.get();
-        let (unit, unit_ms) = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)]
-            .into_iter()
-            .find(|(_, unit_ms)| width_ms.is_multiple_of(*unit_ms))
-            .unwrap_or(("ms", 1));
+        let whole = DURATIONS.into_iter().find(|(_, unit_ms)| width_ms.is_multiple_of(*unit_ms));
+        let (names, unit_ms) = whole.unwrap_or(DURATIONS[0]);
+        let unit = names[0];
         let units = show_units(self.units.get(), self.unit);
         match width_ms / unit_ms {
             1 => write!(f, "{units}/{unit}"),
@@ -232,7 +205,7 @@ pub fn parse_duration_ms(text: &str) -> Option<u64> {
     let (count, unit) = text.split_at(digits);
     let count: u64 = if count.is_empty() { 1 } else { count.parse().ok()? };
     let unit = unit.trim().to_ascii_lowercase();
-    let (_, unit_ms) = UNITS_MS.into_iter().find(|(name, _)| *name == unit)?;
+    let (_, unit_ms) = DURATIONS.into_iter().find(|(names, _)| names.contains(&&*unit))?;
     count.checked_mul(unit_ms)
 }
 
