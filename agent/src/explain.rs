@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tollgate_core::call::Call;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::rules::{ExplainedRule, ListMatch, MatchResult, Matches, Origin, Pattern, RuleSet};
-use tollgate_rules::{display, settings};
+use tollgate_rules::display;
+use tollgate_rules::settings::{ALGORITHM_COLUMN, QUOTA_COLUMN, Shown};
 
 /// Explains a call as JSON: its descriptors, its list entry, and for each rule the policy or the reason why it does not
 /// apply. No counter is read or charged.
@@ -71,8 +72,9 @@ impl ExplanationWriter<'_> {
         json["applies"] = matches!(explained.result, MatchResult::Applies { .. }).into();
         json["why"] = self.reason(explained).into();
         if let MatchResult::Applies { policy, origin, cost } = &explained.result {
-            json["allows"] = settings::allowed(rule, policy.as_ref()).into();
-            json["terms"] = settings::policy_json(policy.as_ref()).into();
+            let shown = Shown::of_policy(rule, policy.as_ref());
+            json["allows"] = shown.cell(QUOTA_COLUMN).into();
+            json["terms"] = shown.json.into();
             json["origin"] = match origin {
                 Origin::Rule => json!({ "kind": "rule" }),
                 Origin::Key => json!({ "kind": "key" }),
@@ -89,7 +91,7 @@ impl ExplanationWriter<'_> {
             MatchResult::Applies { .. } if explained.rule.deny => "it denies what it matches".to_owned(),
             MatchResult::Applies { policy: None, origin, .. } => display::origin(*origin),
             MatchResult::Applies { policy: Some(policy), origin, cost } => {
-                let counting = settings::policy_cell(settings::ALGORITHM_COLUMN, policy);
+                let counting = Shown::of_policy(explained.rule, Some(policy)).cell(ALGORITHM_COLUMN);
                 format!("{}; {counting}; costs {cost}", display::origin(*origin))
             }
             MatchResult::OutOfScope => "the call leaves it aside".to_owned(),

@@ -2,16 +2,17 @@
 //!
 //! The compared settings come from the table in `tollgate-rules`.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use comfy_table::Table;
-use serde_json::{Value, json};
+use serde_json::json;
 use tollgate::{Rule, RuleSet, read_rules};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
-use tollgate_core::rules::{LimitPolicy, Matches, Quota};
-use tollgate_rules::{display, settings};
+use tollgate_core::rules::Quota;
+use tollgate_rules::display;
+use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
 
 use crate::exit::Exit;
 use crate::output::{self, Format, table};
@@ -38,7 +39,6 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
         Format::Text if changes.is_empty() => output::say("Both enforce the same.")?,
         Format::Text => output::say(changes_table(&changes))?,
         Format::Json => {
-            let changes: Vec<Value> = changes.iter().map(Difference::json).collect();
             output::say(json!({ "same": changes.is_empty(), "changes": changes }))?;
         }
     }
@@ -46,6 +46,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
 }
 
 /// One difference between two rule sets.
+#[derive(serde::Serialize)]
 struct Difference {
     /// Part of the file, such as `rule per-key` or `lists.deny`.
     what: String,
@@ -56,62 +57,53 @@ struct Difference {
     note: &'static str,
 }
 
-/// Names and texts of everything that is enforced.
+/// Names and texts of everything that is enforced. A part as a whole has an empty name.
 type EnforcedFields = Vec<(String, String)>;
 
-impl Difference {
-    fn json(&self) -> Value {
-        json!({ "what": self.what, "field": self.field, "from": self.from, "to": self.to, "note": self.note })
-    }
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.from, &self.to) {
-            (Some(from), Some(to)) => write!(f, "{from} -> {to}"),
-            (Some(from), None) => write!(f, "{from} -> (none)"),
-            (None, Some(to)) => write!(f, "(none) -> {to}"),
-            (None, None) => Ok(()),
-        }
-    }
-}
-
 fn changes_table(changes: &[Difference]) -> Table {
-    let rows = changes
-        .iter()
-        .map(|change| [change.what.clone(), change.field.clone(), change.to_string(), change.note.into()]);
+    let text = |side: &Option<String>| side.clone().unwrap_or_else(|| "(none)".to_owned());
+    let rows = changes.iter().map(|Difference { what, field, from, to, note }| {
+        [what.clone(), field.clone(), format!("{} -> {}", text(from), text(to)), (*note).to_owned()]
+    });
     table(&["WHAT", "FIELD", "CHANGE", "NOTE"], rows)
 }
 
 fn changes(from: &RuleSet, to: &RuleSet) -> Vec<Difference> {
     let mut changes = Vec::new();
-    for rule in &from.rules {
-        let what = format!("rule {}", rule.name);
-        match to.rules.iter().find(|other| other.name == rule.name) {
-            Some(other) => compare(&mut changes, &what, &of_rule(from, rule), &of_rule(to, other)),
-            None => changes.push(whole(what, Some(settings::allowed(rule, rule.policy.as_ref())), None, "removed")),
-        }
+    let find = |set: &RuleSet, name: &str| set.rules.iter().find(|rule| *rule.name == *name).cloned();
+    let added = to.rules.iter().filter(|rule| find(from, &rule.name).is_none());
+    for rule in from.rules.iter().chain(added) {
+        let (before, after) = match (find(from, &rule.name), find(to, &rule.name)) {
+            (Some(before), Some(after)) => (of_rule(from, &before), of_rule(to, &after)),
+            (before, after) => (whole(before.as_deref()), whole(after.as_deref())),
+        };
+        compare(&mut changes, &format!("rule {}", rule.name), &before, &after);
     }
-    let added = to.rules.iter().filter(|rule| from.rules.iter().all(|other| other.name != rule.name));
-    changes.extend(added.map(|rule| {
-        let what = format!("rule {}", rule.name);
-        whole(what, None, Some(settings::allowed(rule, rule.policy.as_ref())), "added")
-    }));
     // Among equally specific rules of a group the first applies.
     let order = |set: &RuleSet, other: &RuleSet| -> EnforcedFields {
-        let both = set.rules.iter().filter(|rule| other.rules.iter().any(|found| found.name == rule.name));
+        let both = set.rules.iter().filter(|rule| find(other, &rule.name).is_some());
         let names: Vec<&str> = both.map(|rule| &*rule.name).collect();
         vec![("order".to_owned(), names.join(", "))]
     };
     compare(&mut changes, "rules", &order(from, to), &order(to, from));
     compare(&mut changes, "file", &of_set(from), &of_set(to));
-    listed(&mut changes, "lists.allow", &from.lists.allow, &to.lists.allow);
-    listed(&mut changes, "lists.deny", &from.lists.deny, &to.lists.deny);
+    for (what, from, to) in
+        [("lists.allow", &from.lists.allow, &to.lists.allow), ("lists.deny", &from.lists.deny, &to.lists.deny)]
+    {
+        let entry = |entry| vec![(String::new(), display::matches(entry))];
+        for removed in from.iter().filter(|entry| !to.contains(entry)) {
+            compare(&mut changes, what, &entry(removed), &Vec::new());
+        }
+        for added in to.iter().filter(|entry| !from.contains(entry)) {
+            compare(&mut changes, what, &Vec::new(), &entry(added));
+        }
+    }
     changes
 }
 
-fn whole(what: String, from: Option<String>, to: Option<String>, note: &'static str) -> Difference {
-    Difference { what, field: String::new(), from, to, note }
+fn whole(rule: Option<&Rule>) -> EnforcedFields {
+    let quota = |rule: &Rule| Shown::of_policy(rule, rule.policy.as_ref()).cell(QUOTA_COLUMN);
+    rule.map(|rule| (String::new(), quota(rule))).into_iter().collect()
 }
 
 fn compare(changes: &mut Vec<Difference>, what: &str, from: &EnforcedFields, to: &EnforcedFields) {
@@ -128,15 +120,15 @@ fn compare(changes: &mut Vec<Difference>, what: &str, from: &EnforcedFields, to:
     }
 }
 
-fn listed(changes: &mut Vec<Difference>, what: &str, from: &[Matches], to: &[Matches]) {
-    let removed = from.iter().filter(|entry| !to.contains(entry));
-    let added = to.iter().filter(|entry| !from.contains(entry));
-    changes.extend(removed.map(|entry| whole(what.to_owned(), Some(display::matches(entry)), None, "removed")));
-    changes.extend(added.map(|entry| whole(what.to_owned(), None, Some(display::matches(entry)), "added")));
-}
-
 fn note(field: &str, from: Option<&str>, to: Option<&str>) -> &'static str {
     match field.rsplit(' ').next().unwrap_or(field) {
+        "" => {
+            if to.is_none() {
+                "removed"
+            } else {
+                "added"
+            }
+        }
         "quota" => raised_or_lowered(from, to),
         "algorithm" => "counts are carried over",
         "slot_by" | "per" => "counters start anew",
@@ -169,25 +161,18 @@ fn of_set(set: &RuleSet) -> EnforcedFields {
 }
 
 fn of_rule(set: &RuleSet, rule: &Rule) -> EnforcedFields {
-    let own = settings::rule_texts(rule).into_iter();
-    let mut fields: EnforcedFields = own.map(|(name, text)| (name.to_owned(), text)).collect();
-    if rule.deny {
-        fields.push(("quota".to_owned(), settings::allowed(rule, None)));
-        return fields;
-    }
-    add_policy(&mut fields, "", rule.policy.as_ref());
+    let mut fields = EnforcedFields::new();
+    let mut add = |prefix: &str, shown: Shown| {
+        fields.extend(shown.texts.into_iter().map(|(name, text)| (format!("{prefix}{name}"), text)));
+    };
+    add("", Shown::of_rule(rule));
+    add("", Shown::of_policy(rule, rule.policy.as_ref()));
     for (tier, policy) in &rule.by_tier {
-        add_policy(&mut fields, &format!("tier {tier}: "), policy.as_ref());
+        add(&format!("tier {tier}: "), Shown::of_policy(rule, policy.as_ref()));
     }
     let (key, secret) = (DigestKey::default(), rule.per.first().is_some_and(|name| set.is_secret(name)));
-    let mut keys: Vec<_> = rule.by_key.iter().collect();
-    keys.sort_unstable_by_key(|(key, _)| *key);
-    for (name, policy) in keys {
-        add_policy(&mut fields, &format!("key {}: ", key.shown(name, secret)), policy.as_ref());
+    for (name, policy) in rule.by_key.iter().collect::<BTreeMap<_, _>>() {
+        add(&format!("key {}: ", key.shown(name, secret)), Shown::of_policy(rule, policy.as_ref()));
     }
     fields
-}
-
-fn add_policy(fields: &mut EnforcedFields, prefix: &str, policy: Option<&LimitPolicy>) {
-    fields.extend(settings::policy_texts(policy).into_iter().map(|(name, text)| (format!("{prefix}{name}"), text)));
 }

@@ -8,9 +8,10 @@ use comfy_table::Table;
 use serde_json::{Value, json};
 use tollgate::{Rule, RuleSet, RulesFileError, read_rules};
 use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::rules::Matches;
 use tollgate_core::rules::problem::Problem;
-use tollgate_core::rules::{LimitPolicy, Matches};
-use tollgate_rules::{display, settings};
+use tollgate_rules::display;
+use tollgate_rules::settings::{self, Shown};
 
 use crate::exit::Exit;
 use crate::output::{self, Format, table};
@@ -62,30 +63,25 @@ fn text(set: &RuleSet) -> String {
 
 /// Builds a table with a row for each rule and for each tier with another policy. The last column is left out when it is empty.
 fn rules_table(set: &RuleSet) -> Table {
-    let with_more = set.rules.iter().any(|rule| !settings::rule_cell(settings::MORE_COLUMN, rule).is_empty());
     let mut columns = settings::columns();
-    columns.retain(|column| *column != settings::MORE_COLUMN || with_more);
     let mut rows: Vec<Vec<String>> = Vec::new();
     for rule in &set.rules {
-        let policy = rule.policy.as_ref();
-        let cell = |column: &&str| settings::rule_cell(column, rule) + &policy_cell(column, rule, policy);
-        rows.push(columns.iter().map(cell).collect());
+        let (shown, of_policy) = (Shown::of_rule(rule), Shown::of_policy(rule, rule.policy.as_ref()));
+        rows.push(columns.iter().map(|column| shown.cell(column) + &of_policy.cell(column)).collect());
         for (tier, policy) in &rule.by_tier {
-            let mut row: Vec<String> =
-                columns.iter().map(|column| policy_cell(column, rule, policy.as_ref())).collect();
+            let shown = Shown::of_policy(rule, policy.as_ref());
+            let mut row: Vec<String> = columns.iter().map(|column| shown.cell(column)).collect();
             row[0] = format!("  tier {tier}");
             rows.push(row);
         }
     }
-    table(&columns, rows)
-}
-
-fn policy_cell(column: &str, rule: &Rule, policy: Option<&LimitPolicy>) -> String {
-    match policy {
-        Some(policy) => settings::policy_cell(column, policy),
-        None if column == settings::QUOTA_COLUMN => settings::allowed(rule, None),
-        None => String::new(),
+    if rows.iter().all(|row| row.last().is_none_or(String::is_empty)) {
+        columns.pop();
+        for row in &mut rows {
+            row.pop();
+        }
     }
+    table(&columns, rows)
 }
 
 fn valid_json(set: &RuleSet) -> Value {
@@ -100,8 +96,8 @@ fn valid_json(set: &RuleSet) -> Value {
 }
 
 fn rule_json(rule: &Rule) -> Value {
-    let mut fields = settings::rule_json(rule);
-    fields.extend(settings::policy_json(rule.policy.as_ref()));
+    let mut fields = Shown::of_rule(rule).json;
+    fields.extend(Shown::of_policy(rule, rule.policy.as_ref()).json);
     if rule.deny {
         fields.insert("algorithm".to_owned(), "deny".into());
     }

@@ -27,6 +27,14 @@ fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.:/ ".contains(c)
 }
 
+/// Parses `1.67` as its digits, 167, and the number of decimals, 2.
+fn parse_decimal(text: &str) -> Option<(u64, u32)> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let digits = format!("{whole}{decimals}");
+    let plain = !whole.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    Some((digits.parse().ok().filter(|_| plain)?, u32::try_from(decimals.len()).ok()?))
+}
+
 /// Parses published rules as this generation. A `version:` in the text applies to files only.
 ///
 /// # Errors

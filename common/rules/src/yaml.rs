@@ -15,16 +15,6 @@ use tollgate_core::rules::problem::Problem;
 /// Node of the file, with its position.
 pub type Node<'y> = MarkedYaml<'y>;
 
-/// Fields that a mapping may have.
-pub struct KnownFields {
-    /// Noun for messages, as in "in {what}".
-    pub what: &'static str,
-    /// Supported fields.
-    pub fields: &'static [&'static str],
-    /// Planned fields: refused, never ignored.
-    pub planned: &'static [&'static str],
-}
-
 /// Fields of one mapping.
 pub struct Fields<'y> {
     entries: Vec<(&'y str, &'y Node<'y>)>,
@@ -50,6 +40,11 @@ impl<'y> Fields<'y> {
     /// Returns all fields, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&'y str, &'y Node<'y>)> + '_ {
         self.entries.iter().copied()
+    }
+
+    /// Removes the fields that the reader of another dialect takes for absent.
+    pub fn retain(&mut self, is_present: impl Fn(&Node<'_>) -> bool) {
+        self.entries.retain(|(_, node)| is_present(node));
     }
 
     /// Returns the line on which the mapping begins.
@@ -123,23 +118,16 @@ impl<'f> YamlReader<'f> {
         Fields { entries, line: line_of(node) }
     }
 
-    /// Reads a mapping with known keys, and refuses the others.
-    pub fn fields<'y>(&mut self, node: &'y Node<'y>, known: &KnownFields) -> Fields<'y> {
-        let fields = self.mapping(node, known.what);
+    /// Reads a mapping with known keys, and refuses the others. `what` is a noun for messages, as in "in {what}".
+    pub fn fields<'y>(&mut self, node: &'y Node<'y>, what: &str, known: &[&str]) -> Fields<'y> {
+        let fields = self.mapping(node, what);
         if let YamlData::Mapping(mapping) = &node.data {
             for (key, _) in mapping {
-                let Some(name) = scalar(key).filter(|name| !known.fields.contains(name)) else {
-                    continue;
-                };
-                if known.planned.contains(&name) {
-                    self.refuse(line_of(key), format!("`{name}` in {} is not yet supported; remove it", known.what));
-                } else {
-                    let names = || known.fields.iter().chain(known.planned).copied();
-                    // A name that resembles no field may be a secret value in the wrong place.
-                    let shown = if nearest(name, names()).is_some() { name.into() } else { cut(name) };
-                    let hint = hint(name, names());
-                    self.refuse(line_of(key), format!("unknown field `{shown}` in {}{hint}", known.what));
-                }
+                let Some(name) = scalar(key).filter(|name| !known.contains(name)) else { continue };
+                // A name that resembles no field may be a secret value in the wrong place.
+                let shown = if nearest(name, known.iter().copied()).is_some() { name.into() } else { cut(name) };
+                let hint = hint(name, known.iter().copied());
+                self.refuse(line_of(key), format!("unknown field `{shown}` in {what}{hint}"));
             }
         }
         fields
@@ -168,12 +156,45 @@ impl<'f> YamlReader<'f> {
 
     /// Reads a number or another value that parses.
     pub fn parse<T: FromStr>(&mut self, node: &Node<'_>, what: &str, form: &str) -> Option<T> {
+        self.parse_by(node, what, form, |text| text.parse().ok())
+    }
+
+    /// Reads a value by a parser of its text. `form` is the permitted form, for the refusal of other texts.
+    pub fn parse_by<T>(
+        &mut self,
+        node: &Node<'_>,
+        what: &str,
+        form: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
         let text = self.text(node, what)?;
-        let parsed = text.parse().ok();
+        let parsed = parse(text);
         if parsed.is_none() {
             self.refuse(line_of(node), format!("{what} is `{text}`; write {form}"));
         }
         parsed
+    }
+
+    /// Reads one of several words. `more` are words that are hinted at, but read elsewhere.
+    pub fn word<T: Copy>(&mut self, node: &Node<'_>, field: &str, words: &[(&str, T)], more: &[&str]) -> Option<T> {
+        let word = self.text(node, &format!("`{field}`"))?;
+        let known = words.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+        if known.is_none() {
+            let hint = hint(word, words.iter().map(|(name, _)| *name).chain(more.iter().copied()));
+            self.refuse(line_of(node), format!("unknown {field} `{word}`{hint}"));
+        }
+        known
+    }
+
+    /// Reads the text of a field; none if the field is absent.
+    pub fn text_of<'y>(&mut self, fields: &Fields<'y>, name: &str) -> Option<&'y str> {
+        self.text(fields.get(name)?, &format!("`{name}`"))
+    }
+
+    /// Reads `true` or `false` in a field; false if the field is absent.
+    pub fn flag(&mut self, fields: &Fields<'_>, name: &str) -> bool {
+        let flag = fields.get(name).and_then(|node| self.parse(node, &format!("`{name}`"), "true or false"));
+        flag.unwrap_or_default()
     }
 }
 

@@ -1,31 +1,13 @@
 //! `descriptors:`: names of descriptors and the sources of their values.
 
 use crate::hint;
-use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of, scalar};
+use crate::yaml::{Fields, Node, YamlReader, line_of, scalar};
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Pattern};
 
-const SOURCES: [&str; 8] = ["header", "query", "cookie", "jwt", "client_ip", "path", "constant", "of"];
-const DESCRIPTOR: KnownFields = KnownFields {
-    what: "a descriptor",
-    fields: &[
-        "header",
-        "query",
-        "cookie",
-        "jwt",
-        "client_ip",
-        "path",
-        "method",
-        "constant",
-        "of",
-        "map",
-        "default",
-        "public",
-        "verified",
-    ],
-    planned: &[],
-};
-const CLIENT_IP: KnownFields =
-    KnownFields { what: "`client_ip`", fields: &["trusted_hops", "ipv6_prefix"], planned: &[] };
+/// Fields that name a source; a descriptor has one of them.
+const SOURCES: [&str; 9] = ["header", "query", "cookie", "jwt", "client_ip", "path", "constant", "of", "method"];
+/// Fields beside the source.
+const OTHERS: [&str; 4] = ["map", "default", "public", "verified"];
 const PLAIN_IP: DescriptorSource = DescriptorSource::ClientIp { trusted_hops: 0, ipv6_prefix: 64 };
 
 /// Reads the declared descriptors, and adds the default descriptors that are not declared.
@@ -57,34 +39,28 @@ fn read_descriptor(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> 
         }
         None => {}
     }
-    let fields = reader.fields(node, &DESCRIPTOR);
+    let fields = reader.fields(node, "a descriptor", &[&SOURCES[..], &OTHERS].concat());
     let source = read_source(reader, name, &fields);
-    let flag = |reader: &mut YamlReader<'_>, field: &str| {
-        let node = fields.get(field)?;
-        let on: bool = reader.parse(node, &format!("`{field}`"), "true or false")?;
-        Some((on, line_of(node)))
-    };
-    let (public, verified) = (flag(reader, "public"), flag(reader, "verified"));
-    let default = fields.get("default").and_then(|node| reader.text(node, "`default`")).map(Into::into);
+    let (public, verified) = (reader.flag(&fields, "public"), reader.flag(&fields, "verified"));
+    let default = reader.text_of(&fields, "default").map(Into::into);
     let source = source?;
-    if let (Some((_, line)), DescriptorSource::Map { .. }) = (public, &source) {
-        reader.refuse(line, "what a `map` makes is no secret and is shown anyway; remove `public`");
+    if let (Some(node), DescriptorSource::Map { .. }) = (fields.get("public"), &source) {
+        reader.refuse(line_of(node), "what a `map` makes is no secret and is shown anyway; remove `public`");
     }
-    if let Some((_, line)) = verified.filter(|_| !source.is_client_text()) {
+    if let Some(node) = fields.get("verified").filter(|_| !source.is_client_text()) {
         let text = "only of a header, query or cookie is it in question whether someone has `verified` it; remove it";
-        reader.refuse(line, text);
+        reader.refuse(line_of(node), text);
     }
-    let (public, verified) = (public.is_some_and(|(on, _)| on), verified.is_some_and(|(on, _)| on));
     Some(DescriptorSpec { default, public, verified, ..DescriptorSpec::new(name, source) })
 }
 
 fn read_source(reader: &mut YamlReader<'_>, name: &str, fields: &Fields<'_>) -> Option<DescriptorSource> {
-    let mut sources = SOURCES.iter().chain(&["method"]).filter_map(|field| Some((*field, fields.get(field)?)));
+    let mut sources = SOURCES.iter().filter_map(|field| Some((*field, fields.get(field)?)));
     let Some((field, node)) = sources.next() else {
         let text = if fields.get("map").is_some() {
             format!("`{name}`: a `map` needs `of`, the descriptor whose values it maps")
         } else {
-            format!("`{name}` comes from nowhere; write one of {}, method", SOURCES.join(", "))
+            format!("`{name}` comes from nowhere; write one of {}", SOURCES.join(", "))
         };
         reader.refuse(fields.line(), text);
         return None;
@@ -139,22 +115,18 @@ fn read_source(reader: &mut YamlReader<'_>, name: &str, fields: &Fields<'_>) -> 
 }
 
 fn read_client_ip(reader: &mut YamlReader<'_>, node: &Node<'_>) -> DescriptorSource {
-    let ip = reader.fields(node, &CLIENT_IP);
+    let ip = reader.fields(node, "`client_ip`", &["trusted_hops", "ipv6_prefix"]);
     let trusted_hops = ip.get("trusted_hops").and_then(|n| reader.parse(n, "`trusted_hops`", "0 to 255"));
-    let ipv6_prefix = ip.get("ipv6_prefix").and_then(|n| reader.parse(n, "`ipv6_prefix`", "1 to 128"));
-    if let Some(bits) = ipv6_prefix.filter(|bits| !(1..=128).contains(bits)) {
-        reader.refuse(line_of(node), format!("`ipv6_prefix` is {bits}; write 1 to 128"));
-    }
+    let bits = |text: &str| text.parse().ok().filter(|bits| (1..=128).contains(bits));
+    let ipv6_prefix = ip.get("ipv6_prefix").and_then(|n| reader.parse_by(n, "`ipv6_prefix`", "1 to 128", bits));
     DescriptorSource::ClientIp { trusted_hops: trusted_hops.unwrap_or(0), ipv6_prefix: ipv6_prefix.unwrap_or(64) }
 }
 
 fn read_map(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<(Pattern, Box<str>)> {
-    let mut table = Vec::new();
-    for (pattern, value) in reader.mapping(node, "`map`").iter() {
-        if let Some(value) = reader.text(value, "what a value is mapped to") {
-            table.push((Pattern::parse(pattern), value.into()));
-        }
-    }
+    let entries = reader.mapping(node, "`map`");
+    let entry =
+        |(pattern, value)| Some((Pattern::parse(pattern), reader.text(value, "what a value is mapped to")?.into()));
+    let table: Vec<_> = entries.iter().filter_map(entry).collect();
     if table.is_empty() {
         reader.refuse(line_of(node), "a `map` without entries maps nothing; write some, such as { sk_pro_*: pro }");
     }

@@ -1,31 +1,24 @@
 //! `lists:`: callers that are never denied, and callers that always are.
 
 use super::patterns::read_matches;
-use super::tiers::{UNVERIFIED, unverified_source};
-use crate::yaml::{KnownFields, Node, YamlReader, is_list, line_of};
+use super::tiers::warn_unverified;
+use crate::yaml::{Node, YamlReader, is_list, line_of};
 use tollgate_core::rules::{DescriptorSpec, Lists, Matches};
 
-const LISTS: KnownFields = KnownFields { what: "`lists`", fields: &["allow", "deny"], planned: &[] };
-
 pub(super) fn read_lists(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Lists {
-    let fields = reader.fields(node, &LISTS);
+    let fields = reader.fields(node, "`lists`", &["allow", "deny"]);
     let mut lists = Lists::default();
     for (line, entry) in read_entries(reader, fields.get("allow"), "allow", known) {
         if entry.is_empty() {
-            reader.refuse(
-                line,
-                "an empty entry allows every call, so nothing is limited; write whom it means, or remove it",
-            );
+            let text = "an empty entry allows every call, so nothing is limited; write whom it means, or remove it";
+            reader.refuse(line, text);
             continue;
         }
         if entry.iter().all(|(_, pattern)| pattern.is_everything()) {
             reader.warn(line, "this entry allows whoever has the descriptor, whatever its value");
         }
         for (name, _) in &entry {
-            let spec = known.iter().find(|spec| spec.name == *name);
-            if let Some(source) = spec.and_then(|spec| unverified_source(spec, known)) {
-                reader.warn(line, format!("the allow list rests on `{name}` from {source}; {UNVERIFIED}"));
-            }
+            warn_unverified(reader, line, &format!("the allow list rests on `{name}` from"), name, known);
         }
         lists.allow.push(entry);
     }
@@ -44,9 +37,7 @@ fn read_entries(
     what: &str,
     known: &[DescriptorSpec],
 ) -> Vec<(usize, Matches)> {
-    let Some(node) = node else {
-        return Vec::new();
-    };
+    let Some(node) = node else { return Vec::new() };
     if !is_list(node) {
         let text = format!("`{what}` must be a list of entries, such as [{{ api_key: sk_internal_* }}]");
         reader.refuse(line_of(node), text);

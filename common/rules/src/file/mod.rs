@@ -19,22 +19,20 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::FILE_LEN_MAX;
-use crate::settings::{Layer, Level, check_scope, read_quota_value, warn_undeclared};
-use crate::yaml::{KnownFields, Node, YamlReader, line_of};
+use crate::settings::{Layer, Level, warn_undeclared};
+use crate::yaml::{Node, YamlReader, line_of};
 use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{DescriptorSpec, Generation, RULES_LEN_MAX, Rule, RuleSet};
 
 use descriptors::read_descriptors;
 use lists::read_lists;
 use replaces::check_replaces;
-use rule::{FileContext, read_rule};
-use tiers::{check_tiers, read_tiers};
+use rule::read_rule;
+use tiers::{FileContext, read_exceptions};
 
-const TOP: KnownFields = KnownFields {
-    what: "the rules file",
-    fields: &["version", "descriptors", "slot_by", "defaults", "tiers", "rules", "lists"],
-    planned: &[],
-};
+/// Fields of the file.
+const TOP: [&str; 7] = ["version", "descriptors", "slot_by", "defaults", "tiers", "rules", "lists"];
+
 /// Reads a rules file. `file` is its name for messages; `loaded` is the generation of a file without `version:`.
 ///
 /// # Errors
@@ -61,7 +59,7 @@ pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, 
 }
 
 fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation) -> RuleSet {
-    let top = reader.fields(document, &TOP);
+    let top = reader.fields(document, "the rules file", &TOP);
     let generation = top.get("version").and_then(|node| reader.parse(node, "`version`", "a whole number"));
     let descriptors =
         top.get("descriptors").map_or_else(DescriptorSpec::defaults, |node| read_descriptors(reader, node));
@@ -70,17 +68,12 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
         warn_undeclared(reader, line_of(node), name, &descriptors);
         Some(name.into())
     });
-    let defaults = top.get("defaults").map_or_else(Layer::default, |node| {
-        let fields = reader.fields(node, &Level::Defaults.known_fields());
-        check_scope(reader, &fields);
-        let quota = fields.get("quota").and_then(|node| read_quota_value(reader, node));
-        Layer::read(reader, &fields, quota)
-    });
-    let tiers = read_tiers(reader, top.get("tiers"), &descriptors);
+    let defaults = top.get("defaults").map(|node| Layer::read_level(reader, node, Level::Defaults)).unwrap_or_default();
+    let tiers = read_exceptions(reader, top.get("tiers"), "`tiers`");
+    let context = FileContext { descriptors, defaults, tiers };
     if let Some(node) = top.get("tiers") {
-        check_tiers(reader, line_of(node), &tiers, &descriptors);
+        context.check_tiers(reader, line_of(node));
     }
-    let context = FileContext { descriptors: &descriptors, defaults, tiers: &tiers };
     let rules = match top.get("rules") {
         None => {
             reader.refuse(1, "there is no `rules:`; write at least one rule under it");
@@ -88,12 +81,13 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
         }
         Some(node) => read_rules(reader, node, &context),
     };
+    let FileContext { descriptors, .. } = context;
     let lists = top.get("lists").map(|node| read_lists(reader, node, &descriptors)).unwrap_or_default();
     let generation = generation.unwrap_or(loaded);
     RuleSet { descriptors, slot_by, lists, rules, ..RuleSet::new(generation, []) }
 }
 
-fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext<'_>) -> Vec<Arc<Rule>> {
+fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext) -> Vec<Arc<Rule>> {
     let items = reader.items(node, "`rules`");
     if items.len() > RULES_LEN_MAX {
         reader.refuse(line_of(node), format!("{} rules; at most {RULES_LEN_MAX} are enforced", items.len()));
@@ -104,9 +98,7 @@ fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContex
     let mut names = HashSet::new();
     let mut rules = Vec::new();
     for item in &items {
-        let Some(rule) = read_rule(reader, item, context) else {
-            continue;
-        };
+        let Some(rule) = read_rule(reader, item, context) else { continue };
         if !names.insert(rule.name.clone()) {
             reader.refuse(line_of(item), format!("a rule named `{}` stands above; rename one", rule.name));
         }

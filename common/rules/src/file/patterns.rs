@@ -4,11 +4,10 @@ use ipnet::IpNet;
 
 use crate::cut;
 use crate::settings::warn_undeclared;
-use crate::yaml::{KnownFields, Node, YamlReader, is_list, line_of, scalar};
+use crate::yaml::{Node, YamlReader, is_list, line_of, scalar};
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Matches, Pattern};
 
-const PATTERN: KnownFields =
-    KnownFields { what: "a pattern", fields: &["exact", "prefix", "glob", "regex", "cidr", "not"], planned: &[] };
+const FORMS: [&str; 6] = ["exact", "prefix", "glob", "regex", "cidr", "not"];
 
 /// Reads names of descriptors and their patterns.
 pub(super) fn read_matches(
@@ -38,7 +37,7 @@ pub(super) fn read_pattern(reader: &mut YamlReader<'_>, node: &Node<'_>, name: &
         return Some(if patterns.len() == 1 { patterns.remove(0) } else { Pattern::Any(patterns.into()) });
     }
     let before = reader.problems.len();
-    let fields = reader.fields(node, &PATTERN);
+    let fields = reader.fields(node, "a pattern", &FORMS);
     let mut all: Vec<Pattern> = fields.iter().filter_map(|(form, node)| read_form(reader, form, node, name)).collect();
     if reader.problems.len() > before {
         return None;

@@ -4,95 +4,81 @@
 //! exception of a key starts from the policy for all callers, because the tier of a key is known only when it calls. The
 //! merge of two layers is in `settings::layer`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::quota::RuleQuota;
-use super::rule::FileContext;
-use super::tiers::{self, Exceptions, Tiers, read_exceptions};
-use crate::hint;
-use crate::settings::{Layer, Located, QuotaValue, resolve};
+use super::tiers::{Exceptions, FileContext, read_exceptions};
+use crate::settings::{Layer, Located, resolve};
 use crate::yaml::{Fields, YamlReader, line_of};
-use tollgate_core::rules::LimitPolicy;
-
-/// Policies of a rule; none stands for a caller that is not limited.
-pub(super) struct RulePolicies {
-    /// Policy for all callers without a policy of their own.
-    pub(super) policy: Option<LimitPolicy>,
-    pub(super) by_tier: Vec<(Arc<str>, Option<LimitPolicy>)>,
-    pub(super) by_key: HashMap<Box<str>, Option<LimitPolicy>>,
-}
-
-/// Layers that the policies of a rule are made of.
-pub(super) struct PolicySources<'a> {
-    pub(super) quota: &'a RuleQuota,
-    pub(super) own: Layer,
-    pub(super) context: &'a FileContext<'a>,
-}
+use tollgate_core::rules::{LimitPolicy, Quota, Rule};
 
 /// Builder of a rule's policies, which reports each problem once.
-struct PolicyBuilder<'a, 'r, 'f> {
+struct PolicyBuilder<'a, 'f> {
     reader: &'a mut YamlReader<'f>,
-    sources: &'a PolicySources<'r>,
-    line: usize,
+    fields: &'a Fields<'a>,
+    context: &'a FileContext,
+    own: Layer,
     /// The rule's own exceptions by tier.
     tiers: Exceptions,
     reported: Vec<(usize, String)>,
 }
 
-/// Reads the exceptions and builds all policies; none when there is a problem. `readable` is false when the rule's own
-/// settings have problems, which are then not followed by further ones.
+/// A rule's own settings, and those that it inherits.
+type OwnAndInherited = (Layer, Layer);
+
+/// Reads the exceptions of a rule and sets its policies. There were `before` problems before the rule's own settings; if these
+/// have problems, no further ones follow from them.
 pub(super) fn read_policies(
     reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
-    sources: &PolicySources<'_>,
-    per: Option<&[Arc<str>]>,
-    readable: bool,
-) -> Option<RulePolicies> {
-    let before = reader.problems.len();
-    let tiers = fields.get("tiers").map(|node| read_exceptions(reader, node, "`tiers`")).unwrap_or_default();
-    let keys = fields.get("keys").map(|node| read_exceptions(reader, node, "`keys`")).unwrap_or_default();
-    let readable = readable && reader.problems.len() == before;
-    check_tiers(reader, &tiers, sources.context.tiers);
-    // The file's own tiers are checked once, by the file.
-    if let (Some(node), true) = (fields.get("tiers"), sources.context.tiers.layers.is_empty()) {
-        tiers::check_tiers(reader, line_of(node), sources.context.tiers, sources.context.descriptors);
-    }
-    check_unlimited(reader, &sources.own, &tiers, &keys);
-    if let Some(node) = fields.get("keys") {
-        check_keys(reader, line_of(node), &keys, per);
-    }
-    if !readable {
-        return None;
-    }
-    let mut builder = PolicyBuilder { reader, sources, line: fields.line(), tiers, reported: Vec::new() };
-    let base = builder.base()?;
-    let policy = builder.resolve(&base, builder.line, "");
-    let mut by_tier = builder.by_tier();
-    by_tier.retain(|(_, by_tier)| Ok(*by_tier) != policy);
-    let by_key = builder.by_key(&base, &keys);
-    (builder.reader.problems.len() == before).then_some(RulePolicies { policy: policy.ok()?, by_tier, by_key })
-}
-
-fn check_tiers(reader: &mut YamlReader<'_>, exceptions: &Exceptions, tiers: &Tiers) {
-    for (name, _, line) in exceptions {
-        if !tiers.layers.is_empty() && tiers.get(name).is_none() {
-            let hint = hint(name, tiers.names());
+    context: &FileContext,
+    own: Layer,
+    before: usize,
+    rule: &mut Rule,
+) {
+    let tiers = read_exceptions(reader, fields.get("tiers"), "`tiers`");
+    let keys = read_exceptions(reader, fields.get("keys"), "`keys`");
+    let readable = reader.problems.len() == before;
+    for (name, _, line) in &tiers {
+        if let Some(hint) = context.hint_if_unknown(name) {
             reader.refuse(*line, format!("`{name}` is not under the file's `tiers`; add `{name}: {{}}` there{hint}"));
         }
     }
+    // The file's own tiers are checked once, by the file.
+    if let Some(node) = fields.get("tiers").filter(|_| context.tiers.is_empty()) {
+        context.check_tiers(reader, line_of(node));
+    }
+    check_unlimited(reader, &own, &tiers, &keys);
+    check_keys(reader, fields, &keys, rule);
+    if !readable {
+        return;
+    }
+    let mut builder = PolicyBuilder { reader, fields, context, own, tiers, reported: Vec::new() };
+    let Some(base) = builder.base() else { return };
+    let policy = builder.resolve(&base, fields.line(), "");
+    rule.by_tier = builder.by_tier();
+    rule.by_tier.retain(|(_, by_tier)| Ok(*by_tier) != policy);
+    let value = |quota: Option<Located<Option<Quota>>>| quota.map(|quota| quota.value);
+    let differs = |tier: &Arc<str>| value(builder.quota_of(Some(tier))) != value(quota(&base));
+    let varies = builder.known_tiers().iter().any(differs);
+    for (key, layer, line) in &keys {
+        if varies && layer.quota.is_none() {
+            let text =
+                "the quota depends on the caller's tier, and an exception for a key does not; write its `quota` here";
+            builder.reader.refuse(*line, text);
+        }
+        let policy = builder.resolve(&(layer.over(&base.0), base.1.clone()), *line, "");
+        rule.by_key.extend(policy.map(|policy| (Box::from(&**key), policy)));
+    }
+    rule.policy = policy.unwrap_or_default();
 }
 
 /// Refuses settings of counting beside `quota: unlimited`. A rule may have them for its tiers or keys that are limited.
 fn check_unlimited(reader: &mut YamlReader<'_>, own: &Layer, tiers: &Exceptions, keys: &Exceptions) {
     let quota = |layer: &Layer| layer.quota.map(|quota| quota.value);
     let exceptions = || tiers.iter().chain(keys).map(|(_, layer, _)| layer);
-    let limits_some = exceptions().any(|layer| matches!(quota(layer), Some(QuotaValue::UpTo(_))));
+    let limits_some = exceptions().any(|layer| quota(layer).flatten().is_some());
     let rule = (!limits_some).then_some(own);
-    for layer in rule.into_iter().chain(exceptions()) {
-        if quota(layer) != Some(QuotaValue::Unlimited) {
-            continue;
-        }
+    for layer in rule.into_iter().chain(exceptions()).filter(|layer| quota(layer) == Some(None)) {
         for (field, line) in layer.without_effect_if_unlimited() {
             reader
                 .refuse(line, format!("`quota: unlimited` counts nothing and takes no {field}; remove one of the two"));
@@ -100,9 +86,10 @@ fn check_unlimited(reader: &mut YamlReader<'_>, own: &Layer, tiers: &Exceptions,
     }
 }
 
-fn check_keys(reader: &mut YamlReader<'_>, line: usize, keys: &Exceptions, per: Option<&[Arc<str>]>) {
-    if per.is_some_and(<[_]>::is_empty) {
-        reader.refuse(line, "`keys` are values of the first descriptor of `per`, and there is none; write `per`");
+fn check_keys(reader: &mut YamlReader<'_>, fields: &Fields<'_>, keys: &Exceptions, rule: &Rule) {
+    if let Some(node) = fields.get("keys").filter(|_| fields.get("per").is_some() && rule.per.is_empty()) {
+        let text = "`keys` are values of the first descriptor of `per`, and there is none; write `per`";
+        reader.refuse(line_of(node), text);
     }
     for (_, _, line) in keys.iter().filter(|(key, ..)| key.contains(['*', '?'])) {
         let text =
@@ -111,30 +98,26 @@ fn check_keys(reader: &mut YamlReader<'_>, line: usize, keys: &Exceptions, per: 
     }
 }
 
-/// Error of layers that make no policy; the problem is already reported.
-#[derive(PartialEq, Eq)]
-struct Reported;
+fn quota((own, inherited): &OwnAndInherited) -> Option<Located<Option<Quota>>> {
+    own.quota.or(inherited.quota)
+}
 
-/// A rule's own settings, and those that it inherits.
-type OwnAndInherited = (Layer, Layer);
-
-impl PolicyBuilder<'_, '_, '_> {
+impl PolicyBuilder<'_, '_> {
     /// Returns the layers of a caller in this tier, or in none.
     fn layers_of(&self, tier: Option<&str>) -> OwnAndInherited {
-        let PolicySources { own, context, .. } = self.sources;
+        let Self { own, context, .. } = self;
         let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
-        let of_file = tier.and_then(|tier| context.tiers.get(tier));
+        let of_file = tier.and_then(|tier| context.tier(tier));
         let own = exception.map_or_else(|| own.clone(), |(_, layer, _)| layer.over(own));
         (own, of_file.map_or_else(|| context.defaults.clone(), |layer| layer.over(&context.defaults)))
     }
 
-    fn quota_of(&self, tier: Option<&str>) -> Option<Located<QuotaValue>> {
-        let (own, inherited) = self.layers_of(tier);
-        own.quota.or(inherited.quota)
+    fn quota_of(&self, tier: Option<&str>) -> Option<Located<Option<Quota>>> {
+        quota(&self.layers_of(tier))
     }
 
     fn known_tiers(&self) -> Vec<Arc<str>> {
-        let of_file = &self.sources.context.tiers.layers;
+        let of_file = &self.context.tiers;
         if of_file.is_empty() { &self.tiers } else { of_file }.iter().map(|(name, ..)| name.clone()).collect()
     }
 
@@ -143,27 +126,27 @@ impl PolicyBuilder<'_, '_, '_> {
         if self.quota_of(None).is_some() {
             return Some(self.layers_of(None));
         }
-        let known = self.known_tiers();
-        let default = self.sources.context.tiers.default.clone().filter(|default| known.contains(default));
-        if let Some(default) = default.filter(|default| self.quota_of(Some(default)).is_some()) {
-            return Some(self.layers_of(Some(&default)));
+        let mut with_quota = self.known_tiers();
+        with_quota.retain(|tier| self.quota_of(Some(tier)).is_some());
+        if let Some(default) =
+            self.context.default_tier().filter(|default| with_quota.iter().any(|tier| **tier == **default))
+        {
+            return Some(self.layers_of(Some(default)));
         }
-        let with_quota: Vec<&str> =
-            known.iter().map(|name| &**name).filter(|name| self.quota_of(Some(name)).is_some()).collect();
-        let (line, text) = match (with_quota.first(), self.sources.quota) {
+        let (line, text) = match (with_quota.first(), self.fields.get("quota")) {
             (Some(first), _) => {
                 let text = format!(
                     "callers without a known tier would not be limited by this rule; give the descriptor `tier` a `default:` that is a tier with a quota, such as `default: {first}`, or write `quota:` under `defaults`"
                 );
-                (self.line, text)
+                (self.fields.line(), text)
             }
-            (None, RuleQuota::Inherited { by_tier: Some(line) }) => {
+            (None, Some(by_tier)) => {
                 let text = "`quota: tier`, but no tier has a quota, nor have `defaults`; write one there, or here, such as `quota: 100/min`";
-                (*line, text.to_owned())
+                (line_of(by_tier), text.to_owned())
             }
-            (None, _) => {
+            (None, None) => {
                 let text = "the rule has no `quota`; write one, such as `quota: 100/min`, here, under `defaults`, or for each of the `tiers`";
-                (self.line, text.to_owned())
+                (self.fields.line(), text.to_owned())
             }
         };
         self.reader.refuse(line, text);
@@ -173,36 +156,17 @@ impl PolicyBuilder<'_, '_, '_> {
     fn by_tier(&mut self) -> Vec<(Arc<str>, Option<LimitPolicy>)> {
         let mut by_tier = Vec::new();
         for name in self.known_tiers() {
-            let line = self.tiers.iter().find(|(known, ..)| *known == name).map_or(self.line, |(.., line)| *line);
+            let exception = self.tiers.iter().find(|(known, ..)| *known == name);
+            let line = exception.map_or(self.fields.line(), |(.., line)| *line);
             if self.quota_of(Some(&name)).is_none() {
-                self.reader.refuse(
-                    line,
-                    format!("tier `{name}` has no quota under this rule; write one for it, or under `defaults`"),
-                );
+                let text = format!("tier `{name}` has no quota under this rule; write one for it, or under `defaults`");
+                self.reader.refuse(line, text);
                 continue;
             }
-            if let Ok(policy) = self.resolve(&self.layers_of(Some(&name)), line, &format!("tier `{name}`: ")) {
-                by_tier.push((name, policy));
-            }
+            let policy = self.resolve(&self.layers_of(Some(&name)), line, &format!("tier `{name}`: "));
+            by_tier.extend(policy.map(|policy| (name, policy)));
         }
         by_tier
-    }
-
-    fn by_key(&mut self, base: &OwnAndInherited, keys: &Exceptions) -> HashMap<Box<str>, Option<LimitPolicy>> {
-        let varies = self.known_tiers().iter().any(|tier| {
-            self.quota_of(Some(tier)).map(|quota| quota.value) != base.0.quota.or(base.1.quota).map(|quota| quota.value)
-        });
-        let mut by_key = HashMap::new();
-        for (key, layer, line) in keys {
-            if varies && layer.quota.is_none() {
-                let text = "the quota depends on the caller's tier, and an exception for a key does not; write its `quota` here";
-                self.reader.refuse(*line, text);
-            }
-            if let Ok(policy) = self.resolve(&(layer.over(&base.0), base.1.clone()), *line, "") {
-                by_key.insert(Box::from(&**key), policy);
-            }
-        }
-        by_key
     }
 
     /// Resolves layers to a policy. When they make none, the problem is reported once.
@@ -211,14 +175,15 @@ impl PolicyBuilder<'_, '_, '_> {
         (own, inherited): &OwnAndInherited,
         line: usize,
         prefix: &str,
-    ) -> Result<Option<LimitPolicy>, Reported> {
-        resolve(own, inherited).map_err(|fault| {
-            let problem = (fault.line.unwrap_or(line), fault.text);
-            if !self.reported.contains(&problem) {
-                self.reader.refuse(problem.0, format!("{prefix}{}", problem.1));
-                self.reported.push(problem);
-            }
-            Reported
-        })
+    ) -> Result<Option<LimitPolicy>, ()> {
+        let fault = match resolve(own, inherited, line) {
+            Ok(policy) => return Ok(policy),
+            Err(Located { value, line }) => (line, value),
+        };
+        if !self.reported.contains(&fault) {
+            self.reader.refuse(fault.0, format!("{prefix}{}", fault.1));
+            self.reported.push(fault);
+        }
+        Err(())
     }
 }

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use super::patterns::read_matches;
-use super::policies::{PolicySources, RulePolicies, read_policies};
-use super::quota::{RuleQuota, read_quota};
-use super::tiers::Tiers;
+use super::policies::read_policies;
+use super::quota::read_quota;
+use super::tiers::FileContext;
 use crate::is_name_char;
-use crate::settings::{Layer, Level, check_costs, check_scope, read_rule_values, refuse_beside_deny, warn_undeclared};
+use crate::settings::{Layer, Level, check_costs, read_rule_values, refuse_beside_deny, warn_undeclared};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::NAME_LEN_MAX;
@@ -18,38 +18,26 @@ use tollgate_core::rules::{Charging, Consistency, DescriptorSpec, Matches, Rule}
 /// Names that decisions by lists are shown under.
 const RESERVED: [&str; 2] = ["lists.deny", "lists.allow"];
 
-/// Parts of the file that apply to every rule.
-pub(super) struct FileContext<'a> {
-    pub(super) descriptors: &'a [DescriptorSpec],
-    pub(super) defaults: Layer,
-    pub(super) tiers: &'a Tiers,
-}
-
-pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext<'_>) -> Option<Rule> {
-    let fields = reader.fields(node, &Level::Rule.known_fields());
-    let known = context.descriptors;
+/// Reads a rule; none without a name or with problems of its policies.
+pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext) -> Option<Rule> {
+    let fields = Level::Rule.read(reader, node);
+    let known = &context.descriptors;
     let name = read_name(reader, &fields);
-    let denies = fields.get("deny").and_then(|node| reader.parse(node, "`deny`", "true or false")).unwrap_or(false);
-    let per = if denies { Some(Vec::new()) } else { read_per(reader, &fields, known) };
+    let deny = reader.flag(&fields, "deny");
     let matches = fields.get("match").map_or_else(Vec::new, |node| read_matches(reader, node, "`match`", known));
-    check_scope(reader, &fields);
-    let mut rule = Rule { deny: denies, ..Rule::denying("", matches) };
+    let mut rule = Rule { deny, ..Rule::denying("", matches) };
     read_rule_values(reader, &fields, known, &mut rule);
-    if denies {
+    if deny {
         check_denying(reader, &fields, &rule.matches);
     } else {
+        rule.per = read_per(reader, &fields, known);
         let before = reader.problems.len();
-        let quota = read_quota(reader, &fields, known);
-        let own = Layer::read(reader, &fields, quota.own());
-        let readable = reader.problems.len() == before;
-        let sources = PolicySources { quota: &quota, own, context };
-        let policies = read_policies(reader, &fields, &sources, per.as_deref(), readable)?;
-        let RulePolicies { policy, by_tier, by_key } = policies;
-        let quota_from = match quota {
-            RuleQuota::From(name, _) => Some(name),
-            _ => None,
-        };
-        rule = Rule { per: per?, policy, by_tier, by_key, quota_from, ..rule };
+        let quota = read_quota(reader, &fields, known, &mut rule);
+        let own = Layer::read(reader, &fields, quota);
+        read_policies(reader, &fields, context, own, before, &mut rule);
+        if reader.problems.len() > before {
+            return None;
+        }
     }
     rule.name = name?;
     check_costs(reader, &fields, &rule, known);
@@ -102,23 +90,21 @@ fn read_name(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Option<Arc<str
     Some(name.into())
 }
 
-fn read_per(reader: &mut YamlReader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> Option<Vec<Arc<str>>> {
+fn read_per(reader: &mut YamlReader<'_>, fields: &Fields<'_>, known: &[DescriptorSpec]) -> Vec<Arc<str>> {
+    let mut per: Vec<Arc<str>> = Vec::new();
     let Some(node) = fields.get("per") else {
         let text =
             "the rule has no `per`; write the descriptors to count by, or `per: []` for one counter for all calls";
         reader.refuse(fields.line(), text);
-        return None;
+        return per;
     };
-    let mut per: Vec<Arc<str>> = Vec::new();
     for item in reader.items(node, "`per`") {
-        let Some(name) = reader.text(item, "an item of `per`") else {
-            continue;
-        };
+        let Some(name) = reader.text(item, "an item of `per`") else { continue };
         if per.iter().any(|known| **known == *name) {
             reader.refuse(line_of(item), format!("`per` names `{name}` twice; once is enough"));
         }
         warn_undeclared(reader, line_of(item), name, known);
         per.push(name.into());
     }
-    Some(per)
+    per
 }

@@ -21,25 +21,14 @@ mod numbers;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
-
 use super::write::{comment, quoted};
 use super::{Findings, Foreign, Imported};
-use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of};
+use crate::yaml::{Node, YamlReader, line_of};
 use crate::{hint, is_name_char};
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::problem::Problems;
 
 use numbers::{ParamNumbers, read_numbers};
-
-const FILE: KnownFields = KnownFields { what: "the file", fields: &["rules", "whitelist", "blacklist"], planned: &[] };
-const RULE: KnownFields = KnownFields {
-    what: "a rule",
-    fields: &["id", "version", "tier", "match", "algorithm", "params", "override"],
-    planned: &[],
-};
-const MATCH: KnownFields =
-    KnownFields { what: "`match`", fields: &["api_key_pattern", "endpoint_regex"], planned: &[] };
 
 /// Names of the algorithms there, and their names here.
 const ALGORITHMS: [(&str, &str); 5] = [
@@ -48,6 +37,14 @@ const ALGORITHMS: [(&str, &str); 5] = [
     ("sliding_window_counter", "sliding_window"),
     ("sliding_window_log", "sliding_log"),
     ("fixed_window", "fixed_window"),
+];
+
+/// Descriptors that the rules name, as lines of the rules file.
+const DESCRIPTORS: [&str; 4] = [
+    "descriptors:",
+    "  # Add `verified: true` if the gateway checks the key before it asks; `allow` below needs it.",
+    "  api_key: { header: x-api-key }",
+    "  endpoint: { path: raw }",
 ];
 
 /// Content of a file.
@@ -85,7 +82,7 @@ pub fn from_params(file: Foreign<'_>) -> Result<Imported, Problems> {
 }
 
 fn read<'y>(reader: &mut YamlReader<'_>, document: &'y Node<'y>) -> ParamsFile<'y> {
-    let file = reader.fields(document, &FILE);
+    let file = reader.fields(document, "the file", &["rules", "whitelist", "blacklist"]);
     let mut rules: Vec<ParamsRule<'y>> = Vec::new();
     for node in file.get("rules").map_or_else(Vec::new, |node| reader.items(node, "`rules`")) {
         let Some(rule) = read_rule(reader, node) else { continue };
@@ -112,9 +109,9 @@ fn read<'y>(reader: &mut YamlReader<'_>, document: &'y Node<'y>) -> ParamsFile<'
 }
 
 fn read_rule<'y>(reader: &mut YamlReader<'_>, node: &'y Node<'y>) -> Option<ParamsRule<'y>> {
-    let fields = reader.fields(node, &RULE);
+    let fields = reader.fields(node, "a rule", &["id", "version", "tier", "match", "algorithm", "params", "override"]);
     let line = fields.line();
-    let id = fields.get("id").and_then(|node| reader.text(node, "`id`"));
+    let id = reader.text_of(&fields, "id");
     match id {
         None => reader.refuse(line, "the rule has no `id`; write one, it becomes the rule's name"),
         Some(id) if id.len() > NAME_LEN_MAX || !id.chars().all(is_name_char) => {
@@ -124,102 +121,70 @@ fn read_rule<'y>(reader: &mut YamlReader<'_>, node: &'y Node<'y>) -> Option<Para
         Some(_) => {}
     }
     let version = fields.get("version").and_then(|node| reader.parse(node, "`version`", "a whole number"));
-    let tier = fields.get("tier").and_then(|node| reader.text(node, "`tier`"));
-    let conditions = fields.get("match").map(|node| reader.fields(node, &MATCH));
-    let mut condition = |name: &str| {
-        let node = conditions.as_ref()?.get(name)?;
-        reader.text(node, &format!("`{name}`"))
-    };
+    let tier = reader.text_of(&fields, "tier");
+    let conditions =
+        fields.get("match").map(|node| reader.fields(node, "`match`", &["api_key_pattern", "endpoint_regex"]));
+    let mut condition = |name| reader.text_of(conditions.as_ref()?, name);
     let (api_key, endpoint) = (condition("api_key_pattern"), condition("endpoint_regex"));
-    let algorithm = read_algorithm(reader, &fields);
+    let algorithm = fields.get("algorithm").and_then(|node| reader.word(node, "algorithm", &ALGORITHMS, &[]));
+    if fields.get("algorithm").is_none() {
+        let hint = hint("", ALGORITHMS.map(|(theirs, _)| theirs));
+        reader.refuse(line, format!("the rule has no `algorithm`{hint}"));
+    }
     let Some(params) = fields.get("params") else {
         reader.refuse(line, "the rule has no `params`; write its limit under it");
         return None;
     };
-    let (theirs, algorithm) = algorithm?;
-    let numbers = read_numbers(reader, params, theirs, None)?;
+    let algorithm = algorithm?;
+    let numbers = read_numbers(reader, params, algorithm, None)?;
     let mut keys = Vec::new();
     if let Some(node) = fields.get("override") {
         for (key, node) in reader.mapping(node, "`override`").iter() {
             if key.contains('*') {
-                reader.refuse(
-                    line_of(node),
-                    format!("`{key}` is a pattern, and `override` is for single keys; write a rule"),
-                );
+                let text = format!("`{key}` is a pattern, and `override` is for single keys; write a rule");
+                reader.refuse(line_of(node), text);
             }
-            if let Some(own) = read_numbers(reader, node, theirs, Some(&numbers)) {
-                keys.push((key, own));
-            }
+            keys.extend(read_numbers(reader, node, algorithm, Some(&numbers)).map(|own| (key, own)));
         }
     }
     Some(ParamsRule { id: id?, line, version, tier, api_key, endpoint, algorithm, numbers, keys })
 }
 
-fn read_algorithm(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Option<(&'static str, &'static str)> {
-    let names = ALGORITHMS.map(|(theirs, _)| theirs);
-    let Some(node) = fields.get("algorithm") else {
-        reader.refuse(fields.line(), format!("the rule has no `algorithm`{}", hint("", names)));
-        return None;
-    };
-    let text = reader.text(node, "`algorithm`")?;
-    let known = ALGORITHMS.into_iter().find(|(theirs, _)| *theirs == text);
-    if known.is_none() {
-        reader.refuse(line_of(node), format!("unknown algorithm `{text}`{}", hint(text, names)));
-    }
-    known
-}
-
 fn write(name: &str, file: &ParamsFile<'_>) -> String {
-    let mut out = format!("# Imported from {}.\n", comment(name));
-    let mut line = |indent: usize, text: String| {
-        let _ = writeln!(out, "{:indent$}{text}", "");
-    };
-    if let Some(version) = file.rules.iter().filter_map(|rule| rule.version).max() {
-        line(0, format!("version: {version}"));
-    }
-    line(0, "descriptors:".to_owned());
-    line(2, "# Add `verified: true` if the gateway checks the key before it asks; `allow` below needs it.".to_owned());
-    line(2, "api_key: { header: x-api-key }".to_owned());
-    line(2, "endpoint: { path: raw }".to_owned());
-    line(0, if file.rules.is_empty() { "rules: []" } else { "rules:" }.to_owned());
+    let mut lines = vec![format!("# Imported from {}.", comment(name))];
+    let version = file.rules.iter().filter_map(|rule| rule.version).max();
+    lines.extend(version.map(|version| format!("version: {version}")));
+    lines.extend(DESCRIPTORS.map(str::to_owned));
+    lines.push(if file.rules.is_empty() { "rules: []" } else { "rules:" }.to_owned());
     for rule in &file.rules {
-        if let Some(tier) = rule.tier {
-            line(2, format!("# For the tier {}.", comment(tier)));
-        }
-        line(2, format!("- name: {}", quoted(rule.id)));
+        lines.extend(rule.tier.map(|tier| format!("  # For the tier {}.", comment(tier))));
+        lines.push(format!("  - name: {}", quoted(rule.id)));
         let every_path = |regex: &&str| matches!(*regex, ".*" | "^.*" | "^.*$" | ".*$");
         let endpoint = rule.endpoint.filter(|regex| !every_path(regex));
-        if rule.api_key.is_some() || endpoint.is_some() {
-            line(4, "match:".to_owned());
-        }
-        if let Some(pattern) = rule.api_key {
-            line(6, format!("api_key: {}", quoted(pattern)));
-        }
-        if let Some(regex) = endpoint {
-            line(6, format!("endpoint: {{ regex: {} }}", quoted(regex)));
-        }
-        line(4, "per: [api_key]".to_owned());
-        line(4, format!("algorithm: {}", rule.algorithm));
-        for setting in rule.numbers.settings() {
-            line(4, setting);
-        }
-        if !rule.keys.is_empty() {
-            line(4, "keys:".to_owned());
-        }
-        for (key, own) in &rule.keys {
-            line(6, format!("{}: {{ {} }}", quoted(key), own.settings().join(", ")));
-        }
+        let conditions = [
+            rule.api_key.map(|pattern| format!("      api_key: {}", quoted(pattern))),
+            endpoint.map(|regex| format!("      endpoint: {{ regex: {} }}", quoted(regex))),
+        ];
+        section(&mut lines, "    match:", conditions.into_iter().flatten());
+        lines.push("    per: [api_key]".to_owned());
+        lines.push(format!("    algorithm: {}", rule.algorithm));
+        lines.extend(rule.numbers.settings().iter().map(|setting| format!("    {setting}")));
+        let keys = rule.keys.iter().map(|(key, own)| (quoted(key), own.settings().join(", ")));
+        section(&mut lines, "    keys:", keys.map(|(key, settings)| format!("      {key}: {{ {settings} }}")));
     }
-    if !file.allow.is_empty() || !file.deny.is_empty() {
-        line(0, "lists:".to_owned());
+    let mut lists = Vec::new();
+    for (list, patterns) in [("  allow:", &file.allow), ("  deny:", &file.deny)] {
+        section(&mut lists, list, patterns.iter().map(|pattern| format!("    - {{ api_key: {} }}", quoted(pattern))));
     }
-    for (list, patterns) in [("allow", &file.allow), ("deny", &file.deny)] {
-        if !patterns.is_empty() {
-            line(2, format!("{list}:"));
-        }
-        for pattern in patterns {
-            line(4, format!("- {{ api_key: {} }}", quoted(pattern)));
-        }
+    section(&mut lines, "lists:", lists.into_iter());
+    lines.join("\n") + "\n"
+}
+
+/// Adds a heading and its items, unless there are none.
+fn section(lines: &mut Vec<String>, heading: &str, items: impl Iterator<Item = String>) {
+    let mut items = items.peekable();
+    if items.peek().is_some() {
+        lines.push(heading.to_owned());
+        lines.extend(items);
     }
-    out
 }

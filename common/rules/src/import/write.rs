@@ -1,7 +1,5 @@
 //! Writer of YAML scalars that every parser reads back as the same text.
 
-use std::fmt::Write as _;
-
 /// Words that other parsers do not read as text.
 const NOT_TEXT: [&str; 11] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf"];
 
@@ -14,23 +12,9 @@ pub(super) fn quoted(text: &str) -> String {
     if plain {
         return text.to_owned();
     }
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            // Invisible characters and line separators: controls, U+2028, U+2029, a byte order mark.
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
+    // A text of JSON is one of YAML; YAML calls for more escapes.
+    let escape = |c: char| if is_unprintable(c) { format!("\\u{:04X}", u32::from(c)) } else { c.to_string() };
+    serde_json::Value::from(text).to_string().chars().map(escape).collect()
 }
 
 /// Writes `[a, b]`.
@@ -41,7 +25,12 @@ pub(super) fn list<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String 
 
 /// Writes a text for a comment, on one line.
 pub(super) fn comment(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c }).collect()
+    text.replace(is_unprintable, " ")
+}
+
+/// Returns true for invisible characters and line separators: controls, U+2028, U+2029, a byte order mark.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
 #[cfg(test)]

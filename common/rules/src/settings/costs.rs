@@ -9,10 +9,6 @@ use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 const CHEAPER: &str = "lower the cost, or raise the quota or the burst";
 
-pub(super) fn read_cost(reader: &mut YamlReader<'_>, node: &Node<'_>, _: &[DescriptorSpec], rule: &mut Rule) {
-    rule.cost = read_units(reader, node, "`cost`");
-}
-
 pub(super) fn read_costs(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec], rule: &mut Rule) {
     let fields = reader.mapping(node, "`costs`");
     let mut by = fields.iter();
@@ -22,18 +18,12 @@ pub(super) fn read_costs(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[
     };
     warn_undeclared(reader, line_of(table), name, known);
     let entries = reader.mapping(table, "`costs`");
-    let mut costs = Vec::new();
-    for (pattern, node) in entries.iter() {
-        if let Some(cost) = read_units(reader, node, "a cost") {
-            costs.push((Pattern::parse(pattern), cost));
-        }
-    }
     if entries.iter().next().is_none() {
-        reader.warn(
-            line_of(table),
-            format!("`costs` by `{name}` are empty, so they set no cost; write some, or remove them"),
-        );
+        let text = format!("`costs` by `{name}` are empty, so they set no cost; write some, or remove them");
+        reader.warn(line_of(table), text);
     }
+    let cost = |(pattern, node)| Some((Pattern::parse(pattern), read_units(reader, node, "a cost")?));
+    let costs = entries.iter().filter_map(cost).collect();
     rule.costs = Some((name.into(), costs));
 }
 
@@ -65,33 +55,28 @@ pub(crate) fn warn_undeclared(reader: &mut YamlReader<'_>, line: usize, name: &s
 
 /// Checks that some call can pass: a call that costs more than passes at once is always denied.
 pub(crate) fn check_costs(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule, known: &[DescriptorSpec]) {
-    let (Some(least), Some(most)) =
-        (rule.all_policies().map(LimitPolicy::at_once).min(), rule.all_policies().map(LimitPolicy::at_once).max())
-    else {
-        return;
-    };
+    let at_once = || rule.all_policies().map(LimitPolicy::at_once);
+    let Some((least, most)) = at_once().min().zip(at_once().max()) else { return };
     let (by, table) = rule.costs.as_ref().map_or(("", &[][..]), |(by, table)| (by, table));
     let line = |name: &str| fields.get(name).map_or(fields.line(), line_of);
-    let all_too_dear = !table.is_empty() && table.iter().all(|(_, cost)| *cost > most);
-    if let Some(cost) = rule.cost.filter(|cost| *cost > most && (table.is_empty() || all_too_dear)) {
+    let all_too_dear = table.iter().all(|(_, cost)| *cost > most);
+    if let Some(cost) = rule.cost.filter(|cost| *cost > most && all_too_dear) {
         let text =
             format!("a call costs {cost}, and at most {most} pass at once, so every call would be denied; {CHEAPER}");
         reader.refuse(line("cost"), text);
-    } else if all_too_dear {
+    } else if all_too_dear && !table.is_empty() {
         let text = format!(
             "every entry costs more than the {most} that pass at once, so all of them would be denied; {CHEAPER}"
         );
         reader.refuse(line("costs"), text);
     } else {
-        let others = rule.cost.map(|cost| ("another call".to_owned(), cost, "cost")).into_iter();
         let named =
             table.iter().map(|(pattern, cost)| (format!("`{}`", quoted_pattern(pattern, by, known)), *cost, "costs"));
+        let others = rule.cost.map(|cost| ("another call".to_owned(), cost, "cost"));
         for (what, cost, field) in named.chain(others).filter(|(_, cost, _)| *cost > least) {
             let tier = if cost > most { "" } else { " in the lowest tier" };
-            reader.warn(
-                line(field),
-                format!("{what} costs {cost}, and at most {least} pass at once{tier}: it never passes"),
-            );
+            let text = format!("{what} costs {cost}, and at most {least} pass at once{tier}: it never passes");
+            reader.warn(line(field), text);
         }
     }
     if rule.cost == Some(0) && table.is_empty() {
@@ -99,11 +84,7 @@ pub(crate) fn check_costs(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule
     }
 }
 
-fn read_units(reader: &mut YamlReader<'_>, node: &Node<'_>, what: &str) -> Option<u64> {
-    let text = reader.text(node, what)?;
-    let cost = parse_units(text).ok().map(|(units, _)| units);
-    if cost.is_none() {
-        reader.refuse(line_of(node), format!("{what} is `{text}`; write a number of units, such as 5 or 10kB"));
-    }
-    cost
+/// Reads a number of units.
+pub(super) fn read_units(reader: &mut YamlReader<'_>, node: &Node<'_>, what: &str) -> Option<u64> {
+    reader.parse_by(node, what, "a number of units, such as 5 or 10kB", |text| Some(parse_units(text).ok()?.0))
 }

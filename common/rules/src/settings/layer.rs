@@ -10,13 +10,15 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{LimitPolicy, Quota};
 use tollgate_core::window::Estimate;
 
-use super::{Level, TABLE, ValueParser, present};
+use super::policy_values::algorithm_name;
+use super::{Level, Setting, TABLE, ValueParser, parse_quota, present};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 /// Policy settings of one level. A setting that is absent is taken from the layer below.
 #[derive(Clone, Default)]
 pub(crate) struct Layer {
-    pub(crate) quota: Option<Located<QuotaValue>>,
+    /// Quota; none in it is `unlimited`.
+    pub(crate) quota: Option<Located<Option<Quota>>>,
     /// Changes by the name of the setting.
     edits: BTreeMap<&'static str, Located<PolicyEdit>>,
 }
@@ -26,13 +28,6 @@ pub(crate) struct Layer {
 pub(crate) struct Located<T> {
     pub(crate) value: T,
     pub(crate) line: usize,
-}
-
-/// Value of `quota`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QuotaValue {
-    UpTo(Quota),
-    Unlimited,
 }
 
 /// Change of a policy, or the reason why it is impossible.
@@ -47,12 +42,6 @@ pub(crate) enum PolicyEdit {
     Algorithm(Algorithm),
     /// Changes any other field.
     Change(Rc<PolicyChange>),
-}
-
-/// Reason why layers make no policy, and the line of the setting, if one setting is the cause.
-pub(crate) struct PolicyFault {
-    pub(crate) line: Option<usize>,
-    pub(crate) text: String,
 }
 
 impl PolicyEdit {
@@ -80,8 +69,19 @@ impl PolicyEdit {
 }
 
 impl Layer {
+    /// Reads a mapping of a level other than a rule.
+    pub(crate) fn read_level(reader: &mut YamlReader<'_>, node: &Node<'_>, level: Level) -> Self {
+        let fields = level.read(reader, node);
+        let quota = fields.get("quota").and_then(|node| read_quota_value(reader, node));
+        Self::read(reader, &fields, quota)
+    }
+
     /// Reads all policy settings of a mapping, except the quota, which has more forms under a rule.
-    pub(crate) fn read(reader: &mut YamlReader<'_>, fields: &Fields<'_>, quota: Option<Located<QuotaValue>>) -> Self {
+    pub(crate) fn read(
+        reader: &mut YamlReader<'_>,
+        fields: &Fields<'_>,
+        quota: Option<Located<Option<Quota>>>,
+    ) -> Self {
         let mut layer = Self { quota, ..Self::default() };
         for (setting, node) in present(fields) {
             let (slot, read) = match setting.parser {
@@ -124,41 +124,41 @@ impl Layer {
 }
 
 /// Resolves a rule's `own` settings and those that it inherits to a policy; none when it does not limit. A setting that the
-/// algorithm does not have is refused among the own settings, and ignored among the inherited ones.
-pub(crate) fn resolve(own: &Layer, inherited: &Layer) -> Result<Option<LimitPolicy>, PolicyFault> {
+/// algorithm does not have is refused among the own settings, and ignored among the inherited ones. `line` is the place of
+/// problems that no single setting causes.
+pub(crate) fn resolve(own: &Layer, inherited: &Layer, line: usize) -> Result<Option<LimitPolicy>, Located<String>> {
     let all = own.over(inherited);
     let algorithm = all.algorithm();
-    let applies = |setting: &&super::Setting| setting.refusal(algorithm).is_none();
-    for setting in TABLE.iter().rev().filter(|setting| !applies(setting)) {
+    let refusal = |setting: &Setting| (setting.refusal)(algorithm, algorithm_name(algorithm));
+    for setting in TABLE.iter().rev() {
         let edit = own.edits.get(setting.name).filter(|edit| !matches!(edit.value, PolicyEdit::Default));
-        if let Some((edit, text)) = edit.zip(setting.refusal(algorithm)) {
-            return Err(PolicyFault { line: Some(edit.line), text });
+        if let Some((edit, value)) = edit.zip(refusal(setting)) {
+            return Err(Located { value, line: edit.line });
         }
     }
-    let quota = match all.quota.map(|quota| quota.value) {
-        Some(QuotaValue::UpTo(quota)) => quota,
-        Some(QuotaValue::Unlimited) => return Ok(None),
-        None => return Err(PolicyFault { line: None, text: "the rule has no `quota`".to_owned() }),
-    };
+    let quota = all.quota.ok_or_else(|| Located { value: "the rule has no `quota`".to_owned(), line })?;
+    let Some(quota) = quota.value else { return Ok(None) };
     let mut policy = LimitPolicy::of(quota);
-    for edit in TABLE.iter().filter(applies).filter_map(|setting| all.edits.get(setting.name)) {
-        edit.value.apply(&mut policy).map_err(|text| PolicyFault { line: Some(edit.line), text })?;
+    for setting in TABLE.iter().filter(|setting| refusal(setting).is_none()) {
+        if let Some(edit) = all.edits.get(setting.name) {
+            edit.value.apply(&mut policy).map_err(|value| Located { value, line: edit.line })?;
+        }
     }
-    let line = own.edits.get("burst").map(|edit| edit.line).or(own.quota.map(|quota| quota.line));
-    policy.check().map_err(|error| PolicyFault { line, text: error.to_string() })?;
+    let line = own.edits.get("burst").map(|edit| edit.line).or(own.quota.map(|quota| quota.line)).unwrap_or(line);
+    policy.check().map_err(|error| Located { value: error.to_string(), line })?;
     Ok(Some(policy))
 }
 
 /// Reads `100/min` or `unlimited`.
-pub(crate) fn read_quota_value(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<Located<QuotaValue>> {
+pub(crate) fn read_quota_value(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<Located<Option<Quota>>> {
     let line = line_of(node);
     let value = match reader.text(node, "`quota`")? {
-        "unlimited" => QuotaValue::Unlimited,
+        "unlimited" => None,
         "tier" => {
             reader.refuse(line, "`quota: tier` is for rules alone; write a quota here, such as 100/min");
             return None;
         }
-        text => QuotaValue::UpTo(text.parse().map_err(|error| reader.refuse(line, format!("{error}"))).ok()?),
+        text => Some(parse_quota(reader, line, text)?),
     };
     Some(Located { value, line })
 }

@@ -4,36 +4,27 @@
 //! fields, the refusals of settings that have no effect, the columns and JSON of `rules validate`, the lines of
 //! `rules diff`, and the policies in `/explain`. A new setting is one entry there, and a field of
 //! [`LimitPolicy`] or [`Rule`]. `layer` merges the settings of several levels into a
-//! policy; `show` reads the table for display. Deliberately left out: the structure around settings (`match`, `per`,
+//! policy; `show` collects their display. Deliberately left out: the structure around settings (`match`, `per`,
 //! tiers, lists), which `file` reads.
 
 mod burst;
 mod costs;
 mod layer;
 mod policy_values;
-mod rule_values;
 mod show;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::LazyLock;
-
-use serde_json::Value;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Rule};
+use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Quota, QuotaError, Rule};
 
-use crate::hint;
-use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of};
+use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 pub(crate) use costs::{check_costs, warn_undeclared};
 use layer::PolicyEdit;
-pub(crate) use layer::{Layer, Located, QuotaValue, read_quota_value, resolve};
-pub(crate) use rule_values::check_scope;
-pub use show::{
-    ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, allowed, columns, policy_cell, policy_json, policy_texts, rule_cell,
-    rule_json, rule_texts,
-};
+pub(crate) use layer::{Layer, Located, read_quota_value, resolve};
+pub use show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown, columns};
 use table::TABLE;
 
 /// One setting of the rules file.
@@ -42,14 +33,14 @@ struct Setting {
     name: &'static str,
     /// Levels at which the setting may stand.
     levels: &'static [Level],
-    /// Algorithms that the setting applies to; none for all.
-    algorithms: Option<AlgorithmList>,
     /// Parser of the value.
     parser: ValueParser,
+    /// Reason why an algorithm of this name does not have the setting.
+    refusal: fn(Algorithm, &str) -> Option<String>,
     /// Display of the setting as a part of a rule.
-    of_rule: ValueDisplay<Rule>,
+    of_rule: fn(&Rule, &mut Shown),
     /// Display of the setting as a part of a policy.
-    of_policy: ValueDisplay<LimitPolicy>,
+    of_policy: fn(&LimitPolicy, &mut Shown),
 }
 
 /// Level of the rules file, or a kind of rule or layer in which some settings have no effect.
@@ -67,17 +58,12 @@ pub(crate) enum Level {
     Unlimited,
 }
 
-/// Algorithms of a setting that the others do not have.
-struct AlgorithmList {
-    names: &'static [&'static str],
-    /// Text of the refusal, from the name of another algorithm.
-    refusal: fn(&str) -> String,
-}
-
 /// Parser of a value, and the slot that the value goes to.
 enum ValueParser {
     /// Structure that `file` reads.
     Structure,
+    /// A setting of which only a check is left.
+    Check(fn(&mut YamlReader<'_>, &Node<'_>)),
     /// A planned setting: it is refused, never ignored.
     Planned,
     /// A value of the limit policy.
@@ -88,92 +74,51 @@ enum ValueParser {
     Rule(fn(&mut YamlReader<'_>, &Node<'_>, &[DescriptorSpec], &mut Rule)),
 }
 
-/// Display of a value of `T`.
-struct ValueDisplay<T: 'static> {
-    /// Name in `rules diff`.
-    label: &'static str,
-    /// Text in `rules diff`; none when the value is absent.
-    text: TextOf<T>,
-    /// Column of `rules validate`, and the text there.
-    column: Option<(&'static str, TextOf<T>)>,
-    /// JSON fields.
-    json: &'static [JsonField<T>],
-}
-
-/// Text of a value; none when it is absent.
-type TextOf<T> = fn(&T) -> Option<String>;
-
-/// Name and value of a JSON field.
-type JsonField<T> = (&'static str, fn(&T) -> Value);
-
 impl Level {
-    const ALL: [Self; 5] = [Self::Defaults, Self::Exception, Self::Rule, Self::DenyingRule, Self::Unlimited];
-
-    /// Returns the fields that a mapping of this level may have.
-    pub(crate) fn known_fields(self) -> KnownFields {
-        static NAMES: LazyLock<[[Vec<&'static str>; 2]; Level::ALL.len()]> = LazyLock::new(|| {
-            let names = |level, planned| {
-                let settings = TABLE.iter().filter(|setting| setting.levels.contains(&level));
-                let is_planned = |setting: &&Setting| matches!(setting.parser, ValueParser::Planned) == planned;
-                settings.filter(is_planned).map(|setting| setting.name).collect()
-            };
-            Level::ALL.map(|level| [names(level, false), names(level, true)])
-        });
+    /// Reads a mapping of this level: its fields, without the values that have parsers of their own.
+    pub(crate) fn read<'y>(self, reader: &mut YamlReader<'_>, node: &'y Node<'y>) -> Fields<'y> {
         let what = match self {
             Self::Defaults => "`defaults`",
             Self::Exception => "a tier",
             Self::Rule | Self::DenyingRule | Self::Unlimited => "a rule",
         };
-        let [fields, planned] = &NAMES[self as usize];
-        KnownFields { what, fields, planned }
+        let settings = TABLE.iter().filter(|setting| setting.levels.contains(&self));
+        let fields = reader.fields(node, what, &settings.map(|setting| setting.name).collect::<Vec<_>>());
+        for (setting, node) in present(&fields) {
+            match setting.parser {
+                ValueParser::Check(check) => check(reader, node),
+                ValueParser::Planned => {
+                    let name = setting.name;
+                    reader.refuse(line_of(node), format!("`{name}` in {what} is not yet supported; remove it"));
+                }
+                _ => {}
+            }
+        }
+        fields
     }
 }
 
 impl Setting {
-    /// Creates a setting that is read as structure and shown nowhere.
+    /// Creates a setting that is read as structure, that every algorithm has, and that is shown nowhere.
     const fn new(name: &'static str, levels: &'static [Level]) -> Self {
-        let of_rule = ValueDisplay { label: "", text: |_| None, column: None, json: &[] };
-        let of_policy = ValueDisplay { label: "", text: |_| None, column: None, json: &[] };
-        Self { name, levels, algorithms: None, parser: ValueParser::Structure, of_rule, of_policy }
+        let parser = ValueParser::Structure;
+        Self { name, levels, parser, refusal: |_, _| None, of_rule: |_, _| {}, of_policy: |_, _| {} }
     }
 
     const fn parser(self, parser: ValueParser) -> Self {
         Self { parser, ..self }
     }
 
-    const fn algorithms(self, list: AlgorithmList) -> Self {
-        Self { algorithms: Some(list), ..self }
+    const fn refusal(self, refusal: fn(Algorithm, &str) -> Option<String>) -> Self {
+        Self { refusal, ..self }
     }
 
-    const fn rule_text(self, label: &'static str, text: TextOf<Rule>) -> Self {
-        Self { of_rule: ValueDisplay { label, text, ..self.of_rule }, ..self }
+    const fn of_rule(self, of_rule: fn(&Rule, &mut Shown)) -> Self {
+        Self { of_rule, ..self }
     }
 
-    const fn rule_cell(self, column: &'static str, text: TextOf<Rule>) -> Self {
-        Self { of_rule: ValueDisplay { column: Some((column, text)), ..self.of_rule }, ..self }
-    }
-
-    const fn rule_json(self, json: &'static [JsonField<Rule>]) -> Self {
-        Self { of_rule: ValueDisplay { json, ..self.of_rule }, ..self }
-    }
-
-    const fn policy_text(self, label: &'static str, text: TextOf<LimitPolicy>) -> Self {
-        Self { of_policy: ValueDisplay { label, text, ..self.of_policy }, ..self }
-    }
-
-    const fn policy_cell(self, column: &'static str, text: TextOf<LimitPolicy>) -> Self {
-        Self { of_policy: ValueDisplay { column: Some((column, text)), ..self.of_policy }, ..self }
-    }
-
-    const fn policy_json(self, json: &'static [JsonField<LimitPolicy>]) -> Self {
-        Self { of_policy: ValueDisplay { json, ..self.of_policy }, ..self }
-    }
-
-    /// Returns the reason why an algorithm does not have this setting.
-    fn refusal(&self, algorithm: Algorithm) -> Option<String> {
-        let name = policy_values::algorithm_name(algorithm);
-        let list = self.algorithms.as_ref().filter(|list| !list.names.contains(&name))?;
-        Some((list.refusal)(name))
+    const fn of_policy(self, of_policy: fn(&LimitPolicy, &mut Shown)) -> Self {
+        Self { of_policy, ..self }
     }
 }
 
@@ -203,21 +148,9 @@ pub(crate) fn refuse_beside_deny(reader: &mut YamlReader<'_>, fields: &Fields<'_
     }
 }
 
-/// Reads one of several words. `more` are words that are hinted at, but read elsewhere.
-fn read_word<T: Copy>(
-    reader: &mut YamlReader<'_>,
-    node: &Node<'_>,
-    field: &str,
-    words: &[(&'static str, T)],
-    more: &[&'static str],
-) -> Option<T> {
-    let word = reader.text(node, &format!("`{field}`"))?;
-    let known = words.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
-    if known.is_none() {
-        let hint = hint(word, words.iter().map(|(name, _)| *name).chain(more.iter().copied()));
-        reader.refuse(line_of(node), format!("unknown {field} `{word}`{hint}"));
-    }
-    known
+/// Parses a quota that stands in this line.
+pub(crate) fn parse_quota(reader: &mut YamlReader<'_>, line: usize, text: &str) -> Option<Quota> {
+    text.parse().map_err(|error: QuotaError| reader.refuse(line, error.to_string())).ok()
 }
 
 /// Returns the word of a value.

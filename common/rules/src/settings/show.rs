@@ -2,9 +2,9 @@
 //! `/explain`.
 
 use serde_json::{Map, Value};
-use tollgate_core::rules::{LimitPolicy, Rule};
+use tollgate_core::rules::{LimitPolicy, Quota, Rule};
 
-use super::{Setting, TABLE, ValueDisplay};
+use super::TABLE;
 
 /// Title of the column that shows the quota.
 pub const QUOTA_COLUMN: &str = "QUOTA";
@@ -13,87 +13,84 @@ pub const ALGORITHM_COLUMN: &str = "ALGORITHM";
 /// Title of the last column, which shows the settings that few rules have.
 pub const MORE_COLUMN: &str = "MORE";
 
-/// Returns the titles of all columns.
+/// Settings of a rule itself, or of a policy, as they are shown.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// JSON fields.
+    pub json: Map<String, Value>,
+    /// Names and texts in `rules diff`; a value that is absent has none.
+    pub texts: Vec<(&'static str, String)>,
+    /// Titles of columns of `rules validate`, and the texts there.
+    cells: Vec<(&'static str, String)>,
+}
+
+impl Shown {
+    /// Shows the settings of a rule itself.
+    #[must_use]
+    pub fn of_rule(rule: &Rule) -> Self {
+        let mut shown = Self::default();
+        for setting in &TABLE {
+            (setting.of_rule)(rule, &mut shown);
+        }
+        shown
+    }
+
+    /// Shows the settings of one of a rule's policies. Without a policy the quota is `unlimited` or `denied`, the algorithm
+    /// in JSON `unlimited`, and its other fields are null.
+    #[must_use]
+    pub fn of_policy(rule: &Rule, policy: Option<&LimitPolicy>) -> Self {
+        let mut shown = Self::default();
+        let of_fields = policy.copied().unwrap_or_else(|| LimitPolicy::of(Quota::ONE));
+        for setting in &TABLE {
+            (setting.of_policy)(&of_fields, &mut shown);
+        }
+        if policy.is_some() {
+            return shown;
+        }
+        shown.json.values_mut().for_each(|value| *value = Value::Null);
+        let mut unlimited = Self { json: shown.json, ..Self::default() };
+        unlimited.json("algorithm", "unlimited");
+        unlimited.column(QUOTA_COLUMN, "quota", if rule.deny { "denied" } else { "unlimited" }.to_owned());
+        unlimited
+    }
+
+    /// Returns the text in a column.
+    #[must_use]
+    pub fn cell(&self, column: &str) -> String {
+        let texts: Vec<&str> =
+            self.cells.iter().filter(|(title, _)| *title == column).map(|(_, text)| text.as_str()).collect();
+        texts.join(if column == MORE_COLUMN { "; " } else { ", " })
+    }
+
+    pub(super) fn json(&mut self, field: &str, value: impl Into<Value>) {
+        self.json.insert(field.to_owned(), value.into());
+    }
+
+    pub(super) fn text(&mut self, name: &'static str, text: Option<String>) {
+        self.texts.extend(text.map(|text| (name, text)));
+    }
+
+    pub(super) fn add_cell(&mut self, column: &'static str, text: Option<String>) {
+        self.cells.extend(text.map(|text| (column, text)));
+    }
+
+    /// Adds a text with a column of its own.
+    pub(super) fn column(&mut self, column: &'static str, name: &'static str, text: String) {
+        self.text(name, Some(text.clone()));
+        self.add_cell(column, Some(text));
+    }
+
+    /// Adds a text to a column of several settings, where it is preceded by its name.
+    pub(super) fn named(&mut self, column: &'static str, name: &'static str, text: Option<String>) {
+        self.add_cell(column, text.as_ref().map(|text| format!("{name} {text}")));
+        self.text(name, text);
+    }
+}
+
+/// Returns the titles of all columns: those that every rule fills, and the last one.
 #[must_use]
 pub fn columns() -> Vec<&'static str> {
-    let mut columns = Vec::new();
-    for setting in &TABLE {
-        let titles = [setting.of_rule.column.map(|column| column.0), setting.of_policy.column.map(|column| column.0)];
-        for title in titles.into_iter().flatten() {
-            if title != MORE_COLUMN && !columns.contains(&title) {
-                columns.push(title);
-            }
-        }
-    }
-    columns.push(MORE_COLUMN);
-    columns
-}
-
-/// Returns the text of a rule in a column.
-#[must_use]
-pub fn rule_cell(column: &str, rule: &Rule) -> String {
-    cell(column, rule, "; ", |setting| &setting.of_rule)
-}
-
-/// Returns the text of a policy in a column.
-#[must_use]
-pub fn policy_cell(column: &str, policy: &LimitPolicy) -> String {
-    cell(column, policy, ", ", |setting| &setting.of_policy)
-}
-
-/// Returns the settings of a rule itself as names and texts.
-#[must_use]
-pub fn rule_texts(rule: &Rule) -> Vec<(&'static str, String)> {
-    texts(rule, |setting| &setting.of_rule)
-}
-
-/// Returns the settings of a policy as names and texts; those of a rule without limit are the quota `unlimited`.
-#[must_use]
-pub fn policy_texts(policy: Option<&LimitPolicy>) -> Vec<(&'static str, String)> {
-    policy.map_or_else(|| vec![("quota", quota_text(None))], |policy| texts(policy, |setting| &setting.of_policy))
-}
-
-/// Returns the settings of a rule itself as JSON.
-#[must_use]
-pub fn rule_json(rule: &Rule) -> Map<String, Value> {
-    let fields = TABLE.iter().flat_map(|setting| setting.of_rule.json);
-    fields.map(|(name, value)| ((*name).to_owned(), value(rule))).collect()
-}
-
-/// Returns the settings of a policy as JSON. Without a policy the algorithm is `unlimited` and the others are null.
-#[must_use]
-pub fn policy_json(policy: Option<&LimitPolicy>) -> Map<String, Value> {
-    let fields = TABLE.iter().flat_map(|setting| setting.of_policy.json);
-    let value_of = |name: &str, value: fn(&LimitPolicy) -> Value| match policy {
-        Some(policy) => value(policy),
-        None if name == "algorithm" => "unlimited".into(),
-        None => Value::Null,
-    };
-    fields.map(|(name, value)| ((*name).to_owned(), value_of(name, *value))).collect()
-}
-
-/// Returns the quota of a rule under a policy, `denied` or `unlimited`.
-#[must_use]
-pub fn allowed(rule: &Rule, policy: Option<&LimitPolicy>) -> String {
-    if rule.deny { "denied".to_owned() } else { quota_text(policy) }
-}
-
-fn quota_text(policy: Option<&LimitPolicy>) -> String {
-    policy.map_or_else(|| "unlimited".to_owned(), |policy| policy.quota.to_string())
-}
-
-fn cell<T>(
-    column: &str,
-    value: &T,
-    between: &str,
-    display: fn(&'static Setting) -> &'static ValueDisplay<T>,
-) -> String {
-    let columns = TABLE.iter().filter_map(|setting| display(setting).column);
-    let texts: Vec<String> =
-        columns.filter(|(title, _)| *title == column).filter_map(|(_, text)| text(value)).collect();
-    texts.join(between)
-}
-
-fn texts<T>(value: &T, display: fn(&'static Setting) -> &'static ValueDisplay<T>) -> Vec<(&'static str, String)> {
-    TABLE.iter().map(display).filter_map(|shown| Some((shown.label, (shown.text)(value)?))).collect()
+    let rule = Rule::per("", &[], Quota::ONE);
+    let shown = [Shown::of_rule(&rule), Shown::of_policy(&rule, rule.policy.as_ref())];
+    shown.iter().flat_map(|shown| &shown.cells).map(|(title, _)| *title).chain([MORE_COLUMN]).collect()
 }

@@ -2,20 +2,21 @@
 //!
 //! The order matters in one place: `algorithm` and `consistency` stand before the settings whose defaults depend on them.
 
-use tollgate_core::rules::Charging;
+use std::sync::Arc;
 
-use super::ValueParser::{Planned, Policy, PolicyAlias, Rule};
-use super::burst::{burst_text, read_burst, read_multiplier};
-use super::costs::{cost_text, costs_json, read_cost, read_costs};
+use serde_json::{Map, Value};
+use tollgate_core::algorithm::Algorithm::{self, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate_core::rules::{Charging, show_units};
+
+use super::ValueParser::{Check, Planned, Policy, PolicyAlias, Rule};
+use super::burst::{read_burst, read_multiplier};
+use super::costs::{cost_text, costs_json, read_costs, read_units};
 use super::policy_values::{
-    algorithm_name, algorithm_text, consistency_text, deadline_json, estimate_json, on_failure_text, read_algorithm,
-    read_consistency, read_deadline, read_estimate, read_on_failure, read_sub_windows, sub_windows_json,
+    CONSISTENCIES, algorithm_name, algorithm_text, check_scope, estimate_text, on_failure_text, read_algorithm,
+    read_consistency, read_deadline, read_estimate, read_on_failure, read_sub_windows,
 };
-use super::rule_values::{
-    charge_text, keys_text, names_json, read_charge, read_group, read_replaces, read_shadow, replaces_text, tiers_json,
-};
-use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN};
-use super::{AlgorithmList, Level, Setting};
+use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
+use super::{Level, Setting, word_of};
 use crate::display;
 
 /// Levels of a setting that every rule may have.
@@ -29,123 +30,150 @@ const ANY_RULE: &[Level] = &[Level::Rule, Level::DenyingRule];
 /// Levels of a part of a rule that limits.
 const LIMITING_RULE: &[Level] = &[Level::Rule];
 
-/// Algorithms with a burst.
-const WITH_BURST: AlgorithmList = AlgorithmList {
-    names: &["sliding_window", "token_bucket", "leaky_bucket"],
-    refusal: |name| {
-        format!(
-            "a `{name}` lets nothing beyond its quota pass and takes no burst; remove it, or use sliding_window, token_bucket or leaky_bucket"
-        )
-    },
-};
-
-/// Algorithms with sub-windows.
-const WITH_SUB_WINDOWS: AlgorithmList = AlgorithmList {
-    names: &["sliding_window"],
-    refusal: |name| format!("a `{name}` has no `sub_windows`; remove them"),
-};
-
-/// Algorithms that estimate.
-const WITH_ESTIMATE: AlgorithmList = AlgorithmList {
-    names: &["sliding_window"],
-    refusal: |name| {
-        let reason = if name == "sliding_log" { "is exact" } else { "estimates nothing" };
-        format!("a `{name}` {reason} and takes no `estimate`; remove it")
-    },
-};
+const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("each", Charging::Each)];
 
 /// All settings.
 pub(super) static TABLE: [Setting; 24] = [
-    Setting::new("name", ANY_RULE)
-        .rule_cell("RULE", |rule| Some(rule.name.to_string()))
-        .rule_json(&[("name", |rule| (*rule.name).into())]),
-    Setting::new("match", ANY_RULE)
-        .rule_text("match", |rule| Some(display::matches(&rule.matches)))
-        .rule_cell("MATCH", |rule| Some(display::matches(&rule.matches)))
-        .rule_json(&[("match", |rule| display::matches_json(&rule.matches))]),
-    Setting::new("per", LIMITING_RULE)
-        .rule_text("per", |rule| Some(display::per(rule)))
-        .rule_cell("PER", |rule| Some(display::per(rule)))
-        .rule_json(&[("per", |rule| names_json(&rule.per))]),
+    Setting::new("name", ANY_RULE).of_rule(|rule, shown| {
+        shown.json("name", &*rule.name);
+        shown.column("RULE", "name", rule.name.to_string());
+    }),
+    Setting::new("match", ANY_RULE).of_rule(|rule, shown| {
+        shown.json("match", display::matches_json(&rule.matches));
+        shown.column("MATCH", "match", display::matches(&rule.matches));
+    }),
+    Setting::new("per", LIMITING_RULE).of_rule(|rule, shown| {
+        shown.json("per", names_json(&rule.per));
+        shown.column("PER", "per", display::per(rule));
+    }),
     Setting::new("quota", COUNTING)
-        .rule_text("quota.from", |rule| rule.quota_from.as_deref().map(str::to_owned))
-        .rule_cell(MORE_COLUMN, |rule| rule.quota_from.as_ref().map(|name| format!("quota from {name}")))
-        .rule_json(&[("quota_from", |rule| rule.quota_from.as_deref().into())])
-        .policy_text("quota", |policy| Some(policy.quota.to_string()))
-        .policy_cell(QUOTA_COLUMN, |policy| Some(policy.quota.to_string()))
-        .policy_json(&[
-            ("quota", |policy| policy.quota.to_string().into()),
-            ("units", |policy| policy.quota.units().into()),
-            ("window_ms", |policy| policy.quota.width_ms().into()),
-        ]),
-    Setting::new("tiers", LIMITING_RULE).rule_json(&[("tiers", tiers_json)]),
-    Setting::new("keys", LIMITING_RULE)
-        .rule_cell(MORE_COLUMN, keys_text)
-        .rule_json(&[("keys", |rule| rule.by_key.len().into())]),
-    Setting::new("group", ANY_RULE)
-        .parser(Rule(read_group))
-        .rule_text("group", |rule| rule.group.as_deref().map(str::to_owned))
-        .rule_cell(MORE_COLUMN, |rule| rule.group.as_ref().map(|group| format!("group {group}")))
-        .rule_json(&[("group", |rule| rule.group.as_deref().into())]),
-    Setting::new("algorithm", COUNTING)
-        .parser(Policy(read_algorithm))
-        .policy_text("algorithm", |policy| Some(algorithm_text(policy)))
-        .policy_cell(ALGORITHM_COLUMN, |policy| Some(algorithm_text(policy)))
-        .policy_json(&[("algorithm", |policy| algorithm_name(policy.algorithm).into())]),
-    Setting::new("burst", COUNTING)
-        .algorithms(WITH_BURST)
-        .parser(Policy(read_burst))
-        .policy_text("burst", burst_text)
-        .policy_cell(ALGORITHM_COLUMN, |policy| burst_text(policy).map(|burst| format!("burst {burst}")))
-        .policy_json(&[("burst", |policy| Some(policy.burst).filter(|burst| *burst > 0).into())]),
-    Setting::new("burst_multiplier", COUNTING).parser(PolicyAlias("burst", read_multiplier)),
-    Setting::new("consistency", LIMITING)
-        .parser(Policy(read_consistency))
-        .policy_text("consistency", |policy| Some(consistency_text(policy)))
-        .policy_cell("CONSISTENCY", |policy| Some(consistency_text(policy)))
-        .policy_json(&[("consistency", |policy| consistency_text(policy).into())]),
-    Setting::new("sub_windows", EVERYWHERE)
-        .algorithms(WITH_SUB_WINDOWS)
-        .parser(Policy(read_sub_windows))
-        .policy_json(&[("sub_windows", sub_windows_json)]),
-    Setting::new("estimate", EVERYWHERE)
-        .algorithms(WITH_ESTIMATE)
-        .parser(Policy(read_estimate))
-        .policy_json(&[("estimate", estimate_json)]),
-    Setting::new("on_failure", EVERYWHERE)
-        .parser(Policy(read_on_failure))
-        .policy_text("on_failure", |policy| Some(on_failure_text(policy)))
-        .policy_cell("ON FAILURE", |policy| Some(on_failure_text(policy)))
-        .policy_json(&[("on_failure", |policy| on_failure_text(policy).into())]),
-    Setting::new("deadline", EVERYWHERE)
-        .parser(Policy(read_deadline))
-        .policy_text("deadline", |policy| Some(format!("{} ms", policy.deadline.as_millis())))
-        .policy_json(&[("deadline_ms", deadline_json)]),
-    Setting::new("cost", LIMITING_RULE)
-        .parser(Rule(read_cost))
-        .rule_text("cost", cost_text)
-        .rule_cell(MORE_COLUMN, |rule| cost_text(rule).map(|cost| format!("cost {cost}")))
-        .rule_json(&[("cost", |rule| rule.cost.into())]),
-    Setting::new("costs", LIMITING_RULE).parser(Rule(read_costs)).rule_json(&[("costs", costs_json)]),
-    Setting::new("charge", LIMITING_RULE)
-        .parser(Rule(read_charge))
-        .rule_text("charge", |rule| Some(charge_text(rule).to_owned()))
-        .rule_cell(MORE_COLUMN, |rule| {
-            (rule.charge != Charging::default()).then(|| format!("charge {}", charge_text(rule)))
+        .of_rule(|rule, shown| {
+            let from = rule.quota_from.as_deref();
+            shown.json("quota_from", from);
+            shown.text("quota.from", from.map(str::to_owned));
+            shown.add_cell(MORE_COLUMN, from.map(|name| format!("quota from {name}")));
         })
-        .rule_json(&[("charge", |rule| charge_text(rule).into())]),
-    Setting::new("deny", ANY_RULE).rule_json(&[("deny", |rule| rule.deny.into())]),
+        .of_policy(|policy, shown| {
+            shown.json("quota", policy.quota.to_string());
+            shown.json("units", policy.quota.units());
+            shown.json("window_ms", policy.quota.width_ms());
+            shown.column(QUOTA_COLUMN, "quota", policy.quota.to_string());
+        }),
+    Setting::new("tiers", LIMITING_RULE).of_rule(|rule, shown| {
+        let tiers = rule.by_tier.iter().map(|(tier, policy)| (tier, Shown::of_policy(rule, policy.as_ref()).json));
+        shown.json("tiers", tiers.map(|(tier, json)| (tier.to_string(), json.into())).collect::<Map<_, _>>());
+    }),
+    Setting::new("keys", LIMITING_RULE).of_rule(|rule, shown| {
+        let count = rule.by_key.len();
+        shown.json("keys", count);
+        shown.add_cell(MORE_COLUMN, (count > 0).then(|| format!("{count} key{}", if count == 1 { "" } else { "s" })));
+    }),
+    Setting::new("group", ANY_RULE)
+        .parser(Rule(|reader, node, _, rule| rule.group = reader.text(node, "`group`").map(Into::into)))
+        .of_rule(|rule, shown| {
+            shown.json("group", rule.group.as_deref());
+            shown.named(MORE_COLUMN, "group", rule.group.as_deref().map(str::to_owned));
+        }),
+    Setting::new("algorithm", COUNTING).parser(Policy(read_algorithm)).of_policy(|policy, shown| {
+        shown.json("algorithm", algorithm_name(policy.algorithm));
+        shown.column(ALGORITHM_COLUMN, "algorithm", algorithm_text(policy));
+    }),
+    Setting::new("burst", COUNTING)
+        .parser(Policy(read_burst))
+        .refusal(|algorithm, name| {
+            let has_burst = matches!(algorithm, SlidingWindow(_) | TokenBucket | LeakyBucket);
+            let text = || {
+                format!(
+                    "a `{name}` lets nothing beyond its quota pass and takes no burst; remove it, or use sliding_window, token_bucket or leaky_bucket"
+                )
+            };
+            (!has_burst).then(text)
+        })
+        .of_policy(|policy, shown| {
+            let burst = Some(policy.burst).filter(|burst| *burst > 0);
+            shown.json("burst", burst);
+            shown.named(ALGORITHM_COLUMN, "burst", burst.map(|burst| show_units(burst, policy.quota.unit())));
+        }),
+    Setting::new("burst_multiplier", COUNTING).parser(PolicyAlias("burst", read_multiplier)),
+    Setting::new("consistency", LIMITING).parser(Policy(read_consistency)).of_policy(|policy, shown| {
+        let consistency = word_of(&CONSISTENCIES, &policy.consistency);
+        shown.json("consistency", consistency);
+        shown.column("CONSISTENCY", "consistency", consistency.to_owned());
+    }),
+    Setting::new("sub_windows", EVERYWHERE)
+        .parser(Policy(read_sub_windows))
+        .refusal(|algorithm, name| {
+            (!is_sliding_window(algorithm)).then(|| format!("a `{name}` has no `sub_windows`; remove them"))
+        })
+        .of_policy(|policy, shown| {
+            shown.json("sub_windows", is_sliding_window(policy.algorithm).then(|| policy.window.parts()));
+        }),
+    Setting::new("estimate", EVERYWHERE)
+        .parser(Policy(read_estimate))
+        .refusal(|algorithm, name| {
+            let reason = if algorithm == SlidingLog { "is exact" } else { "estimates nothing" };
+            let text = || format!("a `{name}` {reason} and takes no `estimate`; remove it");
+            (!is_sliding_window(algorithm)).then(text)
+        })
+        .of_policy(|policy, shown| shown.json("estimate", estimate_text(policy.algorithm))),
+    Setting::new("on_failure", EVERYWHERE).parser(Policy(read_on_failure)).of_policy(|policy, shown| {
+        let on_failure = on_failure_text(policy.on_failure);
+        shown.json("on_failure", &*on_failure);
+        shown.column("ON FAILURE", "on_failure", on_failure);
+    }),
+    Setting::new("deadline", EVERYWHERE).parser(Policy(read_deadline)).of_policy(|policy, shown| {
+        let deadline_ms = u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX);
+        shown.json("deadline_ms", deadline_ms);
+        shown.text("deadline", Some(format!("{deadline_ms} ms")));
+    }),
+    Setting::new("cost", LIMITING_RULE)
+        .parser(Rule(|reader, node, _, rule| rule.cost = read_units(reader, node, "`cost`")))
+        .of_rule(|rule, shown| {
+            shown.json("cost", rule.cost);
+            shown.named(MORE_COLUMN, "cost", cost_text(rule));
+        }),
+    Setting::new("costs", LIMITING_RULE)
+        .parser(Rule(read_costs))
+        .of_rule(|rule, shown| shown.json("costs", costs_json(rule))),
+    Setting::new("charge", LIMITING_RULE)
+        .parser(Rule(|reader, node, _, rule| {
+            rule.charge = reader.word(node, "charge", &CHARGES, &[]).unwrap_or_default();
+        }))
+        .of_rule(|rule, shown| {
+            let charge = word_of(&CHARGES, &rule.charge);
+            shown.json("charge", charge);
+            shown.text("charge", Some(charge.to_owned()));
+            let unusual = rule.charge != Charging::default();
+            shown.add_cell(MORE_COLUMN, unusual.then(|| format!("charge {charge}")));
+        }),
+    Setting::new("deny", ANY_RULE).of_rule(|rule, shown| shown.json("deny", rule.deny)),
     Setting::new("shadow", ANY_RULE)
-        .parser(Rule(read_shadow))
-        .rule_text("shadow", |rule| Some(rule.shadow.to_string()))
-        .rule_cell(MORE_COLUMN, |rule| rule.shadow.then(|| "shadow".to_owned()))
-        .rule_json(&[("shadow", |rule| rule.shadow.into())]),
+        .parser(Rule(|reader, node, _, rule| {
+            rule.shadow = reader.parse(node, "`shadow`", "true or false").unwrap_or_default();
+        }))
+        .of_rule(|rule, shown| {
+            shown.json("shadow", rule.shadow);
+            shown.text("shadow", Some(rule.shadow.to_string()));
+            shown.add_cell(MORE_COLUMN, rule.shadow.then(|| "shadow".to_owned()));
+        }),
     Setting::new("replaces", ANY_RULE)
-        .parser(Rule(read_replaces))
-        .rule_text("replaces", replaces_text)
-        .rule_cell(MORE_COLUMN, |rule| replaces_text(rule).map(|rules| format!("replaces {rules}")))
-        .rule_json(&[("replaces", |rule| names_json(&rule.replaces))]),
-    Setting::new("scope", &[Level::Defaults, Level::Rule, Level::DenyingRule]),
+        .parser(Rule(|reader, node, _, rule| {
+            let items = reader.items(node, "`replaces`").into_iter();
+            rule.replaces = items.filter_map(|item| reader.text(item, "an item of `replaces`").map(Into::into)).collect();
+        }))
+        .of_rule(|rule, shown| {
+            shown.json("replaces", names_json(&rule.replaces));
+            shown.named(MORE_COLUMN, "replaces", (!rule.replaces.is_empty()).then(|| rule.replaces.join(", ")));
+        }),
+    Setting::new("scope", &[Level::Defaults, Level::Rule, Level::DenyingRule]).parser(Check(check_scope)),
     Setting::new("max_excess", EVERYWHERE).parser(Planned),
     Setting::new("leases", EVERYWHERE).parser(Planned),
 ];
+
+fn is_sliding_window(algorithm: Algorithm) -> bool {
+    matches!(algorithm, SlidingWindow(_))
+}
+
+fn names_json(names: &[Arc<str>]) -> Value {
+    names.iter().map(|name| &**name).collect()
+}

@@ -2,31 +2,47 @@
 
 use std::collections::HashSet;
 
-use super::policy_values::ALGORITHMS;
 use super::*;
 
+const FULL: &str = "
+descriptors: { tier: { jwt: tier } }
+rules:
+  - name: a
+    match: { ip: 10.* }
+    group: g
+    per: [ip]
+    quota: { from: limit, default: 9/s }
+    burst: 18
+    keys: { k: { quota: 8/s } }
+    tiers: { pro: { quota: 7/s } }
+    cost: 2
+    costs: { method: { GET: 1 } }
+    charge: all_or_none
+    shadow: true
+  - { name: b, per: [], quota: 1/s, algorithm: fixed_window, charge: each, replaces: [a] }
+";
+
 #[test]
-fn names_of_settings_labels_and_json_fields_are_unique() {
-    let (mut names, mut labels, mut fields) = (HashSet::new(), HashSet::new(), HashSet::new());
-    for setting in &TABLE {
-        assert!(names.insert(setting.name), "{}", setting.name);
-        for label in [setting.of_rule.label, setting.of_policy.label] {
-            assert!(label.is_empty() || labels.insert(label), "{label}");
+fn names_of_settings_texts_and_json_fields_are_unique() {
+    let set = crate::from_yaml("rules.yaml", FULL, 1).expect("valid");
+    for rule in &set.rules {
+        let policy = rule.policy.as_ref().expect("limits");
+        let (mut names, mut texts, mut fields) = (HashSet::new(), HashSet::new(), HashSet::new());
+        for setting in &TABLE {
+            assert!(names.insert(setting.name), "{}", setting.name);
+            let mut shown = Shown::default();
+            (setting.of_rule)(rule, &mut shown);
+            (setting.of_policy)(policy, &mut shown);
+            assert!(shown.texts.iter().all(|(name, _)| texts.insert(*name)), "{:?}", shown.texts);
+            assert!(shown.json.into_iter().all(|(field, _)| fields.insert(field)), "{}", setting.name);
         }
-        let of_policy = setting.of_policy.json.iter().map(|field| field.0);
-        for field in setting.of_rule.json.iter().map(|field| field.0).chain(of_policy) {
-            assert!(fields.insert(field), "{field}");
-        }
+        assert_eq!((texts.len(), fields.len()), (if &*rule.name == "a" { 14 } else { 11 }, 23));
     }
 }
 
 #[test]
-fn algorithms_and_aliases_of_settings_exist() {
+fn aliases_of_settings_exist() {
     for setting in &TABLE {
-        let algorithms = setting.algorithms.iter().flat_map(|list| list.names);
-        for name in algorithms {
-            assert!(ALGORITHMS.iter().any(|(known, _)| known == name), "{}: {name}", setting.name);
-        }
         if let ValueParser::PolicyAlias(slot, _) = setting.parser {
             let of = TABLE.iter().find(|other| other.name == slot);
             assert!(of.is_some_and(|other| matches!(other.parser, ValueParser::Policy(_))), "{slot}");
@@ -39,8 +55,9 @@ fn algorithms_and_aliases_of_settings_exist() {
 fn a_policy_is_shown_as_it_is_written() {
     let rules = "rules: [{ name: a, per: [ip], quota: 9/s, burst: 18, estimate: conservative, sub_windows: 4, on_failure: open, deadline: 7ms }]";
     let set = crate::from_yaml("rules.yaml", rules, 1).expect("valid");
-    let policy = set.rules[0].policy.as_ref();
-    let texts: Vec<String> = policy_texts(policy).into_iter().map(|(name, text)| format!("{name}: {text}")).collect();
+    let rule = &set.rules[0];
+    let shown = Shown::of_policy(rule, rule.policy.as_ref());
+    let texts: Vec<String> = shown.texts.iter().map(|(name, text)| format!("{name}: {text}")).collect();
     let expected = [
         "quota: 9/s",
         "algorithm: sliding_window, 4 x 250 ms, conservative",
@@ -50,7 +67,9 @@ fn a_policy_is_shown_as_it_is_written() {
         "deadline: 7 ms",
     ];
     assert_eq!(texts, expected);
-    assert_eq!(policy_json(policy)["deadline_ms"], 7);
-    assert_eq!(policy_json(None)["algorithm"], "unlimited");
-    assert!(policy_json(None)["quota"].is_null());
+    assert_eq!(shown.json["deadline_ms"], 7);
+    let unlimited = Shown::of_policy(rule, None);
+    assert_eq!((&unlimited.json["algorithm"], unlimited.cell(QUOTA_COLUMN)), (&"unlimited".into(), "unlimited".into()));
+    assert!(unlimited.json["quota"].is_null() && unlimited.json.len() == shown.json.len());
+    assert_eq!(unlimited.texts, [("quota", "unlimited".to_owned())]);
 }

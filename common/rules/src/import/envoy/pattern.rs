@@ -1,7 +1,5 @@
 //! Values of nodes, with wildcards, and their patterns in a rules file.
 
-use std::fmt::Write as _;
-
 use super::super::write::quoted;
 
 /// Condition of a node on the value of its key.
@@ -105,41 +103,21 @@ fn collapsed(pattern: &str) -> String {
     out
 }
 
-fn ends(pattern: &str) -> (&str, &str) {
-    let start = pattern.split('*').next().unwrap_or_default();
-    let end = pattern.rsplit('*').next().unwrap_or_default();
-    (start, end)
-}
-
 /// Returns true if a text matches: its start and end do, and between them the other parts follow one another.
 fn wildcard_matches(pattern: &str, text: &str) -> bool {
-    let (start, end) = ends(pattern);
-    let Some(mut rest) = text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end)) else {
-        return false;
-    };
     let parts: Vec<&str> = pattern.split('*').collect();
-    let between = parts.iter().skip(1).take(parts.len().saturating_sub(2));
+    let [start, between @ .., end] = &parts[..] else { return pattern == text };
+    let mut rest = text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
     for part in between {
-        let Some(at) = rest.find(*part) else { return false };
-        rest = &rest[at + part.len()..];
+        rest = rest.and_then(|rest| rest.split_once(part)).map(|(_, after)| after);
     }
-    true
+    rest.is_some()
 }
 
-/// Writes the pattern as a regular expression. Only special characters are escaped, because `\<` has a meaning of its own.
+/// Writes the pattern as a regular expression.
 fn regex(pattern: &str) -> String {
-    let mut out = "(?s)^".to_owned();
-    for c in pattern.chars() {
-        match c {
-            '*' => out.push_str(".*"),
-            c if r"\.+?()|[]{}^$#&-~".contains(c) => {
-                let _ = write!(out, "\\{c}");
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('$');
-    out
+    let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
+    format!("(?s)^{}$", parts.join(".*"))
 }
 
 #[cfg(test)]

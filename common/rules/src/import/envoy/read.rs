@@ -4,35 +4,16 @@ use saphyr::{ScalarStyle, YamlData};
 
 use super::pattern::NodeValue;
 use super::tree::{DomainTree, NodeLimit, TreeNode};
-use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of, scalar};
+use crate::yaml::{Fields, Node, YamlReader, line_of, scalar};
 use tollgate_core::call::DESCRIPTORS_LEN_MAX;
 
 /// Maximum depth of a tree: a call carries that many descriptors beside `domain`.
 const DEPTH_MAX: usize = DESCRIPTORS_LEN_MAX - 1;
 
-const FILE: KnownFields = KnownFields { what: "the file", fields: &["domain", "descriptors"], planned: &[] };
-const DESCRIPTOR: KnownFields = KnownFields {
-    what: "a descriptor",
-    fields: &[
-        "key",
-        "value",
-        "rate_limit",
-        "descriptors",
-        "shadow_mode",
-        "quota_mode",
-        "share_threshold",
-        "detailed_metric",
-        "value_to_metric",
-        "metadata",
-    ],
-    planned: &[],
-};
-const RATE_LIMIT: KnownFields = KnownFields {
-    what: "`rate_limit`",
-    fields: &["unit", "requests_per_unit", "unlimited", "name", "replaces"],
-    planned: &[],
-};
-const REPLACES: KnownFields = KnownFields { what: "an item of `replaces`", fields: &["name"], planned: &[] };
+/// Fields of a descriptor that change limits.
+const FIELDS: [&str; 7] = ["key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode", "share_threshold"];
+/// Fields of a descriptor that change metrics.
+const METRICS: [&str; 2] = ["detailed_metric", "value_to_metric"];
 
 /// Units of envoyproxy/ratelimit, and their durations there.
 const UNITS: [(&str, &str); 7] = [
@@ -48,8 +29,8 @@ const UNITS: [(&str, &str); 7] = [
 /// Reads one file.
 pub(super) fn read_file(reader: &mut YamlReader<'_>, text: &str) -> Option<DomainTree> {
     let document = reader.document(text)?;
-    let file = reader.fields(&document, &FILE);
-    let Some(domain) = file.get("domain").filter(|node| !is_absent(node)) else {
+    let file = read_fields(reader, &document, "the file", &["domain", "descriptors"]);
+    let Some(domain) = file.get("domain") else {
         reader.refuse(file.line(), "there is no `domain`; write the one that Envoy sends");
         return None;
     };
@@ -58,13 +39,21 @@ pub(super) fn read_file(reader: &mut YamlReader<'_>, text: &str) -> Option<Domai
     Some(DomainTree { name, file: reader.file().to_owned(), line: line_of(domain), entries })
 }
 
+/// Reads the fields of a mapping that have values: text, or a word other than null.
+fn read_fields<'y>(reader: &mut YamlReader<'_>, node: &'y Node<'y>, what: &str, known: &[&str]) -> Fields<'y> {
+    let mut fields = reader.fields(node, what, known);
+    fields.retain(|node| {
+        let is_null = matches!(&node.data, YamlData::Representation(text, ScalarStyle::Plain, _)
+            if ["~", "null", "Null", "NULL"].contains(&text.as_ref()));
+        !is_null && scalar(node) != Some("")
+    });
+    fields
+}
+
 fn read_level(reader: &mut YamlReader<'_>, node: &Node<'_>, depth: usize) -> Vec<TreeNode> {
-    if is_absent(node) {
-        return Vec::new();
-    }
     if depth > DEPTH_MAX {
-        reader
-            .refuse(line_of(node), format!("descriptors are nested {depth} deep; a call carries {DEPTH_MAX} at most"));
+        let text = format!("descriptors are nested {depth} deep; a call carries {DEPTH_MAX} at most");
+        reader.refuse(line_of(node), text);
         return Vec::new();
     }
     let YamlData::Sequence(items) = &node.data else {
@@ -75,18 +64,13 @@ fn read_level(reader: &mut YamlReader<'_>, node: &Node<'_>, depth: usize) -> Vec
 }
 
 fn read_entry(reader: &mut YamlReader<'_>, node: &Node<'_>, depth: usize) -> Option<TreeNode> {
-    let fields = reader.fields(node, &DESCRIPTOR);
+    let fields = read_fields(reader, node, "a descriptor", &[&FIELDS[..], &METRICS, &["metadata"]].concat());
     let line = fields.line();
-    let key = match fields.get("key").filter(|node| !is_absent(node)) {
-        Some(node) => reader.text(node, "`key`"),
-        None if matches!(node.data, YamlData::Mapping(_)) => {
-            reader.refuse(line, "the descriptor has no `key`; write the name of the entry that Envoy sends");
-            None
-        }
-        None => None,
-    };
-    let value = fields.get("value").filter(|node| !is_absent(node)).and_then(|node| reader.text(node, "`value`"));
-    let value = NodeValue::of(value);
+    let key = reader.text_of(&fields, "key");
+    if fields.get("key").is_none() && matches!(node.data, YamlData::Mapping(_)) {
+        reader.refuse(line, "the descriptor has no `key`; write the name of the entry that Envoy sends");
+    }
+    let value = NodeValue::of(reader.text_of(&fields, "value"));
     if key.is_some_and(|key| key.contains('*')) {
         reader.refuse(line, "a `*` in a key is not supported; write the key, and the `*` in its `value`");
     }
@@ -96,7 +80,7 @@ fn read_entry(reader: &mut YamlReader<'_>, node: &Node<'_>, depth: usize) -> Opt
     }
     let shadow = flag(reader, &fields, "shadow_mode");
     let quota_mode = flag(reader, &fields, "quota_mode");
-    let limit = fields.get("rate_limit").filter(|node| !is_absent(node));
+    let limit = fields.get("rate_limit");
     if limit.is_none() && (shadow || quota_mode) {
         reader.warn(line, "`shadow_mode` and `quota_mode` do nothing without a `rate_limit` beside them");
     } else if quota_mode {
@@ -104,7 +88,7 @@ fn read_entry(reader: &mut YamlReader<'_>, node: &Node<'_>, depth: usize) -> Opt
                     `quota_mode` are";
         reader.warn(line, text);
     }
-    for metric in ["detailed_metric", "value_to_metric"] {
+    for metric in METRICS {
         if flag(reader, &fields, metric) {
             reader.warn(line, format!("`{metric}` is dropped: it changes metrics and no limit"));
         }
@@ -119,11 +103,11 @@ fn read_entry(reader: &mut YamlReader<'_>, node: &Node<'_>, depth: usize) -> Opt
 }
 
 fn read_limit(reader: &mut YamlReader<'_>, node: &Node<'_>, shadow: bool) -> Option<NodeLimit> {
-    let fields = reader.fields(node, &RATE_LIMIT);
-    let name = fields.get("name").filter(|node| !is_absent(node)).and_then(|node| reader.text(node, "`name`"));
+    let known = ["unit", "requests_per_unit", "unlimited", "name", "replaces"];
+    let fields = read_fields(reader, node, "`rate_limit`", &known);
+    let name = reader.text_of(&fields, "name");
     let replaces = fields.get("replaces").map_or_else(Vec::new, |node| read_replaces(reader, node, name));
-    let requests = fields.get("requests_per_unit").filter(|node| !is_absent(node));
-    let unit = fields.get("unit").filter(|node| !is_absent(node));
+    let (requests, unit) = (fields.get("requests_per_unit"), fields.get("unit"));
     let quota = if flag(reader, &fields, "unlimited") {
         if let Some(unit) = unit {
             reader.refuse(line_of(unit), "an `unlimited` limit has no `unit`; remove one of them");
@@ -133,33 +117,26 @@ fn read_limit(reader: &mut YamlReader<'_>, node: &Node<'_>, shadow: bool) -> Opt
         }
         None
     } else {
-        let requests = if let Some(node) = requests {
-            read_requests(reader, node)
-        } else {
+        if requests.is_none() {
             let text = "there is no `requests_per_unit`; write it (0 denies every call), or `unlimited: true`";
             reader.refuse(fields.line(), text);
-            None
-        };
-        let unit = if let Some(node) = unit {
-            read_unit(reader, node)
-        } else {
+        }
+        if unit.is_none() {
             reader.refuse(fields.line(), "there is no `unit`; write second, minute, hour, day, week, month or year");
-            None
-        };
+        }
+        let requests = requests.and_then(|node| read_requests(reader, node));
+        let unit = unit.and_then(|node| read_unit(reader, node));
         Some((requests?, unit?))
     };
     Some(NodeLimit { name: name.map(str::to_owned), replaces, quota, shadow })
 }
 
 fn read_requests(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<u32> {
-    let text = reader.text(node, "`requests_per_unit`")?;
-    // A number with a leading zero is octal there.
-    let plain = text == "0" || text.starts_with(|c: char| ('1'..='9').contains(&c));
-    let requests = plain.then(|| text.replace('_', "").parse().ok()).flatten();
-    if requests.is_none() {
-        reader.refuse(line_of(node), format!("`requests_per_unit` is `{text}`; write a number from 0 to {}", u32::MAX));
-    }
-    requests
+    reader.parse_by(node, "`requests_per_unit`", &format!("a number from 0 to {}", u32::MAX), |text| {
+        // A number with a leading zero is octal there.
+        let plain = text == "0" || text.starts_with(|c: char| ('1'..='9').contains(&c));
+        text.replace('_', "").parse().ok().filter(|_| plain)
+    })
 }
 
 fn read_unit(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<&'static str> {
@@ -173,21 +150,15 @@ fn read_unit(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<&'static st
 }
 
 fn read_replaces(reader: &mut YamlReader<'_>, node: &Node<'_>, own: Option<&str>) -> Vec<String> {
-    if is_absent(node) {
-        return Vec::new();
-    }
     let mut names = Vec::new();
     for item in reader.items(node, "`replaces`") {
         let before = reader.problems.len();
-        let fields = reader.fields(item, &REPLACES);
-        match fields.get("name").filter(|node| !is_absent(node)) {
-            Some(node) => match reader.text(node, "`name`") {
-                Some(name) if Some(name) == own => {
-                    reader.refuse(line_of(node), format!("a limit cannot replace itself; remove `{name}` here"));
-                }
-                Some(name) => names.push(name.to_owned()),
-                None => {}
-            },
+        let fields = read_fields(reader, item, "an item of `replaces`", &["name"]);
+        match reader.text_of(&fields, "name") {
+            Some(name) if Some(name) == own => {
+                reader.refuse(line_of(item), format!("a limit cannot replace itself; remove `{name}` here"));
+            }
+            Some(name) => names.push(name.to_owned()),
             None if reader.problems.len() == before => {
                 reader.refuse(line_of(item), "an item of `replaces` has no `name`; write the `name` of another limit");
             }
@@ -199,23 +170,11 @@ fn read_replaces(reader: &mut YamlReader<'_>, node: &Node<'_>, own: Option<&str>
 
 /// Reads a switch, in any word of YAML 1.1, which envoyproxy/ratelimit reads.
 fn flag(reader: &mut YamlReader<'_>, fields: &Fields<'_>, name: &str) -> bool {
-    let Some(node) = fields.get(name).filter(|node| !is_absent(node)) else {
-        return false;
+    let parse = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "y" => Some(true),
+        "false" | "no" | "off" | "n" => Some(false),
+        _ => None,
     };
-    let text = reader.text(node, &format!("`{name}`")).unwrap_or("no");
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" | "y" => true,
-        "false" | "no" | "off" | "n" => false,
-        _ => {
-            reader.refuse(line_of(node), format!("`{name}` is `{text}`; write true or false"));
-            false
-        }
-    }
-}
-
-/// Returns true for an absent value: no text, empty text, or a word for null.
-fn is_absent(node: &Node<'_>) -> bool {
-    let word = matches!(&node.data, YamlData::Representation(text, ScalarStyle::Plain, _)
-        if ["~", "null", "Null", "NULL"].contains(&text.as_ref()));
-    word || scalar(node) == Some("")
+    let flag = fields.get(name).and_then(|node| reader.parse_by(node, &format!("`{name}`"), "true or false", parse));
+    flag.unwrap_or_default()
 }

@@ -1,7 +1,6 @@
 //! Writer of the rules: one rule for each node that has a limit.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use tollgate_core::rules::RULES_LEN_MAX;
 
@@ -9,17 +8,9 @@ use super::super::Findings;
 use super::super::write::{comment, list, quoted};
 use super::names::{DOMAIN, envoy_names, rule_names};
 use super::pattern::NodeValue;
-use super::tree::{DomainTree, NodeLimit, PathStep, TreeNode};
+use super::tree::{DomainTree, LimitedPath, TreeNode};
 use crate::FILE_LEN_MAX;
 use tollgate_core::rules::problem::Problem;
-
-/// Node with a limit, and the path to it.
-struct LimitedPath<'t> {
-    domain: &'t str,
-    /// Each node of the path, and its level.
-    path: Vec<(&'t TreeNode, &'t [TreeNode])>,
-    limit: &'t NodeLimit,
-}
 
 /// Writes `rules:` after the text `above`. A result that is too large for a rules file is refused here, where the places in the
 /// foreign files are known.
@@ -33,9 +24,7 @@ pub(super) fn write_rules(
     for domain in domains {
         collect(&domain.name, &domain.entries, &mut Vec::new(), &mut limited, findings);
     }
-    let paths: Vec<(&str, Vec<PathStep<'_>>)> =
-        limited.iter().map(|rule| (rule.domain, rule.path.iter().map(|(entry, _)| entry.step()).collect())).collect();
-    let names = rule_names(&paths);
+    let names = rule_names(&limited);
     let mut rules_of: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for (rule, name) in limited.iter().zip(&names) {
         if let Some(own) = rule.limit.name.as_ref() {
@@ -63,7 +52,7 @@ pub(super) fn write_rules(
                 }
             }
         }
-        rule.write(&mut out, name, &replaced, !all_or_none.iter().any(|domain| domain == rule.domain));
+        out += &rule.text(name, &replaced, !all_or_none.iter().any(|domain| domain == rule.domain));
         if out.len() > FILE_LEN_MAX {
             let text = format!(
                 "with this limit the rules are longer than {FILE_LEN_MAX} bytes, and no more are read; write fewer limits beside those whose values have a `*` or are not told, for each of these leaves out what the others take"
@@ -103,39 +92,34 @@ impl LimitedPath<'_> {
         self.path.last().map_or("", |(entry, _)| &entry.place)
     }
 
-    fn write(&self, out: &mut String, name: &str, replaces: &[&str], charge_each: bool) {
-        let mut line = |indent: usize, text: String| {
-            let _ = writeln!(out, "{:indent$}{text}", "");
-        };
+    /// Writes the rule.
+    fn text(&self, name: &str, replaces: &[&str], charge_each: bool) -> String {
         let names = envoy_names(self.path.iter().map(|(entry, _)| entry.key.as_str()));
-        line(2, format!("# {}", comment(self.place())));
-        line(2, format!("- name: {}", quoted(name)));
-        line(4, "match:".to_owned());
-        line(6, format!("{DOMAIN}: {{ exact: {} }}", quoted(self.domain)));
-        for (name, (entry, level)) in names.iter().zip(&self.path) {
-            line(6, format!("{}: {}", quoted(name), entry.value.write(&entry.preceding_values(level))));
-        }
+        let mut lines = vec![
+            format!("  # {}", comment(self.place())),
+            format!("  - name: {}", quoted(name)),
+            "    match:".to_owned(),
+            format!("      {DOMAIN}: {{ exact: {} }}", quoted(self.domain)),
+        ];
+        let entries = || names.iter().zip(&self.path);
+        lines.extend(entries().map(|(name, (entry, level))| {
+            format!("      {}: {}", quoted(name), entry.value.write(&entry.preceding_values(level)))
+        }));
         match self.limit.quota {
-            None => {
-                line(4, "per: []".to_owned());
-                line(4, "quota: unlimited".to_owned());
-            }
-            Some((0, _)) => line(4, "deny: true".to_owned()),
+            None => lines.extend(["    per: []", "    quota: unlimited"].map(str::to_owned)),
+            Some((0, _)) => lines.push("    deny: true".to_owned()),
             Some((requests, width)) => {
                 let own_counter = |entry: &TreeNode| !entry.share && !matches!(entry.value, NodeValue::Exact(_));
-                let per = names.iter().zip(&self.path).filter(|(_, (entry, _))| own_counter(entry));
-                line(4, format!("per: {}", list(per.map(|(name, _)| name))));
-                line(4, format!("quota: {requests}/{width}"));
-                line(4, "algorithm: fixed_window".to_owned());
-                line(4, "consistency: strict".to_owned());
-                line(4, format!("charge: {}", if charge_each { "each" } else { "all_or_none" }));
+                let per = entries().filter(|(_, (entry, _))| own_counter(entry)).map(|(name, _)| name);
+                lines.push(format!("    per: {}", list(per)));
+                lines.push(format!("    quota: {requests}/{width}"));
+                lines.extend(["    algorithm: fixed_window", "    consistency: strict"].map(str::to_owned));
+                lines.push(format!("    charge: {}", if charge_each { "each" } else { "all_or_none" }));
             }
         }
-        if self.limit.shadow && self.limit.quota.is_some() {
-            line(4, "shadow: true".to_owned());
-        }
-        if !replaces.is_empty() {
-            line(4, format!("replaces: {}", list(replaces)));
-        }
+        let shadow = self.limit.shadow && self.limit.quota.is_some();
+        lines.extend(shadow.then(|| "    shadow: true".to_owned()));
+        lines.extend((!replaces.is_empty()).then(|| format!("    replaces: {}", list(replaces))));
+        lines.join("\n") + "\n"
     }
 }

@@ -37,18 +37,15 @@ pub(super) struct NodeLimit {
     pub(super) shadow: bool,
 }
 
-/// Key and value of a node in a path.
-#[derive(Clone, Copy)]
-pub(super) struct PathStep<'t> {
-    pub(super) key: &'t str,
-    pub(super) value: Option<&'t str>,
+/// Node with a limit, and the path to it.
+pub(super) struct LimitedPath<'t> {
+    pub(super) domain: &'t str,
+    /// Each node of the path, and its level.
+    pub(super) path: Vec<(&'t TreeNode, &'t [TreeNode])>,
+    pub(super) limit: &'t NodeLimit,
 }
 
 impl TreeNode {
-    pub(super) fn step(&self) -> PathStep<'_> {
-        PathStep { key: &self.key, value: self.value.text() }
-    }
-
     /// Returns the values of preceding siblings that may also match this node.
     pub(super) fn preceding_values<'t>(&'t self, level: &'t [Self]) -> Vec<&'t NodeValue> {
         self.preceding(level).filter(|value| value.may_overlap(&self.value)).collect()

@@ -5,38 +5,28 @@
 //! window. Otherwise the quota is exact, over the smallest number of windows with whole units: 1.67 with a window of one second
 //! is 167 in 100 s. All arithmetic is in integers.
 
-use crate::yaml::{Fields, KnownFields, Node, YamlReader, line_of};
+use crate::parse_decimal;
+use crate::yaml::{Fields, Node, YamlReader, line_of};
+use tollgate_core::rules::Quota;
 use tollgate_core::window::WIDTH_MS_MAX;
 
 /// Window of a bucket without `window`, in seconds; it is for headers only.
 const BUCKET_WINDOW_S_DEFAULT: u64 = 60;
-/// Maximum width of a window, in seconds.
-const WINDOW_S_MAX: u64 = WIDTH_MS_MAX / 1_000;
-/// Maximum number of digits of a rate; more would overflow.
-const DIGITS_LEN_MAX: usize = 15;
-
-const BUCKET: KnownFields =
-    KnownFields { what: "the params of a bucket", fields: &["capacity", "refill_rate", "window"], planned: &[] };
-const WINDOW: KnownFields = KnownFields { what: "the params of a window", fields: &["limit", "window"], planned: &[] };
+/// Maximum width of a window, in days.
+const WINDOW_DAYS_MAX: u64 = WIDTH_MS_MAX / 86_400_000;
+/// Maximum number of decimals and of all digits of a rate; more would overflow.
+const DIGITS_LEN_MAX: u32 = 15;
 
 /// Content of `params`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ParamNumbers {
-    units: ParamUnits,
+    /// The `limit`, or the `capacity` of a bucket.
+    units: u64,
+    /// Digits and number of decimals of the `refill_rate` of a bucket, in units per second.
+    rate: Option<(u64, u32)>,
     window_s: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum ParamUnits {
-    Limit(u64),
-    Bucket { capacity: u64, rate: RefillRate },
-}
-
-/// Rate of `digits` / 10^`decimals` units per second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RefillRate {
-    digits: u64,
-    decimals: u32,
+    /// Equivalent quota.
+    quota: Quota,
 }
 
 /// Reads `params`, or those of an override, which inherits the absent ones.
@@ -48,30 +38,22 @@ pub(super) fn read_numbers(
 ) -> Option<ParamNumbers> {
     let before = reader.problems.len();
     let bucket = matches!(algorithm, "token_bucket" | "leaky_bucket");
-    let fields = reader.fields(node, if bucket { &BUCKET } else { &WINDOW });
+    let (what, known) = if bucket {
+        ("the params of a bucket", &["capacity", "refill_rate", "window"][..])
+    } else {
+        ("the params of a window", &["limit", "window"][..])
+    };
+    let fields = reader.fields(node, what, known);
     let default = bucket.then_some(BUCKET_WINDOW_S_DEFAULT);
     let window_s = read_count(reader, &fields, "window", rule.map(|rule| rule.window_s).or(default));
-    let units = if bucket {
-        let inherited = match rule.map(|rule| &rule.units) {
-            Some(ParamUnits::Bucket { capacity, rate }) => Some((*capacity, *rate)),
-            _ => None,
-        };
-        let capacity = read_count(reader, &fields, "capacity", inherited.map(|(capacity, _)| capacity));
-        let rate = read_rate(reader, &fields, inherited.map(|(_, rate)| rate));
-        capacity.zip(rate).map(|(capacity, rate)| ParamUnits::Bucket { capacity, rate })
-    } else {
-        let inherited = match rule.map(|rule| &rule.units) {
-            Some(ParamUnits::Limit(limit)) => Some(*limit),
-            _ => None,
-        };
-        read_count(reader, &fields, "limit", inherited).map(ParamUnits::Limit)
+    let units = read_count(reader, &fields, known[0], rule.map(|rule| rule.units));
+    let rate = if bucket { read_rate(reader, &fields, rule.and_then(|rule| rule.rate)) } else { None };
+    let (units, window_s) = units.zip(window_s)?;
+    let Some(quota) = quota(units, rate, window_s) else {
+        reader.refuse(fields.line(), format!("the window is wider than {WINDOW_DAYS_MAX} days; write a narrower one"));
+        return None;
     };
-    let numbers = ParamNumbers { units: units?, window_s: window_s? };
-    if numbers.quota().1 > WINDOW_S_MAX {
-        let text = format!("the window is wider than {} days; write a narrower one", WINDOW_S_MAX / 86_400);
-        reader.refuse(fields.line(), text);
-    }
-    (reader.problems.len() == before).then_some(numbers)
+    (reader.problems.len() == before).then_some(ParamNumbers { units, rate, window_s, quota })
 }
 
 fn read_count(reader: &mut YamlReader<'_>, fields: &Fields<'_>, name: &str, inherited: Option<u64>) -> Option<u64> {
@@ -85,82 +67,62 @@ fn read_count(reader: &mut YamlReader<'_>, fields: &Fields<'_>, name: &str, inhe
     let count: u64 = reader.parse(node, &what, "a whole number, at least 1")?;
     if count == 0 {
         reader.refuse(line_of(node), format!("{what} is 0; write at least 1 (`blacklist` denies every call of a key)"));
-        return None;
     }
-    Some(count)
+    Some(count).filter(|count| *count > 0)
 }
 
-fn read_rate(reader: &mut YamlReader<'_>, fields: &Fields<'_>, inherited: Option<RefillRate>) -> Option<RefillRate> {
+fn read_rate(reader: &mut YamlReader<'_>, fields: &Fields<'_>, inherited: Option<(u64, u32)>) -> Option<(u64, u32)> {
     let Some(node) = fields.get("refill_rate") else {
         if inherited.is_none() {
             reader.refuse(fields.line(), "there is no `refill_rate`; write how many units come back in a second");
         }
         return inherited;
     };
-    let text = reader.text(node, "`refill_rate`")?;
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = format!("{whole}{fraction}");
-    let plain = !whole.is_empty() && digits.len() <= DIGITS_LEN_MAX && digits.bytes().all(|byte| byte.is_ascii_digit());
-    match digits.parse() {
-        Ok(digits) if plain && digits > 0 => Some(RefillRate { digits, decimals: u32::try_from(fraction.len()).ok()? }),
-        _ => {
-            reader.refuse(line_of(node), format!("`refill_rate` is `{text}`; write units per second, such as 1.67"));
-            None
-        }
-    }
+    let in_range = |(digits, decimals): &(u64, u32)| {
+        (1..10_u64.pow(DIGITS_LEN_MAX)).contains(digits) && *decimals <= DIGITS_LEN_MAX
+    };
+    reader
+        .parse_by(node, "`refill_rate`", "units per second, such as 1.67", |text| parse_decimal(text).filter(in_range))
 }
 
 impl ParamNumbers {
     /// Returns the equivalent settings, as `name: value`.
     pub(super) fn settings(&self) -> Vec<String> {
-        let (units, seconds) = self.quota();
-        let mut settings = vec![format!("quota: {units}/{}", duration(seconds))];
-        if let ParamUnits::Bucket { capacity, .. } = self.units {
-            settings.push(format!("burst: {capacity}"));
-        }
-        settings
+        let burst = self.rate.map(|_| format!("burst: {}", self.units));
+        std::iter::once(format!("quota: {}", self.quota)).chain(burst).collect()
     }
+}
 
-    /// Returns the quota as units and seconds.
-    fn quota(&self) -> (u128, u64) {
-        let window = u128::from(self.window_s);
-        let rate = match &self.units {
-            ParamUnits::Limit(limit) => return (u128::from(*limit), self.window_s),
-            ParamUnits::Bucket { rate, .. } => rate,
-        };
-        // One unit has `scale` parts.
-        let scale = 10_u128.pow(rate.decimals);
-        let parts = u128::from(rate.digits).saturating_mul(window);
-        let rounded = (parts + scale / 2) / scale;
-        let difference = parts.abs_diff(rounded * scale);
-        if rounded > 0 && difference.saturating_mul(200) <= window.saturating_mul(scale) {
-            return (rounded, self.window_s);
-        }
-        let windows = scale / gcd(parts, scale);
-        (parts * windows / scale, u64::try_from(window * windows).unwrap_or(u64::MAX))
+/// Returns the equivalent quota; none if its window would be too wide.
+fn quota(units: u64, rate: Option<(u64, u32)>, window_s: u64) -> Option<Quota> {
+    let of = |units: u128, windows: u128| {
+        let width_ms = u128::from(window_s) * windows * 1_000;
+        Quota::new(u64::try_from(units).unwrap_or(u64::MAX), u64::try_from(width_ms).ok()?).ok()
+    };
+    let Some((digits, decimals)) = rate else { return of(units.into(), 1) };
+    // One unit has `scale` parts.
+    let scale = 10_u128.pow(decimals);
+    let parts = u128::from(digits) * u128::from(window_s);
+    let rounded = (parts + scale / 2) / scale;
+    let difference = parts.abs_diff(rounded * scale);
+    if rounded > 0 && difference.saturating_mul(200) <= u128::from(window_s) * scale {
+        return of(rounded, 1);
     }
+    let divisor = gcd(parts, scale);
+    of(parts / divisor, scale / divisor)
 }
 
 fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-fn duration(seconds: u64) -> String {
-    let units = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
-    let (unit, length) = units.into_iter().find(|(_, length)| seconds.is_multiple_of(*length)).unwrap_or(("s", 1));
-    match seconds / length {
-        1 => unit.to_owned(),
-        many => format!("{many}{unit}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ParamNumbers, ParamUnits, RefillRate};
+    use super::quota;
 
     fn settings(digits: u64, decimals: u32, window_s: u64) -> String {
-        let units = ParamUnits::Bucket { capacity: 9, rate: RefillRate { digits, decimals } };
-        ParamNumbers { units, window_s }.settings().join(" ")
+        let quota = quota(9, Some((digits, decimals)), window_s).expect("in range");
+        super::ParamNumbers { units: 9, rate: Some((digits, decimals)), window_s, quota }.settings().join(" ")
     }
 
     #[test]
