@@ -18,7 +18,8 @@ const IN_FLIGHT_LEN_MAX: usize = 65_536;
 /// batch is known.
 #[derive(Clone, Debug, Default)]
 pub struct InFlight<K, B> {
-    batches: BTreeMap<K, InFlightBatch<B>>,
+    /// Each batch, after its number.
+    batches: BTreeMap<K, (u64, B)>,
     /// The keys of the batches, by their numbers.
     keys: BTreeMap<u64, K>,
     /// The number of batches that were ever sent.
@@ -30,13 +31,6 @@ pub struct InFlight<K, B> {
     unacknowledged: usize,
     /// True if the bus had no room for a batch of the newest round.
     refused: bool,
-}
-
-/// One batch in flight.
-#[derive(Clone, Debug)]
-struct InFlightBatch<B> {
-    batch: B,
-    number: u64,
 }
 
 impl<K: Copy + Ord, B> InFlight<K, B> {
@@ -64,7 +58,7 @@ impl<K: Copy + Ord, B> InFlight<K, B> {
     /// Adds a batch to the newest round. Returns the oldest batch, which is given up for it, past the cap.
     pub fn add(&mut self, key: K, batch: B) -> Option<(K, B)> {
         self.sent += 1;
-        self.batches.insert(key, InFlightBatch { batch, number: self.sent });
+        self.batches.insert(key, (self.sent, batch));
         self.keys.insert(self.sent, key);
         self.unacknowledged += 1;
         if self.batches.len() <= IN_FLIGHT_LEN_MAX {
@@ -76,7 +70,7 @@ impl<K: Copy + Ord, B> InFlight<K, B> {
 
     /// Removes a batch that is acknowledged or lost; returns nothing if it is not in flight.
     pub fn remove(&mut self, key: K) -> Option<B> {
-        let InFlightBatch { batch, number } = self.batches.remove(&key)?;
+        let (number, batch) = self.batches.remove(&key)?;
         self.keys.remove(&number);
         if number > self.sent_before_round {
             self.unacknowledged -= 1;

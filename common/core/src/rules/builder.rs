@@ -2,37 +2,21 @@
 //!
 //! An embedder who builds rules here needs no parser; `tollgate-rules` reads the same rules from text.
 
-use std::collections::HashMap;
-
-use super::{Charging, Consistency, LimitPolicy, Matches, Quota, Rule};
+use super::{Consistency, LimitPolicy, Matches, Quota, Rule};
 use crate::algorithm::Algorithm;
 
 impl Rule {
     /// Creates a rule for all calls that have these descriptors: sliding window, interpolated, bounded.
     #[must_use]
     pub fn per(name: &str, per: &[&str], quota: Quota) -> Self {
-        Self {
-            name: name.into(),
-            group: None,
-            matches: Vec::new(),
-            per: per.iter().map(|name| (*name).into()).collect(),
-            policy: Some(LimitPolicy::of(quota)),
-            by_tier: Vec::new(),
-            by_key: HashMap::new(),
-            quota_from: None,
-            cost: None,
-            costs: None,
-            charge: Charging::AllOrNone,
-            deny: false,
-            shadow: false,
-            replaces: Vec::new(),
-        }
+        let per = per.iter().map(|name| (*name).into()).collect();
+        Self { name: name.into(), per, policy: Some(LimitPolicy::of(quota)), ..Self::default() }
     }
 
     /// Creates a rule that denies every call which matches.
     #[must_use]
     pub fn denying(name: &str, matches: Matches) -> Self {
-        Self { matches, policy: None, deny: true, ..Self::per(name, &[], Quota::ONE) }
+        Self { name: name.into(), matches, deny: true, ..Self::default() }
     }
 
     /// Returns the same rule with another algorithm. A bucket without a burst holds the units that its rate gives in a second.

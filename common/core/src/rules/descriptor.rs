@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::match_rules::TIER;
-use super::{Matches, Pattern};
+use super::{Matches, Pattern, RuleSet};
 use crate::call::{Call, Descriptors, bit};
 
 /// Declaration of a descriptor: its name and the source of its value.
@@ -126,17 +126,35 @@ impl DescriptorSource {
     }
 }
 
-impl<'a> ResolvedCall<'a> {
-    pub(super) fn new(call: &'a Call<'_>, specs: &'a [DescriptorSpec], scope: MatchScope<'a>) -> Self {
-        let (descriptors, unverified) = call.parts();
-        Self { descriptors, unverified, scope, specs }
+impl RuleSet {
+    /// Resolves a call: adds the derived descriptors.
+    #[must_use]
+    pub fn resolved<'a>(&'a self, call: &'a Call<'_>) -> ResolvedCall<'a> {
+        self.resolved_within(call, MatchScope::default())
     }
 
+    /// Resolves a call to which only the rules and list entries of a scope may apply.
+    #[must_use]
+    pub fn resolved_within<'a>(&'a self, call: &'a Call<'_>, scope: MatchScope<'a>) -> ResolvedCall<'a> {
+        let (descriptors, unverified) = call.parts();
+        ResolvedCall { descriptors, unverified, scope, specs: &self.descriptors }
+    }
+}
+
+impl<'a> ResolvedCall<'a> {
     /// Returns true if a rule or list entry is within the scope of the call. List entries have the empty name.
     pub(super) fn has_in_scope(&self, rule: &str, matches: &Matches) -> bool {
         let names = self.descriptors.iter().map(|(name, _)| &**name);
         let exact = !self.scope.exact_entries || names.eq(matches.iter().map(|(name, _)| &**name));
         exact && self.scope.excluded.iter().all(|excluded| **excluded != *rule)
+    }
+
+    /// Returns true if all conditions hold, on request by verified values alone.
+    pub(super) fn satisfies(&self, matches: &Matches, only_verified: bool) -> bool {
+        matches.iter().all(|(name, pattern)| {
+            let value = if only_verified { self.verified(name) } else { self.get(name) };
+            value.is_some_and(|value| pattern.matches(value))
+        })
     }
 
     /// Returns the names that may have a value; some may come twice.

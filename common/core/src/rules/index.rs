@@ -152,13 +152,8 @@ fn conditions(rule: &Rule) -> Vec<Condition<'_>> {
         };
         // A condition with an empty list still requires the descriptor.
         conditions.push((name, vec![ValueTest::Present]));
-        conditions.extend(
-            required
-                .iter()
-                .map(value_tests)
-                .filter(|tests| tests[..] != [ValueTest::Present])
-                .map(|tests| (name, tests)),
-        );
+        let tests = required.iter().map(value_tests).filter(|tests| tests[..] != [ValueTest::Present]);
+        conditions.extend(tests.map(|tests| (name, tests)));
     }
     conditions.extend(rule.per.iter().map(|name| (name, vec![ValueTest::Present])));
     conditions

@@ -184,8 +184,7 @@ impl LimitPolicy {
 }
 
 /// Returns the units that the rate of a quota gives in a second; at least one.
-#[must_use]
-pub fn burst_default(quota: Quota) -> u64 {
+fn burst_default(quota: Quota) -> u64 {
     let per_second = u128::from(quota.units()) * 1_000;
     u64::try_from(per_second.div_ceil(u128::from(quota.width_ms()))).unwrap_or(u64::MAX).max(1)
 }

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{LimitPolicy, MatchScope, Quota, ResolvedCall, Rule, RuleSet};
-use crate::call::Call;
+use super::{LimitPolicy, Quota, ResolvedCall, Rule, RuleSet};
 
 /// Name of the descriptor that holds the tier of a caller.
 pub const TIER: &str = "tier";
@@ -53,29 +52,11 @@ pub enum ListMatch {
 }
 
 impl RuleSet {
-    /// Resolves a call: adds the derived descriptors.
-    #[must_use]
-    pub fn resolved<'a>(&'a self, call: &'a Call<'_>) -> ResolvedCall<'a> {
-        self.resolved_within(call, MatchScope::default())
-    }
-
-    /// Resolves a call to which only the rules and list entries of a scope may apply.
-    #[must_use]
-    pub fn resolved_within<'a>(&'a self, call: &'a Call<'_>, scope: MatchScope<'a>) -> ResolvedCall<'a> {
-        ResolvedCall::new(call, &self.descriptors, scope)
-    }
-
     /// Looks the call up in the lists. The deny list wins; the allow list takes verified values only.
     #[must_use]
     pub fn list_match(&self, call: &ResolvedCall<'_>) -> ListMatch {
-        let find = |entries: &[super::Matches], verified: bool| {
-            entries.iter().position(|entry| {
-                call.has_in_scope("", entry)
-                    && entry.iter().all(|(name, pattern)| {
-                        let value = if verified { call.verified(name) } else { call.get(name) };
-                        value.is_some_and(|value| pattern.matches(value))
-                    })
-            })
+        let find = |entries: &[super::Matches], only_verified: bool| {
+            entries.iter().position(|entry| call.has_in_scope("", entry) && call.satisfies(entry, only_verified))
         };
         if let Some(entry) = find(&self.lists.deny, false) {
             return ListMatch::Denied(entry);
@@ -107,15 +88,12 @@ impl RuleSet {
             applicable.retain(|other| !applies.overrides(other, call));
             applicable.push(applies);
         }
-        let replacing = |applicable: &&ApplicableRule<'a>| {
-            !applicable.rule.replaces.is_empty() && applicable.rule.matches_verified(call)
-        };
-        if applicable.iter().any(|applicable| replacing(&applicable)) {
-            let replaced: SmallVec<[Arc<str>; 4]> = applicable
-                .iter()
-                .filter(replacing)
-                .flat_map(|applicable| applicable.rule.replaces.iter().cloned())
-                .collect();
+        let replaced: SmallVec<[Arc<str>; 4]> = applicable
+            .iter()
+            .filter(|applicable| !applicable.rule.replaces.is_empty() && call.satisfies(&applicable.rule.matches, true))
+            .flat_map(|applicable| applicable.rule.replaces.iter().cloned())
+            .collect();
+        if !replaced.is_empty() {
             applicable.retain(|applicable| !replaced.contains(&applicable.rule.name));
         }
         applicable
@@ -130,22 +108,16 @@ impl ApplicableRule<'_> {
             return false;
         }
         let (own, others) = (self.rule.specificity(), other.rule.specificity());
-        (own > others || own == others && self.index < other.index) && self.rule.matches_verified(call)
+        (own > others || own == others && self.index < other.index) && call.satisfies(&self.rule.matches, true)
     }
 }
 
 impl Rule {
-    /// Returns true if `match` holds by verified values alone.
-    #[must_use]
-    pub fn matches_verified(&self, call: &ResolvedCall<'_>) -> bool {
-        self.matches.iter().all(|(name, pattern)| call.verified(name).is_some_and(|value| pattern.matches(value)))
-    }
-
     /// Returns true if the call has every descriptor of `per` and everything in `match` matches.
     #[must_use]
     pub fn applies_to(&self, call: &ResolvedCall<'_>) -> bool {
         call.has_in_scope(&self.name, &self.matches)
-            && self.matches.iter().all(|(name, pattern)| call.get(name).is_some_and(|value| pattern.matches(value)))
+            && call.satisfies(&self.matches, false)
             && self.per.iter().all(|name| call.get(name).is_some())
     }
 

@@ -22,9 +22,9 @@ use crate::rules::problem::Problem;
 pub use descriptor::{DescriptorSource, DescriptorSpec, MatchScope, ResolvedCall};
 pub use explain::{ExplainedDescriptor, ExplainedRule, Explanation, MatchResult};
 pub use index::Index;
-pub use limit_policy::{Consistency, LimitPolicy, OnFailure, PolicyError, burst_default};
+pub use limit_policy::{Consistency, LimitPolicy, OnFailure, PolicyError};
 pub use match_rules::{ApplicableRule, ListMatch, Origin, TIER};
-pub use pattern::{Pattern, Patterns};
+pub use pattern::{Expression, Pattern, Patterns};
 pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_units, show_units};
 
 /// Default of the time that a call waits for the store, in ms.
@@ -42,7 +42,7 @@ pub type Matches = Vec<(Arc<str>, Pattern)>;
 pub type CostTable = Vec<(Pattern, u64)>;
 
 /// All rules that an agent enforces at one time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RuleSet {
     /// Version number.
     pub generation: Generation,
@@ -69,8 +69,8 @@ pub struct Lists {
     pub deny: Vec<Matches>,
 }
 
-/// One rule as written: the calls that it matches, and its policies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One rule as written: the calls that it matches, and its policies. The default limits nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// Name, unique in the set.
     pub name: Arc<str>,
@@ -117,8 +117,7 @@ impl RuleSet {
     #[must_use]
     pub fn new(generation: Generation, rules: impl IntoIterator<Item = Rule>) -> Self {
         let rules = rules.into_iter().map(Arc::new).collect();
-        let (descriptors, lists, warnings) = Default::default();
-        Self { generation, origin: "code".into(), descriptors, slot_by: None, lists, rules, warnings }
+        Self { generation, origin: "code".into(), rules, ..Self::default() }
     }
 
     /// Creates the empty set of an agent before the first publication: generation 0, under which every call passes.

@@ -15,16 +15,16 @@ const REGEX_LEN_MAX: usize = 1 << 20;
 const EXACT_SCAN_LEN_MAX: usize = 8;
 
 /// A condition on a value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// The whole value.
     Exact(Box<str>),
     /// A prefix of the value.
     Prefix(Box<str>),
     /// `*` is any text, `?` any character.
-    Glob(Box<str>, Regex),
+    Glob(Box<str>, Expression),
     /// A regular expression that matches somewhere in the value; `^` and `$` anchor it.
-    Regex(Regex),
+    Regex(Expression),
     /// An address or network inside this one.
     Cidr(IpNet),
     /// Any of these.
@@ -36,19 +36,31 @@ pub enum Pattern {
 }
 
 /// List of patterns of which any may match, in their order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patterns {
     all: Box<[Pattern]>,
     /// Set of the exact values, if there are many.
     exact_values: Option<ExactValues>,
 }
 
+/// Regular expression. Two of the same text are equal.
 #[derive(Clone, Debug)]
+pub struct Expression(Regex);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct ExactValues {
     exact: HashSet<Box<str>>,
     /// Positions of the other patterns.
     others: Box<[usize]>,
 }
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for Expression {}
 
 impl Patterns {
     /// Returns all patterns.
@@ -84,14 +96,6 @@ impl From<Vec<Pattern>> for Patterns {
     }
 }
 
-impl PartialEq for Patterns {
-    fn eq(&self, other: &Self) -> bool {
-        self.all == other.all
-    }
-}
-
-impl Eq for Patterns {}
-
 impl Pattern {
     /// Reads `/search` (the whole value), `/search*` (a prefix), or a text with `*` or `?` elsewhere.
     #[must_use]
@@ -112,7 +116,8 @@ impl Pattern {
     #[must_use]
     pub fn glob(text: &str) -> Self {
         let escaped = regex::escape(text).replace(r"\*", "(?s:.*)").replace(r"\?", "(?s:.)");
-        Self::Glob(text.into(), Regex::new(&format!("^{escaped}$")).expect("escaped text compiles"))
+        let regex = Regex::new(&format!("^{escaped}$")).expect("escaped text compiles");
+        Self::Glob(text.into(), Expression(regex))
     }
 
     /// Creates a pattern from a regular expression in the syntax of the crate `regex`.
@@ -120,7 +125,7 @@ impl Pattern {
     /// # Errors
     /// When the text is not a regular expression, or too large.
     pub fn regex(text: &str) -> Result<Self, regex::Error> {
-        Ok(Self::Regex(regex::RegexBuilder::new(text).size_limit(REGEX_LEN_MAX).build()?))
+        Ok(Self::Regex(Expression(regex::RegexBuilder::new(text).size_limit(REGEX_LEN_MAX).build()?)))
     }
 
     /// Returns true if a value matches.
@@ -129,7 +134,7 @@ impl Pattern {
         match self {
             Self::Exact(exact) => **exact == *value,
             Self::Prefix(prefix) => value.starts_with(&**prefix),
-            Self::Glob(_, regex) | Self::Regex(regex) => regex.is_match(value),
+            Self::Glob(_, regex) | Self::Regex(regex) => regex.0.is_match(value),
             Self::Cidr(network) => network_of(value).is_some_and(|inner| network.contains(&inner)),
             Self::Any(patterns) => patterns.any_matches(value),
             Self::Not(patterns) => !patterns.any_matches(value),
@@ -144,7 +149,7 @@ impl Pattern {
             Self::Exact(_) => false,
             Self::Prefix(text) => text.is_empty(),
             Self::Glob(text, _) => text.bytes().all(|byte| byte == b'*'),
-            Self::Regex(regex) => matches!(regex.as_str(), "" | "^" | "$" | ".*" | "^.*" | ".*$" | "^.*$"),
+            Self::Regex(regex) => matches!(regex.0.as_str(), "" | "^" | "$" | ".*" | "^.*" | ".*$" | "^.*$"),
             Self::Cidr(network) => network.prefix_len() == 0,
             Self::Any(patterns) => patterns.as_slice().iter().any(Self::is_everything),
             Self::All(patterns) => patterns.iter().all(Self::is_everything),
@@ -160,7 +165,7 @@ impl Pattern {
             Self::Prefix(text) => (3, text.len()),
             Self::Cidr(network) => (3, network.prefix_len().into()),
             Self::Glob(text, _) => (2, text.bytes().filter(|byte| !b"*?".contains(byte)).count()),
-            Self::Regex(regex) => (1, regex.as_str().len()),
+            Self::Regex(regex) => (1, regex.0.as_str().len()),
             Self::Any(patterns) => patterns.as_slice().iter().map(Self::specificity).min().unwrap_or_default(),
             Self::All(patterns) => patterns.iter().map(Self::specificity).max().unwrap_or_default(),
             Self::Not(_) => (0, 0),
@@ -168,43 +173,20 @@ impl Pattern {
     }
 }
 
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Exact(a), Self::Exact(b))
-            | (Self::Prefix(a), Self::Prefix(b))
-            | (Self::Glob(a, _), Self::Glob(b, _)) => a == b,
-            (Self::Regex(a), Self::Regex(b)) => a.as_str() == b.as_str(),
-            (Self::Cidr(a), Self::Cidr(b)) => a == b,
-            (Self::Any(a), Self::Any(b)) | (Self::Not(a), Self::Not(b)) => a == b,
-            (Self::All(a), Self::All(b)) => a == b,
-            _ => false,
-        }
-    }
-}
-
-impl Eq for Pattern {}
-
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, patterns: &[Self], between: &str| {
-            for (position, pattern) in patterns.iter().enumerate() {
-                write!(f, "{}{pattern}", if position == 0 { "" } else { between })?;
-            }
-            Ok(())
+        let list = |patterns: &[Self], between: &str| {
+            patterns.iter().map(ToString::to_string).collect::<Vec<_>>().join(between)
         };
         match self {
             Self::Exact(exact) => f.write_str(exact),
             Self::Prefix(prefix) => write!(f, "{prefix}*"),
             Self::Glob(text, _) => f.write_str(text),
-            Self::Regex(regex) => write!(f, "~{}", regex.as_str()),
+            Self::Regex(regex) => write!(f, "~{}", regex.0.as_str()),
             Self::Cidr(network) => network.fmt(f),
-            Self::Any(patterns) => list(f, patterns.as_slice(), "|"),
-            Self::All(patterns) => list(f, patterns, " and "),
-            Self::Not(patterns) => {
-                f.write_str("not ")?;
-                list(f, patterns.as_slice(), "|")
-            }
+            Self::Any(patterns) => f.write_str(&list(patterns.as_slice(), "|")),
+            Self::All(patterns) => f.write_str(&list(patterns, " and ")),
+            Self::Not(patterns) => write!(f, "not {}", list(patterns.as_slice(), "|")),
         }
     }
 }

@@ -2,10 +2,9 @@
 //!
 //! `tollgate-rules` finds them; agents keep and report them without the parser.
 
-use std::fmt;
-
 /// One error or warning.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {text}")]
 pub struct Problem {
     /// Place, such as `rules.yaml:12`, or the origin of the text.
     pub place: String,
@@ -14,28 +13,13 @@ pub struct Problem {
 }
 
 /// All errors of a file that cannot be used, in the order of the text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", lines(problems))]
 pub struct Problems {
     /// The errors; at least one.
     pub problems: Vec<Problem>,
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.text)
-    }
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
-
-impl fmt::Display for Problems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, problem) in self.problems.iter().enumerate() {
-            if i > 0 {
-                f.write_str("\n")?;
-            }
-            problem.fmt(f)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Problems {}

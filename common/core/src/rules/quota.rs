@@ -36,7 +36,7 @@ const SCALES: [(&[&str], Unit, u64); 14] = [
 ];
 
 /// Number of units in a window; neither is zero.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quota {
     units: NonZeroU64,
     width_ms: NonZeroU64,
@@ -189,12 +189,6 @@ impl fmt::Display for Quota {
             1 => write!(f, "{units}/{unit}"),
             many => write!(f, "{units}/{many}{unit}"),
         }
-    }
-}
-
-impl fmt::Debug for Quota {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 
