@@ -122,13 +122,8 @@ fn compare(changes: &mut Vec<Difference>, what: &str, from: &EnforcedFields, to:
 
 fn note(field: &str, from: Option<&str>, to: Option<&str>) -> &'static str {
     match field.rsplit(' ').next().unwrap_or(field) {
-        "" => {
-            if to.is_none() {
-                "removed"
-            } else {
-                "added"
-            }
-        }
+        "" if to.is_none() => "removed",
+        "" => "added",
         "quota" => raised_or_lowered(from, to),
         "algorithm" => "counts are carried over",
         "slot_by" | "per" => "counters start anew",

@@ -1,6 +1,6 @@
 //! `tollgate rules publish`: publishes a rules file to Kafka, to Redis, or to both.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +45,8 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
     for warning in &set.warnings {
         eprintln!("warning: {warning}");
     }
-    let published = published(&args.file)?;
+    let name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy().into_owned();
+    let published = Published { name, text: std::fs::read_to_string(&args.file)? };
     // An address that nobody can use is refused before anything is published.
     let mirror = args.redis.settings().map(|settings| RuleMirror::new(&settings, clock)).transpose()?;
     let kafka = args.kafka.require()?;
@@ -59,11 +60,6 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
     let generation = generation.unwrap_or_default();
     output::say(format_args!("{}: published as generation {generation}", args.file.display()))?;
     Ok(Exit::Done)
-}
-
-fn published(file: &Path) -> anyhow::Result<Published> {
-    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-    Ok(Published { name, text: std::fs::read_to_string(file)? })
 }
 
 fn to_kafka(kafka: &KafkaBus, published: &Published) -> anyhow::Result<Generation> {

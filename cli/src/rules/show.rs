@@ -55,32 +55,33 @@ enum ShowOperand {
     File(PathBuf),
 }
 
-/// Name and value of a descriptor.
-type Pair<'a> = (&'a str, &'a str);
-
 pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
-    let (mut files, mut descriptors) = (Vec::new(), Vec::new());
+    let mut call = Call::new().costing(args.cost);
+    let (mut files, mut descriptors, mut unverified) = (Vec::new(), Map::new(), Map::new());
     for operand in &args.operands {
         match operand {
-            ShowOperand::Descriptor(name, value) => descriptors.push((name.as_str(), value.as_str())),
+            ShowOperand::Descriptor(name, value) => {
+                call.set(name.into(), value.into());
+                descriptors.insert(name.clone(), value.as_str().into());
+            }
             ShowOperand::File(file) => files.push(file),
         }
     }
-    let unverified: Vec<Pair<'_>> =
-        args.unverified.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    for (name, value) in &args.unverified {
+        call.set_unverified(name.into(), value.into());
+        unverified.insert(name.clone(), value.as_str().into());
+    }
     if files.len() > 1 {
         bail!(Usage("several rules files are given; a call is shown under one".to_owned()));
     }
-    let mut names: Vec<&str> = descriptors.iter().chain(&unverified).map(|(name, _)| *name).collect();
-    names.sort_unstable();
-    if names.windows(2).any(|pair| pair[0] == pair[1]) {
+    if files.len() + call.descriptors().len() < args.operands.len() + args.unverified.len() {
         bail!(Usage("a descriptor is given twice; a call has one value of each".to_owned()));
     }
     let explanation = if let Some(file) = files.first().copied().or(args.rules.as_ref()) {
         let set = read_rules(file, SystemClock::start().now())?;
-        explain(&set, &DigestKey::default(), &call(&descriptors, &unverified, args.cost))
+        explain(&set, &DigestKey::default(), &call)
     } else {
-        let body = body(&descriptors, &unverified, args.cost);
+        let body = json!({ "descriptors": descriptors, "unverified": unverified, "cost": args.cost });
         let Some(answer) = client::post(&args.agent, "/explain", &body, WAIT)? else {
             return Ok(Exit::Unanswered);
         };
@@ -99,24 +100,6 @@ fn operand(text: &str) -> Result<ShowOperand, String> {
         Err(_) if Path::new(text).exists() => Ok(ShowOperand::File(text.into())),
         Err(error) => Err(format!("{error}, or the name of a rules file")),
     }
-}
-
-fn call<'a>(descriptors: &[Pair<'a>], unverified: &[Pair<'a>], cost: u64) -> Call<'a> {
-    let mut call = Call::new().costing(cost);
-    for (name, value) in descriptors {
-        call = call.with(*name, *value);
-    }
-    for (name, value) in unverified {
-        call.set_unverified((*name).into(), (*value).into());
-    }
-    call
-}
-
-fn body(descriptors: &[Pair<'_>], unverified: &[Pair<'_>], cost: u64) -> Value {
-    let object = |pairs: &[Pair<'_>]| -> Map<String, Value> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect()
-    };
-    json!({ "descriptors": object(descriptors), "unverified": object(unverified), "cost": cost })
 }
 
 /// Writes an explanation as tables.
