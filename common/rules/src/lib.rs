@@ -11,6 +11,7 @@ mod file;
 mod shorthand;
 pub mod import;
 
+use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{Generation, RuleSet};
@@ -25,6 +26,14 @@ pub const FILE_LEN_MAX: usize = 4 << 20;
 /// Returns true for a character that the name of a rule may have.
 fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.:/ ".contains(c)
+}
+
+/// Refuses a name that a rule must not have. `shown` is the name in the words of the file.
+fn check_name(reader: &mut yaml::YamlReader<'_>, line: usize, name: &str, shown: &str) {
+    if name.len() > NAME_LEN_MAX || !name.chars().all(is_name_char) {
+        let text = format!("{shown}: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
+        reader.refuse(line, text);
+    }
 }
 
 /// Parses `1.67` as its digits, 167, and the number of decimals, 2.

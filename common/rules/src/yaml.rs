@@ -9,7 +9,7 @@ use std::str::FromStr;
 use saphyr::{MarkedYaml, ScanError, YamlData, YamlLoader};
 use saphyr_parser::{Parser, ScalarStyle};
 
-use crate::{cut, hint, nearest};
+use crate::{FILE_LEN_MAX, cut, hint, nearest};
 use tollgate_core::rules::problem::Problem;
 
 /// Node of the file, with its position.
@@ -77,8 +77,12 @@ impl<'f> YamlReader<'f> {
         self.warnings.push(Problem { place: format!("{}:{line}", self.file), text: text.into() });
     }
 
-    /// Parses the only document of a text; none, with an error, when there is not exactly one.
+    /// Parses the only document of a text; none, with an error, when there is not exactly one, or when it is too long.
     pub fn document<'y>(&mut self, text: &'y str) -> Option<Node<'y>> {
+        if text.len() > FILE_LEN_MAX {
+            self.refuse(1, format!("the file has {} bytes; at most {FILE_LEN_MAX} are read", text.len()));
+            return None;
+        }
         let mut loader = YamlLoader::<Node<'y>>::default();
         loader.early_parse(false);
         let parsed: Result<(), ScanError> = Parser::new_from_str(text).load(&mut loader, true);
@@ -87,17 +91,13 @@ impl<'f> YamlReader<'f> {
             return None;
         }
         let mut documents = loader.into_documents();
-        match documents.len() {
-            1 => documents.pop(),
-            0 => {
-                self.refuse(1, "the file is empty");
-                None
-            }
-            _ => {
-                self.refuse(1, "the file holds several documents; remove the `---` between them");
-                None
-            }
-        }
+        let text = match documents.len() {
+            0 => "the file is empty",
+            1 => return documents.pop(),
+            _ => "the file holds several documents; remove the `---` between them",
+        };
+        self.refuse(1, text);
+        None
     }
 
     /// Reads a mapping with free keys.

@@ -74,43 +74,42 @@ fn read_source(reader: &mut YamlReader<'_>, name: &str, fields: &Fields<'_>) -> 
         reader.refuse(line_of(map), text);
         return None;
     }
-    let word = |reader: &mut YamlReader<'_>| reader.text(node, &format!("`{field}`"));
+    match field {
+        "client_ip" => return Some(read_client_ip(reader, node)),
+        "method" => return Some(DescriptorSource::Method),
+        _ => {}
+    }
+    let text = reader.text(node, &format!("`{field}`"))?;
     Some(match field {
         "header" => {
-            let header = word(reader)?;
-            if !header.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)) {
-                reader.refuse(line_of(node), format!("`{header}` is no name of a header; write one such as x-api-key"));
+            if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)) {
+                reader.refuse(line_of(node), format!("`{text}` is no name of a header; write one such as x-api-key"));
             }
-            DescriptorSource::Header(header.to_ascii_lowercase().into())
+            DescriptorSource::Header(text.to_ascii_lowercase().into())
         }
-        "query" => DescriptorSource::Query(word(reader)?.into()),
-        "cookie" => DescriptorSource::Cookie(word(reader)?.into()),
+        "query" => DescriptorSource::Query(text.into()),
+        "cookie" => DescriptorSource::Cookie(text.into()),
         "jwt" => {
-            let path = word(reader)?;
-            if path.split('.').any(str::is_empty) {
-                reader.refuse(line_of(node), format!("`jwt` is `{path}`; write a claim, such as sub or realm.role"));
+            if text.split('.').any(str::is_empty) {
+                reader.refuse(line_of(node), format!("`jwt` is `{text}`; write a claim, such as sub or realm.role"));
             }
-            DescriptorSource::Jwt(path.into())
+            DescriptorSource::Jwt(text.into())
         }
-        "client_ip" => read_client_ip(reader, node),
         "path" => {
-            let form = word(reader)?;
-            if form != "normalized" && form != "raw" {
-                reader.refuse(line_of(node), format!("`path` is `{form}`; write normalized or raw"));
+            if !["normalized", "raw"].contains(&text) {
+                reader.refuse(line_of(node), format!("`path` is `{text}`; write normalized or raw"));
             }
-            DescriptorSource::Path { normalized: form != "raw" }
+            DescriptorSource::Path { normalized: text != "raw" }
         }
-        "constant" => DescriptorSource::Constant(word(reader)?.into()),
-        "of" => {
-            let of = word(reader)?.into();
+        "constant" => DescriptorSource::Constant(text.into()),
+        _ => {
             let Some(map) = fields.get("map") else {
                 let text = format!("`{name}`: `of` needs a `map`, such as {{ of: api_key, map: {{ sk_pro_*: pro }} }}");
                 reader.refuse(line_of(node), text);
                 return None;
             };
-            DescriptorSource::Map { of, table: read_map(reader, map) }
+            DescriptorSource::Map { of: text.into(), table: read_map(reader, map) }
         }
-        _ => DescriptorSource::Method,
     })
 }
 

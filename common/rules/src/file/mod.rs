@@ -18,7 +18,6 @@ mod tests;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::FILE_LEN_MAX;
 use crate::settings::{Layer, Level, warn_undeclared};
 use crate::yaml::{Node, YamlReader, line_of};
 use tollgate_core::rules::problem::Problems;
@@ -39,10 +38,6 @@ const TOP: [&str; 7] = ["version", "descriptors", "slot_by", "defaults", "tiers"
 /// All parts of the file that are unknown, not yet supported or without effect, each with reason and remedy.
 pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, Problems> {
     let mut reader = YamlReader::new(file);
-    if text.len() > FILE_LEN_MAX {
-        reader.refuse(1, format!("the file has {} bytes; at most {FILE_LEN_MAX} are read", text.len()));
-        return Err(Problems { problems: reader.problems });
-    }
     let document = reader.document(text);
     let set = document.as_ref().map(|document| read_set(&mut reader, document, loaded));
     // Some problems are found only after the whole file has been read.

@@ -8,11 +8,10 @@ use super::patterns::read_matches;
 use super::policies::read_policies;
 use super::quota::read_quota;
 use super::tiers::FileContext;
-use crate::is_name_char;
+use crate::check_name;
 use crate::settings::{Layer, Level, check_costs, read_rule_values, refuse_beside_deny, warn_undeclared};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::{Charging, Consistency, DescriptorSpec, Matches, Rule};
 
 /// Names that decisions by lists are shown under.
@@ -79,11 +78,7 @@ fn read_name(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Option<Arc<str
         return None;
     };
     let name = reader.text(node, "`name`")?;
-    if name.len() > NAME_LEN_MAX || !name.chars().all(is_name_char) {
-        let text =
-            format!("rule name `{name}`: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
-        reader.refuse(line_of(node), text);
-    }
+    check_name(reader, line_of(node), name, &format!("rule name `{name}`"));
     if RESERVED.contains(&name) {
         reader.refuse(line_of(node), format!("`{name}` is what decisions by `lists` are shown under; rename the rule"));
     }

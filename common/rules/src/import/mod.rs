@@ -11,8 +11,6 @@ mod params;
 use crate::yaml::YamlReader;
 use tollgate_core::rules::problem::{Problem, Problems};
 
-use crate::FILE_LEN_MAX;
-
 pub use envoy::{EnvoySettings, envoy_names, from_envoy};
 pub use params::from_params;
 
@@ -45,12 +43,7 @@ impl Findings {
     /// Reads one file and keeps its problems.
     fn read<T>(&mut self, file: Foreign<'_>, read: impl FnOnce(&mut YamlReader<'_>, &str) -> Option<T>) -> Option<T> {
         let mut reader = YamlReader::new(file.name);
-        let result = if file.text.len() > FILE_LEN_MAX {
-            reader.refuse(1, format!("the file has {} bytes; at most {FILE_LEN_MAX} are read", file.text.len()));
-            None
-        } else {
-            read(&mut reader, file.text)
-        };
+        let result = read(&mut reader, file.text);
         self.problems.append(&mut reader.problems);
         self.warnings.append(&mut reader.warnings);
         result

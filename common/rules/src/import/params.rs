@@ -24,8 +24,7 @@ mod tests;
 use super::write::{comment, quoted};
 use super::{Findings, Foreign, Imported};
 use crate::yaml::{Node, YamlReader, line_of};
-use crate::{hint, is_name_char};
-use tollgate_core::call::NAME_LEN_MAX;
+use crate::{check_name, hint};
 use tollgate_core::rules::problem::Problems;
 
 use numbers::{ParamNumbers, read_numbers};
@@ -57,7 +56,6 @@ struct ParamsFile<'y> {
 /// One rule of a file.
 struct ParamsRule<'y> {
     id: &'y str,
-    line: usize,
     version: Option<u64>,
     tier: Option<&'y str>,
     api_key: Option<&'y str>,
@@ -87,7 +85,7 @@ fn read<'y>(reader: &mut YamlReader<'_>, document: &'y Node<'y>) -> ParamsFile<'
     for node in file.get("rules").map_or_else(Vec::new, |node| reader.items(node, "`rules`")) {
         let Some(rule) = read_rule(reader, node) else { continue };
         if rules.iter().any(|other| other.id == rule.id) {
-            reader.refuse(rule.line, format!("a rule with `id: {}` stands above; change one", rule.id));
+            reader.refuse(line_of(node), format!("a rule with `id: {}` stands above; change one", rule.id));
         }
         rules.push(rule);
     }
@@ -114,11 +112,7 @@ fn read_rule<'y>(reader: &mut YamlReader<'_>, node: &'y Node<'y>) -> Option<Para
     let id = reader.text_of(&fields, "id");
     match id {
         None => reader.refuse(line, "the rule has no `id`; write one, it becomes the rule's name"),
-        Some(id) if id.len() > NAME_LEN_MAX || !id.chars().all(is_name_char) => {
-            let text = format!("`id: {id}`: write at most {NAME_LEN_MAX} letters, digits, spaces or any of - _ . : /");
-            reader.refuse(line, text);
-        }
-        Some(_) => {}
+        Some(id) => check_name(reader, line, id, &format!("`id: {id}`")),
     }
     let version = fields.get("version").and_then(|node| reader.parse(node, "`version`", "a whole number"));
     let tier = reader.text_of(&fields, "tier");
@@ -147,7 +141,7 @@ fn read_rule<'y>(reader: &mut YamlReader<'_>, node: &'y Node<'y>) -> Option<Para
             keys.extend(read_numbers(reader, node, algorithm, Some(&numbers)).map(|own| (key, own)));
         }
     }
-    Some(ParamsRule { id: id?, line, version, tier, api_key, endpoint, algorithm, numbers, keys })
+    Some(ParamsRule { id: id?, version, tier, api_key, endpoint, algorithm, numbers, keys })
 }
 
 fn write(name: &str, file: &ParamsFile<'_>) -> String {

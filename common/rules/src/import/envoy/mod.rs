@@ -21,9 +21,6 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
 use super::write::{comment, list};
 use super::{Findings, Foreign, Imported};
 use tollgate_core::rules::problem::{Problem, Problems};
@@ -32,7 +29,7 @@ pub use names::envoy_names;
 
 use read::read_file;
 use rules::write_rules;
-use tree::DomainTree;
+use tree::{DomainTree, check_level};
 
 /// Settings that envoyproxy/ratelimit takes from its environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,28 +52,24 @@ pub fn from_envoy(files: &[Foreign<'_>], settings: &EnvoySettings) -> Result<Imp
         findings.problems.push(Problem { place: "import".to_owned(), text });
     }
     let mut domains: Vec<DomainTree> = Vec::new();
-    let mut first_of: BTreeMap<String, usize> = BTreeMap::new();
     for file in files {
         let Some(domain) = findings.read(*file, read_file) else { continue };
-        match first_of.get(&domain.name) {
-            None => {
-                first_of.insert(domain.name.clone(), domains.len());
-                domains.push(domain);
-            }
-            Some(&first) if settings.merge_domains => domains[first].entries.extend(domain.entries),
-            Some(&first) => {
+        match domains.iter_mut().find(|first| first.name == domain.name) {
+            None => domains.push(domain),
+            Some(first) if settings.merge_domains => first.entries.extend(domain.entries),
+            Some(first) => {
                 let text = format!(
                     "domain `{}` stands in {} too; put both into one file, or ask for domains to be merged",
-                    domain.name, domains[first].file
+                    domain.name, first.file
                 );
-                findings.problems.push(Problem { place: domain.place(), text });
+                findings.problems.push(Problem { place: domain.place, text });
             }
         }
     }
     for domain in &domains {
-        domain.check(&mut findings);
+        check_level(&domain.entries, &mut Vec::new(), &mut findings);
     }
-    for unknown in settings.all_or_none.iter().filter(|name| !first_of.contains_key(*name)) {
+    for unknown in settings.all_or_none.iter().filter(|name| domains.iter().all(|domain| domain.name != **name)) {
         let text = format!("no file is of domain `{unknown}`, so nothing is charged otherwise for it");
         findings.warnings.push(Problem { place: "import".to_owned(), text });
     }
@@ -85,10 +78,8 @@ pub fn from_envoy(files: &[Foreign<'_>], settings: &EnvoySettings) -> Result<Imp
 }
 
 fn header(files: &[Foreign<'_>]) -> String {
-    let mut text = "# Imported from a configuration of envoyproxy/ratelimit: ".to_owned();
-    let _ = writeln!(text, "{}.", comment(&list(files.iter().map(|file| file.name))));
-    text.push_str(
-        "# A call names its `domain` beside the entries of its descriptor, which have the names used below.\n",
-    );
-    text
+    let names = comment(&list(files.iter().map(|file| file.name)));
+    format!(
+        "# Imported from a configuration of envoyproxy/ratelimit: {names}.\n# A call names its `domain` beside the entries of its descriptor, which have the names used below.\n"
+    )
 }

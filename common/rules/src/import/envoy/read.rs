@@ -36,7 +36,8 @@ pub(super) fn read_file(reader: &mut YamlReader<'_>, text: &str) -> Option<Domai
     };
     let name = reader.text(domain, "`domain`")?.to_owned();
     let entries = file.get("descriptors").map_or_else(Vec::new, |node| read_level(reader, node, 1));
-    Some(DomainTree { name, file: reader.file().to_owned(), line: line_of(domain), entries })
+    let place = format!("{}:{}", reader.file(), line_of(domain));
+    Some(DomainTree { name, file: reader.file().to_owned(), place, entries })
 }
 
 /// Reads the fields of a mapping that have values: text, or a word other than null.

@@ -13,7 +13,7 @@ pub(super) struct DomainTree {
     pub(super) name: String,
     /// File that contains the name.
     pub(super) file: String,
-    pub(super) line: usize,
+    pub(super) place: String,
     pub(super) entries: Vec<TreeNode>,
 }
 
@@ -79,19 +79,8 @@ impl TreeNode {
     }
 }
 
-impl DomainTree {
-    /// Returns `file:line`.
-    pub(super) fn place(&self) -> String {
-        format!("{}:{}", self.file, self.line)
-    }
-
-    /// Checks the nodes of each level against each other.
-    pub(super) fn check(&self, findings: &mut Findings) {
-        check_level(&self.entries, &mut Vec::new(), findings);
-    }
-}
-
-fn check_level<'t>(level: &'t [TreeNode], path: &mut Vec<&'t str>, findings: &mut Findings) {
+/// Checks the nodes of each level against each other.
+pub(super) fn check_level<'t>(level: &'t [TreeNode], path: &mut Vec<&'t str>, findings: &mut Findings) {
     let mut seen: HashMap<String, &TreeNode> = HashMap::new();
     let mut known = HashSet::new();
     let keys: Vec<&str> = level.iter().map(|entry| &*entry.key).filter(|key| known.insert(*key)).collect();
