@@ -8,18 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerNotice};
-use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
+use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::signals::{LogId, SignalBatch};
+use tollgate_core::messages::signals::LogId;
 use tollgate_wire::Record;
 
 use crate::dead_letters::DeadLetters;
 use crate::metrics::AggregatorMetrics;
-use crate::queries::Query;
+use crate::queries::{AggregatorState, Query};
 
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 1_000;
@@ -43,6 +44,8 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) metrics_updated_at: Timestamp,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) queries: Receiver<Query>,
+    /// The reason for which the bus cannot be used, as the thread that prepares the bus reports it.
+    pub(crate) bus_error: Arc<Mutex<Option<String>>>,
 }
 
 impl<B: Bus> EventLoop<B> {
@@ -82,7 +85,12 @@ impl<B: Bus> EventLoop<B> {
             self.metrics.update(now, &self.worker, self.calls.missed());
         }
         while let Ok(query) = self.queries.try_recv() {
-            query(self.clock.now(), &self.worker, &self.dead_letters);
+            query(&AggregatorState {
+                now: self.clock.now(),
+                worker: &self.worker,
+                dead_letters: &self.dead_letters,
+                bus_error: self.bus_error.lock().clone(),
+            });
         }
     }
 
@@ -122,20 +130,17 @@ impl<B: Bus> EventLoop<B> {
             WorkerEffect::Read { partition, since } => {
                 self.calls.add(partition, since.map_or(ReadFrom::Oldest, ReadFrom::Time));
             }
-            WorkerEffect::StopReading { partition } => {
+            WorkerEffect::StopReading(partition) => {
                 self.calls.remove(partition);
                 self.metrics.forget(partition);
             }
-            WorkerEffect::FindLogEnd { partition } => {
+            WorkerEffect::FindLogEnd(partition) => {
                 let end = self.log_end(partition);
                 self.poll_worker(now, WorkerInput::LogEnd { partition, end });
             }
             WorkerEffect::Publish { tag, batch } => {
-                if let Err(QueueFull(payload)) = self.signals.append(batch.partition, batch.encode(), tag)
-                    // A batch that does not decode is of no use to agents either.
-                    && let Ok(batch) = SignalBatch::decode(&payload)
-                {
-                    self.poll_worker(now, WorkerInput::Refused { tag, batch });
+                if self.signals.append(batch.partition, batch.encode(), tag).is_err() {
+                    self.poll_worker(now, WorkerInput::Reported { tag, is_lost: true });
                 }
             }
             WorkerEffect::Announce(presence) => {
@@ -145,7 +150,7 @@ impl<B: Bus> EventLoop<B> {
                 }
             }
             WorkerEffect::DeadLetter { letter, unlogged } => self.dead_letters.keep(letter, unlogged, record),
-            WorkerEffect::Notice(notice @ WorkerNotice::Recreated { .. }) => {
+            WorkerEffect::Notice(notice @ WorkerNotice::Recreated(_)) => {
                 tracing::warn!(aggregator = %self.id, "{notice}");
             }
             WorkerEffect::Notice(notice) => tracing::info!(aggregator = %self.id, "{notice}"),

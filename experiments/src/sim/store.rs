@@ -11,11 +11,12 @@ use tollgate_core::messages::presence::GONE_AFTER_MS;
 
 use super::event::StoreMessage;
 use super::faults::StoreState;
-use super::scheduler::VirtualClock;
+use super::scheduler::{VirtualClock, shifted};
 
 /// The store that several agents share.
 pub struct SimStore {
-    pub(super) state: StoreState,
+    /// The state.
+    pub state: StoreState,
     /// Requests that wait for a silent store.
     pub(super) waiting: Vec<StoreMessage>,
     clock: Arc<VirtualClock>,
@@ -32,16 +33,10 @@ impl SimStore {
         Self { state: StoreState::Up, waiting: Vec::new(), clock, memory, offset_ms: 0, agents: BTreeMap::new() }
     }
 
-    /// Returns the state.
-    #[must_use]
-    pub fn state(&self) -> StoreState {
-        self.state
-    }
-
     /// Returns the store's time at an instant of true time.
     #[must_use]
     pub fn time(&self, now: Timestamp) -> Timestamp {
-        Timestamp::from_ms(now.as_ms().saturating_add_signed(self.offset_ms))
+        shifted(now, self.offset_ms)
     }
 
     /// Returns the state of a counter.

@@ -59,13 +59,14 @@ impl Capped {
                 }
             }
             Observation::CallsRecreated => self.is_recreated = true,
-            Observation::Sent { node, partition, tag, .. } => {
-                self.sent(sim.now().as_ms(), *node, (*partition, *tag));
+            Observation::Sent(node, record) => {
+                self.sent(sim.now().as_ms(), *node, (record.partition, record.tag));
             }
-            Observation::Acknowledged { node, partition, tag, offset, .. } => {
-                self.rounds.entry(*node).or_default().unreported.remove(&(*partition, *tag));
+            Observation::Reported(node, record, offset) => {
+                let batch = (record.partition, record.tag);
+                self.rounds.entry(*node).or_default().unreported.remove(&batch);
                 if let (SimNode::Agent(agent), None) = (node, offset) {
-                    self.rows.entry(*agent).or_default().lost.insert((*partition, *tag));
+                    self.rows.entry(*agent).or_default().lost.insert(batch);
                 }
             }
             Observation::Answered(answered) => {
@@ -111,7 +112,7 @@ impl Capped {
         let counters_max = facts.counters_max();
         // Tables are split in shards, each of which rounds its part of the cap up; overflow counters come on top.
         let sharded_max = counters_max + 128;
-        let waiting_max = WAITING_LEN_MAX * sim.bus().partitions() as usize;
+        let waiting_max = WAITING_LEN_MAX * sim.bus().partitions as usize;
         let agents = sim.agents();
         let agent = &agents[self.turn % agents.len()];
         if let Some(held) = agent.engine().map(tollgate_engine::Engine::held)
@@ -124,7 +125,7 @@ impl Capped {
         }
         for worker in sim.aggregators().iter().filter_map(|aggregator| aggregator.worker()) {
             for (partition, assigned) in worker.assigned() {
-                let counters = assigned.counting().tally().counters;
+                let counters = assigned.counting.tally().counters;
                 if counters > counters_max {
                     return Err(format!("capped: the count of partition {partition} holds {counters} counters"));
                 }
@@ -142,7 +143,7 @@ impl Capped {
             let Some(engine) = agent.engine() else { continue };
             let (mut seen, mut in_log) = (HashSet::new(), 0);
             let Some(rows) = self.rows.get(&index) else { continue };
-            for partition in 0..sim.bus().partitions() {
+            for partition in 0..sim.bus().partitions {
                 for record in sim.bus().records(Topic::Calls, partition) {
                     let Ok(batch) = Batch::decode(&record.payload) else { continue };
                     let settings = engine.settings();

@@ -30,7 +30,7 @@ impl Charged {
         observation: &Observation<'_>,
     ) -> Result<(), String> {
         match observation {
-            Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
+            Observation::Executed { ticket, charges, answer: Ok(results) } => {
                 let made = charges.iter().zip(results).filter(|(_, result)| result.charged || result.repeated);
                 let counters = made.map(|(charge, _)| charge.counter);
                 self.requests.entry(*ticket).or_default().extend(counters);
@@ -39,7 +39,9 @@ impl Charged {
                 }
                 Ok(())
             }
-            Observation::Answered(answered) if !sim.agents()[answered.agent].owns_table() && !facts.overflows() => {
+            Observation::Answered(answered)
+                if !sim.agents()[answered.agent].settings.owns_table && !facts.overflows() =>
+            {
                 self.answered(facts, answered)
             }
             _ => Ok(()),

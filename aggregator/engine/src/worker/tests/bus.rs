@@ -113,17 +113,14 @@ impl Node {
             let mut answers = Vec::new();
             match &effect {
                 WorkerEffect::Read { partition, .. } => drop(self.reading.insert(*partition, 0)),
-                WorkerEffect::StopReading { partition } => drop(self.reading.remove(partition)),
-                WorkerEffect::FindLogEnd { partition } => {
+                WorkerEffect::StopReading(partition) => drop(self.reading.remove(partition)),
+                WorkerEffect::FindLogEnd(partition) => {
                     let next = bus.calls[*partition as usize].len() as u64 + bus.undelivered;
                     let end = (!bus.silent.contains(partition)).then_some(LogEnd { log: bus.log, next });
                     let answer = WorkerInput::LogEnd { partition: *partition, end };
                     self.worker.poll(now, answer, &mut answers);
                 }
-                WorkerEffect::Publish { tag, batch } if bus.room == 0 => {
-                    self.worker.poll(now, WorkerInput::Refused { tag: *tag, batch: batch.clone() }, &mut answers);
-                }
-                WorkerEffect::Publish { tag, .. } if bus.loses => {
+                WorkerEffect::Publish { tag, .. } if bus.loses || bus.room == 0 => {
                     self.worker.poll(now, WorkerInput::Reported { tag: *tag, is_lost: true }, &mut answers);
                 }
                 WorkerEffect::Publish { tag, batch } => {

@@ -81,7 +81,7 @@ fn a_partition_is_kept_until_its_new_owner_counts_it() {
     assert!((0..8).all(|partition| kept.contains(&partition) != taken.contains(&partition)), "{kept:?} {taken:?}");
     assert_eq!(first.worker.assigned().count(), kept.len(), "what is handed over is revoked");
     for (_, assigned) in first.worker.assigned().chain(second.worker.assigned()) {
-        assert_eq!(assigned.counting().counters().next().map(|counter| counter.used(at(6_000))), Some(60));
+        assert_eq!(assigned.counting.counters().next().map(|counter| counter.used(at(6_000))), Some(60));
     }
 }
 
@@ -117,7 +117,7 @@ fn a_partition_whose_log_end_is_unknown_does_not_delay_the_others() {
 }
 
 #[test]
-fn while_the_queue_is_full_no_new_signals_are_produced() {
+fn signals_that_find_no_room_are_produced_again_with_the_newest_counts() {
     let mut bus = TestBus::new(3);
     let mut node = Node::new("a", false, &bus);
     node.round(at(0), &mut bus);
@@ -131,9 +131,23 @@ fn while_the_queue_is_full_no_new_signals_are_produced() {
     bus.room = usize::MAX;
     node.round(at(60), &mut bus);
     let partitions: Vec<_> = bus.signals.iter().map(|(_, batch)| (batch.partition, used_in(batch))).collect();
-    assert_eq!(partitions, [(0, 60), (1, 60), (2, 60)], "the refused batches are sent first, as they were");
+    assert_eq!(partitions, [(0, 60), (0, 70), (1, 70), (2, 70)]);
     node.round(at(80), &mut bus);
-    assert!((0..3).all(|partition| used(bus.newest_signal(partition)) == 70));
+    assert_eq!(bus.signals.len(), 4, "once");
+}
+
+#[test]
+fn a_heartbeat_that_finds_no_room_follows_with_the_next_tick() {
+    let mut bus = TestBus::new(1);
+    bus.append(0, 1);
+    let mut node = Node::new("a", false, &bus);
+    node.round(at(0), &mut bus);
+    bus.room = 0;
+    run(&mut [&mut node], &mut bus, 20, 300);
+    let before = bus.signals.len();
+    bus.room = usize::MAX;
+    node.round(at(300), &mut bus);
+    assert_eq!(bus.signals.len(), before + 1);
 }
 
 #[test]
@@ -215,9 +229,9 @@ fn a_recreated_log_is_counted_from_its_beginning() {
             bus.append(0, *units);
         }
         node.round(at(6_000), &mut bus);
-        assert_eq!(node.notices(), [WorkerNotice::Recreated { partition: 0 }]);
+        assert_eq!(node.notices(), [WorkerNotice::Recreated(0)]);
         run(&mut [&mut node], &mut bus, 6_020, 6_080);
-        let counted = node.worker.assigned().map(|(_, assigned)| assigned.counting().log()).collect::<Vec<_>>();
+        let counted = node.worker.assigned().map(|(_, assigned)| assigned.counting.log).collect::<Vec<_>>();
         assert_eq!(counted, [log]);
         if !records.is_empty() {
             let (_, signal) = bus.newest_signal(0).unwrap();
@@ -235,7 +249,7 @@ fn a_late_answer_about_the_end_of_a_log_is_no_sign_of_a_recreated_one() {
     node.round(at(20), &mut bus);
     let mut effects = Vec::new();
     node.worker.poll(at(6_000), WorkerInput::Tick, &mut effects);
-    assert!(effects.contains(&WorkerEffect::FindLogEnd { partition: 0 }));
+    assert!(effects.contains(&WorkerEffect::FindLogEnd(0)));
     bus.append(0, 5);
     node.round(at(6_020), &mut bus);
     let end = Some(LogEnd { log: 7, next: 1 });
