@@ -6,11 +6,8 @@
 //! no file. It does not support encrypted tokens and other algorithms, and does not fetch keys from their publisher;
 //! other tools can keep the file up to date.
 //!
-//! `ring` verifies the signatures. The surrounding JSON is parsed here because the usual crate for tokens reads the
-//! system clock, and either accepts a non-numeric `exp` (`jsonwebtoken` 9, CVE-2026-25537) or fails if another part of
-//! the gateway builds it with different cryptography (10).
+//! `ring` verifies the signatures; ARCHITECTURE.md gives the reasons against a crate for whole tokens.
 
-mod cache;
 mod requirements;
 mod key_set;
 mod token_error;
@@ -23,19 +20,20 @@ use arc_swap::ArcSwapOption;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 use tollgate_core::clock::Timestamp;
 
-pub use cache::TOKENS_LEN_MAX;
 pub use key_set::{KEYS_LEN_MAX, KeySet};
 pub use requirements::{LEEWAY_S, TokenRequirements};
 pub use token::TOKEN_LEN_MAX;
 pub use token_error::TokenError;
 
 use super::Claims;
-use cache::TokenCache;
 use token::Token;
 use token_error::TokenErrorCounters;
 
+/// Maximum number of cached tokens.
+pub const TOKENS_LEN_MAX: usize = 10_000;
 const SCHEME: &[u8] = b"bearer ";
 
 /// Verifier of tokens.
@@ -48,11 +46,11 @@ pub struct Verifier {
     warned_of_missing_keys: AtomicBool,
 }
 
-/// Keys, and the tokens verified with them.
+/// Keys, and the tokens verified with them, which need no second verification. Validity times are checked at each use.
 #[derive(Debug)]
 struct TrustedKeys {
     keys: KeySet,
-    cache: TokenCache,
+    verified: Cache<String, Arc<Claims>>,
 }
 
 impl Verifier {
@@ -70,7 +68,7 @@ impl Verifier {
 
     /// Replaces the keys.
     pub fn set_keys(&self, keys: KeySet) {
-        self.trusted.store(Some(Arc::new(TrustedKeys { keys, cache: TokenCache::new(TOKENS_LEN_MAX) })));
+        self.trusted.store(Some(Arc::new(TrustedKeys { keys, verified: Cache::new(TOKENS_LEN_MAX) })));
         *self.keys_error.lock() = None;
     }
 
@@ -114,10 +112,13 @@ impl Verifier {
     pub fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Claims>, TokenError> {
         let trusted = self.trusted.load();
         let trusted = trusted.as_ref().ok_or(TokenError::NoKeys)?;
-        let claims = trusted.cache.get_or(token, || {
+        if token.len() > TOKEN_LEN_MAX {
+            return Err(TokenError::Malformed);
+        }
+        let claims = trusted.verified.get_or_insert_with(token, || {
             let token = Token::parse(token)?;
             trusted.keys.verify(&token)?;
-            Ok(Claims(token.payload()?))
+            Ok(Arc::new(Claims(token.payload()?)))
         })?;
         claims.validate(&self.requirements, now)?;
         Ok(claims)
