@@ -4,7 +4,6 @@
 //! `application/problem+json` (RFC 9457) with the members of an admission in addition to its own.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_core::decision::{DENY_LIST, Decision, LimitStatus, Source};
 
@@ -22,23 +21,6 @@ const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-policy");
 const DELAY: HeaderName = HeaderName::from_static("x-ratelimit-delay-ms");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-
-/// Members of the body of every decision.
-#[derive(Debug, Serialize)]
-struct DecisionBody<'a> {
-    allowed: bool,
-    limit: Option<u64>,
-    remaining: Option<u64>,
-    reset_ms: Option<u64>,
-    retry_after_ms: Option<u64>,
-    rule: Option<&'a str>,
-    source: &'a str,
-    id: String,
-    /// Store time of the decision; `/release` identifies a slot by it.
-    at_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delay_ms: Option<u64>,
-}
 
 /// Returns the headers of a decision made by `node`.
 #[must_use]
@@ -75,25 +57,27 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
 #[must_use]
 pub fn body(decision: &Decision) -> Value {
     let status = decision.status.as_ref();
-    let members = DecisionBody {
-        allowed: decision.allowed,
-        limit: status.map(|status| status.limit),
-        remaining: status.map(|status| status.remaining),
-        reset_ms: status.map(|status| status.reset_ms),
-        retry_after_ms: status.map(|status| status.retry_after_ms),
-        rule: status.map(|status| &*status.rule),
-        source: decision.source.as_str(),
-        id: decision.id.to_string(),
-        at_ms: decision.at.as_ms(),
-        delay_ms: Some(decision.delay_ms).filter(|delay_ms| *delay_ms > 0),
-    };
-    let mut body = json!(members);
-    if let (Some(status), Value::Object(members)) = (status.filter(|_| !decision.allowed), &mut body) {
-        let (kind, title, detail) = denial(decision, status);
-        members.insert("type".into(), kind.into());
-        members.insert("title".into(), title.into());
-        members.insert("status".into(), 429.into());
-        members.insert("detail".into(), detail.into());
+    let mut body = json!({
+        "allowed": decision.allowed,
+        "limit": status.map(|status| status.limit),
+        "remaining": status.map(|status| status.remaining),
+        "reset_ms": status.map(|status| status.reset_ms),
+        "retry_after_ms": status.map(|status| status.retry_after_ms),
+        "rule": status.map(|status| &*status.rule),
+        "source": decision.source.as_str(),
+        "id": decision.id.to_string(),
+        // Store time of the decision; `/release` identifies a slot by it.
+        "at_ms": decision.at.as_ms(),
+    });
+    if decision.delay_ms > 0 {
+        body["delay_ms"] = decision.delay_ms.into();
+    }
+    if let Some(denied) = decision.denied() {
+        let (kind, title, detail) = denial(decision, denied.status);
+        body["type"] = kind.into();
+        body["title"] = title.into();
+        body["status"] = 429.into();
+        body["detail"] = detail.into();
     }
     body
 }

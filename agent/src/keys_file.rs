@@ -9,25 +9,12 @@ use crate::request::jwt::{KeySet, Verifier};
 /// Maximum length of a JWKS file in bytes.
 const FILE_LEN_MAX: usize = 1 << 20;
 
-/// Error of reading a JWKS file.
+/// Error of reading a JWKS file, with its path, cause and remedy.
 #[derive(Debug, thiserror::Error)]
-pub enum KeysFileError {
-    /// File that cannot be read.
-    #[error("{path}: {error}; check the path and its permissions")]
-    Unreadable {
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause.
-        error: std::io::Error,
-    },
-    /// File that is not a valid JWKS file.
-    #[error("{path}: {why}")]
-    Invalid {
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause and remedy.
-        why: String,
-    },
+#[error("{}: {why}", path.display())]
+pub struct KeysFileError {
+    path: PathBuf,
+    why: String,
 }
 
 /// Reads the keys into the verifier, and returns the watch that reloads them.
@@ -53,13 +40,15 @@ pub(crate) fn reload_on_change(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, KeysFileError> {
-    std::fs::read(path).map_err(|error| KeysFileError::Unreadable { path: path.to_owned(), error })
+    let why = |error| format!("{error}; check the path and its permissions");
+    std::fs::read(path).map_err(|error| KeysFileError { path: path.to_owned(), why: why(error) })
 }
 
 fn parse(path: &Path, content: &[u8]) -> Result<KeySet, KeysFileError> {
-    let invalid = |why| KeysFileError::Invalid { path: path.to_owned(), why };
-    if content.len() > FILE_LEN_MAX {
-        return Err(invalid(format!("{} bytes; a JWKS file has at most {FILE_LEN_MAX}", content.len())));
-    }
-    KeySet::parse(content).map_err(invalid)
+    let keys = if content.len() > FILE_LEN_MAX {
+        Err(format!("{} bytes; a JWKS file has at most {FILE_LEN_MAX}", content.len()))
+    } else {
+        KeySet::parse(content)
+    };
+    keys.map_err(|why| KeysFileError { path: path.to_owned(), why })
 }

@@ -39,7 +39,7 @@ mod keys_file;
 mod runtime;
 mod agent;
 
-pub use agent::{Agent, Builder, Readiness, StartError};
+pub use agent::{Agent, Builder, StartError};
 #[cfg(feature = "jwt")]
 pub use keys_file::KeysFileError;
 #[cfg(feature = "rules-file")]

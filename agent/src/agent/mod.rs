@@ -39,13 +39,6 @@ pub struct Agent<S: ChargeStore = AnyStore> {
     shared: Arc<Shared<S>>,
 }
 
-/// Reasons for which an agent cannot be relied on, if there are any.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Readiness {
-    /// Missing parts; the agent is ready if there are none.
-    pub missing: Vec<&'static str>,
-}
-
 struct Shared<S> {
     engine: Arc<Engine>,
     #[cfg(feature = "metrics")]
@@ -63,7 +56,6 @@ struct Shared<S> {
 
 impl Agent {
     /// Returns the builder of an agent whose counters are in memory, unless it gets a store.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -107,8 +99,9 @@ impl<S: ChargeStore> Agent<S> {
         &self.shared.engine
     }
 
-    /// Returns the readiness of the agent: it has rules, and its store has answered or signals have been read for a while.
-    pub async fn readiness(&self) -> Readiness {
+    /// Returns what the agent lacks to be relied on. It is ready if it has rules, and its store has answered or signals have
+    /// been read for a while.
+    pub async fn missing_parts(&self) -> Vec<&'static str> {
         let shared = &self.shared;
         if !shared.engine.is_informed() {
             shared.maintenance.reach_store().await;
@@ -120,7 +113,7 @@ impl<S: ChargeStore> Agent<S> {
         if !shared.engine.is_informed() {
             missing.push("the store has not answered yet, and signals have not been read for 2 s");
         }
-        Readiness { missing }
+        missing
     }
 
     /// Returns the metrics in the OpenMetrics text format.

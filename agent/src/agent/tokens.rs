@@ -15,23 +15,20 @@ use crate::store::ChargeStore;
 impl<S: ChargeStore> Builder<S> {
     /// Verifies bearer tokens with the keys of this JWKS file, and reloads them when it changes. An invalid file never replaces
     /// valid keys.
-    #[must_use]
     pub fn jwks_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.settings.jwks_file = Some(path.into());
+        self.parts.jwks_file = Some(path.into());
         self
     }
 
     /// Requires this issuer (`iss`) of every token.
-    #[must_use]
     pub fn jwt_issuer(mut self, issuer: impl Into<String>) -> Self {
-        self.settings.tokens.issuer = Some(issuer.into());
+        self.parts.tokens.issuer = Some(issuer.into());
         self
     }
 
     /// Requires this audience (one of `aud`) of every token.
-    #[must_use]
     pub fn jwt_audience(mut self, audience: impl Into<String>) -> Self {
-        self.settings.tokens.audience = Some(audience.into());
+        self.parts.tokens.audience = Some(audience.into());
         self
     }
 }

@@ -21,31 +21,27 @@ pub fn normalize(path: &str) -> Cow<'_, str> {
     }
     let unescaped = unescape(path);
     let mut parts: Vec<&str> = Vec::new();
-    for part in unescaped.split('/').map(without_parameters) {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
+    unescaped.split('/').map(without_parameters).for_each(|part| resolve(&mut parts, part));
     while let Some(last) = parts.pop() {
-        match without_trailing_blanks(last) {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            last => {
-                parts.push(last);
-                break;
-            }
+        let len = parts.len();
+        resolve(&mut parts, without_trailing_blanks(last));
+        if parts.len() > len {
+            break;
         }
     }
     for part in parts.iter_mut().filter(|part| is_id(part)) {
         *part = "{id}";
     }
     Cow::Owned(format!("/{}", parts.join("/")))
+}
+
+/// Appends a segment to those before it.
+fn resolve<'a>(parts: &mut Vec<&'a str>, part: &'a str) {
+    match part {
+        "" | "." => {}
+        ".." => drop(parts.pop()),
+        part => parts.push(part),
+    }
 }
 
 fn without_parameters(part: &str) -> &str {

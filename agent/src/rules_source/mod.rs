@@ -17,7 +17,7 @@ use tollgate_rules::import::EnvoySettings;
 
 pub use envoy::import_envoy;
 pub use file::read_rules;
-pub(crate) use published::RulesReceiver;
+pub(crate) use published::receive_published;
 pub(crate) use watch::reload_on_change;
 
 /// Files that contain rules.
@@ -69,13 +69,7 @@ impl RulesSource {
             Self::File(path) => std::fs::read(path).ok(),
             Self::Envoy(folder, _) => {
                 let files = envoy::files(folder).ok()?;
-                Some(
-                    files
-                        .into_iter()
-                        .flat_map(|(name, text)| [name.into_bytes(), text.into_bytes()])
-                        .flatten()
-                        .collect(),
-                )
+                Some(files.into_iter().map(|(name, text)| name + &text).collect::<String>().into_bytes())
             }
         }
     }
