@@ -22,16 +22,16 @@ pub(crate) struct CheckArgs {
     #[arg(required = true, value_name = "NAME=VALUE", value_parser = descriptor)]
     descriptors: Vec<(String, String)>,
     /// Cost of the call in units
-    #[arg(long, value_name = "UNITS", env = "TOLLGATE_COST", hide_env_values = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
+    #[arg(long, value_name = "UNITS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
     cost: u64,
     /// Address of the agent
-    #[arg(long, value_name = "URL", env = "TOLLGATE_AGENT", hide_env_values = true, default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
     /// Time to wait for an answer
-    #[arg(long, value_name = "DURATION", env = "TOLLGATE_TIMEOUT", hide_env_values = true, default_value = "2s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     timeout: Duration,
     /// Form of the answer
-    #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
+    #[arg(long, default_value = "text")]
     format: Format,
 }
 
@@ -50,10 +50,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         (StatusCode::TOO_MANY_REQUESTS, Some(false)) => Exit::Denied,
         _ => bail!("{} does not answer like an agent; name one with --agent", args.agent),
     };
-    match args.format {
-        Format::Json => output::say(answer.body)?,
-        Format::Text => output::say(text_of(&answer.body))?,
-    }
+    output::say_as(args.format, text_of(&answer.body), &answer.body)?;
     Ok(exit)
 }
 

@@ -8,6 +8,8 @@ use tollgate_core::call::Call;
 use super::Agent;
 #[cfg(feature = "jwt")]
 use super::Builder;
+#[cfg(feature = "jwt")]
+use crate::request::jwt::TokenRequirements;
 use crate::request::{self, Request};
 use crate::store::ChargeStore;
 
@@ -20,15 +22,9 @@ impl<S: ChargeStore> Builder<S> {
         self
     }
 
-    /// Requires this issuer (`iss`) of every token.
-    pub fn jwt_issuer(mut self, issuer: impl Into<String>) -> Self {
-        self.parts.tokens.issuer = Some(issuer.into());
-        self
-    }
-
-    /// Requires this audience (one of `aud`) of every token.
-    pub fn jwt_audience(mut self, audience: impl Into<String>) -> Self {
-        self.parts.tokens.audience = Some(audience.into());
+    /// Requires this issuer and audience of every token.
+    pub fn token_requirements(mut self, requirements: TokenRequirements) -> Self {
+        self.parts.tokens = requirements;
         self
     }
 }

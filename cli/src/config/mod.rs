@@ -29,18 +29,12 @@ const CONFIGURED: [&[&str]; 5] = [&["agent"], &["aggregator"], &["up"], &["demo"
 const FLAG: &str = "--config";
 const VARIABLE: &str = "TOLLGATE_CONFIG";
 
-/// Parsed command line and the settings file below it.
-pub(crate) struct Layered {
-    pub(crate) matches: ArgMatches,
-    pub(crate) file: Option<ConfigFile>,
-}
-
 /// Parses a command line and the settings file that it or the environment names.
 ///
 /// # Errors
-/// If the file cannot be read or contains unknown keys. A wrong command line ends the process, as clap does.
-pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<Layered> {
-    let command = without_empty_variables(command);
+/// If the file cannot be read or contains unknown keys, or if the command line contains a password. A wrong command line
+/// ends the process, as clap does.
+pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<(ArgMatches, Option<ConfigFile>)> {
     let file = path(&args).map(|path| ConfigFile::read(path, &keys(&command))).transpose()?;
     let command = match &file {
         Some(file) => CONFIGURED
@@ -49,7 +43,10 @@ pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<Lay
         None => command,
     };
     match command.try_get_matches_from(args) {
-        Ok(matches) => Ok(Layered { matches, file }),
+        Ok(matches) => {
+            secret::refuse_on_command_line(&matches)?;
+            Ok((matches, file))
+        }
         Err(error) => match refused_value(&error, file.as_ref()) {
             Some(text) => Err(Usage(text).into()),
             None => error.exit(),
@@ -62,12 +59,21 @@ fn key(long: &str) -> String {
     long.replace('-', "_")
 }
 
-/// Ignores empty variables, because container and environment files unset a variable that way.
-fn without_empty_variables(command: Command) -> Command {
+/// Gives each flag the variable of its name. Empty variables are ignored, because container and environment files unset a
+/// variable that way.
+pub(crate) fn with_variables(command: Command) -> Command {
+    let with_variable = |arg: Arg| {
+        if arg.get_env().is_some() || arg.get_long().is_none() {
+            return arg;
+        }
+        let variable = format!("TOLLGATE_{}", arg.get_id().as_str().to_uppercase());
+        arg.env(variable).hide_env_values(true)
+    };
     let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
     command
+        .mut_args(with_variable)
         .mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg })
-        .mut_subcommands(without_empty_variables)
+        .mut_subcommands(with_variables)
 }
 
 /// Changes the command at this path.
