@@ -88,12 +88,12 @@ fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static 
         let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
         return ("about:blank", "Denied", format!("{by} denies this call regardless of its count"));
     }
-    let policy = format!("rule {} allows {} in {}", status.rule, status.limit, seconds(status.window_ms));
+    let policy = format!("rule {} allows {} in {} s", status.rule, status.limit, seconds(status.window_ms));
     let detail = if status.cost > status.at_once {
         let most = if status.at_once == status.limit { String::new() } else { format!(", {} at once", status.at_once) };
         format!("{policy}{most}, and this call costs {}: it can never pass; make it smaller", status.cost)
     } else {
-        format!("{policy}; this call passes in {}", seconds(status.retry_after_ms))
+        format!("{policy}; this call passes in {} s", seconds(status.retry_after_ms))
     };
     match decision.source {
         Source::Fallback => (
@@ -112,8 +112,10 @@ fn retry_after_s(retry_after_ms: u64, salt: u64) -> u64 {
     wait_s + salt.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) % JITTER_S_MIN.max(wait_s / 10)
 }
 
-fn seconds(ms: u64) -> String {
-    if ms.is_multiple_of(1_000) { format!("{} s", ms / 1_000) } else { format!("{}.{:03} s", ms / 1_000, ms % 1_000) }
+/// Formats a duration in s, such as `60` or `1.001`.
+#[must_use]
+pub fn seconds(ms: u64) -> String {
+    if ms.is_multiple_of(1_000) { (ms / 1_000).to_string() } else { format!("{}.{:03}", ms / 1_000, ms % 1_000) }
 }
 
 #[cfg(test)]

@@ -23,11 +23,11 @@ pub(crate) fn reload_on_change(
     verifier: Arc<Verifier>,
     node: Arc<str>,
 ) -> Result<FileWatch, KeysFileError> {
-    let content = read(&path)?;
-    verifier.set_keys(parse(&path, &content)?);
+    let (content, keys) = read(&path)?;
+    verifier.set_keys(keys);
     let watched = path.clone();
-    let changed = move || match read(&path).and_then(|content| parse(&path, &content)) {
-        Ok(keys) => {
+    let changed = move || match read(&path) {
+        Ok((_, keys)) => {
             tracing::info!(%node, keys = keys.len(), file = %path.display(), "token keys reloaded");
             verifier.set_keys(keys);
         }
@@ -39,16 +39,15 @@ pub(crate) fn reload_on_change(
     Ok(FileWatch::new(Some(content), move || std::fs::read(&watched).ok(), changed))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, KeysFileError> {
-    let why = |error| format!("{error}; check the path and its permissions");
-    std::fs::read(path).map_err(|error| KeysFileError { path: path.to_owned(), why: why(error) })
-}
-
-fn parse(path: &Path, content: &[u8]) -> Result<KeySet, KeysFileError> {
-    let keys = if content.len() > FILE_LEN_MAX {
-        Err(format!("{} bytes; a JWKS file has at most {FILE_LEN_MAX}", content.len()))
-    } else {
-        KeySet::parse(content)
+/// Returns the content of a file, and its keys.
+fn read(path: &Path) -> Result<(Vec<u8>, KeySet), KeysFileError> {
+    let read = || {
+        let content = std::fs::read(path).map_err(|error| format!("{error}; check the path and its permissions"))?;
+        if content.len() > FILE_LEN_MAX {
+            return Err(format!("{} bytes; a JWKS file has at most {FILE_LEN_MAX}", content.len()));
+        }
+        let keys = KeySet::parse(&content)?;
+        Ok((content, keys))
     };
-    keys.map_err(|why| KeysFileError { path: path.to_owned(), why })
+    read().map_err(|why| KeysFileError { path: path.to_owned(), why })
 }

@@ -3,12 +3,11 @@
 //!
 //! An invalid or older rule set never replaces the one in force.
 
-mod file;
 mod envoy;
 mod watch;
 mod published;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::RuleSet;
@@ -16,7 +15,6 @@ use tollgate_core::rules::problem::Problems;
 use tollgate_rules::import::EnvoySettings;
 
 pub use envoy::import_envoy;
-pub use file::read_rules;
 pub(crate) use published::receive_published;
 pub(crate) use watch::reload_on_change;
 
@@ -79,4 +77,14 @@ impl RulesSource {
             Self::File(path) | Self::Envoy(path, _) => path,
         }
     }
+}
+
+/// Reads a Tollgate rules file. Without a `version:`, its generation is `now` in ms.
+///
+/// # Errors
+/// Returns an error if the file cannot be read or is not valid; each problem has its line, cause and remedy.
+pub fn read_rules(path: &Path, now: Timestamp) -> Result<RuleSet, RulesFileError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|error| RulesFileError::Unreadable { path: path.to_owned(), error })?;
+    Ok(tollgate_rules::from_yaml(&path.display().to_string(), &text, now.as_ms())?)
 }

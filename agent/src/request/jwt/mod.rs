@@ -13,15 +13,16 @@ mod key_set;
 mod token_error;
 mod token;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
 use arc_swap::ArcSwapOption;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
+use strum::{EnumCount, VariantArray};
 use tollgate_core::clock::Timestamp;
+use tollgate_engine::Total;
 
 pub use key_set::{KEYS_LEN_MAX, KeySet};
 pub use requirements::{LEEWAY_S, TokenRequirements};
@@ -30,7 +31,6 @@ pub use token_error::TokenError;
 
 use super::Claims;
 use token::Token;
-use token_error::TokenErrorCounters;
 
 /// Maximum number of cached tokens.
 pub const TOKENS_LEN_MAX: usize = 10_000;
@@ -42,8 +42,8 @@ pub struct Verifier {
     requirements: TokenRequirements,
     trusted: ArcSwapOption<TrustedKeys>,
     keys_error: Mutex<Option<String>>,
-    rejected: TokenErrorCounters,
-    warned_of_missing_keys: AtomicBool,
+    rejected: [Total; TokenError::COUNT],
+    warning_of_missing_keys: Once,
 }
 
 /// Keys, and the tokens verified with them, which need no second verification. Validity times are checked at each use.
@@ -61,8 +61,8 @@ impl Verifier {
             requirements,
             trusted: ArcSwapOption::empty(),
             keys_error: Mutex::default(),
-            rejected: TokenErrorCounters::default(),
-            warned_of_missing_keys: AtomicBool::new(false),
+            rejected: Default::default(),
+            warning_of_missing_keys: Once::new(),
         }
     }
 
@@ -89,11 +89,13 @@ impl Verifier {
         match bearer(headers).and_then(|token| token.map(|token| self.verify(token, now)).transpose()) {
             Ok(claims) => claims,
             Err(reason) => {
-                self.rejected.count(reason);
-                if reason == TokenError::NoKeys && !self.warned_of_missing_keys.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(
-                        "a token cannot be verified without keys, so its claims count as absent; specify them with --jwks FILE"
-                    );
+                self.rejected[reason as usize].add(1);
+                if reason == TokenError::NoKeys {
+                    self.warning_of_missing_keys.call_once(|| {
+                        tracing::warn!(
+                            "a token cannot be verified without keys, so its claims count as absent; specify them with --jwks FILE"
+                        );
+                    });
                 }
                 None
             }
@@ -102,7 +104,7 @@ impl Verifier {
 
     /// Returns the number of rejected tokens by reason, under the names of the metric's labels.
     pub fn rejected(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        self.rejected.counts()
+        TokenError::VARIANTS.iter().zip(&self.rejected).map(|(reason, total)| (reason.into(), total.get()))
     }
 
     /// Verifies a token and returns its claims.

@@ -1,7 +1,6 @@
-//! Reasons for rejecting a token, and their counters.
+//! Reasons for rejecting a token.
 
 use strum::{EnumCount, IntoStaticStr, VariantArray};
-use tollgate_engine::Total;
 
 /// Reason for which a token is not valid; its name in `snake_case` is a label of the metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
@@ -25,18 +24,4 @@ pub enum TokenError {
     Audience,
     /// No keys are configured.
     NoKeys,
-}
-
-/// Numbers of rejected tokens by reason.
-#[derive(Debug, Default)]
-pub(super) struct TokenErrorCounters([Total; TokenError::COUNT]);
-
-impl TokenErrorCounters {
-    pub(super) fn count(&self, reason: TokenError) {
-        self.0[reason as usize].add(1);
-    }
-
-    pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        TokenError::VARIANTS.iter().zip(&self.0).map(|(reason, total)| (reason.into(), total.get()))
-    }
 }
