@@ -92,21 +92,17 @@ impl FromArgMatches for Limits {
         if given.iter().any(|(flag, _)| typed(flag)) {
             given.retain(|(flag, _)| typed(flag));
         }
-        match given.len() {
-            0 => Ok(Self::Unset),
-            1 => Ok(given.remove(0).1),
-            _ => {
-                let name = |(flag, _): &(&str, Self)| {
-                    format!("--{} (TOLLGATE_{})", flag.replace('_', "-"), flag.to_uppercase())
-                };
-                let names: Vec<_> = given.iter().map(name).collect();
-                let text = match &names[..] {
-                    [one, other] => format!("both {one} and {other} are given; leave one out\n"),
-                    all => format!("{} are given; leave all but one out\n", all.join(", ")),
-                };
-                Err(clap::Error::raw(ErrorKind::ArgumentConflict, text))
-            }
+        if given.len() > 1 {
+            let name =
+                |(flag, _): &(&str, Self)| format!("--{} (TOLLGATE_{})", flag.replace('_', "-"), flag.to_uppercase());
+            let names: Vec<_> = given.iter().map(name).collect();
+            let text = match &names[..] {
+                [one, other] => format!("both {one} and {other} are given; leave one out\n"),
+                all => format!("{} are given; leave all but one out\n", all.join(", ")),
+            };
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text));
         }
+        Ok(given.pop().map_or(Self::Unset, |(_, limits)| limits))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

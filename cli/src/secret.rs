@@ -37,14 +37,11 @@ pub(crate) fn may_be_in(key: &str) -> bool {
 /// Splits a text such as `a=1,b=2` into settings. A comma separates two settings if a name and `=` follow it; otherwise it
 /// belongs to the value, as in `a=1,2`.
 pub(crate) fn settings(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let (mut from, mut looked_at) = (0, 0);
-    while let Some(comma) = text[looked_at..].find(',').map(|at| looked_at + at) {
-        looked_at = comma + 1;
-        if begins_with_name(&text[looked_at..]) {
-            found.push(&text[from..comma]);
-            from = looked_at;
-        }
+    let commas = text.match_indices(',').map(|(comma, _)| comma);
+    let (mut found, mut from) = (Vec::new(), 0);
+    for comma in commas.filter(|comma| begins_with_name(&text[comma + 1..])) {
+        found.push(&text[from..comma]);
+        from = comma + 1;
     }
     found.push(&text[from..]);
     found

@@ -1,4 +1,4 @@
-//! Settings of an agent. Those of tokens are in [`super::tokens`]; [`super::start`] makes a running agent of them.
+//! Settings of an agent; [`super::start`] makes a running agent of them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
@@ -190,6 +190,22 @@ impl<S: ChargeStore> Builder<S> {
     /// applied it. The function runs on the thread that reads the bus and must not block.
     pub fn observe_signals(mut self, observe: impl FnMut(&SignalBatch, Timestamp) + Send + 'static) -> Self {
         self.parts.observer = Some(Box::new(observe));
+        self
+    }
+}
+
+#[cfg(feature = "jwt")]
+impl<S: ChargeStore> Builder<S> {
+    /// Verifies bearer tokens with the keys of this JWKS file, and reloads them when it changes. An invalid file never replaces
+    /// valid keys.
+    pub fn jwks_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.parts.jwks_file = Some(path.into());
+        self
+    }
+
+    /// Requires this issuer and audience of every token.
+    pub fn token_requirements(mut self, requirements: TokenRequirements) -> Self {
+        self.parts.tokens = requirements;
         self
     }
 }

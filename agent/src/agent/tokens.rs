@@ -1,33 +1,10 @@
-//! Tokens of requests: the builder's settings of their keys and requirements, and calls made of requests with their claims.
-
-#[cfg(feature = "jwt")]
-use std::path::PathBuf;
+//! Calls made of requests, with the claims of their tokens.
 
 use tollgate_core::call::Call;
 
 use super::Agent;
-#[cfg(feature = "jwt")]
-use super::Builder;
-#[cfg(feature = "jwt")]
-use crate::request::jwt::TokenRequirements;
 use crate::request::{self, Request};
 use crate::store::ChargeStore;
-
-#[cfg(feature = "jwt")]
-impl<S: ChargeStore> Builder<S> {
-    /// Verifies bearer tokens with the keys of this JWKS file, and reloads them when it changes. An invalid file never replaces
-    /// valid keys.
-    pub fn jwks_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.parts.jwks_file = Some(path.into());
-        self
-    }
-
-    /// Requires this issuer and audience of every token.
-    pub fn token_requirements(mut self, requirements: TokenRequirements) -> Self {
-        self.parts.tokens = requirements;
-        self
-    }
-}
 
 impl<S: ChargeStore> Agent<S> {
     /// Makes a call of a request, by the rules in force and the verified claims of its token. The call borrows nothing,

@@ -81,15 +81,11 @@ impl KeySet {
         }
         let mut keys = Vec::new();
         for (place, jwk) in file.keys.into_iter().enumerate() {
-            let id = jwk.kid.clone();
-            match jwk.material() {
-                Ok(Some(material)) => keys.push(VerificationKey { id, material }),
-                Ok(None) => {}
-                Err(why) => {
-                    let named = id.map(|id| format!(" (kid `{id}`)")).unwrap_or_default();
-                    return Err(format!("key {}{named}: {why}", place + 1));
-                }
-            }
+            let material = jwk.material().map_err(|why| {
+                let named = jwk.kid.as_ref().map(|id| format!(" (kid `{id}`)")).unwrap_or_default();
+                format!("key {}{named}: {why}", place + 1)
+            })?;
+            keys.extend(material.map(|material| VerificationKey { id: jwk.kid, material }));
         }
         if keys.is_empty() {
             return Err("no key for HS256, RS256 or ES256 signatures; add the key that signs your tokens".to_owned());
