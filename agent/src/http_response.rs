@@ -56,19 +56,13 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
 /// Returns the body of a decision.
 #[must_use]
 pub fn body(decision: &Decision) -> Value {
-    let status = decision.status.as_ref();
-    let mut body = json!({
-        "allowed": decision.allowed,
-        "limit": status.map(|status| status.limit),
-        "remaining": status.map(|status| status.remaining),
-        "reset_ms": status.map(|status| status.reset_ms),
-        "retry_after_ms": status.map(|status| status.retry_after_ms),
-        "rule": status.map(|status| &*status.rule),
-        "source": decision.source.as_str(),
-        "id": decision.id.to_string(),
-        // Store time of the decision; `/release` identifies a slot by it.
-        "at_ms": decision.at.as_ms(),
-    });
+    let mut body = status_body(decision.status.as_ref());
+    body["allowed"] = decision.allowed.into();
+    body["retry_after_ms"] = decision.status.as_ref().map(|status| status.retry_after_ms).into();
+    body["source"] = decision.source.as_str().into();
+    body["id"] = decision.id.to_string().into();
+    // Store time of the decision; `/release` identifies a slot by it.
+    body["at_ms"] = decision.at.as_ms().into();
     if decision.delay_ms > 0 {
         body["delay_ms"] = decision.delay_ms.into();
     }
@@ -80,6 +74,17 @@ pub fn body(decision: &Decision) -> Value {
         body["detail"] = detail.into();
     }
     body
+}
+
+/// Returns the body of a settlement: the members of a decision's body that describe its rule.
+#[must_use]
+pub fn status_body(status: Option<&LimitStatus>) -> Value {
+    json!({
+        "rule": status.map(|status| &*status.rule),
+        "limit": status.map(|status| status.limit),
+        "remaining": status.map(|status| status.remaining),
+        "reset_ms": status.map(|status| status.reset_ms),
+    })
 }
 
 /// Returns type, title and detail of a denial (RFC 9457).

@@ -36,7 +36,8 @@ pub(crate) fn reload_on_change(
             verifier.record_keys_error(error.to_string());
         }
     };
-    Ok(FileWatch::new(Some(content), move || std::fs::read(&watched).ok(), changed))
+    let content_now = move || std::fs::read(&watched).ok();
+    Ok(FileWatch { content: Box::new(content_now), known: Some(content), changed: Box::new(changed) })
 }
 
 /// Returns the content of a file, and its keys.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -30,9 +29,11 @@ const PREFIX: &str = "tollgate";
 #[derive(Clone, Debug)]
 pub(crate) struct AgentMetrics {
     registry: Arc<Mutex<Registry>>,
-    check: Histogram,
+    /// Durations of checks, in s.
+    pub(crate) check: Histogram,
+    /// Times from a charge to its signal at this agent, in s.
     #[cfg(feature = "bus")]
-    signal_lag: Histogram,
+    pub(crate) signal_lag: Histogram,
 }
 
 /// Exports the counts of an agent.
@@ -65,17 +66,6 @@ impl AgentMetrics {
             #[cfg(feature = "bus")]
             signal_lag,
         }
-    }
-
-    /// Observes the duration of a check.
-    pub(crate) fn observe_check(&self, took: Duration) {
-        self.check.observe(took.as_secs_f64());
-    }
-
-    /// Observes the time from a charge to its signal at this agent.
-    #[cfg(feature = "bus")]
-    pub(crate) fn observe_signal_lag(&self, lag: Duration) {
-        self.signal_lag.observe(lag.as_secs_f64());
     }
 
     /// Returns all metrics of the registry in the OpenMetrics text format.

@@ -60,13 +60,13 @@ impl StateDir {
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join(FILE);
-        let saved = match fs::read(&path) {
-            Ok(bytes) => Self::read(&bytes).unwrap_or_else(|why| {
+        let read = |bytes: Vec<u8>| {
+            let warn = |why: &String| {
                 tracing::warn!(file = %path.display(), "the saved state is unreadable and will be overwritten: {why}");
-                SavedState::default()
-            }),
-            Err(_) => SavedState::default(),
+            };
+            Self::read(&bytes).inspect_err(warn).ok()
         };
+        let saved = fs::read(&path).ok().and_then(read).unwrap_or_default();
         Ok(Self { folder: folder.to_owned(), saved: Mutex::new(saved) })
     }
 

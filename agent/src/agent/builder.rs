@@ -7,8 +7,6 @@ use std::sync::Arc;
 
 #[cfg(feature = "metrics")]
 use prometheus_client::registry::Registry;
-#[cfg(feature = "kafka")]
-use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 #[cfg(feature = "bus")]
 use tollgate_bus::{Bus, Topic};
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
@@ -164,9 +162,9 @@ impl<S: ChargeStore> Builder<S> {
 impl<S: ChargeStore> Builder<S> {
     /// Publishes calls to this Kafka and reads its signals. Kafka may be unavailable at the start.
     #[cfg(feature = "kafka")]
-    pub fn kafka(self, kafka: impl Into<KafkaSettings>) -> Self {
+    pub fn kafka(self, kafka: impl Into<tollgate_bus::kafka::KafkaSettings>) -> Self {
         let kafka = kafka.into();
-        self.publishes_to(kafka.partitions, move || Ok(KafkaBus::new(kafka)?))
+        self.publishes_to(kafka.partitions, move || Ok(tollgate_bus::kafka::KafkaBus::new(kafka)?))
     }
 
     /// Publishes calls on this bus and reads its signals.

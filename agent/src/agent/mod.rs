@@ -12,22 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-#[cfg(feature = "bus")]
-use parking_lot::Mutex;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Clock;
-#[cfg(feature = "metrics")]
-use tollgate_core::clock::Stopwatch;
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
-#[cfg(feature = "metrics")]
-use crate::metrics::AgentMetrics;
-#[cfg(feature = "jwt")]
-use crate::request::jwt::Verifier;
-#[cfg(feature = "bus")]
-use crate::runtime::BusThreads;
 use crate::runtime::MaintenanceTask;
 use crate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
 
@@ -42,15 +32,15 @@ pub struct Agent<S: ChargeStore = AnyStore> {
 struct Shared<S> {
     engine: Arc<Engine>,
     #[cfg(feature = "metrics")]
-    metrics: AgentMetrics,
+    metrics: crate::metrics::AgentMetrics,
     #[cfg(feature = "jwt")]
-    tokens: Arc<Verifier>,
+    tokens: Arc<crate::request::jwt::Verifier>,
     /// None if the counts are in the engine's own table.
     store: Option<Arc<S>>,
     clock: Arc<dyn Clock>,
     maintenance: MaintenanceTask,
     #[cfg(feature = "bus")]
-    bus_threads: Mutex<Option<BusThreads>>,
+    bus_threads: parking_lot::Mutex<Option<crate::runtime::BusThreads>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -129,10 +119,8 @@ impl<S: ChargeStore> Agent<S> {
         #[cfg(feature = "bus")]
         {
             let bus_threads = self.shared.bus_threads.lock().take();
-            if let Some(mut bus_threads) = bus_threads {
-                // Threads are joined, which must not block the runtime.
-                let _ = tokio::task::spawn_blocking(move || bus_threads.stop()).await;
-            }
+            // Dropping them joins the threads, which must not block the runtime.
+            let _ = tokio::task::spawn_blocking(move || drop(bus_threads)).await;
         }
         self.shared.maintenance.stop().await;
     }
@@ -148,10 +136,10 @@ impl<S: ChargeStore> Shared<S> {
     /// Runs a check and observes its duration.
     async fn run_timed(&self, operation: Operation<'_, '_>) -> Output {
         #[cfg(feature = "metrics")]
-        let took = Stopwatch::start();
+        let took = tollgate_core::clock::Stopwatch::start();
         let output = self.run(operation).await;
         #[cfg(feature = "metrics")]
-        self.metrics.observe_check(took.elapsed());
+        self.metrics.check.observe(took.elapsed().as_secs_f64());
         output
     }
 

@@ -4,35 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-#[cfg(feature = "bus")]
-use parking_lot::Mutex;
-#[cfg(feature = "kafka")]
-use tollgate_bus::kafka::KafkaError;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
 use tollgate_engine::{CountsIn, Engine, FLEET_EXPECTED_DEFAULT};
 
 use super::builder::{AgentParts, Builder};
 use super::{Agent, Shared};
-#[cfg(any(feature = "rules-file", feature = "jwt"))]
-use crate::file_watch;
-#[cfg(feature = "jwt")]
-use crate::keys_file::{self, KeysFileError};
-#[cfg(feature = "metrics")]
-use crate::metrics::AgentMetrics;
-#[cfg(feature = "jwt")]
-use crate::request::jwt::Verifier;
 #[cfg(feature = "rules-file")]
 use crate::rules_source::{self, RulesFileError};
-#[cfg(feature = "bus")]
-use crate::runtime::BusListeners;
-#[cfg(feature = "rules-file")]
-use crate::runtime::RulesListener;
 use crate::runtime::{MaintenanceParts, MaintenanceTask};
 use crate::state_dir::{SavedState, StateDir};
 use crate::store::{AnyStore, ChargeStore, FleetServices};
-#[cfg(feature = "redis")]
-use crate::store::{RedisAddressError, RedisStore};
 
 /// Error of starting an agent.
 #[derive(Debug, thiserror::Error)]
@@ -45,18 +27,18 @@ pub enum StartError {
     /// The keys of tokens cannot be read.
     #[cfg(feature = "jwt")]
     #[error(transparent)]
-    Keys(#[from] KeysFileError),
+    Keys(#[from] crate::keys_file::KeysFileError),
     /// There are no rules.
     #[error("an agent needs rules: give a rules file, a rule set or a rule")]
     NoRules,
     /// The address of Redis is not valid.
     #[cfg(feature = "redis")]
     #[error(transparent)]
-    Redis(#[from] RedisAddressError),
+    Redis(#[from] crate::store::RedisAddressError),
     /// The settings of Kafka are not valid.
     #[cfg(feature = "kafka")]
     #[error(transparent)]
-    Kafka(#[from] KafkaError),
+    Kafka(#[from] tollgate_bus::kafka::KafkaError),
     /// The state folder cannot be used.
     #[error("{folder}: {error}; give a folder that can be written")]
     StateDir {
@@ -81,7 +63,7 @@ impl Builder<AnyStore> {
     pub fn start(self) -> Result<Agent, StartError> {
         #[cfg(feature = "redis")]
         if let Some(redis) = &self.parts.redis {
-            let store = RedisStore::new(redis, self.clock.clone())?;
+            let store = crate::store::RedisStore::new(redis, self.clock.clone())?;
             let fleet = store.fleet_services();
             return self.store(Arc::new(AnyStore::Redis(store))).launch(Some(fleet));
         }
@@ -115,9 +97,9 @@ impl<S: ChargeStore> Builder<S> {
         let Self { clock, engine, store, .. } = self;
         let engine = Arc::new(Engine::new(engine, rules));
         #[cfg(feature = "jwt")]
-        let tokens = Arc::new(Verifier::new(self.parts.tokens));
+        let tokens = Arc::new(crate::request::jwt::Verifier::new(self.parts.tokens));
         #[cfg(feature = "metrics")]
-        let metrics = AgentMetrics::register(
+        let metrics = crate::metrics::AgentMetrics::register(
             self.parts.registry,
             engine.clone(),
             #[cfg(feature = "jwt")]
@@ -129,7 +111,7 @@ impl<S: ChargeStore> Builder<S> {
         let rules_listener = None;
         #[cfg(feature = "bus")]
         let bus_threads = {
-            let listeners = BusListeners {
+            let listeners = crate::runtime::BusListeners {
                 #[cfg(feature = "metrics")]
                 metrics: metrics.clone(),
                 rules: rules_listener.clone(),
@@ -147,9 +129,9 @@ impl<S: ChargeStore> Builder<S> {
             }
             #[cfg(feature = "jwt")]
             if let Some(path) = self.parts.jwks_file {
-                watches.push(keys_file::reload_on_change(path, tokens.clone(), engine.settings().node.clone())?);
+                watches.push(crate::keys_file::reload_on_change(path, tokens.clone(), engine.settings().node.clone())?);
             }
-            file_watch::start(watches, stop.clone())?;
+            crate::file_watch::start(watches, stop.clone())?;
         }
         let maintenance = MaintenanceTask::start(MaintenanceParts {
             engine: engine.clone(),
@@ -169,7 +151,7 @@ impl<S: ChargeStore> Builder<S> {
             clock,
             maintenance,
             #[cfg(feature = "bus")]
-            bus_threads: Mutex::new(bus_threads),
+            bus_threads: parking_lot::Mutex::new(bus_threads),
             stop,
         });
         Ok(Agent { shared })
@@ -215,7 +197,7 @@ impl AgentParts {
 }
 
 #[cfg(feature = "rules-file")]
-fn rules_listener(engine: Arc<Engine>, state: Option<Arc<StateDir>>) -> RulesListener {
+fn rules_listener(engine: Arc<Engine>, state: Option<Arc<StateDir>>) -> crate::runtime::RulesListener {
     Arc::new(move |generation, appended, published| {
         rules_source::receive_published(&engine, state.as_deref(), generation, appended, published);
     })

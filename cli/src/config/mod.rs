@@ -101,7 +101,7 @@ fn keys(command: &Command) -> BTreeMap<String, Takes> {
 fn with_defaults(command: Command, file: &ConfigFile) -> Command {
     let known: Vec<(String, Vec<String>)> = command
         .get_arguments()
-        .filter_map(|arg| Some((arg.get_id().to_string(), file.get(&key(arg.get_long()?))?.values.clone())))
+        .filter_map(|arg| Some((arg.get_id().to_string(), file.settings.get(&key(arg.get_long()?))?.values.clone())))
         .collect();
     known.into_iter().fold(command, |command, (id, values)| command.mut_arg(id, |arg| arg.default_values(values)))
 }
@@ -129,8 +129,9 @@ fn refused_value(error: &clap::Error, file: Option<&ConfigFile>) -> Option<Strin
     let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else { return None };
     let name = key(flag.trim_start_matches("--").split([' ', '=']).next()?);
     let reason = std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"));
-    let in_file = file.and_then(|file| Some((file, file.get(&name).filter(|setting| setting.values.contains(value))?)));
-    let place = in_file.map(|(file, setting)| format!("{}:{}", file.path().display(), setting.line));
+    let in_file =
+        file.and_then(|file| Some((file, file.settings.get(&name).filter(|setting| setting.values.contains(value))?)));
+    let place = in_file.map(|(file, setting)| format!("{}:{}", file.path.display(), setting.line));
     if secret::may_be_in(&name) {
         let place = place.unwrap_or_else(|| format!("--{}", name.replace('_', "-")));
         return Some(format!("{place}: a value of `{name}` cannot be used{reason}"));

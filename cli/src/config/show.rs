@@ -55,13 +55,13 @@ fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) 
         let Some(long) = arg.get_long().filter(|long| !["help", "config"].contains(long)) else { continue };
         let key = key(long);
         let id = arg.get_id().as_str();
-        let in_file = file.and_then(|file| Some((file, file.get(&key)?)));
+        let in_file = file.and_then(|file| Some((file, file.settings.get(&key)?)));
         let origin = match (matches.value_source(id), in_file) {
             (Some(ValueSource::CommandLine), _) => format!("--{long}"),
             (Some(ValueSource::EnvVariable), _) => {
                 arg.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
             }
-            (Some(_), Some((file, setting))) => format!("{}:{}", file.path().display(), setting.line),
+            (Some(_), Some((file, setting))) => format!("{}:{}", file.path.display(), setting.line),
             (Some(_), None) => "default".to_owned(),
             (None, _) => String::new(),
         };
