@@ -3,26 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::file_error::FileError;
 use crate::file_watch::FileWatch;
 use crate::request::jwt::{KeySet, Verifier};
 
 /// Maximum length of a JWKS file in bytes.
 const FILE_LEN_MAX: usize = 1 << 20;
 
-/// Error of reading a JWKS file, with its path, cause and remedy.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {why}", path.display())]
-pub struct KeysFileError {
-    path: PathBuf,
-    why: String,
-}
-
 /// Reads the keys into the verifier, and returns the watch that reloads them.
-pub(crate) fn reload_on_change(
-    path: PathBuf,
-    verifier: Arc<Verifier>,
-    node: Arc<str>,
-) -> Result<FileWatch, KeysFileError> {
+pub(crate) fn reload_on_change(path: PathBuf, verifier: Arc<Verifier>, node: Arc<str>) -> Result<FileWatch, FileError> {
     let (content, keys) = read(&path)?;
     verifier.set_keys(keys);
     let watched = path.clone();
@@ -41,14 +30,12 @@ pub(crate) fn reload_on_change(
 }
 
 /// Returns the content of a file, and its keys.
-fn read(path: &Path) -> Result<(Vec<u8>, KeySet), KeysFileError> {
-    let read = || {
-        let content = std::fs::read(path).map_err(|error| format!("{error}; check the path and its permissions"))?;
-        if content.len() > FILE_LEN_MAX {
-            return Err(format!("{} bytes; a JWKS file has at most {FILE_LEN_MAX}", content.len()));
-        }
-        let keys = KeySet::parse(&content)?;
-        Ok((content, keys))
-    };
-    read().map_err(|why| KeysFileError { path: path.to_owned(), why })
+fn read(path: &Path) -> Result<(Vec<u8>, KeySet), FileError> {
+    let content = std::fs::read(path).map_err(|error| FileError::unreadable(path, &error))?;
+    let len = content.len();
+    if len > FILE_LEN_MAX {
+        return Err(FileError::new(path, format!("{len} bytes; a JWKS file has at most {FILE_LEN_MAX}")));
+    }
+    let keys = KeySet::parse(&content).map_err(|why| FileError::new(path, why))?;
+    Ok((content, keys))
 }

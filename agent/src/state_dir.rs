@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
+use crate::file_error::FileError;
+
 const FILE: &str = "agent.json";
 const VERSION: u32 = 1;
 
@@ -57,8 +59,9 @@ impl StateDir {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be created.
-    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+    pub(crate) fn open(folder: &Path) -> Result<Self, FileError> {
+        fs::create_dir_all(folder)
+            .map_err(|error| FileError::new(folder, format!("{error}; give a folder that can be written")))?;
         let path = folder.join(FILE);
         let read = |bytes: Vec<u8>| {
             let warn = |why: &String| {

@@ -42,15 +42,15 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         bail!(Usage("a descriptor is given twice; give each name once".to_owned()));
     }
     let body = json!({ "descriptors": descriptors, "cost": args.cost });
-    let Some(answer) = client::post(&args.agent, "/check", &body, args.timeout)? else {
+    let Some((status, answer)) = client::post(&args.agent, "/check", &body, args.timeout)? else {
         return Ok(Exit::Unanswered);
     };
-    let exit = match (answer.status, answer.body["allowed"].as_bool()) {
+    let exit = match (status, answer["allowed"].as_bool()) {
         (StatusCode::OK, Some(true)) => Exit::Done,
         (StatusCode::TOO_MANY_REQUESTS, Some(false)) => Exit::Denied,
         _ => bail!("{} does not answer like an agent; name one with --agent", args.agent),
     };
-    output::say_as(args.format, text_of(&answer.body), &answer.body)?;
+    output::say_as(args.format, text_of(&answer), &answer)?;
     Ok(exit)
 }
 

@@ -1,6 +1,5 @@
 //! Start of an agent: from the builder's settings to a running agent, or the reason why it cannot start.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -10,6 +9,7 @@ use tollgate_engine::{CountsIn, Engine, FLEET_EXPECTED_DEFAULT};
 
 use super::builder::{AgentParts, Builder};
 use super::{Agent, Shared};
+use crate::file_error::FileError;
 #[cfg(feature = "rules-file")]
 use crate::rules_source::{self, RulesFileError};
 use crate::runtime::{MaintenanceParts, MaintenanceTask};
@@ -27,7 +27,7 @@ pub enum StartError {
     /// The keys of tokens cannot be read.
     #[cfg(feature = "jwt")]
     #[error(transparent)]
-    Keys(#[from] crate::keys_file::KeysFileError),
+    Keys(FileError),
     /// There are no rules.
     #[error("an agent needs rules: give a rules file, a rule set or a rule")]
     NoRules,
@@ -40,13 +40,8 @@ pub enum StartError {
     #[error(transparent)]
     Kafka(#[from] tollgate_bus::kafka::KafkaError),
     /// The state folder cannot be used.
-    #[error("{folder}: {error}; give a folder that can be written")]
-    StateDir {
-        /// The folder.
-        folder: PathBuf,
-        /// The cause.
-        error: std::io::Error,
-    },
+    #[error(transparent)]
+    StateDir(FileError),
     /// The system refused a thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -84,7 +79,8 @@ impl<S: ChargeStore> Builder<S> {
     }
 
     fn launch(mut self, fleet: Option<Arc<FleetServices>>) -> Result<Agent<S>, StartError> {
-        let state = self.parts.open_state_dir()?;
+        let state = self.parts.state_dir.take().map(|folder| StateDir::open(&folder).map(Arc::new));
+        let state = state.transpose().map_err(StartError::StateDir)?;
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
         self.engine.epoch = self.clock.now();
         self.engine.agents_expected = self.engine.agents_expected.or(saved.agents);
@@ -129,7 +125,9 @@ impl<S: ChargeStore> Builder<S> {
             }
             #[cfg(feature = "jwt")]
             if let Some(path) = self.parts.jwks_file {
-                watches.push(crate::keys_file::reload_on_change(path, tokens.clone(), engine.settings().node.clone())?);
+                let node = engine.settings().node.clone();
+                let watch = crate::keys_file::reload_on_change(path, tokens.clone(), node);
+                watches.push(watch.map_err(StartError::Keys)?);
             }
             crate::file_watch::start(watches, stop.clone())?;
         }
@@ -173,14 +171,6 @@ impl<S: ChargeStore> Builder<S> {
 }
 
 impl AgentParts {
-    fn open_state_dir(&self) -> Result<Option<Arc<StateDir>>, StartError> {
-        let open = |folder: &PathBuf| {
-            let state = StateDir::open(folder);
-            state.map(Arc::new).map_err(|error| StartError::StateDir { folder: folder.clone(), error })
-        };
-        self.state_dir.as_ref().map(open).transpose()
-    }
-
     /// Returns the rules that are set, or nothing if the agent follows published rules.
     fn given_rules(&mut self, now: Timestamp) -> Result<Option<RuleSet>, StartError> {
         #[cfg(feature = "rules-file")]

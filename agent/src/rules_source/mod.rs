@@ -14,6 +14,8 @@ use tollgate_core::rules::RuleSet;
 use tollgate_core::rules::problem::Problems;
 use tollgate_rules::import::EnvoySettings;
 
+use crate::file_error::FileError;
+
 pub use envoy::import_envoy;
 pub(crate) use published::receive_published;
 pub(crate) use watch::reload_on_change;
@@ -30,20 +32,9 @@ pub enum RulesSource {
 /// Error of reading rules from files.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesFileError {
-    /// File that cannot be read.
-    #[error("{path}: {error}; check the path and its permissions")]
-    Unreadable {
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause.
-        error: std::io::Error,
-    },
-    /// Directory without configuration files.
-    #[error("{path}: no file ends in .yaml or .yml; specify the directory that contains the configuration")]
-    NoFiles {
-        /// Path of the directory.
-        path: PathBuf,
-    },
+    /// File or directory that cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// Invalid rules.
     #[error(transparent)]
     Invalid(#[from] Problems),
@@ -84,7 +75,6 @@ impl RulesSource {
 /// # Errors
 /// Returns an error if the file cannot be read or is not valid; each problem has its line, cause and remedy.
 pub fn read_rules(path: &Path, now: Timestamp) -> Result<RuleSet, RulesFileError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| RulesFileError::Unreadable { path: path.to_owned(), error })?;
+    let text = std::fs::read_to_string(path).map_err(|error| FileError::unreadable(path, &error))?;
     Ok(tollgate_rules::from_yaml(&path.display().to_string(), &text, now.as_ms())?)
 }

@@ -24,8 +24,8 @@ pub(crate) use file::ConfigFile;
 pub(crate) use show::ConfigArgs;
 pub(crate) use show::run;
 
-/// The commands whose flags are keys of the file; `rules publish` is one of `rules`.
-const CONFIGURED: [&[&str]; 5] = [&["agent"], &["aggregator"], &["up"], &["demo"], &["rules", "publish"]];
+/// The commands whose flags are keys of the file; `publish` is one of `rules`.
+const CONFIGURED: [&str; 5] = ["agent", "aggregator", "up", "demo", "publish"];
 const FLAG: &str = "--config";
 const VARIABLE: &str = "TOLLGATE_CONFIG";
 
@@ -37,9 +37,7 @@ const VARIABLE: &str = "TOLLGATE_CONFIG";
 pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<(ArgMatches, Option<ConfigFile>)> {
     let file = path(&args).map(|path| ConfigFile::read(path, &keys(&command))).transpose()?;
     let command = match &file {
-        Some(file) => CONFIGURED
-            .iter()
-            .fold(command, |command, path| changed(command, path, &|command| with_defaults(command, file))),
+        Some(file) => with_defaults(command, file),
         None => command,
     };
     match command.try_get_matches_from(args) {
@@ -76,34 +74,28 @@ pub(crate) fn with_variables(command: Command) -> Command {
         .mut_subcommands(with_variables)
 }
 
-/// Changes the command at this path.
-fn changed(command: Command, path: &[&str], change: &dyn Fn(Command) -> Command) -> Command {
-    match path {
-        [] => change(command),
-        [name, rest @ ..] => command.mut_subcommand(name, |inner| changed(inner, rest, change)),
-    }
-}
-
 /// Returns all keys of the configured commands.
 fn keys(command: &Command) -> BTreeMap<String, Takes> {
-    let configured = CONFIGURED
-        .iter()
-        .filter_map(|path| path.iter().try_fold(command, |command, name| command.find_subcommand(name)));
-    let takes = |arg: &Arg| match arg.get_action() {
-        ArgAction::Append => Takes::Many,
-        _ => Takes::One,
-    };
-    let flags = configured.flat_map(Command::get_arguments);
-    let flags = flags.filter_map(|arg| Some((key(arg.get_long().filter(|long| *long != "help")?), takes(arg))));
-    flags.collect()
+    let mut found: BTreeMap<_, _> = command.get_subcommands().flat_map(keys).collect();
+    if CONFIGURED.contains(&command.get_name()) {
+        let takes = |arg: &Arg| match arg.get_action() {
+            ArgAction::Append => Takes::Many,
+            _ => Takes::One,
+        };
+        found.extend(command.get_arguments().filter_map(|arg| Some((key(arg.get_long()?), takes(arg)))));
+    }
+    found
 }
 
+/// Makes the file's values the defaults of the configured commands.
 fn with_defaults(command: Command, file: &ConfigFile) -> Command {
-    let known: Vec<(String, Vec<String>)> = command
-        .get_arguments()
-        .filter_map(|arg| Some((arg.get_id().to_string(), file.settings.get(&key(arg.get_long()?))?.values.clone())))
-        .collect();
-    known.into_iter().fold(command, |command, (id, values)| command.mut_arg(id, |arg| arg.default_values(values)))
+    let with_default = |arg: Arg| match arg.get_long().and_then(|long| file.settings.get(&key(long))) {
+        Some(setting) => arg.default_values(setting.values.clone()),
+        None => arg,
+    };
+    let is_configured = CONFIGURED.contains(&command.get_name());
+    let command = if is_configured { command.mut_args(with_default) } else { command };
+    command.mut_subcommands(|inner| with_defaults(inner, file))
 }
 
 /// Returns the path of the settings file, before the command line is parsed.

@@ -81,10 +81,10 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
         explain(&set, &DigestKey::default(), &call(&descriptors, &unverified, args.cost))
     } else {
         let body = body(&descriptors, &unverified, args.cost);
-        let Some(answer) = client::post(&args.agent, "/explain", &body, WAIT)? else {
+        let Some((_, answer)) = client::post(&args.agent, "/explain", &body, WAIT)? else {
             return Ok(Exit::Unanswered);
         };
-        answer.body
+        answer
     };
     output::say_as(args.format, text(&explanation), &explanation)?;
     Ok(Exit::Done)
