@@ -12,24 +12,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// File or folder with its last content and the function that handles a change.
 pub(crate) struct FileWatch {
-    content: ReadContent,
-    known: Option<Vec<u8>>,
-    changed: Box<dyn FnMut() + Send>,
+    /// Reads the content.
+    pub(crate) content: Box<dyn Fn() -> Option<Vec<u8>> + Send>,
+    /// Content that was loaded.
+    pub(crate) known: Option<Vec<u8>>,
+    /// Handles a change.
+    pub(crate) changed: Box<dyn FnMut() + Send>,
 }
 
-type ReadContent = Box<dyn Fn() -> Option<Vec<u8>> + Send>;
-
 impl FileWatch {
-    /// Creates a watch. `known` is the content that was loaded; `content` reads it again, and `changed` handles a
-    /// change.
-    pub(crate) fn new(
-        known: Option<Vec<u8>>,
-        content: impl Fn() -> Option<Vec<u8>> + Send + 'static,
-        changed: impl FnMut() + Send + 'static,
-    ) -> Self {
-        Self { content: Box::new(content), known, changed: Box::new(changed) }
-    }
-
     fn poll(&mut self) {
         let content = (self.content)();
         if content != self.known {

@@ -4,7 +4,6 @@
 //! `application/problem+json` (RFC 9457) with the members of an admission in addition to its own.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_core::decision::{DENY_LIST, Decision, LimitStatus, Source};
 
@@ -22,23 +21,6 @@ const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-policy");
 const DELAY: HeaderName = HeaderName::from_static("x-ratelimit-delay-ms");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-
-/// Members of the body of every decision.
-#[derive(Debug, Serialize)]
-struct DecisionBody<'a> {
-    allowed: bool,
-    limit: Option<u64>,
-    remaining: Option<u64>,
-    reset_ms: Option<u64>,
-    retry_after_ms: Option<u64>,
-    rule: Option<&'a str>,
-    source: &'a str,
-    id: String,
-    /// Store time of the decision; `/release` identifies a slot by it.
-    at_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delay_ms: Option<u64>,
-}
 
 /// Returns the headers of a decision made by `node`.
 #[must_use]
@@ -74,28 +56,35 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
 /// Returns the body of a decision.
 #[must_use]
 pub fn body(decision: &Decision) -> Value {
-    let status = decision.status.as_ref();
-    let members = DecisionBody {
-        allowed: decision.allowed,
-        limit: status.map(|status| status.limit),
-        remaining: status.map(|status| status.remaining),
-        reset_ms: status.map(|status| status.reset_ms),
-        retry_after_ms: status.map(|status| status.retry_after_ms),
-        rule: status.map(|status| &*status.rule),
-        source: decision.source.as_str(),
-        id: decision.id.to_string(),
-        at_ms: decision.at.as_ms(),
-        delay_ms: Some(decision.delay_ms).filter(|delay_ms| *delay_ms > 0),
-    };
-    let mut body = json!(members);
-    if let (Some(status), Value::Object(members)) = (status.filter(|_| !decision.allowed), &mut body) {
-        let (kind, title, detail) = denial(decision, status);
-        members.insert("type".into(), kind.into());
-        members.insert("title".into(), title.into());
-        members.insert("status".into(), 429.into());
-        members.insert("detail".into(), detail.into());
+    let mut body = status_body(decision.status.as_ref());
+    body["allowed"] = decision.allowed.into();
+    body["retry_after_ms"] = decision.status.as_ref().map(|status| status.retry_after_ms).into();
+    body["source"] = decision.source.as_str().into();
+    body["id"] = decision.id.to_string().into();
+    // Store time of the decision; `/release` identifies a slot by it.
+    body["at_ms"] = decision.at.as_ms().into();
+    if decision.delay_ms > 0 {
+        body["delay_ms"] = decision.delay_ms.into();
+    }
+    if let Some(denied) = decision.denied() {
+        let (kind, title, detail) = denial(decision, denied.status);
+        body["type"] = kind.into();
+        body["title"] = title.into();
+        body["status"] = 429.into();
+        body["detail"] = detail.into();
     }
     body
+}
+
+/// Returns the body of a settlement: the members of a decision's body that describe its rule.
+#[must_use]
+pub fn status_body(status: Option<&LimitStatus>) -> Value {
+    json!({
+        "rule": status.map(|status| &*status.rule),
+        "limit": status.map(|status| status.limit),
+        "remaining": status.map(|status| status.remaining),
+        "reset_ms": status.map(|status| status.reset_ms),
+    })
 }
 
 /// Returns type, title and detail of a denial (RFC 9457).
@@ -104,12 +93,12 @@ fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static 
         let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
         return ("about:blank", "Denied", format!("{by} denies this call regardless of its count"));
     }
-    let policy = format!("rule {} allows {} in {}", status.rule, status.limit, seconds(status.window_ms));
+    let policy = format!("rule {} allows {} in {} s", status.rule, status.limit, seconds(status.window_ms));
     let detail = if status.cost > status.at_once {
         let most = if status.at_once == status.limit { String::new() } else { format!(", {} at once", status.at_once) };
         format!("{policy}{most}, and this call costs {}: it can never pass; make it smaller", status.cost)
     } else {
-        format!("{policy}; this call passes in {}", seconds(status.retry_after_ms))
+        format!("{policy}; this call passes in {} s", seconds(status.retry_after_ms))
     };
     match decision.source {
         Source::Fallback => (
@@ -128,8 +117,10 @@ fn retry_after_s(retry_after_ms: u64, salt: u64) -> u64 {
     wait_s + salt.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) % JITTER_S_MIN.max(wait_s / 10)
 }
 
-fn seconds(ms: u64) -> String {
-    if ms.is_multiple_of(1_000) { format!("{} s", ms / 1_000) } else { format!("{}.{:03} s", ms / 1_000, ms % 1_000) }
+/// Formats a duration in s, such as `60` or `1.001`.
+#[must_use]
+pub fn seconds(ms: u64) -> String {
+    if ms.is_multiple_of(1_000) { (ms / 1_000).to_string() } else { format!("{}.{:03}", ms / 1_000, ms % 1_000) }
 }
 
 #[cfg(test)]

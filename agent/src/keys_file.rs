@@ -3,44 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::file_error::FileError;
 use crate::file_watch::FileWatch;
 use crate::request::jwt::{KeySet, Verifier};
 
 /// Maximum length of a JWKS file in bytes.
 const FILE_LEN_MAX: usize = 1 << 20;
 
-/// Error of reading a JWKS file.
-#[derive(Debug, thiserror::Error)]
-pub enum KeysFileError {
-    /// File that cannot be read.
-    #[error("{path}: {error}; check the path and its permissions")]
-    Unreadable {
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause.
-        error: std::io::Error,
-    },
-    /// File that is not a valid JWKS file.
-    #[error("{path}: {why}")]
-    Invalid {
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause and remedy.
-        why: String,
-    },
-}
-
 /// Reads the keys into the verifier, and returns the watch that reloads them.
-pub(crate) fn reload_on_change(
-    path: PathBuf,
-    verifier: Arc<Verifier>,
-    node: Arc<str>,
-) -> Result<FileWatch, KeysFileError> {
-    let content = read(&path)?;
-    verifier.set_keys(parse(&path, &content)?);
+pub(crate) fn reload_on_change(path: PathBuf, verifier: Arc<Verifier>, node: Arc<str>) -> Result<FileWatch, FileError> {
+    let (content, keys) = read(&path)?;
+    verifier.set_keys(keys);
     let watched = path.clone();
-    let changed = move || match read(&path).and_then(|content| parse(&path, &content)) {
-        Ok(keys) => {
+    let changed = move || match read(&path) {
+        Ok((_, keys)) => {
             tracing::info!(%node, keys = keys.len(), file = %path.display(), "token keys reloaded");
             verifier.set_keys(keys);
         }
@@ -49,17 +25,17 @@ pub(crate) fn reload_on_change(
             verifier.record_keys_error(error.to_string());
         }
     };
-    Ok(FileWatch::new(Some(content), move || std::fs::read(&watched).ok(), changed))
+    let content_now = move || std::fs::read(&watched).ok();
+    Ok(FileWatch { content: Box::new(content_now), known: Some(content), changed: Box::new(changed) })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, KeysFileError> {
-    std::fs::read(path).map_err(|error| KeysFileError::Unreadable { path: path.to_owned(), error })
-}
-
-fn parse(path: &Path, content: &[u8]) -> Result<KeySet, KeysFileError> {
-    let invalid = |why| KeysFileError::Invalid { path: path.to_owned(), why };
-    if content.len() > FILE_LEN_MAX {
-        return Err(invalid(format!("{} bytes; a JWKS file has at most {FILE_LEN_MAX}", content.len())));
+/// Returns the content of a file, and its keys.
+fn read(path: &Path) -> Result<(Vec<u8>, KeySet), FileError> {
+    let content = std::fs::read(path).map_err(|error| FileError::unreadable(path, &error))?;
+    let len = content.len();
+    if len > FILE_LEN_MAX {
+        return Err(FileError::new(path, format!("{len} bytes; a JWKS file has at most {FILE_LEN_MAX}")));
     }
-    KeySet::parse(content).map_err(invalid)
+    let keys = KeySet::parse(&content).map_err(|why| FileError::new(path, why))?;
+    Ok((content, keys))
 }

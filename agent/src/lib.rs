@@ -29,6 +29,7 @@ pub mod http_response;
 pub mod explain;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod file_error;
 mod state_dir;
 #[cfg(any(feature = "rules-file", feature = "jwt"))]
 mod file_watch;
@@ -39,9 +40,8 @@ mod keys_file;
 mod runtime;
 mod agent;
 
-pub use agent::{Agent, Builder, Readiness, StartError};
-#[cfg(feature = "jwt")]
-pub use keys_file::KeysFileError;
+pub use agent::{Agent, Builder, StartError};
+pub use file_error::FileError;
 #[cfg(feature = "rules-file")]
 pub use rules_source::{RulesFileError, RulesSource, import_envoy, read_rules};
 pub use tollgate_core::call::Call;

@@ -2,18 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_core::decision::Source;
-use tollgate_engine::{Engine, Total};
+use tollgate_engine::Engine;
 
 #[cfg(feature = "jwt")]
 use crate::request::jwt::Verifier;
@@ -30,9 +29,11 @@ const PREFIX: &str = "tollgate";
 #[derive(Clone, Debug)]
 pub(crate) struct AgentMetrics {
     registry: Arc<Mutex<Registry>>,
-    check: Histogram,
+    /// Durations of checks, in s.
+    pub(crate) check: Histogram,
+    /// Times from a charge to its signal at this agent, in s.
     #[cfg(feature = "bus")]
-    signal_lag: Histogram,
+    pub(crate) signal_lag: Histogram,
 }
 
 /// Exports the counts of an agent.
@@ -67,63 +68,36 @@ impl AgentMetrics {
         }
     }
 
-    /// Observes the duration of a check.
-    pub(crate) fn observe_check(&self, took: Duration) {
-        self.check.observe(took.as_secs_f64());
-    }
-
-    /// Observes the time from a charge to its signal at this agent.
-    #[cfg(feature = "bus")]
-    pub(crate) fn observe_signal_lag(&self, lag: Duration) {
-        self.signal_lag.observe(lag.as_secs_f64());
-    }
-
     /// Returns all metrics of the registry in the OpenMetrics text format.
     pub(crate) fn encode(&self) -> String {
         let mut text = String::new();
-        match text::encode(&mut text, &self.registry.lock()) {
-            Ok(()) => text,
-            Err(_) => String::new(),
-        }
+        text::encode(&mut text, &self.registry.lock()).map(|()| text).unwrap_or_default()
     }
 }
 
 /// Each help text ends with a full stop, as the registry ends those of other metrics.
 impl Collector for AgentCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (engine, metrics) = (&self.engine, self.engine.metrics());
         let rules = metrics.rules();
-        let mut decisions = encoder.encode_descriptor(
-            "decisions",
-            "Decisions by rule, outcome and source.",
-            None,
-            MetricType::Counter,
-        )?;
-        for (rule, counts) in &rules {
-            for source in Source::ALL {
-                for (outcome, total) in ["denied", "allowed"].iter().zip(&counts.decisions[source as usize]) {
-                    let labels = [("rule", &**rule), ("outcome", *outcome), ("source", source.as_str())];
-                    encode_total(decisions.encode_family(&labels)?, total)?;
-                }
-            }
-        }
-        let help = "Calls that a rule in shadow would have denied.";
-        let mut shadow_denials = encoder.encode_descriptor("shadow_denials", help, None, MetricType::Counter)?;
-        for (rule, counts) in &rules {
-            encode_total(shadow_denials.encode_family(&[("rule", &**rule)])?, &counts.shadow_denials)?;
-        }
-        let help = "Requests that the store did not answer, by reason.";
-        let mut store_errors = encoder.encode_descriptor("store_errors", help, None, MetricType::Counter)?;
-        for (error, count) in metrics.store_errors().filter(|(_, count)| *count > 0) {
-            ConstCounter::new(count).encode(store_errors.encode_family(&[("error", error.as_str())])?)?;
-        }
+        let decisions = rules.iter().flat_map(|(rule, counts)| {
+            Source::ALL.into_iter().flat_map(move |source| {
+                let totals = ["denied", "allowed"].into_iter().zip(&counts.decisions[source as usize]);
+                let labels = move |outcome| [("rule", &**rule), ("outcome", outcome), ("source", source.as_str())];
+                totals.map(move |(outcome, total)| (labels(outcome), total.get()))
+            })
+        });
+        encode_family(&mut encoder, "decisions", "Decisions by rule, outcome and source.", decisions)?;
+        let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.shadow_denials.get()));
+        encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
+        let errors = metrics.store_errors().filter(|(_, count)| *count > 0);
+        let errors = errors.map(|(error, count)| ([("error", error.as_str())], count));
+        encode_family(&mut encoder, "store_errors", "Requests that the store did not answer, by reason.", errors)?;
         #[cfg(feature = "jwt")]
         {
+            let rejected = self.tokens.rejected().map(|(reason, count)| ([("reason", reason)], count));
             let help = "Bearer tokens that the rules ask about and that gave no descriptor.";
-            let mut rejected = encoder.encode_descriptor("jwt_rejected", help, None, MetricType::Counter)?;
-            for (reason, count) in self.tokens.rejected() {
-                ConstCounter::new(count).encode(rejected.encode_family(&[("reason", reason)])?)?;
-            }
+            encode_family(&mut encoder, "jwt_rejected", help, rejected)?;
         }
         let totals = [
             ("overflow_charges", "Charges on a rule's overflow counter, past counters_max.", &metrics.overflow_charges),
@@ -165,6 +139,16 @@ impl fmt::Debug for AgentCollector {
     }
 }
 
-fn encode_total(encoder: MetricEncoder<'_>, total: &Total) -> Result<(), fmt::Error> {
-    ConstCounter::new(total.get()).encode(encoder)
+/// Encodes counters that differ in the values of their labels.
+fn encode_family<'a, const N: usize>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    counts: impl Iterator<Item = ([(&'a str, &'a str); N], u64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, count) in counts {
+        ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
 }

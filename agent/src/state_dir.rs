@@ -12,14 +12,31 @@ use serde::{Deserialize, Serialize};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
+use crate::file_error::FileError;
+
 const FILE: &str = "agent.json";
 const VERSION: u32 = 1;
 
 /// Content of the state directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedState {
-    pub(crate) rules: Option<(Generation, Published)>,
     pub(crate) agents: Option<NonZeroU32>,
+    pub(crate) rules: Option<SavedRules>,
+}
+
+/// Published rules, with their generation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedRules {
+    pub(crate) generation: Generation,
+    #[serde(flatten, with = "PublishedFields")]
+    pub(crate) published: Published,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Published")]
+struct PublishedFields {
+    name: String,
+    text: String,
 }
 
 /// State directory of one agent.
@@ -30,17 +47,10 @@ pub(crate) struct StateDir {
 
 /// JSON form of the state file.
 #[derive(Serialize, Deserialize)]
-struct StateFile {
+struct StateFile<S> {
     version: u32,
-    agents: Option<NonZeroU32>,
-    rules: Option<SavedRules>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct SavedRules {
-    generation: Generation,
-    name: String,
-    text: String,
+    #[serde(flatten)]
+    state: S,
 }
 
 impl StateDir {
@@ -49,16 +59,17 @@ impl StateDir {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be created.
-    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+    pub(crate) fn open(folder: &Path) -> Result<Self, FileError> {
+        fs::create_dir_all(folder)
+            .map_err(|error| FileError::new(folder, format!("{error}; give a folder that can be written")))?;
         let path = folder.join(FILE);
-        let saved = match fs::read(&path) {
-            Ok(bytes) => Self::read(&bytes).unwrap_or_else(|why| {
+        let read = |bytes: Vec<u8>| {
+            let warn = |why: &String| {
                 tracing::warn!(file = %path.display(), "the saved state is unreadable and will be overwritten: {why}");
-                SavedState::default()
-            }),
-            Err(_) => SavedState::default(),
+            };
+            Self::read(&bytes).inspect_err(warn).ok()
         };
+        let saved = fs::read(&path).ok().and_then(read).unwrap_or_default();
         Ok(Self { folder: folder.to_owned(), saved: Mutex::new(saved) })
     }
 
@@ -80,21 +91,17 @@ impl StateDir {
     }
 
     fn read(bytes: &[u8]) -> Result<SavedState, String> {
-        let file: StateFile = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let file: StateFile<SavedState> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if file.version != VERSION {
             return Err(format!("its version is {}, this agent supports {VERSION}", file.version));
         }
-        let rules = file.rules.map(|SavedRules { generation, name, text }| (generation, Published { name, text }));
-        Ok(SavedState { rules, agents: file.agents })
+        Ok(file.state)
     }
 
     /// Writes the file under another name first and then renames it, so that it is always complete.
-    fn write(&self, saved: &SavedState) -> io::Result<()> {
-        let rules =
-            saved.rules.clone().map(|(generation, Published { name, text })| SavedRules { generation, name, text });
-        let file = StateFile { version: VERSION, agents: saved.agents, rules };
+    fn write(&self, state: &SavedState) -> io::Result<()> {
         let draft = self.folder.join(format!("{FILE}.draft"));
-        fs::write(&draft, serde_json::to_vec_pretty(&file).map_err(io::Error::other)?)?;
+        fs::write(&draft, serde_json::to_vec_pretty(&StateFile { version: VERSION, state })?)?;
         fs::rename(draft, self.folder.join(FILE))
     }
 }
@@ -107,9 +114,12 @@ mod tests {
     fn the_state_survives_a_restart_and_a_broken_file_is_ignored() {
         let folder = std::env::temp_dir().join(format!("tollgate-state-{}", std::process::id()));
         let published = Published { name: "r.yaml".into(), text: "rules: []".into() };
-        let saved = SavedState { rules: Some((7, published)), agents: NonZeroU32::new(3) };
+        let saved = SavedState { rules: Some(SavedRules { generation: 7, published }), agents: NonZeroU32::new(3) };
         StateDir::open(&folder).unwrap().change(|state| *state = saved.clone());
         assert_eq!(StateDir::open(&folder).unwrap().saved(), saved);
+        let file: serde_json::Value = serde_json::from_slice(&fs::read(folder.join(FILE)).unwrap()).unwrap();
+        let rules = serde_json::json!({ "generation": 7, "name": "r.yaml", "text": "rules: []" });
+        assert_eq!(file, serde_json::json!({ "version": 1, "agents": 3, "rules": rules }));
         fs::write(folder.join(FILE), "{").unwrap();
         assert_eq!(StateDir::open(&folder).unwrap().saved(), SavedState::default());
         fs::remove_dir_all(folder).unwrap();

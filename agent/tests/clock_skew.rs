@@ -35,7 +35,7 @@ fn agent(redis: &Redis, offset_ms: i64) -> Agent {
     let clock = Arc::new(Skewed(SystemClock::start(), offset_ms));
     let agent = Agent::builder().node(format!("off by {offset_ms} ms")).clock(clock).rule(rule);
     let agent = agent.redis(&*redis.url()).start().expect("the agent starts");
-    wait_for("readiness", || RUNTIME.block_on(agent.readiness()).missing.is_empty().then_some(()));
+    wait_for("readiness", || RUNTIME.block_on(agent.missing_parts()).is_empty().then_some(()));
     agent
 }
 

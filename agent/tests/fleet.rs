@@ -22,7 +22,7 @@ async fn agents(redis: &Redis, count: usize) -> Vec<Agent> {
         let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
         let agent = Agent::builder().node(format!("agent-{number}")).rules(rules).redis(&*redis.url()).start().unwrap();
         let waited = Stopwatch::start();
-        while !agent.readiness().await.missing.is_empty() {
+        while !agent.missing_parts().await.is_empty() {
             assert!(waited.elapsed() < TIMEOUT, "timed out waiting for Redis");
             tokio::task::yield_now().await;
         }

@@ -29,7 +29,7 @@ impl Fleet {
         let fleet = Self { new: start(), old: start() };
         for agent in [&fleet.new, &fleet.old] {
             let waited = Stopwatch::start();
-            while !agent.readiness().await.missing.is_empty() {
+            while !agent.missing_parts().await.is_empty() {
                 assert!(waited.elapsed() < TIMEOUT, "timed out waiting for the store");
                 tokio::task::yield_now().await;
             }

@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 async fn agent(redis: &Redis) -> Agent {
     let rule = Rule::per("per-key", &["api_key"], "100/h".parse().unwrap()).strict();
     let agent = Agent::builder().rule(rule).redis(&*redis.url()).start().unwrap();
-    until("the store", || async { agent.readiness().await.missing.is_empty() }).await;
+    until("the store", || async { agent.missing_parts().await.is_empty() }).await;
     agent
 }
 

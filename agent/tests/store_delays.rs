@@ -81,7 +81,7 @@ fn agent(url: &str, deadline: Duration) -> Agent {
         .rule(rule.with(|policy| (policy.on_failure, policy.deadline) = (OnFailure::Open, deadline)))
         .redis(url);
     let agent = agent.start().expect("the agent starts");
-    wait_for("readiness", || RUNTIME.block_on(agent.readiness()).missing.is_empty().then_some(()));
+    wait_for("readiness", || RUNTIME.block_on(agent.missing_parts()).is_empty().then_some(()));
     agent
 }
 

@@ -9,7 +9,6 @@ use tollgate::{Agent, Builder};
 use tollgate_core::clock::SystemClock;
 use tollgate_core::counter::DigestKey;
 
-use crate::decision_totals;
 use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
 use crate::number;
@@ -30,27 +29,27 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) kafka: KafkaArgs,
     /// Name of the agent in answers and logs [default: agent-RANDOM]
-    #[arg(long, value_name = "NAME", env = "TOLLGATE_NODE", hide_env_values = true, value_parser = serve::node)]
+    #[arg(long, value_name = "NAME", value_parser = serve::node)]
     pub(crate) node: Option<String>,
     /// Region of the agent
-    #[arg(long, value_name = "NAME", env = "TOLLGATE_REGION", hide_env_values = true, default_value = "default", value_parser = serve::node)]
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = serve::node)]
     pub(crate) region: String,
     /// Folder for the last good rules and the fleet size, with which the agent starts while no server can be reached
-    #[arg(long, value_name = "DIR", env = "TOLLGATE_STATE_DIR", hide_env_values = true)]
+    #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     /// Number of agents in the fleet to assume until heartbeats arrive
-    #[arg(long, value_name = "N", env = "TOLLGATE_AGENTS_EXPECTED", hide_env_values = true, value_parser = number::positive)]
+    #[arg(long, value_name = "N", value_parser = number::positive)]
     agents_expected: Option<NonZeroU32>,
     /// Cap on the counters of this agent; callers past the cap share one counter per rule
-    #[arg(long, value_name = "N", env = "TOLLGATE_COUNTERS_MAX", hide_env_values = true, default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT)]
+    #[arg(long, value_name = "N", default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT)]
     counters_max: usize,
     /// File with the key of all digests, 32 hexadecimal digits, the same for all agents [default: a public key]
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_DIGEST_KEY_FILE", hide_env_values = true)]
+    #[arg(long, value_name = "FILE")]
     digest_key_file: Option<PathBuf>,
     #[command(flatten)]
     tokens: TokenArgs,
     /// Address to listen on; port 0 takes any free port
-    #[arg(long, value_name = "ADDR", env = "TOLLGATE_HTTP", hide_env_values = true, default_value = "127.0.0.1:8080", value_parser = serve::address)]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = serve::address)]
     pub(crate) http: SocketAddr,
 }
 
@@ -83,7 +82,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     announce(&agent, listener.local_addr()?)?;
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.requested()).await?;
     agent.stop().await;
-    decision_totals::log(&agent.metrics());
+    log_totals(&agent);
     Ok(Exit::Done)
 }
 
@@ -93,6 +92,15 @@ pub(crate) fn announce(agent: &Agent, address: SocketAddr) -> std::io::Result<()
         tracing::warn!("{warning}");
     }
     output::say(format_args!("listening on http://{address}"))
+}
+
+/// Logs the totals of the agent's decisions, at its end.
+pub(crate) fn log_totals(agent: &Agent) {
+    let rules = agent.engine().metrics().rules();
+    let sum = |outcome: usize| -> u64 {
+        rules.iter().flat_map(|(_, counts)| &counts.decisions).map(|totals| totals[outcome].get()).sum()
+    };
+    tracing::info!("stopped; calls allowed: {}, denied: {}", sum(1), sum(0));
 }
 
 impl AgentArgs {

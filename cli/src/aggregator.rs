@@ -1,9 +1,7 @@
 //! `tollgate aggregator`: starts an aggregator over Kafka, with its HTTP and the mirror of the rules.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::bail;
@@ -30,45 +28,26 @@ pub(crate) struct AggregatorArgs {
     #[command(flatten)]
     redis: RedisArgs,
     /// Rules that the agents enforce, if they are not published; their widest window decides how much of the log a restore reads
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_RULES", hide_env_values = true)]
+    #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Address to listen on; port 0 takes any free port
-    #[arg(long, value_name = "ADDR", env = "TOLLGATE_HTTP", hide_env_values = true, default_value = "127.0.0.1:8090", value_parser = serve::address)]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090", value_parser = serve::address)]
     http: SocketAddr,
     /// Address at which other aggregators reach this one, to show all counters [default: the address it listens on]
-    #[arg(long, value_name = "HOST:PORT", env = "TOLLGATE_ADVERTISE", hide_env_values = true, value_parser = serve::node)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = serve::node)]
     advertise: Option<String>,
     /// Name of this aggregator, unique in the fleet [default: aggregator-RANDOM]
-    #[arg(long, value_name = "NAME", env = "TOLLGATE_NODE", hide_env_values = true, value_parser = serve::node)]
+    #[arg(long, value_name = "NAME", value_parser = serve::node)]
     node: Option<String>,
     /// Name of the region
-    #[arg(long, value_name = "NAME", env = "TOLLGATE_REGION", hide_env_values = true, default_value = "default", value_parser = serve::node)]
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = serve::node)]
     region: String,
     /// Folder in which undecodable records are kept
-    #[arg(long, value_name = "DIR", env = "TOLLGATE_STATE_DIR", hide_env_values = true)]
+    #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     /// Part of its quota from which on a counter is signalled
-    #[arg(long, value_name = "PERCENT", env = "TOLLGATE_THRESHOLD", hide_env_values = true, default_value_t = Percent(THRESHOLD_PERMILLE_DEFAULT / 10))]
-    threshold: Percent,
-}
-
-/// A number from 0 to 100.
-#[derive(Clone, Copy, Debug)]
-struct Percent(u32);
-
-impl fmt::Display for Percent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%", self.0)
-    }
-}
-
-impl FromStr for Percent {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = text.trim_end_matches('%').parse().ok();
-        number.filter(|percent| *percent <= 100).map(Self).ok_or("write 0% to 100%")
-    }
+    #[arg(long, value_name = "PERCENT", default_value = format!("{}%", THRESHOLD_PERMILLE_DEFAULT / 10), value_parser = percent)]
+    threshold: u32,
 }
 
 pub(crate) fn run(args: AggregatorArgs) -> anyhow::Result<Exit> {
@@ -107,9 +86,14 @@ impl AggregatorArgs {
             http: self.advertise.clone().unwrap_or(address).into(),
             epoch: clock.now(),
             region: self.region.as_str().into(),
-            threshold_permille: self.threshold.0 * 10,
+            threshold_permille: self.threshold * 10,
             shares: true,
             ..WorkerSettings::new(&id)
         }
     }
+}
+
+fn percent(text: &str) -> Result<u32, &'static str> {
+    let number = text.trim_end_matches('%').parse().ok();
+    number.filter(|percent| *percent <= 100).ok_or("write 0% to 100%")
 }

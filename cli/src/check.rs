@@ -22,16 +22,16 @@ pub(crate) struct CheckArgs {
     #[arg(required = true, value_name = "NAME=VALUE", value_parser = descriptor)]
     descriptors: Vec<(String, String)>,
     /// Cost of the call in units
-    #[arg(long, value_name = "UNITS", env = "TOLLGATE_COST", hide_env_values = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
+    #[arg(long, value_name = "UNITS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
     cost: u64,
     /// Address of the agent
-    #[arg(long, value_name = "URL", env = "TOLLGATE_AGENT", hide_env_values = true, default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
     /// Time to wait for an answer
-    #[arg(long, value_name = "DURATION", env = "TOLLGATE_TIMEOUT", hide_env_values = true, default_value = "2s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     timeout: Duration,
     /// Form of the answer
-    #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
+    #[arg(long, default_value = "text")]
     format: Format,
 }
 
@@ -42,18 +42,15 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         bail!(Usage("a descriptor is given twice; give each name once".to_owned()));
     }
     let body = json!({ "descriptors": descriptors, "cost": args.cost });
-    let Some(answer) = client::post(&args.agent, "/check", &body, args.timeout)? else {
+    let Some((status, answer)) = client::post(&args.agent, "/check", &body, args.timeout)? else {
         return Ok(Exit::Unanswered);
     };
-    let exit = match (answer.status, answer.body["allowed"].as_bool()) {
+    let exit = match (status, answer["allowed"].as_bool()) {
         (StatusCode::OK, Some(true)) => Exit::Done,
         (StatusCode::TOO_MANY_REQUESTS, Some(false)) => Exit::Denied,
         _ => bail!("{} does not answer like an agent; name one with --agent", args.agent),
     };
-    match args.format {
-        Format::Json => output::say(answer.body)?,
-        Format::Text => output::say(text_of(&answer.body))?,
-    }
+    output::say_as(args.format, text_of(&answer), &answer)?;
     Ok(exit)
 }
 

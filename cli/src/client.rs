@@ -17,17 +17,17 @@ use crate::exit::Usage;
 /// Longest answer that is read, in bytes.
 const ANSWER_LEN_MAX: usize = 8 << 20;
 
-/// Answer of an agent.
-pub(crate) struct AgentAnswer {
-    pub(crate) status: StatusCode,
-    pub(crate) body: Value,
-}
-
-/// Posts a body to an agent. Returns `None` and prints a message on standard error if no agent answers.
+/// Posts a body to an agent and returns the status and the body of its answer. Returns `None` and prints a message on
+/// standard error if no agent answers.
 ///
 /// # Errors
 /// If the address is not valid, or the answer is not an agent's.
-pub(crate) fn post(agent: &str, path: &str, body: &Value, wait: Duration) -> anyhow::Result<Option<AgentAnswer>> {
+pub(crate) fn post(
+    agent: &str,
+    path: &str,
+    body: &Value,
+    wait: Duration,
+) -> anyhow::Result<Option<(StatusCode, Value)>> {
     let authority = authority(agent)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let asked = runtime.block_on(async { tokio::time::timeout(wait, send(&authority, path, body.to_string())).await });
@@ -43,7 +43,7 @@ pub(crate) fn post(agent: &str, path: &str, body: &Value, wait: Duration) -> any
     let body: Option<Value> = serde_json::from_slice(&body).ok();
     let is_answer = matches!(status, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
     match body {
-        Some(body) if is_answer => Ok(Some(AgentAnswer { status, body })),
+        Some(body) if is_answer => Ok(Some((status, body))),
         body => {
             let detail = body.as_ref().and_then(|body| body["detail"].as_str());
             let detail = detail.unwrap_or("this is not the answer of an agent; name one with --agent");

@@ -47,23 +47,21 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
 
 /// Returns the exit code of an error, and true if its text begins with a place.
 fn kind(error: &anyhow::Error) -> (Exit, bool) {
-    let of_file = |error: &RulesFileError| matches!(error, RulesFileError::Invalid(_));
-    if let Some(error) = error.downcast_ref::<RulesFileError>() {
-        return (Exit::Usage, of_file(error));
-    }
-    match error.downcast_ref::<StartError>() {
-        Some(StartError::Rules(error)) => return (Exit::Usage, of_file(error)),
-        Some(StartError::NoRules | StartError::Keys(_) | StartError::Redis(_) | StartError::Kafka(_)) => {
-            return (Exit::Usage, false);
-        }
-        Some(_) | None => {}
-    }
-    if let Some(KafkaError::Setting { .. }) = error.downcast_ref::<KafkaError>() {
-        return (Exit::Usage, false);
-    }
-    if error.is::<Problems>() {
-        return (Exit::Usage, true);
-    }
-    let usage = error.is::<Usage>() || error.is::<ShorthandError>() || error.is::<RedisAddressError>();
-    (if usage { Exit::Usage } else { Exit::Failed }, false)
+    let start_error = error.downcast_ref::<StartError>();
+    let rules_error = match start_error {
+        Some(StartError::Rules(error)) => Some(error),
+        _ => error.downcast_ref::<RulesFileError>(),
+    };
+    let has_place = error.is::<Problems>() || matches!(rules_error, Some(RulesFileError::Invalid(_)));
+    let is_usage = has_place
+        || rules_error.is_some()
+        || matches!(
+            start_error,
+            Some(StartError::NoRules | StartError::Keys(_) | StartError::Redis(_) | StartError::Kafka(_))
+        )
+        || matches!(error.downcast_ref(), Some(KafkaError::Setting { .. }))
+        || error.is::<Usage>()
+        || error.is::<ShorthandError>()
+        || error.is::<RedisAddressError>();
+    (if is_usage { Exit::Usage } else { Exit::Failed }, has_place)
 }

@@ -8,7 +8,7 @@ use tollgate_experiments::live::lag::{self, LagPlan};
 
 use crate::exit::{Exit, Usage};
 use crate::number;
-use crate::output::{Format, progress_bar, say};
+use crate::output::{Format, progress_bar, say_as};
 use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 
@@ -40,24 +40,16 @@ pub(crate) struct LagArgs {
     #[command(flatten)]
     kafka: KafkaArgs,
     /// Number of agents; one run for each number
-    #[arg(
-        long,
-        value_name = "N",
-        value_delimiter = ',',
-        default_value = "2,20",
-        env = "TOLLGATE_AGENTS",
-        hide_env_values = true,
-        value_parser = number::positive
-    )]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2,20", value_parser = number::positive)]
     agents: Vec<NonZeroU32>,
     /// Calls per second, of all agents together
-    #[arg(long, value_name = "N", default_value = "5000", env = "TOLLGATE_RATE", hide_env_values = true, value_parser = number::positive)]
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = number::positive)]
     rate: NonZeroU32,
     /// Seconds of each measurement
-    #[arg(long, value_name = "N", default_value_t = 20, env = "TOLLGATE_SECONDS", hide_env_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 20)]
     seconds: u32,
     /// Seconds of warm-up before it
-    #[arg(long, value_name = "N", default_value_t = 3, env = "TOLLGATE_WARM_UP", hide_env_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 3)]
     warm_up: u32,
     /// Form of the report
     #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
@@ -91,9 +83,6 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
         runs.push(run?);
     }
     let report = lag::LagReport::new(runs);
-    match args.format {
-        Format::Text => say(&report)?,
-        Format::Json => say(serde_json::to_string(&report)?)?,
-    }
+    say_as(args.format, &report, serde_json::to_string(&report)?)?;
     Ok(Exit::Done)
 }

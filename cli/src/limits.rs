@@ -38,13 +38,13 @@ impl Limits {
 #[derive(Args)]
 struct LimitFlags {
     /// Rules to enforce, as YAML
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_RULES", hide_env_values = true)]
+    #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// One rule instead of a file, such as "100/min per ip"
-    #[arg(long, value_name = "LIMIT", env = "TOLLGATE_LIMIT", hide_env_values = true)]
+    #[arg(long, value_name = "LIMIT")]
     limit: Option<String>,
     /// A folder with a configuration of envoyproxy/ratelimit, read as it is
-    #[arg(long, value_name = "DIR", env = "TOLLGATE_ENVOY_CONFIG", hide_env_values = true)]
+    #[arg(long, value_name = "DIR")]
     envoy_config: Option<PathBuf>,
     #[command(flatten)]
     envoy: EnvoyFlags,
@@ -55,33 +55,16 @@ struct LimitFlags {
 pub(crate) struct EnvoyFlags {
     /// Domains of that configuration in which a call counts under all its limits or under none; in other domains it counts
     /// under each limit, even if another limit denies it
-    #[arg(
-        long,
-        value_name = "DOMAINS",
-        env = "TOLLGATE_ENVOY_ALL_OR_NONE",
-        hide_env_values = true,
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "DOMAINS", value_delimiter = ',')]
     envoy_all_or_none: Vec<String>,
     /// Allows several files of that configuration to share a domain
-    #[arg(long, env = "TOLLGATE_ENVOY_MERGE_DOMAINS", hide_env_values = true)]
+    #[arg(long)]
     envoy_merge_domains: bool,
 }
 
 impl EnvoyFlags {
     pub(crate) fn settings(&self) -> EnvoySettings {
         EnvoySettings { all_or_none: self.envoy_all_or_none.clone(), merge_domains: self.envoy_merge_domains }
-    }
-}
-
-impl LimitFlags {
-    fn chosen(self) -> [(&'static str, Option<Limits>); 3] {
-        let settings = self.envoy.settings();
-        [
-            ("rules", self.rules.map(|file| Limits::From(RulesSource::File(file)))),
-            ("limit", self.limit.map(Limits::Limit)),
-            ("envoy_config", self.envoy_config.map(|folder| Limits::From(RulesSource::Envoy(folder, settings)))),
-        ]
     }
 }
 
@@ -97,27 +80,29 @@ impl Args for Limits {
 
 impl FromArgMatches for Limits {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let LimitFlags { rules, limit, envoy_config, envoy } = LimitFlags::from_arg_matches(matches)?;
+        let of_envoy = |folder| RulesSource::Envoy(folder, envoy.settings());
+        let chosen = [
+            ("rules", rules.map(RulesSource::File).map(Self::From)),
+            ("limit", limit.map(Self::Limit)),
+            ("envoy_config", envoy_config.map(of_envoy).map(Self::From)),
+        ];
         let typed = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
-        let chosen = LimitFlags::from_arg_matches(matches)?.chosen();
         let mut given: Vec<_> = chosen.into_iter().filter_map(|(flag, limits)| Some((flag, limits?))).collect();
         if given.iter().any(|(flag, _)| typed(flag)) {
             given.retain(|(flag, _)| typed(flag));
         }
-        match given.len() {
-            0 => Ok(Self::Unset),
-            1 => Ok(given.remove(0).1),
-            _ => {
-                let name = |(flag, _): &(&str, Self)| {
-                    format!("--{} (TOLLGATE_{})", flag.replace('_', "-"), flag.to_uppercase())
-                };
-                let names: Vec<_> = given.iter().map(name).collect();
-                let text = match &names[..] {
-                    [one, other] => format!("both {one} and {other} are given; leave one out\n"),
-                    all => format!("{} are given; leave all but one out\n", all.join(", ")),
-                };
-                Err(clap::Error::raw(ErrorKind::ArgumentConflict, text))
-            }
+        if given.len() > 1 {
+            let name =
+                |(flag, _): &(&str, Self)| format!("--{} (TOLLGATE_{})", flag.replace('_', "-"), flag.to_uppercase());
+            let names: Vec<_> = given.iter().map(name).collect();
+            let text = match &names[..] {
+                [one, other] => format!("both {one} and {other} are given; leave one out\n"),
+                all => format!("{} are given; leave all but one out\n", all.join(", ")),
+            };
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text));
         }
+        Ok(given.pop().map_or(Self::Unset, |(_, limits)| limits))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -8,12 +8,10 @@ const VARIABLE: &str = "TOLLGATE_LOG";
 
 /// Starts logging with the filter of the variable, or with the default.
 pub(crate) fn start(default: &str) {
-    let (filter, refused) = match std::env::var(VARIABLE) {
-        Ok(text) if !text.is_empty() => match EnvFilter::try_new(&text) {
-            Ok(filter) => (filter, None),
-            Err(error) => (EnvFilter::new(default), Some(error)),
-        },
-        _ => (EnvFilter::new(default), None),
+    let text = std::env::var(VARIABLE).unwrap_or_default();
+    let (filter, refused) = match EnvFilter::try_new(if text.is_empty() { default } else { &text }) {
+        Ok(filter) => (filter, None),
+        Err(error) => (EnvFilter::new(default), Some(error)),
     };
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     tracing_subscriber::fmt().with_writer(stderr).with_ansi(colours).with_target(false).with_env_filter(filter).init();

@@ -13,7 +13,6 @@ mod serve;
 mod servers;
 mod tokens;
 mod sample;
-mod decision_totals;
 mod demo;
 mod replay;
 mod agent;
@@ -42,7 +41,7 @@ Start here, no server is needed:
 #[command(name = "tollgate", version, after_help = START_HERE, disable_help_subcommand = true)]
 struct Cli {
     /// Settings, as YAML: each flag is a key
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG", hide_env_values = true, global = true)]
+    #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
@@ -82,19 +81,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// Returns the whole command line, with a variable for each flag.
+fn command() -> clap::Command {
+    config::with_variables(Cli::command())
+}
+
 /// Parses the command line, with the environment and the settings file below it.
 fn parse() -> anyhow::Result<Cli> {
-    let matches = config::layer(Cli::command(), std::env::args_os().collect())?.matches;
-    if let Some((_, of_command)) = matches.subcommand() {
-        secret::refuse_on_command_line(of_command)?;
-    }
+    let (matches, _) = config::layer(command(), std::env::args_os().collect())?;
     Cli::from_arg_matches(&matches).map_err(|error| error.exit())
 }
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         None => {
-            output::say(Cli::command().render_help())?;
+            output::say(command().render_help())?;
             Ok(Exit::Done)
         }
         Some(Command::Demo(args)) => demo::run(&args),
@@ -105,6 +106,6 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Rules(command)) => rules::run(&command),
         Some(Command::Experiment(command)) => experiment::run(&command),
-        Some(Command::Config(args)) => config::run(&args, &Cli::command()),
+        Some(Command::Config(args)) => config::run(&args, &command()),
     }
 }

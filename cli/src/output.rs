@@ -26,6 +26,14 @@ pub(crate) fn say(text: impl Display) -> io::Result<()> {
     }
 }
 
+/// Writes the same data as text or as JSON.
+pub(crate) fn say_as(format: Format, text: impl Display, json: impl Display) -> io::Result<()> {
+    match format {
+        Format::Text => say(text),
+        Format::Json => say(json),
+    }
+}
+
 /// Builds a table without borders.
 pub(crate) fn table<R: Into<Row>>(header: &[&str], rows: impl IntoIterator<Item = R>) -> Table {
     let mut table = Table::new();

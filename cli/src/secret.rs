@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use crate::exit::Usage;
 
 /// Flags whose values may hold a password.
-const FLAGS: [(&str, &str); 2] = [("redis", "TOLLGATE_REDIS"), ("kafka_set", "TOLLGATE_KAFKA_SET")];
+const FLAGS: [&str; 2] = ["redis", "kafka_set"];
 /// Parts of names of secret settings.
 const WORDS: [&str; 6] = ["password", "passphrase", "secret", "token", "key.pem", "jaas"];
 
@@ -16,13 +16,13 @@ const WORDS: [&str; 6] = ["password", "passphrase", "secret", "token", "key.pem"
 /// # Errors
 /// If there is one.
 pub(crate) fn refuse_on_command_line(matches: &ArgMatches) -> Result<(), Usage> {
-    for (id, variable) in FLAGS {
+    for id in FLAGS {
         let typed = matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine);
         let mut values = matches.try_get_raw(id).ok().flatten().into_iter().flatten();
         if typed && values.any(|value| hidden(&value.to_string_lossy()) != value.to_string_lossy()) {
-            let flag = id.replace('_', "-");
+            let (flag, variable) = (id.replace('_', "-"), id.to_uppercase());
             return Err(Usage(format!(
-                "--{flag} holds a password, which everyone on this machine can read in the list of processes; put it into {variable}, or under `{id}` in the file of --config"
+                "--{flag} holds a password, which everyone on this machine can read in the list of processes; put it into TOLLGATE_{variable}, or under `{id}` in the file of --config"
             )));
         }
     }
@@ -31,20 +31,17 @@ pub(crate) fn refuse_on_command_line(matches: &ArgMatches) -> Result<(), Usage> 
 
 /// Returns true if values of this key may hold a secret, so no error may repeat them.
 pub(crate) fn may_be_in(key: &str) -> bool {
-    FLAGS.iter().any(|(id, _)| *id == key)
+    FLAGS.contains(&key)
 }
 
 /// Splits a text such as `a=1,b=2` into settings. A comma separates two settings if a name and `=` follow it; otherwise it
 /// belongs to the value, as in `a=1,2`.
 pub(crate) fn settings(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let (mut from, mut looked_at) = (0, 0);
-    while let Some(comma) = text[looked_at..].find(',').map(|at| looked_at + at) {
-        looked_at = comma + 1;
-        if begins_with_name(&text[looked_at..]) {
-            found.push(&text[from..comma]);
-            from = looked_at;
-        }
+    let commas = text.match_indices(',').map(|(comma, _)| comma);
+    let (mut found, mut from) = (Vec::new(), 0);
+    for comma in commas.filter(|comma| begins_with_name(&text[comma + 1..])) {
+        found.push(&text[from..comma]);
+        from = comma + 1;
     }
     found.push(&text[from..]);
     found

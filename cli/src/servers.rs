@@ -18,19 +18,13 @@ const KAFKA_WAIT_MAX: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RedisArgs {
     /// Redis that holds the counters of all agents: `redis://10.0.0.5:6379`; put a password into the variable
-    #[arg(long, value_name = "URL", env = "TOLLGATE_REDIS", hide_env_values = true)]
+    #[arg(long, value_name = "URL")]
     redis: Option<String>,
     /// Prefix of keys in Redis
-    #[arg(
-        long,
-        value_name = "TEXT",
-        env = "TOLLGATE_REDIS_PREFIX",
-        hide_env_values = true,
-        default_value = "tollgate:"
-    )]
+    #[arg(long, value_name = "TEXT", default_value = "tollgate:")]
     redis_prefix: String,
     /// Steps of a call: one for all counters, or one per slot, for several servers behind one address
-    #[arg(long, value_name = "HOW", env = "TOLLGATE_REDIS_SLOTS", hide_env_values = true, default_value = "together")]
+    #[arg(long, value_name = "HOW", default_value = "together")]
     redis_slots: SlotsArg,
 }
 
@@ -47,16 +41,16 @@ enum SlotsArg {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct KafkaArgs {
     /// Kafka brokers for calls and signals: `broker-1:9092,broker-2:9092`
-    #[arg(long, value_name = "BROKERS", env = "TOLLGATE_KAFKA", hide_env_values = true)]
+    #[arg(long, value_name = "BROKERS")]
     kafka: Option<String>,
     /// Partitions of the topics `calls` and `signals`; the same for all agents and aggregators
-    #[arg(long, value_name = "N", env = "TOLLGATE_KAFKA_PARTITIONS", hide_env_values = true, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     kafka_partitions: u32,
     /// Prefix of topics
-    #[arg(long, value_name = "TEXT", env = "TOLLGATE_KAFKA_PREFIX", hide_env_values = true, default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "")]
     kafka_prefix: String,
     /// Setting of librdkafka, such as `security.protocol=SASL_SSL`; put secrets into the variable or the file
-    #[arg(long, value_name = "NAME=VALUE", env = "TOLLGATE_KAFKA_SET", hide_env_values = true, value_parser = kafka_set)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = kafka_set)]
     kafka_set: Vec<KafkaSet>,
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tollgate::Builder;
+use tollgate::request::jwt::TokenRequirements;
 
 use crate::exit::Usage;
 
@@ -10,13 +11,13 @@ use crate::exit::Usage;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TokenArgs {
     /// JWKS file with the keys of bearer tokens; rules can then use their claims
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_JWKS", hide_env_values = true)]
+    #[arg(long, value_name = "FILE")]
     jwks: Option<PathBuf>,
     /// Required issuer of a token (`iss`)
-    #[arg(long, value_name = "TEXT", env = "TOLLGATE_JWT_ISSUER", hide_env_values = true)]
+    #[arg(long, value_name = "TEXT")]
     jwt_issuer: Option<String>,
     /// Required audience of a token (one of its `aud`)
-    #[arg(long, value_name = "TEXT", env = "TOLLGATE_JWT_AUDIENCE", hide_env_values = true)]
+    #[arg(long, value_name = "TEXT")]
     jwt_audience: Option<String>,
 }
 
@@ -25,20 +26,14 @@ impl TokenArgs {
     ///
     /// # Errors
     /// If claims are required but no keys are given.
-    pub(crate) fn apply(&self, mut builder: Builder) -> Result<Builder, Usage> {
-        if self.jwks.is_none() && (self.jwt_issuer.is_some() || self.jwt_audience.is_some()) {
-            let text = "--jwt-issuer and --jwt-audience restrict the accepted tokens, but without keys no token is accepted; give the keys with --jwks FILE";
-            return Err(Usage(text.to_owned()));
+    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Usage> {
+        let requirements = TokenRequirements { issuer: self.jwt_issuer.clone(), audience: self.jwt_audience.clone() };
+        match &self.jwks {
+            Some(path) => Ok(builder.jwks_file(path).token_requirements(requirements)),
+            None if requirements == TokenRequirements::default() => Ok(builder),
+            None => Err(Usage(
+                "--jwt-issuer and --jwt-audience restrict the accepted tokens, but without keys no token is accepted; give the keys with --jwks FILE".to_owned(),
+            )),
         }
-        if let Some(path) = &self.jwks {
-            builder = builder.jwks_file(path);
-        }
-        if let Some(issuer) = &self.jwt_issuer {
-            builder = builder.jwt_issuer(issuer);
-        }
-        if let Some(audience) = &self.jwt_audience {
-            builder = builder.jwt_audience(audience);
-        }
-        Ok(builder)
     }
 }

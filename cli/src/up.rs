@@ -11,8 +11,7 @@ use tollgate_bus::Bus;
 use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_core::clock::{Clock, SystemClock};
 
-use crate::agent::{AgentArgs, announce};
-use crate::decision_totals;
+use crate::agent::{AgentArgs, announce, log_totals};
 use crate::exit::Exit;
 use crate::limits::Limits;
 use crate::serve::{self, StopSignals};
@@ -43,9 +42,8 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     output::say(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))))?;
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.requested()).await?;
     agent.stop().await;
-    let metrics = agent.metrics();
     spawn_blocking(move || aggregator.stop()).await?;
-    decision_totals::log(&metrics);
+    log_totals(&agent);
     Ok(Exit::Done)
 }
 

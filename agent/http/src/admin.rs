@@ -45,7 +45,7 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Re
 
 /// `GET /readyz`: 200 if gateways should use this agent, else 503 with the missing parts.
 pub(crate) async fn readyz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
-    let missing = agent.readiness().await.missing;
+    let missing = agent.missing_parts().await;
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     respond(status, &json!({ "ready": missing.is_empty(), "missing": missing }))
 }

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_untagged::UntaggedEnumVisitor;
 use tollgate::Call;
 use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
 
@@ -51,9 +52,7 @@ struct CallVisitor(&'static CallSchema);
 struct DescriptorFields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 struct DescriptorsVisitor;
 struct Text<'a>(Cow<'a, str>);
-struct TextVisitor;
 struct Cost(u64);
-struct CostVisitor;
 
 /// Parses a body; the error contains the cause, the position, and an example.
 pub(crate) fn parse<'b>(body: &'b [u8], schema: &'static CallSchema) -> Result<CallRequest<'b>, String> {
@@ -150,56 +149,28 @@ impl<'de> Visitor<'de> for DescriptorsVisitor {
 
 impl<'de> Deserialize<'de> for Text<'de> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        json.deserialize_any(TextVisitor)
-    }
-}
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(number.to_string())))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(number.to_string())))
-    }
-
-    fn visit_bool<E>(self, truth: bool) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Borrowed(if truth { "true" } else { "false" })))
+        UntaggedEnumVisitor::new()
+            .expecting("a string")
+            .borrowed_str(|text| Ok(Text(text.into())))
+            .string(|text| Ok(Text(text.to_owned().into())))
+            .u64(|number| Ok(Text(number.to_string().into())))
+            .i64(|number| Ok(Text(number.to_string().into())))
+            .bool(|truth| Ok(Text(truth.to_string().into())))
+            .deserialize(json)
     }
 }
 
 impl<'de> Deserialize<'de> for Cost {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        json.deserialize_any(CostVisitor)
-    }
-}
-
-impl Visitor<'_> for CostVisitor {
-    type Value = Cost;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a cost, a whole number from 1 to {COST_MAX}")
-    }
-
-    fn visit_u64<E: Error>(self, cost: u64) -> Result<Cost, E> {
-        if (1..=COST_MAX).contains(&cost) {
-            return Ok(Cost(cost));
-        }
-        Err(E::invalid_value(serde::de::Unexpected::Unsigned(cost), &self))
+        let expected = format_args!("a cost, a whole number from 1 to {COST_MAX}");
+        UntaggedEnumVisitor::new()
+            .expecting(expected)
+            .u64(|cost| {
+                let out_of_range =
+                    || Error::custom(format_args!("invalid value: integer `{cost}`, expected {expected}"));
+                (1..=COST_MAX).contains(&cost).then_some(Cost(cost)).ok_or_else(out_of_range)
+            })
+            .deserialize(json)
     }
 }
 

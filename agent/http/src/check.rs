@@ -13,7 +13,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tollgate::explain::explain;
 use tollgate::http_response::{self, PROBLEM_JSON};
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, Call, Decision, request};
+use tollgate::{Agent, Call, request};
 
 use crate::body;
 use crate::call_request::{self, CHECK, EXPLAIN};
@@ -29,7 +29,7 @@ pub(crate) async fn check_request<S: ChargeStore>(
     body::discard(body).await;
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     let (method, path) = forwarded_request::method_and_path(&parts.method, &parts.uri, &parts.headers)?;
-    let request = request::Request { method: &method, path: &path, peer, headers: &parts.headers };
+    let request = request::Request { method, path: &path, peer, headers: &parts.headers };
     Ok(decide(&agent, &agent.describe(&request)).await)
 }
 
@@ -57,10 +57,6 @@ pub(crate) async fn explain_call<S: ChargeStore>(
 
 async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
     let decision = agent.check(call).await;
-    respond(&decision, &agent.engine().settings().node)
-}
-
-fn respond(decision: &Decision, node: &str) -> Response {
     let (status, content_type) = if decision.allowed {
         (StatusCode::OK, "application/json")
     } else {
@@ -68,7 +64,6 @@ fn respond(decision: &Decision, node: &str) -> Response {
     };
     // A cached response would be repeated without being counted.
     let fixed = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store")];
-    let mut response = (status, fixed, http_response::body(decision).to_string()).into_response();
-    response.headers_mut().extend(http_response::headers(decision, node));
-    response
+    let headers = http_response::headers(&decision, &agent.engine().settings().node);
+    (status, fixed, headers, http_response::body(&decision).to_string()).into_response()
 }

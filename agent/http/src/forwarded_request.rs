@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{HeaderMap, Method, Uri};
 
 use crate::problem_details::ProblemDetails;
 
@@ -19,11 +19,8 @@ pub(crate) fn method_and_path<'a>(
     method: &'a Method,
     uri: &'a Uri,
     headers: &'a HeaderMap,
-) -> Result<(Cow<'a, str>, Cow<'a, str>), ProblemDetails> {
-    let method = match agreed_value(headers, METHOD_HEADERS)? {
-        Some(method) => Cow::Owned(method.to_ascii_uppercase()),
-        None => Cow::Borrowed(method.as_str()),
-    };
+) -> Result<(&'a str, Cow<'a, str>), ProblemDetails> {
+    let method = agreed_value(headers, METHOD_HEADERS)?.unwrap_or(method.as_str());
     let path = agreed_value(headers, URI_HEADERS)?.map_or(Cow::Borrowed(path_and_query(uri)), path_of);
     Ok((method, path))
 }
@@ -31,22 +28,18 @@ pub(crate) fn method_and_path<'a>(
 /// Returns the common value of all given headers. Gateways set one of the two and pass the other through from the
 /// client, which could otherwise choose the endpoint that it is counted under.
 fn agreed_value<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Result<Option<&'a str>, ProblemDetails> {
+    let [one, other] = names;
     let mut agreed = None;
     for value in names.iter().flat_map(|name| headers.get_all(*name)) {
-        let unreadable = || {
-            let detail =
-                format!("{} or {} contains characters other than visible ASCII; escape them", names[0], names[1]);
-            ProblemDetails::new(StatusCode::BAD_REQUEST, detail)
-        };
-        let value = value.to_str().map_err(|_| unreadable())?;
-        if agreed.is_some_and(|known| known != value) {
-            let [one, other] = names;
-            let detail = format!(
+        let value = value.to_str().map_err(|_| {
+            let detail = format!("{one} or {other} contains characters other than visible ASCII; escape them");
+            ProblemDetails::bad_request(detail)
+        })?;
+        if *agreed.get_or_insert(value) != value {
+            return Err(ProblemDetails::bad_request(format!(
                 "{one} and {other} contradict each other; configure the gateway to set one and to clear the other"
-            );
-            return Err(ProblemDetails::new(StatusCode::BAD_REQUEST, detail));
+            )));
         }
-        agreed = Some(value);
     }
     Ok(agreed.filter(|value| !value.is_empty()))
 }

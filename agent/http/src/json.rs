@@ -7,15 +7,15 @@
 //! descriptor, or a 400 for an invalid request.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, Call, Decision, LimitStatus, http_response};
+use tollgate::{Agent, Call, Decision, http_response};
 use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
 use tollgate_core::rules::MatchScope;
 use tollgate_rules::import::envoy_names;
@@ -40,59 +40,28 @@ const UNITS: [(u64, &str); 7] = [
     (365 * 86_400_000, "YEAR"),
 ];
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct EnvoyRequest {
-    #[serde(default)]
     domain: String,
-    #[serde(default)]
     descriptors: Vec<EnvoyDescriptor>,
-    #[serde(default, rename = "hitsAddend", alias = "hits_addend")]
+    #[serde(rename = "hitsAddend", alias = "hits_addend")]
     hits_addend: u32,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct EnvoyDescriptor {
-    #[serde(default)]
     entries: Vec<EnvoyEntry>,
-    #[serde(default, rename = "hitsAddend", alias = "hits_addend")]
+    #[serde(rename = "hitsAddend", alias = "hits_addend")]
     hits_addend: Option<u64>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct EnvoyEntry {
-    #[serde(default)]
     key: String,
-    #[serde(default)]
     value: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct EnvoyResponse {
-    overall_code: &'static str,
-    statuses: Vec<EnvoyStatus>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct EnvoyStatus {
-    code: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    current_limit: Option<EnvoyLimit>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit_remaining: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration_until_reset: Option<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct EnvoyLimit {
-    requests_per_unit: u64,
-    unit: &'static str,
 }
 
 /// `POST /json`: decides a request with several descriptors.
@@ -143,37 +112,31 @@ impl EnvoyDescriptor {
 }
 
 fn respond(decisions: &[Decision], node: &str) -> Response {
-    let status = |decision: &Decision| EnvoyStatus {
-        code: code(decision.allowed),
-        current_limit: decision.status.as_ref().map(|status| EnvoyLimit {
-            requests_per_unit: status.limit,
-            unit: UNITS.iter().find(|(width_ms, _)| *width_ms == status.window_ms).map_or("UNKNOWN", |(_, name)| name),
-        }),
-        limit_remaining: decision.status.as_ref().map(|status| status.remaining).filter(|remaining| *remaining > 0),
-        duration_until_reset: decision.status.as_ref().map(seconds),
-    };
     let allowed = decisions.iter().all(|decision| decision.allowed);
-    let answer = EnvoyResponse { overall_code: code(allowed), statuses: decisions.iter().map(status).collect() };
     let http = if allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
-    let body = serde_json::to_string(&answer).unwrap_or_default();
+    let statuses: Vec<Value> = decisions.iter().map(status).collect();
+    let body = json!({ "overallCode": code(allowed), "statuses": statuses }).to_string();
     let fixed = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
-    let mut response = (http, fixed, body).into_response();
     // The headers describe the first denial, or else the first decision.
-    if let Some(decision) = decisions.iter().find(|decision| !decision.allowed).or(decisions.first()) {
-        response.headers_mut().extend(http_response::headers(decision, node));
+    let decision = decisions.iter().find(|decision| !decision.allowed).or(decisions.first());
+    let headers = decision.map(|decision| http_response::headers(decision, node));
+    (http, fixed, headers, body).into_response()
+}
+
+/// Returns the status of one descriptor. Durations are written like in Protobuf's JSON encoding.
+fn status(decision: &Decision) -> Value {
+    let mut status = json!({ "code": code(decision.allowed) });
+    if let Some(limit) = &decision.status {
+        let unit = UNITS.iter().find(|(width_ms, _)| *width_ms == limit.window_ms).map_or("UNKNOWN", |(_, name)| name);
+        status["currentLimit"] = json!({ "requestsPerUnit": limit.limit, "unit": unit });
+        status["durationUntilReset"] = format!("{}s", http_response::seconds(limit.reset_ms)).into();
+        if limit.remaining > 0 {
+            status["limitRemaining"] = limit.remaining.into();
+        }
     }
-    response
+    status
 }
 
 const fn code(allowed: bool) -> &'static str {
     if allowed { "OK" } else { "OVER_LIMIT" }
-}
-
-/// Formats a duration like Protobuf's JSON encoding.
-fn seconds(status: &LimitStatus) -> String {
-    let mut text = (status.reset_ms / 1_000).to_string();
-    if !status.reset_ms.is_multiple_of(1_000) {
-        let _ = write!(text, ".{:03}", status.reset_ms % 1_000);
-    }
-    text + "s"
 }

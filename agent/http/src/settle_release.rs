@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use serde_json::json;
+use tollgate::http_response::status_body;
 use tollgate::store::{ChargeStore, StoreError};
 use tollgate::{Agent, LimitStatus};
 use tollgate_core::clock::Timestamp;
@@ -46,12 +46,7 @@ fn respond(result: Result<Option<LimitStatus>, StoreError>) -> Result<Response, 
         let detail = format!("nothing was refunded: {error}; retry when the store is available");
         ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     })?;
-    let body = json!({
-        "rule": status.as_ref().map(|status| &*status.rule),
-        "limit": status.as_ref().map(|status| status.limit),
-        "remaining": status.as_ref().map(|status| status.remaining),
-        "reset_ms": status.as_ref().map(|status| status.reset_ms),
-    });
+    let body = status_body(status.as_ref());
     let fixed = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     Ok((StatusCode::OK, fixed, body.to_string()).into_response())
 }

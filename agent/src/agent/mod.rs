@@ -12,22 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-#[cfg(feature = "bus")]
-use parking_lot::Mutex;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Clock;
-#[cfg(feature = "metrics")]
-use tollgate_core::clock::Stopwatch;
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
-#[cfg(feature = "metrics")]
-use crate::metrics::AgentMetrics;
-#[cfg(feature = "jwt")]
-use crate::request::jwt::Verifier;
-#[cfg(feature = "bus")]
-use crate::runtime::BusThreads;
 use crate::runtime::MaintenanceTask;
 use crate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
 
@@ -39,31 +29,23 @@ pub struct Agent<S: ChargeStore = AnyStore> {
     shared: Arc<Shared<S>>,
 }
 
-/// Reasons for which an agent cannot be relied on, if there are any.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Readiness {
-    /// Missing parts; the agent is ready if there are none.
-    pub missing: Vec<&'static str>,
-}
-
 struct Shared<S> {
     engine: Arc<Engine>,
     #[cfg(feature = "metrics")]
-    metrics: AgentMetrics,
+    metrics: crate::metrics::AgentMetrics,
     #[cfg(feature = "jwt")]
-    tokens: Arc<Verifier>,
+    tokens: Arc<crate::request::jwt::Verifier>,
     /// None if the counts are in the engine's own table.
     store: Option<Arc<S>>,
     clock: Arc<dyn Clock>,
     maintenance: MaintenanceTask,
     #[cfg(feature = "bus")]
-    bus_threads: Mutex<Option<BusThreads>>,
+    bus_threads: parking_lot::Mutex<Option<crate::runtime::BusThreads>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Agent {
     /// Returns the builder of an agent whose counters are in memory, unless it gets a store.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -107,8 +89,9 @@ impl<S: ChargeStore> Agent<S> {
         &self.shared.engine
     }
 
-    /// Returns the readiness of the agent: it has rules, and its store has answered or signals have been read for a while.
-    pub async fn readiness(&self) -> Readiness {
+    /// Returns what the agent lacks to be relied on. It is ready if it has rules, and its store has answered or signals have
+    /// been read for a while.
+    pub async fn missing_parts(&self) -> Vec<&'static str> {
         let shared = &self.shared;
         if !shared.engine.is_informed() {
             shared.maintenance.reach_store().await;
@@ -120,7 +103,7 @@ impl<S: ChargeStore> Agent<S> {
         if !shared.engine.is_informed() {
             missing.push("the store has not answered yet, and signals have not been read for 2 s");
         }
-        Readiness { missing }
+        missing
     }
 
     /// Returns the metrics in the OpenMetrics text format.
@@ -136,10 +119,8 @@ impl<S: ChargeStore> Agent<S> {
         #[cfg(feature = "bus")]
         {
             let bus_threads = self.shared.bus_threads.lock().take();
-            if let Some(mut bus_threads) = bus_threads {
-                // Threads are joined, which must not block the runtime.
-                let _ = tokio::task::spawn_blocking(move || bus_threads.stop()).await;
-            }
+            // Dropping them joins the threads, which must not block the runtime.
+            let _ = tokio::task::spawn_blocking(move || drop(bus_threads)).await;
         }
         self.shared.maintenance.stop().await;
     }
@@ -155,10 +136,10 @@ impl<S: ChargeStore> Shared<S> {
     /// Runs a check and observes its duration.
     async fn run_timed(&self, operation: Operation<'_, '_>) -> Output {
         #[cfg(feature = "metrics")]
-        let took = Stopwatch::start();
+        let took = tollgate_core::clock::Stopwatch::start();
         let output = self.run(operation).await;
         #[cfg(feature = "metrics")]
-        self.metrics.observe_check(took.elapsed());
+        self.metrics.check.observe(took.elapsed().as_secs_f64());
         output
     }
 

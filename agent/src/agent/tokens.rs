@@ -1,40 +1,10 @@
-//! Tokens of requests: the builder's settings of their keys and requirements, and calls made of requests with their claims.
-
-#[cfg(feature = "jwt")]
-use std::path::PathBuf;
+//! Calls made of requests, with the claims of their tokens.
 
 use tollgate_core::call::Call;
 
 use super::Agent;
-#[cfg(feature = "jwt")]
-use super::Builder;
 use crate::request::{self, Request};
 use crate::store::ChargeStore;
-
-#[cfg(feature = "jwt")]
-impl<S: ChargeStore> Builder<S> {
-    /// Verifies bearer tokens with the keys of this JWKS file, and reloads them when it changes. An invalid file never replaces
-    /// valid keys.
-    #[must_use]
-    pub fn jwks_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.settings.jwks_file = Some(path.into());
-        self
-    }
-
-    /// Requires this issuer (`iss`) of every token.
-    #[must_use]
-    pub fn jwt_issuer(mut self, issuer: impl Into<String>) -> Self {
-        self.settings.tokens.issuer = Some(issuer.into());
-        self
-    }
-
-    /// Requires this audience (one of `aud`) of every token.
-    #[must_use]
-    pub fn jwt_audience(mut self, audience: impl Into<String>) -> Self {
-        self.settings.tokens.audience = Some(audience.into());
-        self
-    }
-}
 
 impl<S: ChargeStore> Agent<S> {
     /// Makes a call of a request, by the rules in force and the verified claims of its token. The call borrows nothing,

@@ -63,7 +63,7 @@ pub fn describe<'a>(
             DescriptorSource::ClientIp { trusted_hops, ipv6_prefix } => {
                 client_ip(request.peer, request.headers, *trusted_hops, *ipv6_prefix).map(RawValue::once)
             }
-            DescriptorSource::Method => Some(RawValue::once(upper_case(request.method))),
+            DescriptorSource::Method => Some(RawValue::once(request.method.to_ascii_uppercase())),
             DescriptorSource::Path { normalized: true } => Some(RawValue::once(normalize(request.path))),
             DescriptorSource::Path { normalized: false } => {
                 Some(RawValue::once(request.path.split(['?', '#']).next().unwrap_or_default()))
@@ -81,18 +81,7 @@ pub fn describe<'a>(
     call
 }
 
-fn upper_case(method: &str) -> Cow<'_, str> {
-    if method.bytes().any(|byte| byte.is_ascii_lowercase()) {
-        Cow::Owned(method.to_ascii_uppercase())
-    } else {
-        Cow::Borrowed(method)
-    }
-}
-
 fn truncated(value: Cow<'_, str>) -> Cow<'_, str> {
-    if value.len() <= VALUE_LEN_MAX {
-        return value;
-    }
     let end = value.floor_char_boundary(VALUE_LEN_MAX);
     match value {
         Cow::Borrowed(value) => Cow::Borrowed(&value[..end]),

@@ -21,25 +21,15 @@ pub fn normalize(path: &str) -> Cow<'_, str> {
     }
     let unescaped = unescape(path);
     let mut parts: Vec<&str> = Vec::new();
-    for part in unescaped.split('/').map(without_parameters) {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
+    for part in unescaped.split('/') {
+        let (name, _parameters) = part.split_once(';').unwrap_or((part, ""));
+        resolve(&mut parts, name);
     }
     while let Some(last) = parts.pop() {
-        match without_trailing_blanks(last) {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            last => {
-                parts.push(last);
-                break;
-            }
+        let len = parts.len();
+        resolve(&mut parts, without_trailing_blanks(last));
+        if parts.len() > len {
+            break;
         }
     }
     for part in parts.iter_mut().filter(|part| is_id(part)) {
@@ -48,8 +38,13 @@ pub fn normalize(path: &str) -> Cow<'_, str> {
     Cow::Owned(format!("/{}", parts.join("/")))
 }
 
-fn without_parameters(part: &str) -> &str {
-    part.split_once(';').map_or(part, |(name, _)| name)
+/// Appends a segment to those before it.
+fn resolve<'a>(parts: &mut Vec<&'a str>, part: &'a str) {
+    match part {
+        "" | "." => {}
+        ".." => drop(parts.pop()),
+        part => parts.push(part),
+    }
 }
 
 /// Removes trailing escaped spaces and control characters.
@@ -84,20 +79,18 @@ fn unescape(path: &str) -> Cow<'_, str> {
     if !path.contains('%') {
         return Cow::Borrowed(path);
     }
-    let mut out = String::with_capacity(path.len());
-    let mut rest = path;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        let byte = rest.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        if let Some(c) = byte.map(char::from).filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c)) {
-            out.push(c);
-            rest = &rest[at + 3..];
-        } else {
-            out.push('%');
-            rest = &rest[at + 1..];
+    let mut parts = path.split('%');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let byte = part.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match byte.map(char::from).filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c)) {
+            Some(c) => {
+                out.push(c);
+                out.push_str(&part[2..]);
+            }
+            None => out.extend(["%", part]),
         }
     }
-    out.push_str(rest);
     Cow::Owned(out)
 }
 

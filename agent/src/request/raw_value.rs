@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode;
+
 /// Value of a header or parameter that was sent several times with different values.
 pub const SEVERAL: &str = "(several values)";
 
@@ -51,20 +53,9 @@ pub(super) fn unescaped(bytes: &[u8], plus_is_space: bool) -> Cow<'_, str> {
     if !bytes.iter().any(|byte| *byte == b'%' || (plus_is_space && *byte == b'+')) {
         return text(bytes);
     }
-    let digit =
-        |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16)).and_then(|d| u8::try_from(d).ok());
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let (read, len) = match (byte, digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => (high << 4 | low, 3),
-            (b'+', ..) if plus_is_space => (b' ', 1),
-            _ => (*byte, 1),
-        };
-        plain.push(read);
-        at += len;
-    }
-    Cow::Owned(String::from_utf8(plain).unwrap_or_else(|error| error.as_bytes().escape_ascii().to_string()))
+    let spaced: Vec<u8> = bytes.iter().map(|byte| if plus_is_space && *byte == b'+' { b' ' } else { *byte }).collect();
+    let plain: Vec<u8> = percent_decode(&spaced).collect();
+    Cow::Owned(text(&plain).into_owned())
 }
 
 #[cfg(test)]

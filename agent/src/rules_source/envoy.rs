@@ -9,6 +9,7 @@ use tollgate_core::rules::RuleSet;
 use tollgate_rules::import::{EnvoySettings, Foreign, Imported, from_envoy};
 
 use super::RulesFileError;
+use crate::file_error::FileError;
 
 /// Reads the rules of a configuration; their generation is `now` in ms.
 ///
@@ -30,10 +31,10 @@ pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp
 /// Returns an error if the directory cannot be read or a setting cannot be enforced; each problem has its file and
 /// line.
 pub fn import_envoy(folder: &Path, settings: &EnvoySettings) -> Result<Imported, RulesFileError> {
-    let unreadable = |error| RulesFileError::Unreadable { path: folder.to_owned(), error };
-    let files = files(folder).map_err(unreadable)?;
+    let files = files(folder).map_err(|error| FileError::unreadable(folder, &error))?;
     if files.is_empty() {
-        return Err(RulesFileError::NoFiles { path: folder.to_owned() });
+        let why = "no file ends in .yaml or .yml; specify the directory that contains the configuration";
+        return Err(FileError::new(folder, why).into());
     }
     let foreign: Vec<Foreign<'_>> = files.iter().map(|(name, text)| Foreign { name, text }).collect();
     Ok(from_envoy(&foreign, settings)?)

@@ -3,21 +3,21 @@
 //!
 //! An invalid or older rule set never replaces the one in force.
 
-mod file;
 mod envoy;
 mod watch;
 mod published;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::RuleSet;
 use tollgate_core::rules::problem::Problems;
 use tollgate_rules::import::EnvoySettings;
 
+use crate::file_error::FileError;
+
 pub use envoy::import_envoy;
-pub use file::read_rules;
-pub(crate) use published::RulesReceiver;
+pub(crate) use published::receive_published;
 pub(crate) use watch::reload_on_change;
 
 /// Files that contain rules.
@@ -32,20 +32,9 @@ pub enum RulesSource {
 /// Error of reading rules from files.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesFileError {
-    /// File that cannot be read.
-    #[error("{path}: {error}; check the path and its permissions")]
-    Unreadable {
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause.
-        error: std::io::Error,
-    },
-    /// Directory without configuration files.
-    #[error("{path}: no file ends in .yaml or .yml; specify the directory that contains the configuration")]
-    NoFiles {
-        /// Path of the directory.
-        path: PathBuf,
-    },
+    /// File or directory that cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// Invalid rules.
     #[error(transparent)]
     Invalid(#[from] Problems),
@@ -69,13 +58,7 @@ impl RulesSource {
             Self::File(path) => std::fs::read(path).ok(),
             Self::Envoy(folder, _) => {
                 let files = envoy::files(folder).ok()?;
-                Some(
-                    files
-                        .into_iter()
-                        .flat_map(|(name, text)| [name.into_bytes(), text.into_bytes()])
-                        .flatten()
-                        .collect(),
-                )
+                Some(files.into_iter().map(|(name, text)| name + &text).collect::<String>().into_bytes())
             }
         }
     }
@@ -85,4 +68,13 @@ impl RulesSource {
             Self::File(path) | Self::Envoy(path, _) => path,
         }
     }
+}
+
+/// Reads a Tollgate rules file. Without a `version:`, its generation is `now` in ms.
+///
+/// # Errors
+/// Returns an error if the file cannot be read or is not valid; each problem has its line, cause and remedy.
+pub fn read_rules(path: &Path, now: Timestamp) -> Result<RuleSet, RulesFileError> {
+    let text = std::fs::read_to_string(path).map_err(|error| FileError::unreadable(path, &error))?;
+    Ok(tollgate_rules::from_yaml(&path.display().to_string(), &text, now.as_ms())?)
 }

@@ -1,51 +1,42 @@
 //! Published rules: applied if they are newer than those in force, and saved for a start without bus and store.
 
-use std::sync::Arc;
-
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
-
-use crate::state_dir::StateDir;
 use tollgate_engine::Engine;
 
-/// Receiver of published rules, from the bus or from the store.
-pub(crate) struct RulesReceiver {
-    engine: Arc<Engine>,
-    state: Option<Arc<StateDir>>,
-}
+use crate::state_dir::{SavedRules, StateDir};
 
-impl RulesReceiver {
-    pub(crate) fn new(engine: Arc<Engine>, state: Option<Arc<StateDir>>) -> Self {
-        Self { engine, state }
-    }
-
-    /// Applies a published rule set, unless its generation is not newer than the one in force. `appended` is the time
-    /// of publication, if known.
-    pub(crate) fn receive(&self, generation: Generation, appended: Option<Timestamp>, published: Published) {
-        let engine = &self.engine;
-        let node = &engine.settings().node;
-        let in_force = engine.with_rules(|rules| rules.generation);
-        if generation <= in_force {
-            if generation < in_force && appended.is_some_and(|appended| appended >= engine.settings().epoch) {
-                tracing::warn!(%node, generation, "published rules ignored: generation {in_force} is in force, from another source or from a topic that was recreated; restart the agents without their state directories");
-            }
-            return;
+/// Applies a published rule set, unless its generation is not newer than the one in force. `appended` is the time of
+/// publication, if known.
+pub(crate) fn receive_published(
+    engine: &Engine,
+    state: Option<&StateDir>,
+    generation: Generation,
+    appended: Option<Timestamp>,
+    published: Published,
+) {
+    let node = &engine.settings().node;
+    let in_force = engine.with_rules(|rules| rules.generation);
+    if generation <= in_force {
+        if generation < in_force && appended.is_some_and(|appended| appended >= engine.settings().epoch) {
+            tracing::warn!(%node, generation, "published rules ignored: generation {in_force} is in force, from another source or from a topic that was recreated; restart the agents without their state directories");
         }
-        match tollgate_rules::read_published(&published, generation) {
-            Ok(rules) => {
-                let count = rules.rules.len();
-                if engine.set_rules(rules).is_ok() {
-                    tracing::info!(%node, generation, rules = count, file = published.name, "published rules are in force");
-                    if let Some(state) = &self.state {
-                        state.change(|saved| saved.rules = Some((generation, published)));
-                    }
+        return;
+    }
+    match tollgate_rules::read_published(&published, generation) {
+        Ok(rules) => {
+            let count = rules.rules.len();
+            if engine.set_rules(rules).is_ok() {
+                tracing::info!(%node, generation, rules = count, file = published.name, "published rules are in force");
+                if let Some(state) = state {
+                    state.change(|saved| saved.rules = Some(SavedRules { generation, published }));
                 }
             }
-            Err(error) => {
-                tracing::error!(%node, generation, "published rules rejected, generation {in_force} stays in force; publish corrected ones:\n{error}");
-                engine.reject_rules(error.to_string());
-            }
+        }
+        Err(error) => {
+            tracing::error!(%node, generation, "published rules rejected, generation {in_force} stays in force; publish corrected ones:\n{error}");
+            engine.reject_rules(error.to_string());
         }
     }
 }

@@ -11,7 +11,11 @@ use tollgate_engine::Engine;
 /// Returns the watch that reloads the limiter's rules.
 pub(crate) fn reload_on_change(from: RulesSource, engine: Arc<Engine>, clock: Arc<dyn Clock>) -> FileWatch {
     let watched = from.clone();
-    FileWatch::new(from.content(), move || watched.content(), move || reload(&from, &engine, clock.now()))
+    FileWatch {
+        known: from.content(),
+        content: Box::new(move || watched.content()),
+        changed: Box::new(move || reload(&from, &engine, clock.now())),
+    }
 }
 
 fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {

@@ -177,7 +177,7 @@ impl<R: LogReader> BusReader<R> {
         let incoming = incoming.unwrap_or(Incoming::Undecodable);
         self.engine.receive(self.clock.now(), incoming, &mut self.lags);
         #[cfg(feature = "metrics")]
-        self.lags.iter().for_each(|lag| self.metrics.observe_signal_lag(*lag));
+        self.lags.iter().for_each(|lag| self.metrics.signal_lag.observe(lag.as_secs_f64()));
         self.lags.clear();
     }
 }

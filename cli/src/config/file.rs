@@ -1,7 +1,7 @@
 //! `tollgate.yaml`: the settings of one process, with one value or a list per key.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tollgate_core::rules::problem::Problems;
 use tollgate_rules::hint;
@@ -12,8 +12,8 @@ use crate::exit::Usage;
 /// Parsed settings file.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigFile {
-    path: PathBuf,
-    settings: BTreeMap<String, FileSetting>,
+    pub(crate) path: PathBuf,
+    pub(crate) settings: BTreeMap<String, FileSetting>,
 }
 
 /// Number of values that a key takes.
@@ -59,13 +59,5 @@ impl ConfigFile {
         } else {
             Err(Problems { problems: reader.problems }.into())
         }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn get(&self, key: &str) -> Option<&FileSetting> {
-        self.settings.get(key)
     }
 }

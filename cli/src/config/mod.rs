@@ -24,32 +24,27 @@ pub(crate) use file::ConfigFile;
 pub(crate) use show::ConfigArgs;
 pub(crate) use show::run;
 
-/// The commands whose flags are keys of the file; `rules publish` is one of `rules`.
-const CONFIGURED: [&[&str]; 5] = [&["agent"], &["aggregator"], &["up"], &["demo"], &["rules", "publish"]];
+/// The commands whose flags are keys of the file; `publish` is one of `rules`.
+const CONFIGURED: [&str; 5] = ["agent", "aggregator", "up", "demo", "publish"];
 const FLAG: &str = "--config";
 const VARIABLE: &str = "TOLLGATE_CONFIG";
-
-/// Parsed command line and the settings file below it.
-pub(crate) struct Layered {
-    pub(crate) matches: ArgMatches,
-    pub(crate) file: Option<ConfigFile>,
-}
 
 /// Parses a command line and the settings file that it or the environment names.
 ///
 /// # Errors
-/// If the file cannot be read or contains unknown keys. A wrong command line ends the process, as clap does.
-pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<Layered> {
-    let command = without_empty_variables(command);
+/// If the file cannot be read or contains unknown keys, or if the command line contains a password. A wrong command line
+/// ends the process, as clap does.
+pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<(ArgMatches, Option<ConfigFile>)> {
     let file = path(&args).map(|path| ConfigFile::read(path, &keys(&command))).transpose()?;
     let command = match &file {
-        Some(file) => CONFIGURED
-            .iter()
-            .fold(command, |command, path| changed(command, path, &|command| with_defaults(command, file))),
+        Some(file) => with_defaults(command, file),
         None => command,
     };
     match command.try_get_matches_from(args) {
-        Ok(matches) => Ok(Layered { matches, file }),
+        Ok(matches) => {
+            secret::refuse_on_command_line(&matches)?;
+            Ok((matches, file))
+        }
         Err(error) => match refused_value(&error, file.as_ref()) {
             Some(text) => Err(Usage(text).into()),
             None => error.exit(),
@@ -62,42 +57,45 @@ fn key(long: &str) -> String {
     long.replace('-', "_")
 }
 
-/// Ignores empty variables, because container and environment files unset a variable that way.
-fn without_empty_variables(command: Command) -> Command {
+/// Gives each flag the variable of its name. Empty variables are ignored, because container and environment files unset a
+/// variable that way.
+pub(crate) fn with_variables(command: Command) -> Command {
+    let with_variable = |arg: Arg| {
+        if arg.get_env().is_some() || arg.get_long().is_none() {
+            return arg;
+        }
+        let variable = format!("TOLLGATE_{}", arg.get_id().as_str().to_uppercase());
+        arg.env(variable).hide_env_values(true)
+    };
     let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
     command
+        .mut_args(with_variable)
         .mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg })
-        .mut_subcommands(without_empty_variables)
-}
-
-/// Changes the command at this path.
-fn changed(command: Command, path: &[&str], change: &dyn Fn(Command) -> Command) -> Command {
-    match path {
-        [] => change(command),
-        [name, rest @ ..] => command.mut_subcommand(name, |inner| changed(inner, rest, change)),
-    }
+        .mut_subcommands(with_variables)
 }
 
 /// Returns all keys of the configured commands.
 fn keys(command: &Command) -> BTreeMap<String, Takes> {
-    let configured = CONFIGURED
-        .iter()
-        .filter_map(|path| path.iter().try_fold(command, |command, name| command.find_subcommand(name)));
-    let takes = |arg: &Arg| match arg.get_action() {
-        ArgAction::Append => Takes::Many,
-        _ => Takes::One,
-    };
-    let flags = configured.flat_map(Command::get_arguments);
-    let flags = flags.filter_map(|arg| Some((key(arg.get_long().filter(|long| *long != "help")?), takes(arg))));
-    flags.collect()
+    let mut found: BTreeMap<_, _> = command.get_subcommands().flat_map(keys).collect();
+    if CONFIGURED.contains(&command.get_name()) {
+        let takes = |arg: &Arg| match arg.get_action() {
+            ArgAction::Append => Takes::Many,
+            _ => Takes::One,
+        };
+        found.extend(command.get_arguments().filter_map(|arg| Some((key(arg.get_long()?), takes(arg)))));
+    }
+    found
 }
 
+/// Makes the file's values the defaults of the configured commands.
 fn with_defaults(command: Command, file: &ConfigFile) -> Command {
-    let known: Vec<(String, Vec<String>)> = command
-        .get_arguments()
-        .filter_map(|arg| Some((arg.get_id().to_string(), file.get(&key(arg.get_long()?))?.values.clone())))
-        .collect();
-    known.into_iter().fold(command, |command, (id, values)| command.mut_arg(id, |arg| arg.default_values(values)))
+    let with_default = |arg: Arg| match arg.get_long().and_then(|long| file.settings.get(&key(long))) {
+        Some(setting) => arg.default_values(setting.values.clone()),
+        None => arg,
+    };
+    let is_configured = CONFIGURED.contains(&command.get_name());
+    let command = if is_configured { command.mut_args(with_default) } else { command };
+    command.mut_subcommands(|inner| with_defaults(inner, file))
 }
 
 /// Returns the path of the settings file, before the command line is parsed.
@@ -123,8 +121,9 @@ fn refused_value(error: &clap::Error, file: Option<&ConfigFile>) -> Option<Strin
     let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else { return None };
     let name = key(flag.trim_start_matches("--").split([' ', '=']).next()?);
     let reason = std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"));
-    let in_file = file.and_then(|file| Some((file, file.get(&name).filter(|setting| setting.values.contains(value))?)));
-    let place = in_file.map(|(file, setting)| format!("{}:{}", file.path().display(), setting.line));
+    let in_file =
+        file.and_then(|file| Some((file, file.settings.get(&name).filter(|setting| setting.values.contains(value))?)));
+    let place = in_file.map(|(file, setting)| format!("{}:{}", file.path.display(), setting.line));
     if secret::may_be_in(&name) {
         let place = place.unwrap_or_else(|| format!("--{}", name.replace('_', "-")));
         return Some(format!("{place}: a value of `{name}` cannot be used{reason}"));

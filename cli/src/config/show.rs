@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{ConfigFile, key, layer};
 use crate::exit::Exit;
@@ -19,7 +19,7 @@ const SHOWN: [&str; 4] = ["agent", "aggregator", "up", "demo"];
 #[derive(clap::Args)]
 pub(crate) struct ConfigArgs {
     /// Form of the output
-    #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
+    #[arg(long, default_value = "text")]
     format: Format,
     /// Command: agent, aggregator, up or demo
     #[arg(default_value = "agent", value_parser = SHOWN)]
@@ -37,49 +37,31 @@ pub(crate) fn run(args: &ConfigArgs, whole: &Command) -> anyhow::Result<Exit> {
     }
     line.push(args.command.clone().into());
     line.extend(args.flags.iter().cloned());
-    let layered = layer(whole.clone(), line)?;
-    secret::refuse_on_command_line(&layered.matches)?;
-    let Some((_, matches)) = layered.matches.subcommand() else { return Ok(Exit::Usage) };
+    let (matches, file) = layer(whole.clone(), line)?;
+    let Some((_, matches)) = matches.subcommand() else { return Ok(Exit::Usage) };
     let command = whole.find_subcommand(&args.command).expect("it was just run");
-    let settings = settings(command, matches, layered.file.as_ref());
-    match args.format {
-        Format::Text => {
-            let row = |setting: &ShownSetting| {
-                let value = setting.value.clone().unwrap_or_else(|| "-".to_owned());
-                [setting.key.clone(), value, setting.origin.clone()]
-            };
-            output::say(output::table(&["KEY", "VALUE", "FROM"], settings.iter().map(row)))?;
-        }
-        Format::Json => {
-            let settings: Vec<_> = settings
-                .into_iter()
-                .map(|setting| json!({ "key": setting.key, "value": setting.value, "origin": setting.origin }))
-                .collect();
-            output::say(json!({ "command": args.command, "settings": settings }))?;
-        }
-    }
+    let settings = settings(command, matches, file.as_ref());
+    let cells =
+        |setting: &Value| ["key", "value", "origin"].map(|name| setting[name].as_str().unwrap_or("-").to_owned());
+    let table = output::table(&["KEY", "VALUE", "FROM"], settings.iter().map(cells));
+    output::say_as(args.format, table, json!({ "command": args.command, "settings": settings }))?;
     Ok(Exit::Done)
 }
 
-struct ShownSetting {
-    key: String,
-    value: Option<String>,
-    origin: String,
-}
-
-fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) -> Vec<ShownSetting> {
+/// Returns key, value and origin of each setting.
+fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) -> Vec<Value> {
     let mut settings = Vec::new();
     for arg in command.get_arguments() {
         let Some(long) = arg.get_long().filter(|long| !["help", "config"].contains(long)) else { continue };
         let key = key(long);
         let id = arg.get_id().as_str();
-        let in_file = file.and_then(|file| Some((file, file.get(&key)?)));
+        let in_file = file.and_then(|file| Some((file, file.settings.get(&key)?)));
         let origin = match (matches.value_source(id), in_file) {
             (Some(ValueSource::CommandLine), _) => format!("--{long}"),
             (Some(ValueSource::EnvVariable), _) => {
                 arg.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
             }
-            (Some(_), Some((file, setting))) => format!("{}:{}", file.path().display(), setting.line),
+            (Some(_), Some((file, setting))) => format!("{}:{}", file.path.display(), setting.line),
             (Some(_), None) => "default".to_owned(),
             (None, _) => String::new(),
         };
@@ -87,7 +69,7 @@ fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) 
             let values: Vec<String> = values.map(|value| secret::hidden(&value.to_string_lossy())).collect();
             values.join(", ")
         });
-        settings.push(ShownSetting { key, value, origin });
+        settings.push(json!({ "key": key, "value": value, "origin": origin }));
     }
     settings
 }

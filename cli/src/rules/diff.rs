@@ -27,7 +27,7 @@ pub(crate) struct DiffArgs {
     /// The new rules, as YAML
     to: PathBuf,
     /// Format of the output
-    #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
+    #[arg(long, default_value = "text")]
     format: Format,
 }
 

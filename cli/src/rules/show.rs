@@ -32,19 +32,19 @@ pub(crate) struct ShowArgs {
     #[arg(value_name = "[FILE] NAME=VALUE", value_parser = operand)]
     operands: Vec<ShowOperand>,
     /// The rules, as YAML, instead of those of an agent
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_RULES", hide_env_values = true)]
+    #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Agent whose rules are shown
-    #[arg(long, value_name = "URL", env = "TOLLGATE_AGENT", hide_env_values = true, default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
     /// An unverified descriptor: it selects no tier and no entry of the allow list
-    #[arg(long, value_name = "NAME=VALUE", env = "TOLLGATE_UNVERIFIED", hide_env_values = true, value_parser = descriptor)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = descriptor)]
     unverified: Vec<(String, String)>,
     /// Cost of the call, in units of its quotas
-    #[arg(long, value_name = "UNITS", env = "TOLLGATE_COST", hide_env_values = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
+    #[arg(long, value_name = "UNITS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
     cost: u64,
     /// Format of the output
-    #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
+    #[arg(long, default_value = "text")]
     format: Format,
 }
 
@@ -82,15 +82,12 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
         explain(&set, &DigestKey::default(), &call)
     } else {
         let body = json!({ "descriptors": descriptors, "unverified": unverified, "cost": args.cost });
-        let Some(answer) = client::post(&args.agent, "/explain", &body, WAIT)? else {
+        let Some((_, answer)) = client::post(&args.agent, "/explain", &body, WAIT)? else {
             return Ok(Exit::Unanswered);
         };
-        answer.body
+        answer
     };
-    match args.format {
-        Format::Text => output::say(text(&explanation))?,
-        Format::Json => output::say(explanation)?,
-    }
+    output::say_as(args.format, text(&explanation), &explanation)?;
     Ok(Exit::Done)
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct ValidateArgs {
     /// The rules, as YAML
     file: PathBuf,
     /// Format of the output
-    #[arg(long, env = "TOLLGATE_FORMAT", hide_env_values = true, default_value = "text")]
+    #[arg(long, default_value = "text")]
     format: Format,
 }
 

@@ -10,9 +10,10 @@ use ring::hmac;
 use ring::rsa::PublicKeyComponents;
 use ring::signature::{ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use serde::Deserialize;
+use strum::{EnumDiscriminants, EnumString};
 
 use super::TokenError;
-use super::token::{SignatureAlgorithm, Token};
+use super::token::Token;
 
 /// Maximum number of keys in a file.
 pub const KEYS_LEN_MAX: usize = 100;
@@ -34,11 +35,14 @@ struct VerificationKey {
     material: KeyMaterial,
 }
 
-#[derive(Debug)]
+/// Key material; the name of the variant is the one algorithm that it verifies.
+#[derive(Debug, EnumDiscriminants)]
+#[strum_discriminants(name(SignatureAlgorithm), vis(pub(super)))]
+#[strum_discriminants(doc = "Supported signature algorithm.", derive(EnumString), strum(serialize_all = "UPPERCASE"))]
 enum KeyMaterial {
-    Secret(hmac::Key),
-    Rsa(PublicKeyComponents<Vec<u8>>),
-    P256(UnparsedPublicKey<Vec<u8>>),
+    Hs256(hmac::Key),
+    Rs256(PublicKeyComponents<Vec<u8>>),
+    Es256(UnparsedPublicKey<Vec<u8>>),
 }
 
 #[derive(Deserialize)]
@@ -77,15 +81,11 @@ impl KeySet {
         }
         let mut keys = Vec::new();
         for (place, jwk) in file.keys.into_iter().enumerate() {
-            let id = jwk.kid.clone();
-            match jwk.material() {
-                Ok(Some(material)) => keys.push(VerificationKey { id, material }),
-                Ok(None) => {}
-                Err(why) => {
-                    let named = id.map(|id| format!(" (kid `{id}`)")).unwrap_or_default();
-                    return Err(format!("key {}{named}: {why}", place + 1));
-                }
-            }
+            let material = jwk.material().map_err(|why| {
+                let named = jwk.kid.as_ref().map(|id| format!(" (kid `{id}`)")).unwrap_or_default();
+                format!("key {}{named}: {why}", place + 1)
+            })?;
+            keys.extend(material.map(|material| VerificationKey { id: jwk.kid, material }));
         }
         if keys.is_empty() {
             return Err("no key for HS256, RS256 or ES256 signatures; add the key that signs your tokens".to_owned());
@@ -106,27 +106,20 @@ impl KeySet {
         let is_named = |key: &&VerificationKey| key.id.is_none() || token.key_id.is_none() || key.id == token.key_id;
         let mut named = self.0.iter().filter(is_named).peekable();
         named.peek().ok_or(TokenError::UnknownKey)?;
-        let mut fitting = named.filter(|key| key.material.algorithm() == token.algorithm).peekable();
+        let has_algorithm = |key: &&VerificationKey| SignatureAlgorithm::from(&key.material) == token.algorithm;
+        let mut fitting = named.filter(has_algorithm).peekable();
         fitting.peek().ok_or(TokenError::Algorithm)?;
         if fitting.any(|key| key.material.verifies(token)) { Ok(()) } else { Err(TokenError::Signature) }
     }
 }
 
 impl KeyMaterial {
-    const fn algorithm(&self) -> SignatureAlgorithm {
-        match self {
-            Self::Secret(_) => SignatureAlgorithm::Hs256,
-            Self::Rsa(_) => SignatureAlgorithm::Rs256,
-            Self::P256(_) => SignatureAlgorithm::Es256,
-        }
-    }
-
     fn verifies(&self, token: &Token<'_>) -> bool {
         let (signed, signature) = (token.signed.as_bytes(), &token.signature);
         match self {
-            Self::Secret(key) => hmac::verify(key, signed, signature).is_ok(),
-            Self::Rsa(key) => key.verify(&RSA_PKCS1_2048_8192_SHA256, signed, signature).is_ok(),
-            Self::P256(key) => key.verify(signed, signature).is_ok(),
+            Self::Hs256(key) => hmac::verify(key, signed, signature).is_ok(),
+            Self::Rs256(key) => key.verify(&RSA_PKCS1_2048_8192_SHA256, signed, signature).is_ok(),
+            Self::Es256(key) => key.verify(signed, signature).is_ok(),
         }
     }
 }
@@ -136,31 +129,35 @@ impl Jwk {
     fn material(&self) -> Result<Option<KeyMaterial>, String> {
         let for_verification = self.usage.as_deref().is_none_or(|usage| usage == "sig")
             && self.key_ops.as_ref().is_none_or(|ops| ops.iter().any(|op| op == "verify"));
-        let own = match (&*self.kty, self.crv.as_deref()) {
-            ("oct", _) => SignatureAlgorithm::Hs256,
-            ("RSA", _) => SignatureAlgorithm::Rs256,
-            ("EC", Some("P-256")) => SignatureAlgorithm::Es256,
+        let algorithm = match (&*self.kty, self.crv.as_deref()) {
+            ("oct", _) if for_verification => SignatureAlgorithm::Hs256,
+            ("RSA", _) if for_verification => SignatureAlgorithm::Rs256,
+            ("EC", Some("P-256")) if for_verification => SignatureAlgorithm::Es256,
             _ => return Ok(None),
         };
-        if !for_verification {
-            return Ok(None);
-        }
-        match self.alg.as_deref().map(SignatureAlgorithm::named) {
-            Some(None) => return Ok(None),
-            Some(Some(declared)) if declared != own => {
-                let (alg, kty) = (self.alg.as_deref().unwrap_or_default(), &self.kty);
-                return Err(format!("`alg` is {alg}, which does not match keys of type {kty}; remove one of the two"));
+        if let Some(alg) = &self.alg {
+            match alg.parse::<SignatureAlgorithm>() {
+                Err(_) => return Ok(None),
+                Ok(declared) if declared != algorithm => {
+                    let kty = &self.kty;
+                    return Err(format!(
+                        "`alg` is {alg}, which does not match keys of type {kty}; remove one of the two"
+                    ));
+                }
+                Ok(_) => {}
             }
-            _ => {}
         }
-        Ok(Some(match own {
-            SignatureAlgorithm::Hs256 => KeyMaterial::Secret(hmac::Key::new(hmac::HMAC_SHA256, &self.secret()?)),
+        Ok(Some(match algorithm {
+            SignatureAlgorithm::Hs256 => KeyMaterial::Hs256(hmac::Key::new(hmac::HMAC_SHA256, &self.secret()?)),
             SignatureAlgorithm::Rs256 => {
-                KeyMaterial::Rsa(PublicKeyComponents { n: self.modulus()?, e: number("e", self.e.as_ref())? })
+                KeyMaterial::Rs256(PublicKeyComponents { n: self.modulus()?, e: number("e", self.e.as_ref())? })
             }
             SignatureAlgorithm::Es256 => {
                 let (x, y) = (coordinate("x", self.x.as_ref())?, coordinate("y", self.y.as_ref())?);
-                KeyMaterial::P256(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, [vec![UNCOMPRESSED], x, y].concat()))
+                KeyMaterial::Es256(UnparsedPublicKey::new(
+                    &ECDSA_P256_SHA256_FIXED,
+                    [&[UNCOMPRESSED][..], &x, &y].concat(),
+                ))
             }
         }))
     }

@@ -6,36 +6,34 @@
 //! no file. It does not support encrypted tokens and other algorithms, and does not fetch keys from their publisher;
 //! other tools can keep the file up to date.
 //!
-//! `ring` verifies the signatures. The surrounding JSON is parsed here because the usual crate for tokens reads the
-//! system clock, and either accepts a non-numeric `exp` (`jsonwebtoken` 9, CVE-2026-25537) or fails if another part of
-//! the gateway builds it with different cryptography (10).
+//! `ring` verifies the signatures; ARCHITECTURE.md gives the reasons against a crate for whole tokens.
 
-mod cache;
 mod requirements;
 mod key_set;
 mod token_error;
 mod token;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
 use arc_swap::ArcSwapOption;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
+use quick_cache::sync::Cache;
+use strum::{EnumCount, VariantArray};
 use tollgate_core::clock::Timestamp;
+use tollgate_engine::Total;
 
-pub use cache::TOKENS_LEN_MAX;
 pub use key_set::{KEYS_LEN_MAX, KeySet};
 pub use requirements::{LEEWAY_S, TokenRequirements};
 pub use token::TOKEN_LEN_MAX;
 pub use token_error::TokenError;
 
 use super::Claims;
-use cache::TokenCache;
 use token::Token;
-use token_error::TokenErrorCounters;
 
+/// Maximum number of cached tokens.
+pub const TOKENS_LEN_MAX: usize = 10_000;
 const SCHEME: &[u8] = b"bearer ";
 
 /// Verifier of tokens.
@@ -44,15 +42,15 @@ pub struct Verifier {
     requirements: TokenRequirements,
     trusted: ArcSwapOption<TrustedKeys>,
     keys_error: Mutex<Option<String>>,
-    rejected: TokenErrorCounters,
-    warned_of_missing_keys: AtomicBool,
+    rejected: [Total; TokenError::COUNT],
+    warning_of_missing_keys: Once,
 }
 
-/// Keys, and the tokens verified with them.
+/// Keys, and the tokens verified with them, which need no second verification. Validity times are checked at each use.
 #[derive(Debug)]
 struct TrustedKeys {
     keys: KeySet,
-    cache: TokenCache,
+    verified: Cache<String, Arc<Claims>>,
 }
 
 impl Verifier {
@@ -63,14 +61,14 @@ impl Verifier {
             requirements,
             trusted: ArcSwapOption::empty(),
             keys_error: Mutex::default(),
-            rejected: TokenErrorCounters::default(),
-            warned_of_missing_keys: AtomicBool::new(false),
+            rejected: Default::default(),
+            warning_of_missing_keys: Once::new(),
         }
     }
 
     /// Replaces the keys.
     pub fn set_keys(&self, keys: KeySet) {
-        self.trusted.store(Some(Arc::new(TrustedKeys { keys, cache: TokenCache::new(TOKENS_LEN_MAX) })));
+        self.trusted.store(Some(Arc::new(TrustedKeys { keys, verified: Cache::new(TOKENS_LEN_MAX) })));
         *self.keys_error.lock() = None;
     }
 
@@ -91,11 +89,13 @@ impl Verifier {
         match bearer(headers).and_then(|token| token.map(|token| self.verify(token, now)).transpose()) {
             Ok(claims) => claims,
             Err(reason) => {
-                self.rejected.count(reason);
-                if reason == TokenError::NoKeys && !self.warned_of_missing_keys.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(
-                        "a token cannot be verified without keys, so its claims count as absent; specify them with --jwks FILE"
-                    );
+                self.rejected[reason as usize].add(1);
+                if reason == TokenError::NoKeys {
+                    self.warning_of_missing_keys.call_once(|| {
+                        tracing::warn!(
+                            "a token cannot be verified without keys, so its claims count as absent; specify them with --jwks FILE"
+                        );
+                    });
                 }
                 None
             }
@@ -104,7 +104,7 @@ impl Verifier {
 
     /// Returns the number of rejected tokens by reason, under the names of the metric's labels.
     pub fn rejected(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        self.rejected.counts()
+        TokenError::VARIANTS.iter().zip(&self.rejected).map(|(reason, total)| (reason.into(), total.get()))
     }
 
     /// Verifies a token and returns its claims.
@@ -114,10 +114,13 @@ impl Verifier {
     pub fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Claims>, TokenError> {
         let trusted = self.trusted.load();
         let trusted = trusted.as_ref().ok_or(TokenError::NoKeys)?;
-        let claims = trusted.cache.get_or(token, || {
+        if token.len() > TOKEN_LEN_MAX {
+            return Err(TokenError::Malformed);
+        }
+        let claims = trusted.verified.get_or_insert_with(token, || {
             let token = Token::parse(token)?;
             trusted.keys.verify(&token)?;
-            Ok(Claims(token.payload()?))
+            Ok(Arc::new(Claims(token.payload()?)))
         })?;
         claims.validate(&self.requirements, now)?;
         Ok(claims)

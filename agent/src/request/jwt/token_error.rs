@@ -1,9 +1,10 @@
-//! Reasons for rejecting a token, and their counters.
+//! Reasons for rejecting a token.
 
-use tollgate_engine::Total;
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 
-/// Reason for which a token is not valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Reason for which a token is not valid; its name in `snake_case` is a label of the metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum TokenError {
     /// Not a signed token, or one with unsupported extensions.
     Malformed,
@@ -23,46 +24,4 @@ pub enum TokenError {
     Audience,
     /// No keys are configured.
     NoKeys,
-}
-
-/// Numbers of rejected tokens by reason.
-#[derive(Debug, Default)]
-pub(super) struct TokenErrorCounters([Total; TokenError::ALL.len()]);
-
-impl TokenError {
-    const ALL: [Self; 9] = [
-        Self::Malformed,
-        Self::Algorithm,
-        Self::UnknownKey,
-        Self::Signature,
-        Self::Expired,
-        Self::NotYetValid,
-        Self::Issuer,
-        Self::Audience,
-        Self::NoKeys,
-    ];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::Algorithm => "algorithm",
-            Self::UnknownKey => "unknown_key",
-            Self::Signature => "signature",
-            Self::Expired => "expired",
-            Self::NotYetValid => "not_yet_valid",
-            Self::Issuer => "issuer",
-            Self::Audience => "audience",
-            Self::NoKeys => "no_keys",
-        }
-    }
-}
-
-impl TokenErrorCounters {
-    pub(super) fn count(&self, reason: TokenError) {
-        self.0[reason as usize].add(1);
-    }
-
-    pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        TokenError::ALL.iter().zip(&self.0).map(|(reason, total)| (reason.as_str(), total.get()))
-    }
 }

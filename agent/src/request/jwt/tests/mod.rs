@@ -227,3 +227,17 @@ fn rejected_tokens_are_counted_by_reason_and_other_schemes_are_ignored() {
     let rejected: Vec<_> = verifier.rejected().filter(|(_, count)| *count > 0).collect();
     assert_eq!(rejected, [("malformed", 2), ("no_keys", 1)]);
 }
+
+/// `capped`: a flood of valid tokens does not exceed the cap of the cache, and invalid ones are not cached.
+#[test]
+fn the_cache_of_verified_tokens_has_a_cap() {
+    let verifier = verifier(&[secret_key()]);
+    let header = json!({ "alg": "HS256" });
+    let len = || verifier.trusted.load().as_ref().unwrap().verified.len();
+    assert!(verifier.verify(&hs256(&header, &json!({}), b"another secret, of at least 32 bytes"), NOW).is_err());
+    assert_eq!(len(), 0);
+    for i in 0..2 * TOKENS_LEN_MAX {
+        assert!(verifier.verify(&hs256(&header, &json!({ "sub": i }), SECRET), NOW).is_ok());
+    }
+    assert!((TOKENS_LEN_MAX / 2..=TOKENS_LEN_MAX).contains(&len()), "{}", len());
+}
