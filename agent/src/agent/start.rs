@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tollgate_bus::kafka::{KafkaBus, KafkaError};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
-use tollgate_engine::{CountsIn, Engine, FLEET_EXPECTED_DEFAULT};
+use tollgate_engine::{Engine, FLEET_EXPECTED_DEFAULT};
 
 use super::builder::{AgentSettings, Builder};
 use super::{Agent, Shared};
@@ -133,7 +133,7 @@ fn start<S: ChargeStore>(
     settings.engine.epoch = now;
     settings.engine.agents_expected = settings.engine.agents_expected.or(saved.agents);
     settings.engine.publishes = has_bus;
-    settings.engine.counts = if store.is_some() { CountsIn::Store } else { CountsIn::OwnTable };
+    settings.engine.owns_table = store.is_none();
     settings.warn_of_gaps(&rules, has_token_keys);
     let engine = Arc::new(Engine::new(settings.engine, rules));
     #[cfg(feature = "jwt")]
