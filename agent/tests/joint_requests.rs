@@ -1,12 +1,12 @@
-//! Requests of several calls that share a counter: which limit decides them, and which retries the store recognises. Both places
-//! of the counts decide alike.
+//! Requests of several calls that share a counter: the limit that decides them, the rules that they replace, and the retries that
+//! the store recognises. Both places of the counts decide alike.
 
 use std::sync::Arc;
 
 use tollgate::store::{ChargeStore, MemoryStore};
 use tollgate::{Call, Decision, Rule, RuleSet};
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::rules::MatchScope;
+use tollgate_core::rules::{MatchScope, Pattern};
 use tollgate_engine::{Engine, EngineSettings, Operation, Progress};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000_000_003);
@@ -48,14 +48,19 @@ fn call() -> Call<'static> {
     Call::new().with("api_key", "k")
 }
 
-/// Agents with one rule: 20 calls a minute per key, 3 of them in the tier `free`.
+/// Agents with a rule of 20 calls a minute per key, 3 of them in the tier `free`. A wider rule for `plan: wide` replaces it.
 fn subjects() -> [Subject; 2] {
     [true, false].map(|owns_table| {
         let rule = Rule::per("key", &["api_key"], "20/min".parse().expect("a quota")).strict();
         let free = rule.policy.map(|policy| policy.with_quota("3/min".parse().expect("a quota")));
         let rule = Rule { by_tier: vec![("free".into(), free)], ..rule };
         let settings = EngineSettings { owns_table, ..EngineSettings::new("agent", START) };
-        let engine = Engine::new(settings, RuleSet::new(1, [rule]));
+        let wide = Rule {
+            matches: vec![("plan".into(), Pattern::parse("wide"))],
+            replaces: vec!["key".into()],
+            ..Rule::per("wide", &["api_key"], "100/min".parse().expect("a quota"))
+        };
+        let engine = Engine::new(settings, RuleSet::new(1, [rule, wide]));
         let store = (!owns_table).then(|| MemoryStore::new(Arc::new(StoppedClock)));
         Subject { engine, store }
     })
@@ -95,6 +100,18 @@ fn a_retry_of_a_request_is_charged_once_whatever_ids_its_calls_have() {
                 assert!(subject.check(&calls).iter().all(|decision| decision.allowed));
             }
             assert_eq!(subject.remaining(), remaining, "{first:?} {second:?}");
+        }
+    }
+}
+
+#[test]
+fn a_call_replaces_a_rule_for_the_others_by_verified_values_only() {
+    for subject in subjects() {
+        let mut unverified = call();
+        unverified.set_unverified("plan".into(), "wide".into());
+        for (first, rules) in [(unverified, ["key", "key"]), (call().with("plan", "wide"), ["wide", ""])] {
+            let shown = subject.check(&[first, call()]).into_iter().map(|one| one.status.map(|status| status.rule));
+            assert_eq!(shown.map(Option::unwrap_or_default).collect::<Vec<_>>(), rules.map(Arc::<str>::from));
         }
     }
 }

@@ -160,7 +160,7 @@ impl Engine {
             }
         };
         if charges.is_empty() || self.settings.owns_table {
-            let results = self.charge_own_table(now, &charges);
+            let results = if charges.is_empty() { ChargeResults::new() } else { self.charge_own_table(now, &charges) };
             return Progress::Done(self.complete(&context, calls, &charges, &mut pending, Ok(results)));
         }
         let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());

@@ -117,3 +117,27 @@ impl Adjustment {
         row(self.number, self.at, cost, Outcome::Admitted)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::rules::{Rule, RuleSet};
+
+    use super::*;
+    use crate::engine::EngineSettings;
+    use crate::operation::Operation;
+
+    #[test]
+    fn a_rule_in_shadow_would_have_denied_a_call_once_however_often_it_is_corrected() {
+        let start = Timestamp::from_ms(1_000_000);
+        let rule = Rule { shadow: true, ..Rule::denying("closed", Vec::new()) };
+        let settings = EngineSettings { owns_table: true, ..EngineSettings::new("a", start) };
+        let engine = Engine::new(settings, RuleSet::new(1, [rule]));
+        let call = Call::new();
+        let _ = engine.begin(start, Operation::check(&call));
+        let _ = engine.begin(start, Operation::Settle { call: &call, units: 1, decided: None });
+        let _ = engine.begin(start, Operation::Release { call: &call, decided: start });
+        let counts = engine.metrics().rules();
+        let denials: u64 = counts.iter().map(|(_, counts)| counts.shadow_denials.get()).sum();
+        assert_eq!(denials, 1);
+    }
+}
