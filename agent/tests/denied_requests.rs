@@ -4,7 +4,7 @@ use tollgate::{Call, RuleSet, Source};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::ChargeMode;
 use tollgate_core::rules::MatchScope;
-use tollgate_engine::{CountsIn, Engine, EngineSettings, Operation, Output, Progress};
+use tollgate_engine::{Engine, EngineSettings, Operation, Output, Progress};
 
 const RULES: &str = "
 version: 5
@@ -15,19 +15,19 @@ rules:
 ";
 const START: Timestamp = Timestamp::from_ms(1_000_000_000_003);
 
-fn engine(counts: CountsIn) -> Engine {
+fn engine(owns_table: bool) -> Engine {
     let mut settings = EngineSettings::new("agent", START);
-    settings.counts = counts;
+    settings.owns_table = owns_table;
     let rules: RuleSet = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
     Engine::new(settings, rules)
 }
 
 #[test]
 fn the_store_only_evaluates_the_calls_of_a_request_that_is_denied_already() {
-    let engine = engine(CountsIn::Store);
+    let engine = engine(false);
     engine.store_answers(START, START, START);
     let calls = [Call::new().with("api_key", "k"), Call::new().with("endpoint", "/closed")];
-    let operation = Operation::CheckAll { calls: &calls, scope: MatchScope::default() };
+    let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
     let Progress::NeedsStore(request) = engine.begin(START, operation) else { panic!("the store is asked") };
     let modes: Vec<_> = request.charges().iter().map(|charge| charge.mode).collect();
     assert!(matches!(modes[..], [ChargeMode::Evaluate { .. }]), "{modes:?}");
@@ -35,10 +35,10 @@ fn the_store_only_evaluates_the_calls_of_a_request_that_is_denied_already() {
 
 #[test]
 fn the_greatest_cost_of_a_call_is_a_cost_as_any_other() {
-    let engine = engine(CountsIn::OwnTable);
+    let engine = engine(true);
     let call = Call::new().with("api_key", "k").costing(u64::MAX);
-    let sources = [0, 1].map(|_| match engine.begin(START, Operation::Check(&call)) {
-        Progress::Done(Output::Decision(decision)) => (decision.allowed, decision.source),
+    let sources = [0, 1].map(|_| match engine.begin(START, Operation::check(&call)) {
+        Progress::Done(Output::Decisions(decisions)) => (decisions[0].allowed, decisions[0].source),
         other => panic!("it is decided at once: {other:?}"),
     });
     assert_eq!(sources, [(false, Source::Store), (false, Source::Local)], "the second denial is the cached one");

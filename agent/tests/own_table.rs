@@ -14,9 +14,7 @@ use tollgate::{Call, Decision, LimitStatus, RuleSet, Source};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::messages::calls::{Batch, Outcome};
 use tollgate_core::rules::MatchScope;
-use tollgate_engine::{
-    CountsIn, Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Operation, Output, Progress,
-};
+use tollgate_engine::{Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Operation, Output, Progress};
 
 const RULES: &str = "
 version: 5
@@ -92,7 +90,7 @@ impl SomeCall {
 impl Subject {
     fn new(store: Option<MemoryStore>) -> Self {
         let mut settings = EngineSettings::new("agent", START);
-        settings.counts = if store.is_some() { CountsIn::Store } else { CountsIn::OwnTable };
+        settings.owns_table = store.is_none();
         let rules: RuleSet = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
         let engine = Arc::new(Engine::new(settings, rules));
         Self { exchange: Exchange::new(engine.clone()), engine, store, batches: Vec::new() }
@@ -216,14 +214,16 @@ fn counts_in_the_own_table_decide_as_a_memory_store() {
                 }
                 Event::Check(call) => {
                     let call = call.call();
-                    let outputs = [&mut own, &mut stored].map(|subject| subject.run(now, Operation::Check(&call)));
-                    let [Some(a), Some(b)] = outputs.map(Output::into_decision) else { panic!("a check decides") };
+                    let outputs = [&mut own, &mut stored].map(|subject| subject.run(now, Operation::check(&call)));
+                    let [Some(a), Some(b)] = outputs.map(|output| output.into_decisions().pop()) else {
+                        panic!("a check decides")
+                    };
                     same_decision(&a, &b)?;
                     decided.push((call, b.at));
                 }
                 Event::CheckAll(calls) => {
                     let calls: Vec<_> = calls.iter().map(SomeCall::call).collect();
-                    let operation = Operation::CheckAll { calls: &calls, scope: MatchScope::default() };
+                    let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
                     let outputs = [&mut own, &mut stored].map(|subject| subject.run(now, operation));
                     let [Output::Decisions(a), Output::Decisions(b)] = outputs else { panic!("check all decides") };
                     prop_assert_eq!(a.len(), calls.len());

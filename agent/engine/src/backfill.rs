@@ -3,12 +3,13 @@
 //! A queue holds the counters with unsynced units; the units themselves are in each counter's view. Until they are charged, no
 //! call asks the store about such a counter, because its count is too low.
 
+use std::mem;
+
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;
 
 use crate::engine::Engine;
-use crate::matched_rule::MatchedRule;
-use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
+use crate::matched_rule::{Charges, MatchedRule};
 use crate::store_error::StoreError;
 use crate::unsynced_queue::UnsyncedCounter;
 use crate::view::{Unsynced, ViewEvent, update};
@@ -26,7 +27,7 @@ impl Engine {
 
     /// Begins to charge the units of the next few counters. They stay unsynced until the store answers, so that no call
     /// overtakes the backfill.
-    pub(crate) fn begin_backfill(&self) -> Stage<Result<(), StoreError>, Vec<UnsyncedCounter>> {
+    pub(crate) fn begin_backfill(&self) -> (Charges, Vec<UnsyncedCounter>) {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
         let counters_max = if self.unsynced.is_one_by_one() { 1 } else { REQUEST_COUNTERS_MAX };
         while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
@@ -46,10 +47,9 @@ impl Engine {
             }
         }
         if charges.is_empty() {
-            self.unsynced.put_back(counters);
-            return Stage::Done(Ok(()));
+            self.unsynced.put_back(mem::take(&mut counters));
         }
-        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, counters)
+        (charges, counters)
     }
 
     /// Finishes a backfill. If it is not known whether the store has charged, the units count as charged: sent again, they
@@ -146,10 +146,10 @@ mod tests {
     /// Admits a call without the store; returns the instant of the decision.
     fn admit(engine: &Engine, ms: u64, key: &str) -> Timestamp {
         let call = Call::new().with("api_key", key);
-        let Progress::Done(output) = engine.begin(START.plus_ms(ms), Operation::Check(&call)) else {
+        let Progress::Done(output) = engine.begin(START.plus_ms(ms), Operation::check(&call)) else {
             panic!("the store is unavailable");
         };
-        output.into_decision().filter(|decision| decision.allowed).expect("an admission").at
+        output.into_decisions().pop().filter(|decision| decision.allowed).expect("an admission").at
     }
 
     /// Begins to release a slot; returns a request if the store must be asked.

@@ -1,90 +1,121 @@
-//! Check: the decision of one call, from its rules to the answer.
+//! Check: the decisions of the calls of one request, charged all or none in one step of the store.
 //!
-//! [`decide`](crate::decide) makes the decision from the verdicts; [`check_all`](crate::check_all) does the same for several
-//! calls of one request.
+//! Most requests are one call. Requests of several descriptors (`/json`, Envoy's protocol) are several: each call has a
+//! decision of its own; if one of them is denied, the enforced charges of the others do not count, and their decisions show
+//! the counters without them. A counter that several calls share is charged once, with the sum of their costs.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use smallvec::{SmallVec, smallvec};
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
-use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResult, ChargeResults};
-use tollgate_core::decision::{Decision, Source};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, DigestKey};
+use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 
-use crate::decide::{Evaluation, Verdicts};
-use crate::enforce::RuleVerdict;
-use crate::engine::{ActiveRules, Engine};
-use crate::matched_rule::{MatchedRule, MatchedRules};
-use crate::stage::{Charges, Stage};
+use crate::decide::{PlannedCall, Verdicts, verdicts_of};
+use crate::enforce::combine;
+use crate::engine::{ActiveRules, Context, Engine};
+use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::store_error::StoreError;
-use crate::time_bounds::TimeBounds;
 
-/// A call for which the store is asked.
-#[derive(Debug)]
-pub(crate) struct PendingCheck {
-    number: u64,
-    matched: MatchedRules,
-}
+/// Calls of one request. One call needs no memory of its own.
+pub(crate) type PlannedCalls = SmallVec<[PlannedCall; 1]>;
+
+/// Decisions of the calls of one request, in their order.
+pub type Decisions = SmallVec<[Decision; 1]>;
 
 impl Engine {
+    /// Begins a check. Returns the charges, the shortest deadline of the rules that are charged, and the calls. If another
+    /// call is denied already, the enforced charges are only evaluated.
     pub(crate) fn begin_check(
         &self,
-        now: Timestamp,
-        active: &ActiveRules,
-        call: &Call<'_>,
-    ) -> Stage<Decision, PendingCheck> {
-        let bounds = self.store_time(now);
-        let number = self.next_call();
-        let matched = match self.match_call(active, bounds, call, MatchScope::default()) {
-            Ok(matched) => matched,
-            Err(rejection) => return Stage::Done(self.reject(now, active, call, number, bounds, rejection)),
-        };
-        if let Some(verdicts) = self.plan(active, &matched, bounds, self.may_ask_store(&matched)) {
-            let evaluation = Evaluation::local(number, active, &matched, &verdicts, bounds);
-            return Stage::Done(self.decide(now, call, &evaluation));
+        context: &Context<'_>,
+        calls: &[Call<'_>],
+        scope: MatchScope<'_>,
+    ) -> (Charges, Duration, PlannedCalls) {
+        let excluded = excluded(context.active, calls, scope);
+        let scope = MatchScope { excluded: &excluded, ..scope };
+        let planned: PlannedCalls = calls.iter().map(|call| self.plan_call(context, call, scope)).collect();
+        let asking = || calls.iter().zip(&planned).filter(|(_, planned)| planned.asks_store());
+        let deadlines = asking().flat_map(|(_, planned)| &planned.matched).map(|matched| matched.policy.deadline);
+        let deadline = deadlines.min().unwrap_or_default();
+        // Past this instant, by the latest that the store's clock may show, no caller waits any more.
+        let expires_at = context.bounds.latest.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX));
+        let is_denied = planned.iter().any(|planned| !planned.combined.allowed);
+        let key = &self.settings.digest_key;
+        let mut charges = Charges::new();
+        for (call, planned) in asking() {
+            let request = call.id().map(|id| key.request(id));
+            for matched in &planned.matched {
+                let mode = match (matched.is_counted_always(), is_denied) {
+                    (true, _) => ChargeMode::CountOnly { expires_at },
+                    (false, true) => ChargeMode::Evaluate { expires_at },
+                    (false, false) => ChargeMode::Enforce { expires_at },
+                };
+                let charge = Charge { request, ..matched.charge(context.active.set.generation, matched.cost, mode) };
+                match charges.iter_mut().find(|known| matched.shares(known)) {
+                    Some(known) => join(known, &charge, key),
+                    None => charges.push(charge),
+                }
+            }
         }
-        let charges = self.check_charges(active, &matched, call, bounds);
-        let deadline = matched.iter().map(|matched| matched.policy.deadline).min().unwrap_or_default();
-        Stage::NeedsStore(charges, deadline, PendingCheck { number, matched })
+        (charges, deadline, planned)
     }
 
+    /// Finishes a check. The calls are decided as if one had come after the other.
     pub(crate) fn finish_check(
         &self,
-        now: Timestamp,
-        active: &ActiveRules,
-        call: &Call<'_>,
-        PendingCheck { number, matched }: &PendingCheck,
-        answer: Result<ChargeResults, StoreError>,
-    ) -> Decision {
-        let bounds = self.store_time(now);
-        let error = answer.as_ref().err().copied();
-        let results = answer.unwrap_or_default();
-        let verdicts = match error {
-            None => verdicts_of(matched, &results),
-            Some(_) => self.plan(active, matched, bounds, false).unwrap_or_default(),
-        };
-        let evaluation =
-            Evaluation { results: &results, error, ..Evaluation::local(*number, active, matched, &verdicts, bounds) };
-        self.decide(now, call, &evaluation)
+        context: &Context<'_>,
+        calls: &[Call<'_>],
+        planned: &mut [PlannedCall],
+        charges: &[Charge],
+        answer: &Result<ChargeResults, StoreError>,
+    ) -> Decisions {
+        // Cost of the earlier calls in each charge.
+        let mut before: SmallVec<[u64; 8]> = smallvec![0; charges.len()];
+        for planned in planned.iter_mut().filter(|planned| planned.asks_store()) {
+            let verdicts = match answer {
+                Ok(results) => {
+                    let part = |matched: &MatchedRule| {
+                        let mut evaluated = charges.iter().zip(results).zip(&mut before);
+                        let ((charge, result), before) = evaluated.find(|((charge, _), _)| matched.shares(charge))?;
+                        let result = part_of(result, charge, *before, matched.cost);
+                        *before = before.saturating_add(matched.cost);
+                        Some(result)
+                    };
+                    planned.results = planned.matched.iter().filter_map(part).collect();
+                    verdicts_of(&planned.matched, &planned.results)
+                }
+                Err(error) => {
+                    planned.error = Some(*error);
+                    self.plan(context, &planned.matched, false).unwrap_or_default()
+                }
+            };
+            planned.set_verdicts(context.bounds, verdicts);
+        }
+        let held_back = planned.iter().any(|planned| !planned.combined.allowed);
+        let decide = |(call, planned)| self.decide(context, call, planned, held_back);
+        calls.iter().zip(&*planned).map(decide).collect()
     }
 
-    /// Returns the charges that decide a call.
-    pub(crate) fn check_charges(
-        &self,
-        active: &ActiveRules,
-        matched: &[MatchedRule],
-        call: &Call<'_>,
-        bounds: TimeBounds,
-    ) -> Charges {
-        let request = call.id().map(|id| self.settings.digest_key.request(id));
-        matched.iter().map(|matched| matched.check(active.set.generation, request, bounds)).collect()
-    }
-
-    /// Returns true if the store may be asked: not while the breaker is open, nor about a counter that lacks units which were
+    /// Plans one call. The store may not be asked while the breaker is open, nor about a counter that lacks units which were
     /// admitted without the store.
-    pub(crate) fn may_ask_store(&self, matched: &[MatchedRule]) -> bool {
-        !self.is_degraded() && !self.any_unsynced(matched)
+    fn plan_call(&self, context: &Context<'_>, call: &Call<'_>, scope: MatchScope<'_>) -> PlannedCall {
+        let number = self.next_call();
+        let (matched, rejection) = match self.match_call(context, call, scope, false) {
+            Ok(matched) => (matched, None),
+            Err(rejection) => (MatchedRules::new(), Some(rejection)),
+        };
+        let (bounds, combined) = (context.bounds, combine(&[]));
+        let (verdicts, results) = (Verdicts::new(), ChargeResults::new());
+        let mut planned = PlannedCall { number, matched, rejection, bounds, verdicts, combined, results, error: None };
+        let may_ask_store = !self.is_degraded() && !self.any_unsynced(&planned.matched);
+        let verdicts = self.plan(context, &planned.matched, may_ask_store);
+        planned.set_verdicts(bounds, verdicts.unwrap_or_default());
+        planned
     }
 
     /// Returns the number of the next call.
@@ -93,12 +124,100 @@ impl Engine {
     }
 }
 
-/// Returns the verdicts of a call from the answer of the store.
-pub(crate) fn verdicts_of(matched: &[MatchedRule], results: &[ChargeResult]) -> Verdicts {
-    let verdict_of = |(matched, result): (&MatchedRule, &ChargeResult)| {
-        let admitted = result.verdict.admitted || matched.never_denies();
-        let verdict = Verdict { admitted, ..result.verdict };
-        Some(RuleVerdict { verdict, limit: result.limit, source: Source::Store })
-    };
-    matched.iter().zip(results).map(verdict_of).collect()
+/// Returns the rules that apply to none of the calls: those outside the scope, and those that a rule of any call replaces.
+fn excluded(active: &ActiveRules, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Arc<str>> {
+    let mut excluded = scope.excluded.to_vec();
+    // A call alone excludes what it replaces when it is matched.
+    let replacing = calls.len() > 1 && active.set.rules.iter().any(|rule| !rule.replaces.is_empty());
+    for call in calls.iter().filter(|_| replacing) {
+        let resolved = active.set.resolved_within(call, scope);
+        let applicable = active.set.applicable_among(&resolved, active.index.candidates(&resolved));
+        let verified = applicable.iter().filter(|applicable| resolved.satisfies(&applicable.rule.matches, true));
+        excluded.extend(verified.flat_map(|applicable| &applicable.rule.replaces).cloned());
+    }
+    excluded
+}
+
+/// Adds a charge to another one on the same counter. The smaller limit decides both. Different request ids become one id of
+/// all of them, by which the store recognises a retry of the whole request.
+fn join(known: &mut Charge, charge: &Charge, key: &DigestKey) {
+    known.cost = known.cost.saturating_add(charge.cost);
+    if (charge.limit.units, charge.limit.burst) < (known.limit.units, known.limit.burst) {
+        known.limit = charge.limit;
+    }
+    if known.request != charge.request {
+        let ids = known.request.iter().chain(&charge.request).map(ToString::to_string);
+        known.request = Some(key.request(&ids.collect::<String>()));
+    }
+}
+
+/// Returns the result of a part of a charge that costs `cost`, as if the parts had been charged one after the other. The
+/// earlier parts cost `before`.
+fn part_of(result: &ChargeResult, charge: &Charge, before: u64, cost: u64) -> ChargeResult {
+    if result.repeated {
+        return *result;
+    }
+    let verdict = result.verdict;
+    // Room before anything of the request was charged.
+    let room = verdict.remaining.saturating_add(if verdict.admitted { charge.cost } else { 0 });
+    let through = before.saturating_add(cost);
+    let admitted = verdict.admitted || through < charge.cost && through <= room;
+    let used = if admitted { through } else { before };
+    let remaining = if result.charged { room.saturating_sub(used) } else { room };
+    let retry_at = if admitted { result.at } else { verdict.retry_at };
+    let verdict = Verdict { admitted, remaining, retry_at, ..verdict };
+    ChargeResult { verdict, ..*result }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
+    use tollgate_core::clock::Timestamp;
+    use tollgate_core::counter::CounterId;
+    use tollgate_core::window::{Estimate, Window};
+
+    use super::*;
+
+    /// Each case: the quota, the costs of the calls that share a counter, true if the charge is enforced; for each call the
+    /// expected (admitted, remaining).
+    #[test]
+    fn calls_that_share_a_counter_are_decided_as_if_one_came_after_the_other() {
+        type Case = (u64, &'static [u64], bool, &'static [(bool, u64)]);
+        let cases: [Case; 6] = [
+            (9, &[2], true, &[(true, 7)]),
+            (9, &[2, 3], true, &[(true, 7), (true, 4)]),
+            (4, &[2, 3], true, &[(true, 4), (false, 4)]),
+            (4, &[2, 3], false, &[(true, 2), (false, 2)]),
+            (1, &[2, 3], false, &[(false, 1), (false, 0)]),
+            (3, &[1, 1, 1], false, &[(true, 2), (true, 1), (true, 0)]),
+        ];
+        let (counter, now, later) =
+            (CounterId::from_u128(1), Timestamp::from_ms(1_000_000), Timestamp::from_ms(2_000_000));
+        for (units, costs, is_enforced, expected) in cases {
+            let algorithm = Algorithm::SlidingWindow(Estimate::Conservative);
+            let limit = Limit { algorithm, units, window: Window::new(60_000, 12).unwrap(), burst: 0 };
+            let key = DigestKey::default();
+            let mut charges = costs.iter().map(|cost| Charge::enforce(counter, limit, 1, *cost, later));
+            let mut joint = charges.next().unwrap();
+            charges.for_each(|charge| join(&mut joint, &charge, &key));
+            let verdict = CounterState::new(&limit).step(&limit, now, joint.cost);
+            let result = ChargeResult {
+                verdict,
+                charged: verdict.admitted || !is_enforced,
+                repeated: false,
+                firm: true,
+                at: now,
+                limit: units,
+                rebased: false,
+            };
+            let mut before = 0;
+            let parts = costs.iter().map(|cost| {
+                let part = part_of(&result, &joint, before, *cost).verdict;
+                before += cost;
+                part
+            });
+            let seen: Vec<_> = parts.map(|verdict| (verdict.admitted, verdict.remaining)).collect();
+            assert_eq!(seen, expected, "{units} {costs:?} {is_enforced}");
+        }
+    }
 }

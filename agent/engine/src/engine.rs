@@ -4,7 +4,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -20,6 +20,7 @@ use crate::notice::Notices;
 use crate::signals::Signals;
 use crate::store_health::StoreHealth;
 use crate::table::AgentTable;
+use crate::time_bounds::TimeBounds;
 use crate::unsynced_queue::UnsyncedQueue;
 
 /// Default cap on the counters of one agent.
@@ -44,18 +45,9 @@ pub struct EngineSettings {
     pub publishes: bool,
     /// Number of agents to assume before the first heartbeat.
     pub agents_expected: Option<NonZeroU32>,
-    /// Place of the counts.
-    pub counts: CountsIn,
-}
-
-/// Place of an agent's counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CountsIn {
-    /// A store, which several agents may share: operations may need a request.
-    #[default]
-    Store,
-    /// The engine's own table, for one agent without a store: every operation is done at once, by the agent's own clock.
-    OwnTable,
+    /// True if the counts are in the engine's own table, for one agent without a store: every operation is done at once, by
+    /// the agent's own clock. Otherwise they are in a store, which several agents may share.
+    pub owns_table: bool,
 }
 
 /// One agent without its input and output.
@@ -75,7 +67,7 @@ pub struct Engine {
     pub(crate) metrics: EngineMetrics,
     pub(crate) notices: Notices,
     rejection: Mutex<Option<String>>,
-    ticks: AtomicU64,
+    ticks: AtomicUsize,
 }
 
 /// Number of entries in each bounded map and queue.
@@ -97,8 +89,15 @@ pub(crate) struct ActiveRules {
     pub(crate) set: RuleSet,
     pub(crate) index: Index,
     pub(crate) counts: Vec<Arc<RuleCounts>>,
-    /// True if some rule replaces others.
-    pub(crate) any_replaces: bool,
+}
+
+/// Facts by which one step of an operation goes.
+pub(crate) struct Context<'a> {
+    /// Agent's own time.
+    pub(crate) now: Timestamp,
+    /// Bounds of the store's time.
+    pub(crate) bounds: TimeBounds,
+    pub(crate) active: &'a ActiveRules,
 }
 
 impl EngineSettings {
@@ -114,7 +113,7 @@ impl EngineSettings {
             partitions: 1,
             publishes: true,
             agents_expected: None,
-            counts: CountsIn::default(),
+            owns_table: false,
         }
     }
 }
@@ -124,17 +123,13 @@ impl Engine {
     #[must_use]
     pub fn new(settings: EngineSettings, rules: RuleSet) -> Self {
         let metrics = EngineMetrics::default();
+        let EngineSettings { node, region, epoch, partitions, .. } = &settings;
         Self {
             rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
             health: StoreHealth::default(),
-            batcher: Batcher::new(
-                settings.node.clone(),
-                settings.region.clone(),
-                settings.epoch.as_ms(),
-                settings.partitions,
-            ),
-            signals: Signals::new(settings.partitions),
+            batcher: Batcher::new(node.clone(), region.clone(), epoch.as_ms(), *partitions),
+            signals: Signals::new(*partitions),
             fleet: Fleet::new(settings.agents_expected),
             calls: AtomicU64::new(0),
             unsynced: UnsyncedQueue::default(),
@@ -144,7 +139,7 @@ impl Engine {
             metrics,
             notices: Notices::default(),
             rejection: Mutex::default(),
-            ticks: AtomicU64::new(0),
+            ticks: AtomicUsize::new(0),
             settings,
         }
     }
@@ -158,11 +153,6 @@ impl Engine {
     /// Applies a function to the rules in force.
     pub fn with_rules<R>(&self, look: impl FnOnce(&RuleSet) -> R) -> R {
         look(&self.rules.load().set)
-    }
-
-    /// Returns true if the counts are in the engine's own table.
-    pub(crate) fn counts_in_own_table(&self) -> bool {
-        self.settings.counts == CountsIn::OwnTable
     }
 
     /// Applies charges to the counts in the own table, which refuses no counter and where no request expires.
@@ -201,8 +191,7 @@ impl Engine {
 
     /// Runs housekeeping: sweeps a part of the table and removes silent members. To be called a few times a second.
     pub(crate) fn tick(&self, now: Timestamp) {
-        let turn = self.ticks.fetch_add(1, Ordering::Relaxed);
-        self.table.sweep(usize::try_from(turn).unwrap_or_default(), self.store_time(now).earliest);
+        self.table.sweep(self.ticks.fetch_add(1, Ordering::Relaxed), self.store_time(now).earliest);
         self.fleet.tick(now);
     }
 
@@ -244,7 +233,6 @@ impl Engine {
 impl ActiveRules {
     fn new(set: RuleSet, metrics: &EngineMetrics) -> Self {
         let counts = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
-        let any_replaces = set.rules.iter().any(|rule| !rule.replaces.is_empty());
-        Self { index: Index::new(&set.rules), set, counts, any_replaces }
+        Self { index: Index::new(&set.rules), set, counts }
     }
 }

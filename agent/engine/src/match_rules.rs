@@ -3,101 +3,103 @@
 //! The rules themselves are matched in `tollgate_core::rules`. Here each match gets its counter (or the overflow counter of
 //! the rule when the table is full), its slot in the store, and the way in which it is enforced.
 
+use std::sync::Arc;
+
 use tollgate_core::call::Call;
 use tollgate_core::counter::SlotId;
-use tollgate_core::rules::{Charging, ListMatch, MatchScope, ResolvedCall, Rule};
+use tollgate_core::decision::{DENY_LIST, LimitStatus};
+use tollgate_core::rules::{Charging, ListMatch, MatchScope, Rule};
 
 use crate::enforce::Enforcement;
-use crate::engine::{ActiveRules, Engine};
+use crate::engine::{Context, Engine};
 use crate::matched_rule::{MatchedRule, MatchedRules};
-use crate::time_bounds::TimeBounds;
+use crate::metrics::RuleCounts;
 
-/// Denial of a call without a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rejection {
-    /// By the deny list.
-    Listed,
-    /// By the rule at this position, which denies every call that it matches.
-    Rule(usize),
+/// `Retry-After` of a denial that no counter gave, in ms: the rules may have changed by then.
+const REJECTED_RETRY_MS: u64 = 60_000;
+
+/// Denial of a call without a counter: by the deny list, or by a rule that denies every call that it matches.
+#[derive(Clone, Debug)]
+pub(crate) struct Rejection {
+    /// Name of the rule, or of the list.
+    pub(crate) by: Arc<str>,
+    pub(crate) counts: Arc<RuleCounts>,
+}
+
+impl Rejection {
+    /// Returns the status that the caller sees.
+    pub(crate) fn status(&self, cost: u64) -> LimitStatus {
+        LimitStatus {
+            rule: self.by.clone(),
+            limit: 0,
+            window_ms: 0,
+            at_once: 0,
+            cost,
+            remaining: 0,
+            reset_ms: REJECTED_RETRY_MS,
+            retry_after_ms: REJECTED_RETRY_MS,
+        }
+    }
 }
 
 impl Engine {
-    /// Matches a call that is to be decided.
+    /// Returns the rules that apply to a call, in their order. A caller that is exempt, by the allow list or because the call
+    /// has been decided, is counted and never denied.
     pub(crate) fn match_call(
         &self,
-        active: &ActiveRules,
-        bounds: TimeBounds,
+        context: &Context<'_>,
         call: &Call<'_>,
         scope: MatchScope<'_>,
+        is_decided: bool,
     ) -> Result<MatchedRules, Rejection> {
+        let active = context.active;
         let resolved = active.set.resolved_within(call, scope);
-        match active.set.list_match(&resolved) {
-            ListMatch::Denied(_) => Err(Rejection::Listed),
-            list_match => {
-                self.match_rules(active, bounds, call, &resolved, matches!(list_match, ListMatch::Allowed(_)))
-            }
-        }
-    }
-
-    /// Returns the rules that apply, in their order. A caller that is exempt is counted and never denied.
-    pub(crate) fn match_rules(
-        &self,
-        active: &ActiveRules,
-        bounds: TimeBounds,
-        call: &Call<'_>,
-        resolved: &ResolvedCall<'_>,
-        exempt: bool,
-    ) -> Result<MatchedRules, Rejection> {
-        let set = &active.set;
+        let exempt = is_decided
+            || match active.set.list_match(&resolved) {
+                ListMatch::Denied(_) => return Err(Rejection { by: DENY_LIST.into(), counts: self.listed.clone() }),
+                list_match => list_match != ListMatch::Unlisted,
+            };
         let key = &self.settings.digest_key;
-        let slot = set.slot_by.as_ref().and_then(|name| Some((name, key.slot(resolved.get(name)?))));
+        let slot = active.set.slot_by.as_ref().and_then(|name| Some((name, key.slot(resolved.get(name)?))));
         let mut matched = MatchedRules::new();
-        for applicable in set.applicable_among(resolved, active.index.candidates(resolved)) {
-            let rule = applicable.rule;
-            if rule.deny && rule.shadow {
-                active.counts[applicable.index].shadow_denials.add(1);
-            } else if rule.deny && !exempt {
-                return Err(Rejection::Rule(applicable.index));
+        let applicable = active.set.applicable_among(&resolved, active.index.candidates(&resolved));
+        let is_alone = applicable.iter().filter(|applicable| applicable.policy.is_some()).count() == 1;
+        for applicable in applicable {
+            let (rule, counts) = (applicable.rule, &active.counts[applicable.index]);
+            if rule.deny && !exempt {
+                if !rule.shadow {
+                    return Err(Rejection { by: rule.name.clone(), counts: counts.clone() });
+                }
+                counts.shadow_denials.add(1);
             }
             let Some(policy) = applicable.policy else { continue };
-            let own = key.counter(&rule.name, rule.values(resolved));
-            let counter = self.table.place(own, &rule.name, bounds.earliest, || key.overflow(&rule.name));
-            let overflow = counter != own;
-            if overflow {
+            let own = key.counter(&rule.name, rule.values(&resolved));
+            let counter = self.table.place(own, &rule.name, context.bounds.earliest, || key.overflow(&rule.name));
+            if counter != own {
                 self.metrics.overflow_charges.add(1);
             }
-            let shared = slot.as_ref().filter(|(name, _)| !overflow && rule.per.contains(name));
-            let cost = rule.cost_of(resolved, call.cost());
+            let shared = slot.as_ref().filter(|(name, _)| counter == own && rule.per.contains(name));
             matched.push(MatchedRule {
                 rule: rule.clone(),
                 policy,
                 index: applicable.index,
-                position: matched.len(),
                 counter,
                 slot: shared.map_or_else(|| SlotId::of(counter), |(_, slot)| *slot),
-                overflow,
-                cost,
-                evaluated_cost: cost,
-                enforcement: enforcement(rule, exempt, call.id().is_some()),
+                cost: rule.cost_of(&resolved, call.cost()),
+                enforcement: enforcement(rule, exempt, call.id().is_some(), is_alone),
             });
-        }
-        // Alone, a counter that is full until its edge gains nothing from being counted on.
-        if let [only] = &mut matched[..]
-            && only.enforcement == Enforcement::AskStore
-            && call.id().is_none()
-        {
-            only.enforcement = Enforcement::Normal;
         }
         Ok(matched)
     }
 }
 
 /// Returns the enforcement of a rule. A caller that is never denied is counted all the same; a request with an id may have
-/// been admitted before, which only the store knows.
-fn enforcement(rule: &Rule, exempt: bool, has_id: bool) -> Enforcement {
+/// been admitted before, which only the store knows. Alone, a counter that is full until its edge gains nothing from being
+/// counted on.
+fn enforcement(rule: &Rule, exempt: bool, has_id: bool, is_alone: bool) -> Enforcement {
     if exempt || rule.shadow {
         Enforcement::NeverDeny
-    } else if has_id || rule.charge == Charging::Each {
+    } else if has_id || rule.charge == Charging::Each && !is_alone {
         Enforcement::AskStore
     } else {
         Enforcement::Normal

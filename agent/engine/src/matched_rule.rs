@@ -5,20 +5,22 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::algorithm::Verdict;
+use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, RequestId, SlotId};
+use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, SlotId};
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, ResolvedCall, Rule, RuleSet};
 
-use crate::enforce::Enforcement;
-use crate::time_bounds::TimeBounds;
+use crate::enforce::{Enforcement, RuleVerdict};
 
 /// Label of a rule's overflow counter.
 const OVERFLOW_LABEL: &str = "(all callers past counters_max)";
 
 pub(crate) type MatchedRules = SmallVec<[MatchedRule; 2]>;
+
+/// Charges of one request to the store, in the order of its answer.
+pub(crate) type Charges = SmallVec<[Charge; 2]>;
 
 /// One rule that applies to a call.
 #[derive(Clone, Debug)]
@@ -28,16 +30,11 @@ pub(crate) struct MatchedRule {
     pub(crate) policy: LimitPolicy,
     /// Position of the rule in the set.
     pub(crate) index: usize,
-    /// Position of this match in the call.
-    pub(crate) position: usize,
+    /// Counter of the caller, or the overflow counter of the rule.
     pub(crate) counter: CounterId,
     pub(crate) slot: SlotId,
-    /// True if the counter is the overflow counter of the rule.
-    pub(crate) overflow: bool,
     /// Cost of the call under this rule, in units.
     pub(crate) cost: u64,
-    /// Cost that the store evaluates; larger if several calls of a request share the counter.
-    pub(crate) evaluated_cost: u64,
     pub(crate) enforcement: Enforcement,
 }
 
@@ -52,17 +49,9 @@ impl MatchedRule {
         self.never_denies() || self.rule.charge == Charging::Each
     }
 
-    /// Returns the charge that decides a call.
-    pub(crate) fn check(&self, generation: Generation, request: Option<RequestId>, bounds: TimeBounds) -> Charge {
-        // Past this instant, by the latest that the store's clock may show, no caller waits any more.
-        let deadline_ms = u64::try_from(self.policy.deadline.as_millis()).unwrap_or(u64::MAX);
-        let expires_at = bounds.latest.plus_ms(deadline_ms);
-        let mode = if self.is_counted_always() {
-            ChargeMode::CountOnly { expires_at }
-        } else {
-            ChargeMode::Enforce { expires_at }
-        };
-        Charge { request, ..self.charge(generation, self.cost, mode) }
+    /// Returns true if each call holds a slot.
+    pub(crate) fn is_slot(&self) -> bool {
+        self.policy.algorithm == Algorithm::Concurrency
     }
 
     /// Returns a charge of this cost and mode.
@@ -71,8 +60,15 @@ impl MatchedRule {
         Charge { counter, slot, request: None, limit, generation, cost, mode }
     }
 
+    /// Returns true if this is the charge of the rule, which calls of one request share.
+    pub(crate) fn shares(&self, charge: &Charge) -> bool {
+        let is_counted_always = matches!(charge.mode, ChargeMode::CountOnly { .. });
+        self.counter == charge.counter && self.is_counted_always() == is_counted_always
+    }
+
     /// Returns the status of the rule after a verdict; waits count from `from`.
-    pub(crate) fn status(&self, cost: u64, limit: u64, verdict: &Verdict, from: Timestamp) -> LimitStatus {
+    pub(crate) fn status(&self, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
+        let RuleVerdict { verdict, limit, .. } = rule;
         LimitStatus {
             rule: self.rule.name.clone(),
             limit,
@@ -81,33 +77,24 @@ impl MatchedRule {
             cost,
             remaining: verdict.remaining,
             reset_ms: verdict.reset_at.ms_since(from),
-            retry_after_ms: 0,
+            retry_after_ms: if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) },
         }
-    }
-
-    /// Returns the sub-window in which a batch counts a charge of this instant.
-    pub(crate) fn sub_window(&self, at: Timestamp) -> u64 {
-        self.policy.window.sub_window(at)
     }
 
     /// Returns the description of the counter for a batch.
     pub(crate) fn entry(&self, set: &RuleSet, call: &ResolvedCall<'_>, key: &DigestKey) -> CounterEntry {
-        let label = match (self.overflow, self.rule.per.is_empty()) {
-            (true, _) => OVERFLOW_LABEL.to_owned(),
-            (false, true) => "(all calls)".to_owned(),
-            (false, false) => {
-                let mut label = String::new();
-                for name in &self.rule.per {
-                    let space = if label.is_empty() { "" } else { " " };
-                    let value = key.shown(call.get(name).unwrap_or_default(), set.is_secret(name));
-                    label.extend([space, name, "=", &value]);
-                }
-                label
-            }
+        let rule = &self.rule;
+        let value = |name: &str| key.shown(call.get(name).unwrap_or_default(), set.is_secret(name));
+        let label = if self.counter == key.overflow(&rule.name) {
+            OVERFLOW_LABEL.to_owned()
+        } else if rule.per.is_empty() {
+            "(all calls)".to_owned()
+        } else {
+            rule.per.iter().map(|name| format!("{name}={}", value(name))).collect::<Vec<_>>().join(" ")
         };
         CounterEntry {
             id: self.counter,
-            rule: self.rule.name.clone(),
+            rule: rule.name.clone(),
             label,
             generation: set.generation,
             quota: self.policy.quota.units(),

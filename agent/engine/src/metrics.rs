@@ -57,12 +57,6 @@ impl Total {
     }
 }
 
-impl RuleCounts {
-    pub(crate) fn count(&self, source: Source, allowed: bool) {
-        self.decisions[source as usize][usize::from(allowed)].add(1);
-    }
-}
-
 impl EngineMetrics {
     /// Returns the counts of decisions that show this rule. They survive a change of the rule set.
     pub(crate) fn of_rule(&self, rule: &Arc<str>) -> Arc<RuleCounts> {

@@ -4,9 +4,10 @@
 //! request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps
 //! the calls and the rules under which they were matched. With counts in the engine's own table the charges are applied here,
 //! and every operation is done at once. A request is finished once; an answer that arrives after that changes nothing, and a
-//! shell drops it. The operations are in [`check`](crate::check),
-//! [`check_all`](crate::check_all), [`settle_release`](crate::settle_release) and [`backfill`](crate::backfill).
+//! shell drops it. The operations are in [`check`](crate::check), [`settle_release`](crate::settle_release) and
+//! [`backfill`](crate::backfill). Each has a first half, which returns charges, and a second half, which takes the answer.
 
+use std::mem;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,25 +16,26 @@ use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults};
-use tollgate_core::decision::{Decision, LimitStatus};
+use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
 
-use crate::check::PendingCheck;
-use crate::check_all::PlannedCall;
-use crate::engine::{ActiveRules, Engine};
-use crate::settle_release::{Adjustment, PendingAdjustment};
-use crate::stage::{Charges, Stage};
+use crate::check::{Decisions, PlannedCalls};
+use crate::engine::{ActiveRules, Context, Engine};
+use crate::matched_rule::Charges;
+use crate::settle_release::Adjustment;
 use crate::store_error::StoreError;
 use crate::unsynced_queue::UnsyncedCounter;
+use crate::view::update_in_step;
+
+/// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
+pub const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
 
 /// Anything that needs a decision or a request to the store.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a, 'c> {
-    /// Decides a call.
-    Check(&'a Call<'c>),
-    /// Decides several calls as one request: their enforced charges are charged all or none. Each call has a decision of its
-    /// own. A rule that one of the calls replaces applies to none of them.
-    CheckAll {
+    /// Decides the calls of one request: their enforced charges are charged all or none. Each call has a decision of its own.
+    /// A rule that one of the calls replaces applies to none of them.
+    Check {
         /// The calls.
         calls: &'a [Call<'c>],
         /// Restriction of the rules that may apply.
@@ -71,10 +73,8 @@ pub enum Progress {
 /// Result of an operation.
 #[derive(Debug)]
 pub enum Output {
-    /// Of [`Operation::Check`].
-    Decision(Decision),
-    /// Of [`Operation::CheckAll`]: a decision for each call, in their order.
-    Decisions(Vec<Decision>),
+    /// Of [`Operation::Check`]: a decision for each call, in their order.
+    Decisions(Decisions),
     /// Of [`Operation::Settle`] and [`Operation::Release`]: the status of the tightest rule concerned afterwards, none if no
     /// rule is concerned; or the reason for which nothing was refunded.
     Adjusted(Result<Option<LimitStatus>, StoreError>),
@@ -96,13 +96,21 @@ struct PendingRequest {
     pending: Pending,
 }
 
-/// State of an operation that waits for the store.
+/// State of an operation between its halves.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
 enum Pending {
-    Check(PendingCheck),
-    CheckAll(Vec<PlannedCall>),
-    Adjustment(PendingAdjustment),
+    Check(PlannedCalls),
+    Adjustment(Adjustment),
     Backfill(Vec<UnsyncedCounter>),
+}
+
+impl<'a, 'c> Operation<'a, 'c> {
+    /// Check of one call, to which all rules may apply.
+    #[must_use]
+    pub fn check(call: &'a Call<'c>) -> Self {
+        Self::Check { calls: slice::from_ref(call), scope: MatchScope::default() }
+    }
 }
 
 impl StoreRequest {
@@ -120,13 +128,10 @@ impl StoreRequest {
 }
 
 impl Output {
-    /// Returns the decision of a check.
+    /// Returns the decisions of a check; other operations have none.
     #[must_use]
-    pub fn into_decision(self) -> Option<Decision> {
-        match self {
-            Self::Decision(decision) => Some(decision),
-            _ => None,
-        }
+    pub fn into_decisions(self) -> Decisions {
+        if let Self::Decisions(decisions) = self { decisions } else { Decisions::new() }
     }
 }
 
@@ -134,88 +139,69 @@ impl Engine {
     /// Begins an operation.
     #[must_use]
     pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
-        let rules = self.rules.load();
-        let active = &rules;
-        match operation {
-            Operation::Check(call) => {
-                let stage = self.begin_check(now, active, call);
-                self.proceed(now, active, slice::from_ref(call), stage, Output::Decision, Pending::Check)
-            }
-            Operation::CheckAll { calls, scope } => {
-                let stage = self.begin_check_all(now, active, calls, scope);
-                self.proceed(now, active, calls, stage, Output::Decisions, Pending::CheckAll)
+        let active = self.rules.load();
+        let context = Context { now, bounds: self.store_time(now), active: &active };
+        let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
+            Operation::Check { calls, scope } => {
+                let (charges, deadline, planned) = self.begin_check(&context, calls, scope);
+                (calls, charges, deadline, Pending::Check(planned))
             }
             Operation::Settle { call, units, decided } => {
-                let stage = self.begin_adjustment(now, active, call, Adjustment::Settle { units, decided });
-                self.proceed(now, active, slice::from_ref(call), stage, Output::Adjusted, Pending::Adjustment)
+                let (charges, adjustment) = self.begin_adjustment(&context, call, Some(units), decided);
+                (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
             }
             Operation::Release { call, decided } => {
-                let stage = self.begin_adjustment(now, active, call, Adjustment::Release { decided });
-                self.proceed(now, active, slice::from_ref(call), stage, Output::Adjusted, Pending::Adjustment)
+                let (charges, adjustment) = self.begin_adjustment(&context, call, None, Some(decided));
+                (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
             }
             Operation::Backfill => {
-                self.proceed(now, active, &[], self.begin_backfill(), Output::Backfilled, Pending::Backfill)
+                let (charges, counters) = self.begin_backfill();
+                (&[], charges, UNATTENDED_DEADLINE, Pending::Backfill(counters))
             }
+        };
+        if charges.is_empty() || self.settings.owns_table {
+            let results = if charges.is_empty() { ChargeResults::new() } else { self.charge_own_table(now, &charges) };
+            return Progress::Done(self.complete(&context, calls, &charges, &mut pending, Ok(results)));
         }
+        let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
+        let request = PendingRequest { active, calls, charges, deadline, sent_at: now, pending };
+        Progress::NeedsStore(StoreRequest(Box::new(request)))
     }
 
     /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
     /// `on_failure`.
     #[must_use]
     pub fn finish(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) -> Output {
-        let PendingRequest { active, calls, charges, sent_at, pending, .. } = *request.0;
+        let PendingRequest { active, calls, charges, sent_at, mut pending, .. } = *request.0;
+        for (charge, result) in charges.iter().zip(answer.iter().flatten()).filter(|(_, result)| !result.charged) {
+            self.table.with(charge.counter, |view| update_in_step(view, charge, result));
+        }
         match (&pending, &answer) {
-            (Pending::Check(_) | Pending::CheckAll(_), Ok(results)) => self.answered(sent_at, now, results),
+            (Pending::Check(_), Ok(results)) => self.answered(sent_at, now, results),
             (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_), _) => {}
             (_, Err(error)) => self.unanswered(*error),
         }
-        self.complete(now, &active, &calls, &charges, pending, answer)
-    }
-
-    /// Completes the first half of an operation: sends its charges to the store, or applies them to the own table.
-    fn proceed<T, P>(
-        &self,
-        now: Timestamp,
-        active: &Arc<ActiveRules>,
-        calls: &[Call<'_>],
-        stage: Stage<T, P>,
-        output: impl FnOnce(T) -> Output,
-        pending: impl FnOnce(P) -> Pending,
-    ) -> Progress {
-        match stage {
-            Stage::Done(done) => Progress::Done(output(done)),
-            Stage::NeedsStore(charges, _, continuation) if self.counts_in_own_table() => {
-                let results = self.charge_own_table(now, &charges);
-                Progress::Done(self.complete(now, active, calls, &charges, pending(continuation), Ok(results)))
-            }
-            Stage::NeedsStore(charges, deadline, continuation) => {
-                let calls = calls.iter().map(|call| self.kept(call)).collect();
-                let (active, pending) = (active.clone(), pending(continuation));
-                let request = PendingRequest { active, calls, charges, deadline, sent_at: now, pending };
-                Progress::NeedsStore(StoreRequest(Box::new(request)))
-            }
-        }
+        let context = Context { now, bounds: self.store_time(now), active: &active };
+        self.complete(&context, &calls, &charges, &mut pending, answer)
     }
 
     /// Runs the second half of an operation.
     fn complete(
         &self,
-        now: Timestamp,
-        active: &ActiveRules,
+        context: &Context<'_>,
         calls: &[Call<'_>],
         charges: &[Charge],
-        pending: Pending,
+        pending: &mut Pending,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
         match pending {
-            Pending::Check(pending) => Output::Decision(self.finish_check(now, active, &calls[0], &pending, answer)),
-            Pending::CheckAll(planned) => {
-                Output::Decisions(self.finish_check_all(now, active, calls, &planned, charges, &answer))
+            Pending::Check(planned) => Output::Decisions(self.finish_check(context, calls, planned, charges, &answer)),
+            Pending::Adjustment(adjustment) => {
+                Output::Adjusted(self.finish_adjustment(context, &calls[0], adjustment, charges, answer))
             }
-            Pending::Adjustment(pending) => {
-                Output::Adjusted(self.finish_adjustment(now, active, &calls[0], &pending, charges, answer))
+            Pending::Backfill(counters) => {
+                Output::Backfilled(self.finish_backfill(mem::take(counters), charges, &answer))
             }
-            Pending::Backfill(counters) => Output::Backfilled(self.finish_backfill(counters, charges, &answer)),
         }
     }
 }

@@ -84,7 +84,7 @@ impl Engine {
         let Some(policy) = rule.all_policies().find(|policy| policy.window == signal.admitted.window()) else {
             return false;
         };
-        if self.counts_in_own_table() && !self.table.holds(signal.counter) {
+        if self.settings.owns_table && !self.table.holds(signal.counter) {
             return false;
         }
         let overflow = || self.settings.digest_key.overflow(&rule.name);
@@ -108,16 +108,16 @@ mod tests {
     use tollgate_core::window::Ring;
 
     use super::*;
-    use crate::engine::{CountsIn, EngineSettings};
+    use crate::engine::EngineSettings;
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
 
     #[test]
     fn an_agent_with_its_own_table_stores_no_counter_of_another_agent() {
-        for (counts, counters) in [(CountsIn::Store, 1), (CountsIn::OwnTable, 0)] {
+        for (owns_table, counters) in [(false, 1), (true, 0)] {
             let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota"));
             let window = rule.all_policies().next().expect("a policy").window;
-            let settings = EngineSettings { counts, ..EngineSettings::new("a", START) };
+            let settings = EngineSettings { owns_table, ..EngineSettings::new("a", START) };
             let engine = Engine::new(settings, RuleSet::new(1, [rule]));
             let signal = Signal {
                 counter: CounterId::from_u128(7),
@@ -142,7 +142,7 @@ mod tests {
             };
             let mut lags = Vec::new();
             engine.receive(START, Incoming::Signals(START, &batch), &mut lags);
-            assert_eq!((engine.held().counters, lags.len()), (counters, counters), "{counts:?}");
+            assert_eq!((engine.held().counters, lags.len()), (counters, counters), "{owns_table}");
         }
     }
 }

@@ -3,145 +3,100 @@
 //! A settlement charges or refunds the difference between the requested and the real cost, under every rule that goes by the
 //! call's own cost. A release frees the slots of `concurrency` rules; a slot is identified by the instant of its decision.
 
-use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::decision::LimitStatus;
+use tollgate_core::messages::calls::{Outcome, Row};
 use tollgate_core::rules::MatchScope;
 
-use crate::engine::{ActiveRules, Engine};
-use crate::matched_rule::{MatchedRule, MatchedRules};
-use crate::record::signed;
-use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
+use crate::decide::verdicts_of;
+use crate::enforce::combine;
+use crate::engine::{Context, Engine};
+use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
+use crate::record::{row, signed};
 use crate::store_error::StoreError;
-use crate::view::{ViewEvent, update};
-
-/// Status of the tightest rule concerned after a correction, none if no rule is concerned; or the reason for which nothing was
-/// refunded.
-pub(crate) type Adjusted = Result<Option<LimitStatus>, StoreError>;
+use crate::view::{Sequence, ViewEvent, update};
 
 /// Correction of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Adjustment {
-    /// The call cost so many units more than it requested, or fewer.
-    Settle { units: i64, decided: Option<Timestamp> },
-    /// The call has ended.
-    Release { decided: Timestamp },
-}
-
-/// A correction for which the store is asked.
 #[derive(Debug)]
-pub(crate) struct PendingAdjustment {
+pub(crate) struct Adjustment {
+    number: u64,
+    /// Rules concerned, for which the store is asked.
     matched: MatchedRules,
     is_refund: bool,
     /// Instant at which the units count as used or refunded.
     at: Timestamp,
-    number: u64,
-}
-
-impl Adjustment {
-    fn concerns(self, matched: &MatchedRule) -> bool {
-        let is_slot = matched.policy.algorithm == Algorithm::Concurrency;
-        match self {
-            Self::Settle { .. } => !is_slot && matched.rule.goes_by_call_cost(),
-            Self::Release { .. } => is_slot,
-        }
-    }
-
-    fn is_refund(self) -> bool {
-        !matches!(self, Self::Settle { units: 0.., .. })
-    }
-
-    /// Returns the units to charge or refund under a rule.
-    fn units(self, matched: &MatchedRule) -> u64 {
-        match self {
-            Self::Settle { units, .. } => units.unsigned_abs(),
-            Self::Release { .. } => matched.cost,
-        }
-    }
 }
 
 impl Engine {
-    /// Begins a correction. Units that the store was never told about are refunded here and now.
+    /// Begins to settle so many units, or to release the slots. Units that the store was never told about are refunded here
+    /// and now.
     pub(crate) fn begin_adjustment(
         &self,
-        now: Timestamp,
-        active: &ActiveRules,
+        context: &Context<'_>,
         call: &Call<'_>,
-        adjustment: Adjustment,
-    ) -> Stage<Adjusted, PendingAdjustment> {
-        let bounds = self.store_time(now);
-        let resolved = active.set.resolved_within(call, MatchScope::default());
-        let mut matched = self.match_rules(active, bounds, call, &resolved, true).unwrap_or_default();
-        matched.retain(|matched| adjustment.concerns(matched));
-        let is_refund = adjustment.is_refund();
-        let at = match adjustment {
-            Adjustment::Settle { units: ..0, decided } => decided.unwrap_or(bounds.latest),
-            Adjustment::Settle { .. } => bounds.latest,
-            Adjustment::Release { decided } => decided,
-        };
-        let number = self.next_call();
-        let generation = active.set.generation;
-        if is_refund {
-            matched.retain(|matched| {
-                let units = adjustment.units(matched);
-                let is_unsynced = self.refund_unsynced(matched, at, units);
-                if is_unsynced {
-                    self.publish_adjustment(now, call, active, matched, (number, at, -signed(units)));
-                }
-                !is_unsynced
-            });
-        }
+        settled: Option<i64>,
+        decided: Option<Timestamp>,
+    ) -> (Charges, Adjustment) {
+        let set = &context.active.set;
+        let is_refund = settled.is_none_or(i64::is_negative);
+        let at = decided.filter(|_| is_refund).unwrap_or(context.bounds.latest);
         let mode = if is_refund { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
-        let charge = |matched: &MatchedRule| matched.charge(generation, adjustment.units(matched), mode);
-        let charges: Charges = matched.iter().map(charge).collect();
-        if charges.is_empty() {
-            return Stage::Done(Ok(None));
+        let matched = self.match_call(context, call, MatchScope::default(), true).unwrap_or_default();
+        let mut adjustment = Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at };
+        let mut charges = Charges::new();
+        for matched in matched {
+            let is_concerned = match settled {
+                Some(_) => !matched.is_slot() && matched.rule.goes_by_call_cost(),
+                None => matched.is_slot(),
+            };
+            let units = settled.map_or(matched.cost, i64::unsigned_abs);
+            if is_concerned && is_refund && self.refund_unsynced(&matched, at, units) {
+                self.publish(context, call, Some(&matched), adjustment.row(units), None);
+            } else if is_concerned {
+                charges.push(matched.charge(set.generation, units, mode));
+                adjustment.matched.push(matched);
+            }
         }
-        Stage::NeedsStore(charges, UNATTENDED_DEADLINE, PendingAdjustment { matched, is_refund, at, number })
+        (charges, adjustment)
     }
 
     /// Finishes a correction; returns the status of the tightest rule afterwards. Units that were used are charged later if
     /// the store did not answer; units that were to be refunded are refunded in the view only.
     pub(crate) fn finish_adjustment(
         &self,
-        now: Timestamp,
-        active: &ActiveRules,
+        context: &Context<'_>,
         call: &Call<'_>,
-        PendingAdjustment { matched, is_refund, at, number }: &PendingAdjustment,
+        adjustment: &Adjustment,
         charges: &[Charge],
         answer: Result<ChargeResults, StoreError>,
-    ) -> Adjusted {
+    ) -> Result<Option<LimitStatus>, StoreError> {
+        let Adjustment { matched, is_refund, at, .. } = adjustment;
         let is_unsynced = answer.as_ref().err().is_some_and(|error| error.needs_backfill());
         for (matched, charge) in matched.iter().zip(charges) {
             let (at, units) = (*at, charge.cost);
-            let cost = if *is_refund { -signed(units) } else { signed(units) };
-            let publish = || self.publish_adjustment(now, call, active, matched, (*number, at, cost));
+            let is_published = !is_refund || answer.is_ok();
+            let publish = || self.publish(context, call, Some(matched), adjustment.row(units), None);
+            let sequence = if is_published { publish() } else { Sequence::Unknown };
             let event = if *is_refund {
-                if answer.is_ok() {
-                    publish();
-                }
                 // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store.
-                let is_slot = matched.policy.algorithm == Algorithm::Concurrency;
-                ViewEvent::Refunded { at, units, is_unsynced: is_unsynced || is_slot }
+                ViewEvent::Refunded { at, units, is_unsynced: is_unsynced || matched.is_slot() }
             } else {
-                ViewEvent::Used { at, units, sequence: publish(), is_unsynced }
+                ViewEvent::Used { at, units, sequence, is_unsynced }
             };
-            if !self.counts_in_own_table() {
-                self.update_counter(matched, active.set.generation, event);
+            if !self.settings.owns_table {
+                self.update_counter(matched, context.active.set.generation, event);
             }
         }
         let results = match answer {
             Err(error) if *is_refund => return Err(error),
             answer => answer.unwrap_or_default(),
         };
-        let status = |((matched, charge), result): ((&MatchedRule, &Charge), &ChargeResult)| {
-            matched.status(charge.cost, result.limit, &result.verdict, result.at)
-        };
-        let statuses = matched.iter().zip(charges).zip(&results).map(status);
-        let part_left = |status: &LimitStatus| u128::from(status.remaining) * 1_000 / u128::from(status.limit.max(1));
-        Ok(statuses.min_by_key(part_left))
+        let verdicts = verdicts_of(matched, &results);
+        let status =
+            |shown: usize| Some(matched[shown].status(charges[shown].cost, verdicts[shown]?, results[shown].at));
+        Ok(combine(&verdicts).shown.and_then(status))
     }
 
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.
@@ -153,5 +108,36 @@ impl Engine {
             }
             is_unsynced
         })
+    }
+}
+
+impl Adjustment {
+    fn row(&self, units: u64) -> Row {
+        let cost = if self.is_refund { -signed(units) } else { signed(units) };
+        row(self.number, self.at, cost, Outcome::Admitted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::rules::{Rule, RuleSet};
+
+    use super::*;
+    use crate::engine::EngineSettings;
+    use crate::operation::Operation;
+
+    #[test]
+    fn a_rule_in_shadow_would_have_denied_a_call_once_however_often_it_is_corrected() {
+        let start = Timestamp::from_ms(1_000_000);
+        let rule = Rule { shadow: true, ..Rule::denying("closed", Vec::new()) };
+        let settings = EngineSettings { owns_table: true, ..EngineSettings::new("a", start) };
+        let engine = Engine::new(settings, RuleSet::new(1, [rule]));
+        let call = Call::new();
+        let _ = engine.begin(start, Operation::check(&call));
+        let _ = engine.begin(start, Operation::Settle { call: &call, units: 1, decided: None });
+        let _ = engine.begin(start, Operation::Release { call: &call, decided: start });
+        let counts = engine.metrics().rules();
+        let denials: u64 = counts.iter().map(|(_, counts)| counts.shadow_denials.get()).sum();
+        assert_eq!(denials, 1);
     }
 }

@@ -16,7 +16,7 @@ impl Engine {
     /// Returns the interval in which the store's time lies.
     #[must_use]
     pub fn store_time(&self, now: Timestamp) -> TimeBounds {
-        if self.counts_in_own_table() { TimeBounds::exactly(now) } else { self.health.time.read().at(now) }
+        if self.settings.owns_table { TimeBounds::exactly(now) } else { self.health.time.read().at(now) }
     }
 
     /// Returns true while the breaker is open: calls are decided without the store.
@@ -34,7 +34,7 @@ impl Engine {
     /// Returns true if the store has answered a ping in this life, or the counts are in the engine's own table.
     #[must_use]
     pub fn has_reached_store(&self) -> bool {
-        self.counts_in_own_table() || self.health.reached.load(Ordering::Relaxed)
+        self.settings.owns_table || self.health.reached.load(Ordering::Relaxed)
     }
 
     /// Records the answer to a ping: sent and received by this agent's clock, and the store's time. Closes the breaker.

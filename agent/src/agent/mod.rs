@@ -57,30 +57,26 @@ impl<S: ChargeStore> Agent<S> {
     pub fn try_check(&self, call: &Call<'_>) -> Option<Decision> {
         let Shared { engine, clock, store, .. } = &*self.shared;
         let now = clock.now();
-        let output = match engine.begin(now, Operation::Check(call)) {
+        let output = match engine.begin(now, Operation::check(call)) {
             Progress::Done(output) => output,
             Progress::NeedsStore(request) => {
                 let answer = store.as_ref()?.try_charge(request.charges())?;
                 engine.finish(now, request, answer)
             }
         };
-        output.into_decision()
+        output.into_decisions().pop()
     }
 
     /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
     pub async fn check(&self, call: &Call<'_>) -> Decision {
-        let output = self.shared.run_timed(Operation::Check(call)).await;
-        let Output::Decision(decision) = output else { unreachable!("the output of a check is a decision") };
-        decision
+        let output = self.shared.run_timed(Operation::check(call)).await;
+        output.into_decisions().pop().unwrap_or_else(|| unreachable!("the output of a check is a decision"))
     }
 
     /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
     /// own. Only the rules of the scope may apply.
     pub async fn check_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
-        match self.shared.run_timed(Operation::CheckAll { calls, scope }).await {
-            Output::Decisions(decisions) => decisions,
-            _ => Vec::new(),
-        }
+        self.shared.run_timed(Operation::Check { calls, scope }).await.into_decisions().into_vec()
     }
 
     /// Returns the engine of the agent.

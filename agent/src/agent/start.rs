@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
-use tollgate_engine::{CountsIn, Engine, FLEET_EXPECTED_DEFAULT};
+use tollgate_engine::{Engine, FLEET_EXPECTED_DEFAULT};
 
 use super::builder::{AgentParts, Builder};
 use super::{Agent, Shared};
@@ -84,7 +84,7 @@ impl<S: ChargeStore> Builder<S> {
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
         self.engine.epoch = self.clock.now();
         self.engine.agents_expected = self.engine.agents_expected.or(saved.agents);
-        self.engine.counts = if self.store.is_some() { CountsIn::Store } else { CountsIn::OwnTable };
+        self.engine.owns_table = self.store.is_none();
         let given_rules = self.parts.given_rules(self.engine.epoch)?;
         #[cfg(feature = "rules-file")]
         let follows_rules = given_rules.is_none();

@@ -74,11 +74,11 @@ impl Fixture {
     /// Admits a call that the store never saw.
     fn admit_without_store(&self, ms: u64, key: &str) {
         let call = Call::new().with("api_key", key);
-        let output = match self.engine.begin(START.plus_ms(ms), Operation::Check(&call)) {
+        let output = match self.engine.begin(START.plus_ms(ms), Operation::check(&call)) {
             Progress::Done(decision) => decision,
             Progress::NeedsStore(request) => self.engine.finish(START.plus_ms(ms), request, Err(StoreError::Expired)),
         };
-        assert!(output.into_decision().is_some_and(|decision| decision.allowed));
+        assert!(output.into_decisions().pop().is_some_and(|decision| decision.allowed));
     }
 
     /// Receives a heartbeat of this agent.

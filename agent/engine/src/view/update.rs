@@ -1,12 +1,12 @@
 //! The changes of a view: one function per way in which the agent learns about a counter.
 //!
 //! [`update`] applies an event after a decision, a correction, a backfill or a signal. [`update_in_step`] applies the result of
-//! a charge to counts in the engine's own table, under the same lock as the charge.
+//! a charge; with counts in the engine's own table, under the same lock as the charge.
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 use tollgate_core::messages::signals::{LogId, Offset, Signal};
-use tollgate_core::rules::{Generation, LimitPolicy};
+use tollgate_core::rules::LimitPolicy;
 
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
@@ -15,19 +15,6 @@ use super::uncovered::Sequence;
 /// Event that changes the view of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ViewEvent<'a> {
-    /// The store evaluated a charge.
-    Charged {
-        /// Result of the charge.
-        result: &'a ChargeResult,
-        /// Units that count for this call.
-        cost: u64,
-        /// Cost that the store evaluated.
-        evaluated_cost: u64,
-        /// Generation of the charge.
-        generation: Generation,
-        /// Batch that publishes the charge.
-        sequence: Sequence,
-    },
     /// A call was admitted without the store.
     AdmittedLocally {
         /// Instant under which the plan entered the units.
@@ -46,7 +33,7 @@ pub(crate) enum ViewEvent<'a> {
         /// Units.
         cost: u64,
     },
-    /// A settlement reported more units than were charged.
+    /// The store charged a call, or a settlement reported more units than were charged.
     Used {
         /// Instant at which they count.
         at: Timestamp,
@@ -95,14 +82,6 @@ pub(crate) enum ViewEvent<'a> {
 /// Changes a view by an event.
 pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEvent<'_>) {
     match event {
-        ViewEvent::Charged { result, cost, sequence, .. } if result.charged && !result.repeated => {
-            view.local(policy).admit(result.at, cost, sequence);
-        }
-        ViewEvent::Charged { result, evaluated_cost, generation, .. } if !result.verdict.admitted => {
-            view.denial = Some(CachedDenial::new(result, policy.limit(), generation, evaluated_cost));
-        }
-        // The counter had room, but another counter denied the call.
-        ViewEvent::Charged { .. } => {}
         ViewEvent::AdmittedLocally { at, cost, sequence, is_unsynced } => {
             let local = view.local(policy);
             local.published(at, cost, sequence);
@@ -147,8 +126,8 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
     }
 }
 
-/// Changes a view by the result of a charge to counts in the same table. Local usage is not kept then, because nothing else
-/// ever decides.
+/// Changes a view by the result of a charge: keeps a denial, and drops it after a refund. Units that were charged are
+/// [`ViewEvent::Used`]; the own table keeps no local usage, because nothing else ever decides there.
 pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult) {
     if matches!(charge.mode, ChargeMode::Refund { .. }) {
         view.denial = None;

@@ -150,7 +150,8 @@ impl<'a> ResolvedCall<'a> {
     }
 
     /// Returns true if all conditions hold, on request by verified values alone.
-    pub(super) fn satisfies(&self, matches: &Matches, only_verified: bool) -> bool {
+    #[must_use]
+    pub fn satisfies(&self, matches: &Matches, only_verified: bool) -> bool {
         matches.iter().all(|(name, pattern)| {
             let value = if only_verified { self.verified(name) } else { self.get(name) };
             value.is_some_and(|value| pattern.matches(value))

@@ -16,8 +16,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_engine::{
-    CountsIn, Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance,
-    MaintenanceEffect, MaintenanceInput, MaintenanceSettings,
+    Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
+    MaintenanceInput, MaintenanceSettings,
 };
 use tollgate_wire::Record;
 
@@ -112,7 +112,7 @@ impl<'c> SimAgent<'c> {
         engine.counters_max = settings.counters_max;
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
-        engine.counts = if self.settings.owns_table { CountsIn::OwnTable } else { CountsIn::Store };
+        engine.owns_table = self.settings.owns_table;
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         let duties =

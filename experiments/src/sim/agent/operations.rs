@@ -52,10 +52,7 @@ impl<'c> AgentLife<'c> {
             self.maintain(env, MaintenanceInput::Tick);
         }
         let generation = self.engine.with_rules(|rules| rules.generation);
-        let operation = match &calls[..] {
-            [call] => Operation::Check(call),
-            calls => Operation::CheckAll { calls, scope: MatchScope::default() },
-        };
+        let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
         let progress = self.engine.begin(self.now(env), operation);
         let asked = AskedCalls { calls, generation, arrived: env.now() };
         match progress {
@@ -165,11 +162,7 @@ impl<'c> AgentLife<'c> {
     ) {
         let (agent, answered) = (self.index, env.now());
         let AskedCalls { calls, generation, arrived } = asked;
-        let decisions = match output {
-            Output::Decision(decision) => vec![decision],
-            Output::Decisions(decisions) => decisions,
-            Output::Adjusted(_) | Output::Backfilled(_) => Vec::new(),
-        };
+        let decisions = output.into_decisions();
         let (is_joint, is_held_back) = (calls.len() > 1, decisions.iter().any(|decision| !decision.allowed));
         for (call, decision) in calls.into_iter().zip(decisions) {
             env.observe(Observation::Answered(AnsweredCall {
