@@ -46,7 +46,7 @@ fn units_unknown_to_the_aggregator(bus_late_ms: u64) -> u64 {
         }
         let agent = rng.usize(0..AGENTS);
         checks.arrive(agent, 1);
-        sim.check(agent, Call::new().with("api_key", KEYS[rng.usize(0..KEYS.len())]));
+        sim.check(agent, vec![Call::new().with("api_key", KEYS[rng.usize(0..KEYS.len())])]);
         checks.check(&mut sim).expect("every invariant holds");
         let now = sim.now();
         let admitted = |counter: &CounterId| {

@@ -61,7 +61,7 @@ pub fn run(
     progress.set_length(recording.len() as u64);
     for (number, (at, call)) in (0_u64..).zip(recording.calls()) {
         simulation.run_until(at);
-        simulation.check(0, call);
+        simulation.check(0, vec![call]);
         for observation in simulation.observations() {
             let Observation::Answered(answered) = observation else { continue };
             if let Some(out) = decisions.as_deref_mut() {

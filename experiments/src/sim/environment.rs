@@ -9,16 +9,16 @@ use std::sync::Arc;
 use tollgate::store::StoreError;
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::Offset;
 
 use super::bus::{LogRecord, SimBus, SimReader};
-use super::event::{Life, ProducedRecord, SimEvent, StoreAnswer, StoreCommand, StoreMessage, Writer};
+use super::event::{AgentEvent, Life, ProducedRecord, SimEvent, StoreAnswer, StoreCommand, StoreMessage, Writer};
 use super::faults::StoreState;
-use super::network::{AckFate, Network, RecordFate, RequestFate};
-use super::observation::{Observation, SimNode, Ticket};
+use super::network::{AckFault, Network, RecordFault, RequestFault};
+use super::observation::{Observation, RecordName, SimNode, Ticket};
 use super::planted_bugs::PlantedBug;
 use super::scheduler::Scheduler;
+use super::settings::SimSettings;
 use super::store::SimStore;
 
 /// Time after which a record that waits for an unavailable bus is lost, in ms.
@@ -43,22 +43,30 @@ pub(super) struct Environment<'c> {
 }
 
 impl<'c> Environment<'c> {
-    pub(super) fn new(scheduler: Scheduler, network: Network, bus: SimBus, store: SimStore) -> Self {
-        let (bug, observations, queued, tickets) = (None, Vec::new(), BTreeMap::new(), 0);
-        Self { scheduler, network, bus, store, bug, observations, queued, tickets }
+    pub(super) fn new(settings: &SimSettings) -> Self {
+        Self {
+            scheduler: Scheduler::new(settings.start),
+            network: Network::new(settings.seed, settings.faults),
+            bus: SimBus::new(settings.partitions),
+            store: SimStore::new(settings.counters_max),
+            bug: None,
+            observations: Vec::new(),
+            queued: BTreeMap::new(),
+            tickets: 0,
+        }
     }
 
     pub(super) fn now(&self) -> Timestamp {
         self.scheduler.now()
     }
 
-    pub(super) fn observe(&mut self, observation: Observation<'c>) {
-        self.observations.push(observation);
+    /// Returns true if a bug is planted.
+    pub(super) fn has(&self, bug: PlantedBug) -> bool {
+        self.bug == Some(bug)
     }
 
-    /// Returns the number of records in the queue of a node.
-    pub(super) fn queued(&self, node: SimNode) -> usize {
-        self.queued.get(&node).copied().unwrap_or_default()
+    pub(super) fn observe(&mut self, observation: Observation<'c>) {
+        self.observations.push(observation);
     }
 
     /// Returns the next records that a reader gets now.
@@ -68,146 +76,141 @@ impl<'c> Environment<'c> {
     }
 
     /// Puts a record into its writer's queue; returns false if the queue is full.
-    pub(super) fn produce(
-        &mut self,
-        writer: Writer,
-        (topic, partition, tag): (Topic, Partition, u64),
-        payload: Vec<u8>,
-    ) -> bool {
-        if self.queued(writer.node) >= self.network.faults.queue_len_max {
-            if topic != Topic::Presence {
-                self.observe(Observation::NoRoom { node: writer.node, partition });
-            }
-            return false;
+    pub(super) fn produce(&mut self, writer: Writer, name: RecordName, payload: Vec<u8>) -> bool {
+        let queued = self.queued.entry(writer.node).or_default();
+        let has_room = self.network.faults.queue_len_max.is_none_or(|len_max| *queued < len_max);
+        *queued += usize::from(has_room);
+        if name.topic != Topic::Presence {
+            let observed = if has_room { Observation::Sent } else { Observation::NoRoom };
+            self.observe(observed(writer.node, name));
         }
-        *self.queued.entry(writer.node).or_default() += 1;
-        if topic != Topic::Presence {
-            self.observe(Observation::Sent { node: writer.node, topic, partition, tag });
+        if has_room {
+            let delay_ms = self.network.append_delay_ms();
+            let record = ProducedRecord { writer, name, payload, produced: self.now(), is_copy: false };
+            self.scheduler.after(delay_ms, SimEvent::Append(record));
         }
-        let delay_ms = self.network.append_delay_ms();
-        let produced = self.now();
-        let record = ProducedRecord { writer, topic, partition, tag, payload, produced, is_copy: false };
-        self.scheduler.after(delay_ms, SimEvent::Append(record));
-        true
+        has_room
     }
 
     /// A record reaches the bus.
     pub(super) fn append(&mut self, record: ProducedRecord) {
-        let now = self.now();
-        if !self.network.bus_is_up && !record.is_copy && now.ms_since(record.produced) < RECORD_TIMEOUT_MS {
+        let is_up = self.network.bus_is_up;
+        if !is_up && !record.is_copy && self.now().ms_since(record.produced) < RECORD_TIMEOUT_MS {
             return self.scheduler.after(RECORD_RETRY_MS, SimEvent::Append(record));
         }
-        let fate = match () {
-            () if !self.network.bus_is_up => RecordFate::Lost,
-            () if record.is_copy => RecordFate::Appended,
-            () => self.network.record_fate(),
+        let fault = match () {
+            () if !is_up => Some(RecordFault::Lost),
+            () if record.is_copy => None,
+            () => self.network.record_fault(),
         };
-        let offset = match fate {
-            RecordFate::Lost => None,
-            RecordFate::Appended => Some(self.append_payload(&record, &record.payload)),
-            RecordFate::AppendedAfterGarbage => {
-                self.append_payload(&record, &GARBAGE);
-                Some(self.append_payload(&record, &record.payload))
-            }
-            RecordFate::AppendedTwice(later_ms) => {
-                self.scheduler.after(later_ms, SimEvent::Append(ProducedRecord { is_copy: true, ..record.clone() }));
-                Some(self.append_payload(&record, &record.payload))
-            }
-        };
+        if fault == Some(RecordFault::BehindGarbage) {
+            self.append_payload(record.name, &GARBAGE);
+        }
+        let offset = (fault != Some(RecordFault::Lost)).then(|| self.append_payload(record.name, &record.payload));
+        if fault == Some(RecordFault::Duplicated) {
+            let delay_ms = self.network.copy_delay_ms();
+            self.scheduler.after(delay_ms, SimEvent::Append(ProducedRecord { is_copy: true, ..record.clone() }));
+        }
         if record.is_copy {
             return;
         }
-        let offset = match (offset, self.network.ack_fate()) {
-            (Some(_), AckFate::Negated) | (None, _) => None,
-            (Some(_), AckFate::Lost) => return self.dequeue(record.writer.node),
-            (offset, AckFate::Delivered) => offset,
+        let offset = match self.network.ack_fault().filter(|_| offset.is_some()) {
+            Some(AckFault::Lost) => return self.dequeue(record.writer.node),
+            Some(AckFault::Negated) => None,
+            None => offset,
         };
         let delay_ms = self.network.ack_delay_ms();
-        let ProducedRecord { writer, topic, partition, tag, .. } = record;
-        self.scheduler.after(delay_ms, SimEvent::Acknowledge { writer, topic, partition, tag, offset });
+        self.scheduler.after(delay_ms, SimEvent::Report(record.writer, record.name, offset));
     }
 
-    fn append_payload(&mut self, record: &ProducedRecord, payload: &[u8]) -> Offset {
-        let record_in_log = LogRecord { appended: self.now(), payload: Arc::from(payload) };
-        self.bus.append(record.topic, record.partition, record_in_log)
+    fn append_payload(&mut self, name: RecordName, payload: &[u8]) -> Offset {
+        let record = LogRecord { appended: self.now(), payload: Arc::from(payload) };
+        self.bus.append(name.topic, name.partition, record)
     }
 
-    /// A record leaves the queue of its writer.
-    pub(super) fn dequeue(&mut self, node: SimNode) {
+    /// The report on a record reaches its writer, and the record leaves the writer's queue.
+    pub(super) fn report(&mut self, node: SimNode, name: RecordName, offset: Option<Offset>) {
+        self.dequeue(node);
+        if name.topic != Topic::Presence {
+            self.observe(Observation::Reported(node, name, offset));
+        }
+    }
+
+    fn dequeue(&mut self, node: SimNode) {
         if let Some(queued) = self.queued.get_mut(&node) {
             *queued = queued.saturating_sub(1);
         }
     }
 
-    /// Forgets the queue of a node that ended; its records may still reach the bus.
-    pub(super) fn forget_queue(&mut self, node: SimNode) {
+    /// A node ends; the records of its queue may still reach the bus.
+    pub(super) fn end(&mut self, node: SimNode) {
         self.queued.remove(&node);
+        self.observe(Observation::Ended(node));
     }
 
     /// Sends a request to the store; its answer comes back under the returned ticket.
     pub(super) fn request(&mut self, agent: usize, life: Life, command: StoreCommand) -> Ticket {
         self.tickets += 1;
-        let ticket = self.tickets;
+        let message = StoreMessage { agent, life, ticket: self.tickets, command };
         if self.store.state == StoreState::Unreachable {
-            let answer = command.failed(StoreError::Unreachable);
-            self.scheduler.after(UNREACHABLE_MS, SimEvent::StoreReplies { agent, life, ticket, answer });
+            self.reply(&message, UNREACHABLE_MS, Err(StoreError::Unreachable));
         } else {
             let delay_ms = self.network.store_delay_ms();
-            self.scheduler.after(delay_ms, SimEvent::StoreReads(StoreMessage { agent, life, ticket, command }));
+            self.scheduler.after(delay_ms, SimEvent::StoreReads(message));
         }
-        ticket
+        self.tickets
     }
 
     /// A request reaches the store.
     pub(super) fn store_reads(&mut self, message: StoreMessage) {
-        let mut delay_ms = self.network.store_delay_ms();
-        let fate = match self.store.state {
-            StoreState::Silent => return self.store.waiting.push(message),
-            StoreState::Unreachable => {
-                let answer = message.command.failed(StoreError::TimedOut);
-                return self.reply(&message, delay_ms, answer);
-            }
-            StoreState::Refusing => RequestFate::Refused,
-            StoreState::Slow(ms) => {
-                delay_ms += ms;
-                self.network.request_fate()
-            }
-            StoreState::Up => self.network.request_fate(),
-        };
-        let answer = match fate {
-            RequestFate::Refused => message.command.failed(StoreError::Refused),
-            RequestFate::Answered => self.execute(&message),
-            RequestFate::AnswerLost => {
-                self.execute(&message);
-                message.command.failed(StoreError::TimedOut)
-            }
-        };
-        self.reply(&message, delay_ms, answer);
+        let delay_ms = self.network.store_delay_ms();
+        match self.store.state {
+            StoreState::Silent => self.store.waiting.push(message),
+            StoreState::Unreachable => self.reply(&message, delay_ms, Err(StoreError::TimedOut)),
+            StoreState::Refusing => self.reply(&message, delay_ms, Err(StoreError::Refused)),
+            StoreState::Slow(ms) => self.answer(&message, delay_ms + ms),
+            StoreState::Up => self.answer(&message, delay_ms),
+        }
     }
 
-    fn reply(&mut self, message: &StoreMessage, delay_ms: u64, answer: StoreAnswer) {
-        let StoreMessage { agent, life, ticket, .. } = *message;
-        self.scheduler.after(delay_ms, SimEvent::StoreReplies { agent, life, ticket, answer });
+    fn answer(&mut self, message: &StoreMessage, delay_ms: u64) {
+        let answer = match self.network.request_fault() {
+            Some(RequestFault::Refused) => Err(StoreError::Refused),
+            Some(RequestFault::AnswerLost) => {
+                let _ = self.execute(message);
+                Err(StoreError::TimedOut)
+            }
+            None => self.execute(message),
+        };
+        self.reply(message, delay_ms, answer);
     }
 
-    fn execute(&mut self, message: &StoreMessage) -> StoreAnswer {
-        let now = self.now();
-        let (agent, ticket) = (message.agent, message.ticket);
-        let charges = match &message.command {
-            StoreCommand::Ping => return StoreAnswer::Time(Ok(self.store.time(now))),
-            StoreCommand::Announce => return StoreAnswer::Agents(Ok(self.store.announce(now, agent))),
-            StoreCommand::Charge(charges) => charges,
-        };
-        let requests = self.bug.map_or_else(|| vec![charges.clone()], |bug| bug.executed(charges.clone()));
-        let mut last = Err(StoreError::Unreachable);
-        for charges in requests {
-            last = self.store.charge(now, &charges);
-            self.observe(Observation::Executed { agent, ticket, charges, answer: last.clone() });
+    fn reply(&mut self, message: &StoreMessage, delay_ms: u64, answer: Result<StoreAnswer, StoreError>) {
+        let event = AgentEvent::StoreReplies(message.ticket, answer);
+        self.scheduler.after(delay_ms, SimEvent::Agent(message.agent, message.life, event));
+    }
+
+    fn execute(&mut self, message: &StoreMessage) -> Result<StoreAnswer, StoreError> {
+        let (now, mut answer) = (self.now(), StoreAnswer::default());
+        match &message.command {
+            StoreCommand::Ping => answer.time = self.store.time(now),
+            StoreCommand::Announce => answer.agents = self.store.announce(now, message.agent),
+            StoreCommand::Charge(charges) => {
+                for charges in self.bug.map_or_else(|| vec![charges.clone()], |bug| bug.executed(charges)) {
+                    let executed = self.store.charge(now, &charges);
+                    let ticket = message.ticket;
+                    self.observe(Observation::Executed { ticket, charges, answer: executed.clone() });
+                    answer.results = executed?;
+                }
+                if self.has(PlantedBug::DenialReportedCharged) {
+                    answer
+                        .results
+                        .iter_mut()
+                        .for_each(|result| (result.charged, result.verdict.admitted) = (true, true));
+                }
+            }
         }
-        if let (Some(bug), Ok(results)) = (self.bug, &mut last) {
-            bug.alter_results(results);
-        }
-        StoreAnswer::Charged(last)
+        Ok(answer)
     }
 
     /// Moves the store to another state; a store that was silent reads the requests that wait.

@@ -3,12 +3,11 @@
 //! An event of a node names the life of the node that it is meant for: after a crash, the events of the old life are void.
 
 use tollgate::store::StoreError;
-use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, Partition};
 use tollgate_core::messages::signals::Offset;
 
-use super::observation::{SimNode, Ticket};
+use super::observation::{RecordName, SimNode, Ticket};
 
 /// The number of starts of a node.
 pub(super) type Life = u64;
@@ -16,24 +15,34 @@ pub(super) type Life = u64;
 /// A thing that happens at an instant.
 #[derive(Clone, Debug)]
 pub(super) enum SimEvent {
-    /// An agent's readers poll.
-    AgentReads { agent: usize, life: Life },
-    /// The sleep of one of an agent's shells ends.
-    AgentWakes { agent: usize, life: Life, shell: AgentShell },
     /// A request reaches the store.
     StoreReads(StoreMessage),
-    /// An answer of the store reaches an agent.
-    StoreReplies { agent: usize, life: Life, ticket: Ticket, answer: StoreAnswer },
-    /// The deadline of a request is over.
-    Deadline { agent: usize, life: Life, ticket: Ticket },
-    /// An aggregator's round begins.
-    AggregatorRound { aggregator: usize, life: Life },
-    /// The bus tells an aggregator the end of a log.
-    LogEnd { aggregator: usize, life: Life, partition: Partition },
     /// A record reaches the bus.
     Append(ProducedRecord),
-    /// The report on a record reaches its writer.
-    Acknowledge { writer: Writer, topic: Topic, partition: Partition, tag: u64, offset: Option<Offset> },
+    /// The report on a record reaches its writer: the offset, or nothing if it is lost.
+    Report(Writer, RecordName, Option<Offset>),
+    /// An event of the agent of this index, in this life.
+    Agent(usize, Life, AgentEvent),
+    /// An event of the aggregator of this index, in this life.
+    Aggregator(usize, Life, AggregatorEvent),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum AgentEvent {
+    /// Its readers poll.
+    Reads,
+    /// The sleep of one of its shells ends.
+    Wakes(AgentShell),
+    /// A request is over: the store has answered, or the deadline has passed.
+    StoreReplies(Ticket, Result<StoreAnswer, StoreError>),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AggregatorEvent {
+    /// Its round begins.
+    Round,
+    /// The bus tells the end of a log.
+    LogEnd(Partition),
 }
 
 /// A part of an agent that sleeps until its state machine has work.
@@ -56,9 +65,7 @@ pub(super) struct Writer {
 #[derive(Clone, Debug)]
 pub(super) struct ProducedRecord {
     pub(super) writer: Writer,
-    pub(super) topic: Topic,
-    pub(super) partition: Partition,
-    pub(super) tag: u64,
+    pub(super) name: RecordName,
     pub(super) payload: Vec<u8>,
     pub(super) produced: Timestamp,
     /// True for the second copy of a record, of which there is no report.
@@ -81,20 +88,10 @@ pub(super) enum StoreCommand {
     Charge(Vec<Charge>),
 }
 
-#[derive(Clone, Debug)]
-pub(super) enum StoreAnswer {
-    Time(Result<Timestamp, StoreError>),
-    Agents(Result<u32, StoreError>),
-    Charged(Result<ChargeResults, StoreError>),
-}
-
-impl StoreCommand {
-    /// Returns the answer that tells an error.
-    pub(super) fn failed(&self, error: StoreError) -> StoreAnswer {
-        match self {
-            Self::Ping => StoreAnswer::Time(Err(error)),
-            Self::Announce => StoreAnswer::Agents(Err(error)),
-            Self::Charge(_) => StoreAnswer::Charged(Err(error)),
-        }
-    }
+/// An answer of the store: its time after a ping, the number of live agents after an announcement, or the results of charges.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StoreAnswer {
+    pub(super) time: Timestamp,
+    pub(super) agents: u32,
+    pub(super) results: ChargeResults,
 }

@@ -2,8 +2,8 @@
 //!
 //! [`super::network`] draws from the rates; a test changes the states through [`super::Simulation`].
 
-/// Delays and rates of random faults. A percentage applies to each message on its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Delays and rates of random faults, by default none. A percentage applies to each message on its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Maximum delay between an agent and the store, one way, in ms.
     pub store_ms_max: u64,
@@ -27,8 +27,8 @@ pub struct Faults {
     pub ack_negated_percent: u8,
     /// Appended records of which their writer never gets a report.
     pub ack_lost_percent: u8,
-    /// Maximum number of records in the queue of a writer.
-    pub queue_len_max: usize,
+    /// Maximum number of records in the queue of a writer, if it is limited.
+    pub queue_len_max: Option<usize>,
 }
 
 /// The way in which the store behaves now.
@@ -44,24 +44,4 @@ pub enum StoreState {
     Refusing,
     /// It cannot be reached; requests that are on their way are lost with their connections.
     Unreachable,
-}
-
-impl Default for Faults {
-    /// No delay and no fault.
-    fn default() -> Self {
-        Self {
-            store_ms_max: 0,
-            store_refused_percent: 0,
-            store_answer_lost_percent: 0,
-            bus_ms_max: 0,
-            bus_late_ms: 0,
-            record_lost_percent: 0,
-            record_duplicated_percent: 0,
-            garbage_percent: 0,
-            ack_ms_max: 0,
-            ack_negated_percent: 0,
-            ack_lost_percent: 0,
-            queue_len_max: usize::MAX,
-        }
-    }
 }

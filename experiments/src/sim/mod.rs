@@ -20,7 +20,6 @@ mod aggregator;
 mod workload;
 
 use tollgate::{Call, RuleSet};
-use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
 
@@ -28,7 +27,7 @@ pub use agent::{Correction, SimAgent};
 pub use aggregator::SimAggregator;
 pub use bus::{LogRecord, SimBus};
 pub use faults::{Faults, StoreState};
-pub use observation::{AnsweredCall, CorrectedCall, Observation, SimNode, Ticket};
+pub use observation::{AnsweredCall, CorrectedCall, Observation, RecordName, SimNode, Ticket};
 pub use planted_bugs::PlantedBug;
 pub use settings::{SimAgentSettings, SimSettings};
 pub use store::SimStore;
@@ -36,8 +35,6 @@ pub use workload::Workload;
 
 use environment::Environment;
 use event::SimEvent;
-use network::Network;
-use scheduler::Scheduler;
 
 /// Agents, a store, a bus and aggregators in virtual time.
 pub struct Simulation<'c> {
@@ -51,13 +48,9 @@ impl<'c> Simulation<'c> {
     /// Returns a simulation in which all nodes have started and the agents enforce these rules.
     #[must_use]
     pub fn new(settings: SimSettings, rules: &RuleSet) -> Self {
-        let scheduler = Scheduler::new(settings.start);
-        let network = Network::new(settings.seed, settings.faults);
-        let bus = SimBus::new(settings.partitions);
-        let env = Environment::new(scheduler, network, bus, SimStore::new(settings.counters_max));
         let mut simulation = Self {
-            env,
-            agents: (0..settings.agents.len()).map(SimAgent::new).collect(),
+            env: Environment::new(&settings),
+            agents: settings.agents.iter().enumerate().map(|(index, agent)| SimAgent::new(index, *agent)).collect(),
             aggregators: (0..settings.aggregators).map(SimAggregator::new).collect(),
             settings,
         };
@@ -101,19 +94,18 @@ impl<'c> Simulation<'c> {
         self.env.observations.drain(..)
     }
 
-    /// A call arrives at an agent.
-    pub fn check(&mut self, agent: usize, call: Call<'c>) {
-        self.agents[agent].check(&mut self.env, vec![call]);
-    }
-
-    /// Several calls arrive at an agent in one request, all or none of which are to be charged.
-    pub fn check_all(&mut self, agent: usize, calls: Vec<Call<'c>>) {
-        self.agents[agent].check(&mut self.env, calls);
+    /// Calls arrive at an agent in one request; all or none of them are to be charged.
+    pub fn check(&mut self, agent: usize, calls: Vec<Call<'c>>) {
+        if let Some(agent) = &mut self.agents[agent].running {
+            agent.check(&mut self.env, calls);
+        }
     }
 
     /// A call is settled or released at an agent.
     pub fn correct(&mut self, agent: usize, call: Call<'c>, correction: Correction) {
-        self.agents[agent].correct(&mut self.env, call, correction);
+        if let Some(agent) = &mut self.agents[agent].running {
+            agent.correct(&mut self.env, call, correction);
+        }
     }
 
     /// Does everything that happens until an instant.
@@ -161,8 +153,8 @@ impl<'c> Simulation<'c> {
     /// If the agent refuses them; returns the generation in force.
     pub fn set_rules(&mut self, agent: usize, rules: RuleSet) -> Result<(), Generation> {
         let generation = rules.generation;
-        self.agents[agent].set_rules(rules)?;
-        self.env.observe(Observation::RulesAccepted { agent, generation });
+        self.agents[agent].engine().map_or(Ok(()), |engine| engine.set_rules(rules))?;
+        self.env.observe(Observation::RulesAccepted(agent, generation));
         Ok(())
     }
 
@@ -211,67 +203,28 @@ impl<'c> Simulation<'c> {
         match event {
             SimEvent::StoreReads(message) => env.store_reads(message),
             SimEvent::Append(record) => env.append(record),
-            SimEvent::AgentReads { agent, life } => {
-                if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
-                    agent.read(env);
+            SimEvent::Agent(agent, life, event) => {
+                if let Some(agent) = self.agents[agent].living(life) {
+                    agent.apply(env, event);
                 }
             }
-            SimEvent::AgentWakes { agent, life, shell } => {
-                if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
-                    agent.wake(env, shell);
+            SimEvent::Aggregator(aggregator, life, event) => {
+                if let Some(aggregator) = self.aggregators[aggregator].living(life) {
+                    aggregator.apply(env, event);
                 }
             }
-            SimEvent::StoreReplies { agent, life, ticket, answer } => {
-                if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
-                    agent.store_replies(env, ticket, answer);
+            SimEvent::Report(writer, name, offset) => match writer.node {
+                SimNode::Agent(agent) => {
+                    if let Some(agent) = self.agents[agent].living(writer.life) {
+                        agent.reported(env, name, offset);
+                    }
                 }
-            }
-            SimEvent::Deadline { agent, life, ticket } => {
-                if let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == life) {
-                    agent.deadline(env, ticket);
+                SimNode::Aggregator(aggregator) => {
+                    if let Some(aggregator) = self.aggregators[aggregator].living(writer.life) {
+                        aggregator.reported(env, name, offset);
+                    }
                 }
-            }
-            SimEvent::AggregatorRound { aggregator, life } => {
-                if let Some(aggregator) = living(&mut self.aggregators, aggregator, |one| one.life == life) {
-                    aggregator.round(env);
-                }
-            }
-            SimEvent::LogEnd { aggregator, life, partition } => {
-                if let Some(aggregator) = living(&mut self.aggregators, aggregator, |one| one.life == life) {
-                    aggregator.log_end(env, partition);
-                }
-            }
-            SimEvent::Acknowledge { writer, topic, partition, tag, offset } => {
-                self.acknowledge(writer, topic, partition, tag, offset);
-            }
+            },
         }
     }
-
-    fn acknowledge(&mut self, writer: event::Writer, topic: Topic, partition: u32, tag: u64, offset: Option<u64>) {
-        let env = &mut self.env;
-        match writer.node {
-            SimNode::Agent(agent) => {
-                let Some(agent) = living(&mut self.agents, agent, |agent| agent.life == writer.life) else { return };
-                env.dequeue(writer.node);
-                if topic == Topic::Calls {
-                    env.observe(Observation::Acknowledged { node: writer.node, topic, partition, tag, offset });
-                    agent.acknowledged(env, partition, tag, offset);
-                }
-            }
-            SimNode::Aggregator(aggregator) => {
-                let aggregator = living(&mut self.aggregators, aggregator, |one| one.life == writer.life);
-                let Some(aggregator) = aggregator else { return };
-                env.dequeue(writer.node);
-                if topic == Topic::Signals {
-                    env.observe(Observation::Acknowledged { node: writer.node, topic, partition, tag, offset });
-                    aggregator.reported(env, tag, offset.is_none());
-                }
-            }
-        }
-    }
-}
-
-/// Returns the node of an index if it still lives the life that an event was meant for.
-fn living<T>(nodes: &mut [T], index: usize, lives: impl FnOnce(&T) -> bool) -> Option<&mut T> {
-    nodes.get_mut(index).filter(|node| lives(node))
 }

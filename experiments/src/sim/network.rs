@@ -1,4 +1,4 @@
-//! The way between the parts: draws the delay and the fate of each message from one random number generator.
+//! The way between the parts: draws the delay and the fault of each message from one random number generator.
 
 use fastrand::Rng;
 
@@ -12,39 +12,33 @@ pub(super) struct Network {
     rng: Rng,
 }
 
-/// The fate of a record on its way to the bus.
+/// A fault of a record on its way to the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RecordFate {
-    /// It is appended.
-    Appended,
-    /// It is appended, and once more after this many ms.
-    AppendedTwice(u64),
-    /// It is appended behind an undecodable record.
-    AppendedAfterGarbage,
+pub(super) enum RecordFault {
     /// It is lost.
     Lost,
+    /// It is appended, and once more later.
+    Duplicated,
+    /// It is appended behind an undecodable record.
+    BehindGarbage,
 }
 
-/// The report to the writer of a record that was appended.
+/// A fault of the report to the writer of a record that was appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AckFate {
-    /// It says the offset.
-    Delivered,
+pub(super) enum AckFault {
     /// It says that the record is lost.
     Negated,
     /// It never arrives.
     Lost,
 }
 
-/// The fate of a request at a store that answers.
+/// A fault of a request at a store that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestFate {
-    /// It is executed and answered.
-    Answered,
-    /// It is executed, and the connection breaks before the answer.
-    AnswerLost,
+pub(super) enum RequestFault {
     /// It is refused.
     Refused,
+    /// It is executed, and the connection breaks before the answer.
+    AnswerLost,
 }
 
 impl Network {
@@ -62,6 +56,11 @@ impl Network {
         self.faults.bus_late_ms + self.rng.u64(0..=self.faults.bus_ms_max)
     }
 
+    /// Returns the delay of the second copy of a record behind the first one.
+    pub(super) fn copy_delay_ms(&mut self) -> u64 {
+        self.rng.u64(0..=3 * self.faults.bus_ms_max)
+    }
+
     /// Returns the delay of a reader behind the end of a log.
     pub(super) fn read_delay_ms(&mut self) -> u64 {
         self.rng.u64(0..=self.faults.bus_ms_max)
@@ -71,42 +70,36 @@ impl Network {
         self.rng.u64(0..=self.faults.ack_ms_max)
     }
 
-    pub(super) fn request_fate(&mut self) -> RequestFate {
-        let faults = self.faults;
-        match self.strikes([faults.store_refused_percent, faults.store_answer_lost_percent, 0]) {
-            Some(0) => RequestFate::Refused,
-            Some(_) => RequestFate::AnswerLost,
-            None => RequestFate::Answered,
-        }
+    pub(super) fn request_fault(&mut self) -> Option<RequestFault> {
+        let Faults { store_refused_percent, store_answer_lost_percent, .. } = self.faults;
+        self.draw([
+            (store_refused_percent, RequestFault::Refused),
+            (store_answer_lost_percent, RequestFault::AnswerLost),
+        ])
     }
 
-    pub(super) fn record_fate(&mut self) -> RecordFate {
-        let faults = self.faults;
-        let rates = [faults.record_lost_percent, faults.record_duplicated_percent, faults.garbage_percent];
-        match self.strikes(rates) {
-            Some(0) => RecordFate::Lost,
-            Some(1) => RecordFate::AppendedTwice(self.rng.u64(0..=3 * faults.bus_ms_max)),
-            Some(_) => RecordFate::AppendedAfterGarbage,
-            None => RecordFate::Appended,
-        }
+    pub(super) fn record_fault(&mut self) -> Option<RecordFault> {
+        let Faults { record_lost_percent, record_duplicated_percent, garbage_percent, .. } = self.faults;
+        self.draw([
+            (record_lost_percent, RecordFault::Lost),
+            (record_duplicated_percent, RecordFault::Duplicated),
+            (garbage_percent, RecordFault::BehindGarbage),
+        ])
     }
 
-    pub(super) fn ack_fate(&mut self) -> AckFate {
-        let faults = self.faults;
-        match self.strikes([faults.ack_negated_percent, faults.ack_lost_percent, 0]) {
-            Some(0) => AckFate::Negated,
-            Some(_) => AckFate::Lost,
-            None => AckFate::Delivered,
-        }
+    pub(super) fn ack_fault(&mut self) -> Option<AckFault> {
+        let Faults { ack_negated_percent, ack_lost_percent, .. } = self.faults;
+        self.draw([(ack_negated_percent, AckFault::Negated), (ack_lost_percent, AckFault::Lost)])
     }
 
-    /// Returns the place of the fault that strikes, of faults that exclude each other.
-    fn strikes(&mut self, percentages: [u8; 3]) -> Option<usize> {
+    /// Draws one of several faults that exclude each other, by their percentages.
+    fn draw<F, const N: usize>(&mut self, faults: [(u8, F); N]) -> Option<F> {
         let mut drawn = self.rng.u8(0..100);
-        percentages.iter().position(|percent| {
+        let strikes = |(percent, _): &(u8, F)| {
             let strikes = drawn < *percent;
             drawn = drawn.saturating_sub(*percent);
             strikes
-        })
+        };
+        faults.into_iter().find(strikes).map(|(_, fault)| fault)
     }
 }

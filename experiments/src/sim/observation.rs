@@ -25,7 +25,23 @@ pub enum SimNode {
     Aggregator(usize),
 }
 
-/// A fact.
+/// A record of a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordName {
+    /// The topic.
+    pub topic: Topic,
+    /// The partition.
+    pub partition: Partition,
+    /// The sequence of a batch of calls, the tag of a batch of signals, or 0.
+    pub tag: u64,
+}
+
+impl RecordName {
+    /// Any record of `presence`.
+    pub(super) const PRESENCE: Self = Self { topic: Topic::Presence, partition: 0, tag: 0 };
+}
+
+/// A fact. Agents and aggregators are given by their indices.
 #[derive(Clone, Debug)]
 pub enum Observation<'c> {
     /// A call was answered.
@@ -34,8 +50,6 @@ pub enum Observation<'c> {
     Corrected(CorrectedCall<'c>),
     /// The store executed charges.
     Executed {
-        /// The agent that sent them.
-        agent: usize,
         /// The request.
         ticket: Ticket,
         /// The charges.
@@ -54,25 +68,12 @@ pub enum Observation<'c> {
         /// The error that the engine was told, if any.
         error: Option<StoreError>,
     },
-    /// An agent saved the size of its fleet.
-    FleetSizeSaved {
-        /// The agent.
-        agent: usize,
-        /// The number of live agents.
-        agents: NonZeroU32,
-    },
+    /// An agent saved this number of live agents as the size of its fleet.
+    FleetSizeSaved(usize, NonZeroU32),
     /// An agent wrote a notice to its log.
-    Notified {
-        /// The agent.
-        agent: usize,
-        /// The notice.
-        notice: Notice,
-    },
+    Notified(usize, Notice),
     /// An agent's maintenance sent a ping or a backfill.
-    ProbeSent {
-        /// The agent.
-        agent: usize,
-    },
+    ProbeSent(usize),
     /// A ping or a backfill of an agent's maintenance is over.
     Probed {
         /// The agent.
@@ -85,50 +86,15 @@ pub enum Observation<'c> {
     /// The topic `calls` was deleted and created anew.
     CallsRecreated,
     /// An agent accepted newer rules.
-    RulesAccepted {
-        /// The agent.
-        agent: usize,
-        /// Their generation.
-        generation: Generation,
-    },
+    RulesAccepted(usize, Generation),
     /// The bus took a record of `calls` or `signals` from its writer.
-    Sent {
-        /// The writer.
-        node: SimNode,
-        /// The topic.
-        topic: Topic,
-        /// The partition.
-        partition: Partition,
-        /// The sequence of a batch of calls, or the tag of a batch of signals.
-        tag: u64,
-    },
+    Sent(SimNode, RecordName),
     /// The bus had no room for a record of `calls` or `signals`.
-    NoRoom {
-        /// The writer.
-        node: SimNode,
-        /// The partition.
-        partition: Partition,
-    },
-    /// The bus reported on a record to its writer.
-    Acknowledged {
-        /// The writer.
-        node: SimNode,
-        /// The topic.
-        topic: Topic,
-        /// The partition.
-        partition: Partition,
-        /// The sequence of a batch of calls, or the tag of a batch of signals.
-        tag: u64,
-        /// The reported offset; nothing if the record is reported as lost.
-        offset: Option<Offset>,
-    },
+    NoRoom(SimNode, RecordName),
+    /// The bus reported on a record of `calls` or `signals` to its writer: the offset, or nothing if it is reported as lost.
+    Reported(SimNode, RecordName, Option<Offset>),
     /// An aggregator published signals.
-    Published {
-        /// The aggregator.
-        aggregator: usize,
-        /// The signals.
-        batch: SignalBatch,
-    },
+    Published(usize, SignalBatch),
     /// A node started.
     Started(SimNode),
     /// A node crashed, or left and told the others; its in-flight requests have no end.

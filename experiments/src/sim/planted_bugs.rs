@@ -5,17 +5,14 @@
 
 use std::collections::HashMap;
 
-use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId, Partition};
+use strum::VariantArray;
+use tollgate_core::counter::{Charge, ChargeMode, CounterId, Partition};
 use tollgate_core::messages::calls::{Batch, CounterEntry, Outcome, Row};
-use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::Offset;
 use tollgate_core::window::SubWindow;
 
-use super::event::AgentShell;
-
 /// A bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub enum PlantedBug {
     /// A batch that arrives twice is counted twice.
     DuplicateCounted,
@@ -53,89 +50,27 @@ pub enum PlantedBug {
 pub(super) type NewestUnits = HashMap<CounterId, (SubWindow, i64)>;
 
 impl PlantedBug {
-    /// All of them.
-    pub const ALL: [Self; 15] = [
-        Self::DuplicateCounted,
-        Self::SubWindowLost,
-        Self::RevokedBeforeRestored,
-        Self::AnnouncedNeverRestored,
-        Self::RestoredTooEarly,
-        Self::LostReportedDelivered,
-        Self::NextReported,
-        Self::BackfillDropped,
-        Self::BackfillTwice,
-        Self::RefundDropped,
-        Self::RefundTwice,
-        Self::DenialReportedCharged,
-        Self::WriterNotWoken,
-        Self::MaintenanceNotWoken,
-        Self::NextTickLost,
-    ];
-
     /// Returns the charges that the store executes for a request, one request after the other.
-    pub(super) fn executed(self, charges: Vec<Charge>) -> Vec<Vec<Charge>> {
+    pub(super) fn executed(self, charges: &[Charge]) -> Vec<Vec<Charge>> {
         let of_mode = |charge: &Charge| match charge.mode {
             ChargeMode::Backfill { .. } => matches!(self, Self::BackfillDropped | Self::BackfillTwice),
             ChargeMode::Refund { .. } => matches!(self, Self::RefundDropped | Self::RefundTwice),
             _ => false,
         };
         if !charges.iter().any(of_mode) {
-            return vec![charges];
+            return vec![charges.to_vec()];
         }
         if matches!(self, Self::BackfillTwice | Self::RefundTwice) {
-            return vec![charges.clone(), charges];
+            return vec![charges.to_vec(); 2];
         }
-        let dropped = |charge: Charge| Charge { cost: if of_mode(&charge) { 0 } else { charge.cost }, ..charge };
-        vec![charges.into_iter().map(dropped).collect()]
-    }
-
-    /// Alters the results that the store reports.
-    pub(super) fn alter_results(self, results: &mut ChargeResults) {
-        if self == Self::DenialReportedCharged {
-            results.iter_mut().for_each(|result| (result.charged, result.verdict.admitted) = (true, true));
-        }
-    }
-
-    /// Returns true if a shell of an agent does not see that its waker was called.
-    pub(super) fn loses_wake_up(self, shell: AgentShell) -> bool {
-        match shell {
-            AgentShell::Exchange => self == Self::WriterNotWoken,
-            AgentShell::Maintenance => self == Self::MaintenanceNotWoken,
-        }
-    }
-
-    /// Returns the time until which a shell of an agent sleeps.
-    pub(super) fn wake_at(self, wake_at: Timestamp) -> Timestamp {
-        if self == Self::NextTickLost { Timestamp::from_ms(u64::MAX) } else { wake_at }
-    }
-
-    /// Returns the offset that a report on a batch tells.
-    pub(super) fn reported(self, offset: Option<Offset>, end: Offset) -> Option<Offset> {
-        if self == Self::LostReportedDelivered { offset.or(Some(end)) } else { offset }
-    }
-
-    /// Alters a peer's presence on its way to an aggregator.
-    pub(super) fn alter_peer(self, presence: &mut Presence, partitions: u32) {
-        if self == Self::RevokedBeforeRestored {
-            presence.partitions = (0..partitions).collect();
-        }
-    }
-
-    /// Alters the presence of the aggregator of this index on its way to the bus.
-    pub(super) fn alter_own(self, presence: &mut Presence, aggregator: usize, partitions: u32) {
-        if self.starves(aggregator) && !presence.leaving {
-            presence.partitions = (0..partitions).collect();
-        }
+        let dropped =
+            |charge: &Charge| Charge { cost: if of_mode(charge) { 0 } else { charge.cost }, ..charge.clone() };
+        vec![charges.iter().map(dropped).collect()]
     }
 
     /// Returns true if the records of `calls` never reach the aggregator of this index.
     pub(super) fn starves(self, aggregator: usize) -> bool {
         self == Self::AnnouncedNeverRestored && aggregator == 1
-    }
-
-    /// Returns the end of a log that an aggregator is told.
-    pub(super) fn log_end(self, end: Offset) -> Offset {
-        if self == Self::RestoredTooEarly { 0 } else { end }
     }
 
     /// Alters a batch on its way to an aggregator.

@@ -4,8 +4,7 @@
 //! events themselves are in [`super::event`]; the clocks of agents differ from true time by a constant offset, and the
 //! store's clock may also step.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::btree_map::{BTreeMap, OccupiedEntry};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate_core::clock::{Clock, Timestamp};
@@ -20,16 +19,14 @@ pub(super) struct VirtualClock(AtomicU64);
 #[derive(Debug)]
 pub(super) struct Scheduler {
     now: Timestamp,
-    queue: BinaryHeap<Reverse<Scheduled>>,
+    /// Events by their instants, and by their places among the events of an instant.
+    queue: BTreeMap<(Timestamp, u64), SimEvent>,
     scheduled: u64,
 }
 
-/// An event, its instant, and its place among the events of that instant.
-#[derive(Debug)]
-struct Scheduled {
-    at: Timestamp,
-    order: u64,
-    event: SimEvent,
+/// Returns the time that a clock shows at an instant if it differs from true time by so many ms.
+pub(super) fn shifted(now: Timestamp, by_ms: i64) -> Timestamp {
+    Timestamp::from_ms(now.as_ms().saturating_add_signed(by_ms))
 }
 
 impl VirtualClock {
@@ -46,7 +43,7 @@ impl Clock for VirtualClock {
 
 impl Scheduler {
     pub(super) fn new(start: Timestamp) -> Self {
-        Self { now: start, queue: BinaryHeap::new(), scheduled: 0 }
+        Self { now: start, queue: BTreeMap::new(), scheduled: 0 }
     }
 
     /// Returns true time.
@@ -57,34 +54,13 @@ impl Scheduler {
     /// Schedules an event `ms` from now.
     pub(super) fn after(&mut self, ms: u64, event: SimEvent) {
         self.scheduled += 1;
-        self.queue.push(Reverse(Scheduled { at: self.now.plus_ms(ms), order: self.scheduled, event }));
+        self.queue.insert((self.now.plus_ms(ms), self.scheduled), event);
     }
 
     /// Moves time to the next event until an instant and returns it; without one, moves time to that instant.
     pub(super) fn next_until(&mut self, until: Timestamp) -> Option<SimEvent> {
-        let is_due = self.queue.peek().is_some_and(|Reverse(next)| next.at <= until);
-        let next = if is_due { self.queue.pop() } else { None };
-        self.now = next.as_ref().map_or(until.max(self.now), |Reverse(next)| next.at);
-        next.map(|Reverse(next)| next.event)
+        let next = self.queue.first_entry().filter(|next| next.key().0 <= until);
+        self.now = next.as_ref().map_or(until.max(self.now), |next| next.key().0);
+        next.map(OccupiedEntry::remove)
     }
 }
-
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Scheduled {}

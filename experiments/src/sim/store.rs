@@ -11,7 +11,7 @@ use tollgate_core::messages::presence::GONE_AFTER_MS;
 
 use super::event::StoreMessage;
 use super::faults::StoreState;
-use super::scheduler::VirtualClock;
+use super::scheduler::{VirtualClock, shifted};
 
 /// The store that several agents share.
 pub struct SimStore {
@@ -41,7 +41,7 @@ impl SimStore {
     /// Returns the store's time at an instant of true time.
     #[must_use]
     pub fn time(&self, now: Timestamp) -> Timestamp {
-        Timestamp::from_ms(now.as_ms().saturating_add_signed(self.offset_ms))
+        shifted(now, self.offset_ms)
     }
 
     /// Returns the state of a counter.

@@ -59,13 +59,14 @@ impl Capped {
                 }
             }
             Observation::CallsRecreated => self.is_recreated = true,
-            Observation::Sent { node, partition, tag, .. } => {
-                self.sent(sim.now().as_ms(), *node, (*partition, *tag));
+            Observation::Sent(node, record) => {
+                self.sent(sim.now().as_ms(), *node, (record.partition, record.tag));
             }
-            Observation::Acknowledged { node, partition, tag, offset, .. } => {
-                self.rounds.entry(*node).or_default().unreported.remove(&(*partition, *tag));
+            Observation::Reported(node, record, offset) => {
+                let batch = (record.partition, record.tag);
+                self.rounds.entry(*node).or_default().unreported.remove(&batch);
                 if let (SimNode::Agent(agent), None) = (node, offset) {
-                    self.rows.entry(*agent).or_default().lost.insert((*partition, *tag));
+                    self.rows.entry(*agent).or_default().lost.insert(batch);
                 }
             }
             Observation::Answered(answered) => {

@@ -32,7 +32,7 @@ impl ExactlyCounted {
             Observation::Ended(SimNode::Aggregator(ended)) => {
                 self.recounts.retain(|(aggregator, _), _| aggregator != ended);
             }
-            Observation::Published { aggregator, batch } => self.published.push((*aggregator, batch.clone())),
+            Observation::Published(aggregator, batch) => self.published.push((*aggregator, batch.clone())),
             _ => {}
         }
     }

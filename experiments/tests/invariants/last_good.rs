@@ -21,7 +21,7 @@ impl LastGood {
             Observation::Ended(SimNode::Agent(agent)) => {
                 self.accepted.remove(agent);
             }
-            Observation::RulesAccepted { agent, generation } => {
+            Observation::RulesAccepted(agent, generation) => {
                 self.accepted.insert(*agent, *generation);
             }
             _ => {}

@@ -43,7 +43,7 @@ impl Ledger {
             Observation::Ended(SimNode::Agent(agent)) => {
                 self.agents.remove(agent);
             }
-            Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
+            Observation::Executed { ticket, charges, answer: Ok(results) } => {
                 self.executed.entry(*ticket).or_default().extend(effects_of(charges, results));
             }
             Observation::Finished { agent, ticket, charges, error } => self.finished(*agent, *ticket, charges, *error),

@@ -27,7 +27,7 @@ impl Notices {
                 self.changed.remove(agent);
                 self.saved.remove(agent);
             }
-            Observation::Notified { agent, notice } => {
+            Observation::Notified(agent, notice) => {
                 let is_in_turn = match notice {
                     Notice::StoreUnavailable(_) => self.unavailable.insert(*agent),
                     Notice::StoreRecovered => self.unavailable.remove(agent),
@@ -40,7 +40,7 @@ impl Notices {
                     return Err(format!("notices: agent {agent}: {notice}; unsynced units: {has_unsynced}"));
                 }
             }
-            Observation::FleetSizeSaved { agent, agents } => {
+            Observation::FleetSizeSaved(agent, agents) => {
                 let now = sim.now().as_ms();
                 let known = sim.agents()[*agent].engine().and_then(tollgate_engine::Engine::known_fleet_size);
                 let before = self.saved.insert(*agent, (now, *agents));

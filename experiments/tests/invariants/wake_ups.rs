@@ -6,10 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tollgate_bus::Topic;
 use tollgate_core::counter::Partition;
 use tollgate_core::rules::ListMatch;
-use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode, Simulation};
+use tollgate_experiments::sim::{AnsweredCall, Observation, RecordName, SimNode, Simulation};
 
 use super::facts::Facts;
 
@@ -65,25 +64,25 @@ impl WakeUps {
                 self.probes.remove(agent);
             }
             Observation::Answered(answered) if !facts.overflows() => self.answered(facts, sim, answered),
-            Observation::Sent { node: SimNode::Agent(agent), topic: Topic::Calls, partition, tag } => {
+            Observation::Sent(SimNode::Agent(agent), RecordName { partition, tag, .. }) => {
                 let writer = self.writers.entry(*agent).or_default();
                 writer.begin_round(now);
                 writer.unreported.insert((*partition, *tag));
                 writer.waits_since.remove(partition);
             }
-            Observation::NoRoom { node: SimNode::Agent(agent), partition } => {
+            Observation::NoRoom(SimNode::Agent(agent), RecordName { partition, .. }) => {
                 let writer = self.writers.entry(*agent).or_default();
                 writer.begin_round(now);
                 writer.is_refused = true;
                 writer.waits_since.entry(*partition).or_insert(now);
             }
-            Observation::Acknowledged { node: SimNode::Agent(agent), partition, tag, .. } => {
+            Observation::Reported(SimNode::Agent(agent), RecordName { partition, tag, .. }, _) => {
                 let writer = self.writers.entry(*agent).or_default();
                 if writer.unreported.remove(&(*partition, *tag)) {
                     writer.reported_ms = now;
                 }
             }
-            Observation::ProbeSent { agent } => {
+            Observation::ProbeSent(agent) => {
                 let probes = self.probes.entry(*agent).or_default();
                 (probes.is_outstanding, probes.is_answered) = (true, false);
             }

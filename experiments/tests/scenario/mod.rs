@@ -54,7 +54,7 @@ pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
             let request = workload.request(group(&sim, agent));
             calls += request.len();
             checks.arrive(agent, request.len());
-            sim.check_all(agent, request);
+            sim.check(agent, request);
             check(&mut sim, &mut checks, &mut workload, &mut trace)?;
         }
         incidents.strike(&mut rng, &mut sim);
@@ -84,7 +84,7 @@ fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
         bus_ms_max: rng.u64(1..60),
         bus_late_ms: 0,
         ack_ms_max: if rng.bool() { 5 } else { 250 },
-        queue_len_max: if rng.u8(0..3) == 0 { rng.usize(2..8) } else { usize::MAX },
+        queue_len_max: (rng.u8(0..3) == 0).then(|| rng.usize(2..8)),
     };
     // In half of the seeds, one agent keeps its own table.
     let agent = |index: usize, rng: &mut Rng| SimAgentSettings {

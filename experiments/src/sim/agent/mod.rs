@@ -13,10 +13,8 @@ use std::sync::Arc;
 use tollgate::RuleSet;
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{Offset, SignalBatch};
-use tollgate_core::rules::Generation;
 use tollgate_engine::{
     CountsIn, Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance,
     MaintenanceEffect, MaintenanceInput, MaintenanceSettings,
@@ -25,10 +23,12 @@ use tollgate_wire::Record;
 
 use super::bus::SimReader;
 use super::environment::Environment;
-use super::event::{AgentShell, Life, SimEvent, Writer};
+use super::event::{AgentEvent, AgentShell, Life, SimEvent, Writer};
 use super::faults::StoreState;
-use super::observation::{Observation, SimNode, Ticket};
-use super::settings::SimSettings;
+use super::observation::{Observation, RecordName, SimNode, Ticket};
+use super::planted_bugs::PlantedBug;
+use super::scheduler::shifted;
+use super::settings::{SimAgentSettings, SimSettings};
 use operations::SimRequest;
 use sleep::Sleep;
 
@@ -47,24 +47,24 @@ const TICK_MS: u64 = 60_000;
 /// An agent.
 pub struct SimAgent<'c> {
     index: usize,
-    pub(super) life: Life,
-    clock_offset_ms: i64,
-    owns_table: bool,
-    running: Option<AgentLife<'c>>,
+    settings: SimAgentSettings,
+    /// The number of its starts.
+    lives: Life,
+    pub(super) running: Option<AgentLife<'c>>,
 }
 
-/// A report on a batch: its partition, its sequence, and its offset unless it is lost.
-type Report = (Partition, u64, Option<Offset>);
-
-/// The state of an agent that is lost in a crash.
-struct AgentLife<'c> {
+/// A running agent; its state is lost in a crash.
+pub(super) struct AgentLife<'c> {
+    index: usize,
+    life: Life,
+    clock_offset_ms: i64,
     engine: Arc<Engine>,
     exchange: Exchange,
     maintenance: Maintenance,
-    exchange_sleep: Sleep,
-    maintenance_sleep: Sleep,
+    /// The sleeps of the shells.
+    sleeps: [Sleep; 2],
     /// Reports that the writer has not fetched yet.
-    reports: Vec<Report>,
+    reports: Vec<ExchangeInput>,
     ticked_at: Timestamp,
     signals: SimReader,
     presence: SimReader,
@@ -72,8 +72,8 @@ struct AgentLife<'c> {
 }
 
 impl<'c> SimAgent<'c> {
-    pub(super) fn new(index: usize) -> Self {
-        Self { index, life: 0, clock_offset_ms: 0, owns_table: false, running: None }
+    pub(super) fn new(index: usize, settings: SimAgentSettings) -> Self {
+        Self { index, settings, lives: 0, running: None }
     }
 
     /// Returns the engine; nothing while the agent is down.
@@ -85,156 +85,154 @@ impl<'c> SimAgent<'c> {
     /// Returns the agent's own time at an instant of true time.
     #[must_use]
     pub fn time(&self, now: Timestamp) -> Timestamp {
-        Timestamp::from_ms(now.as_ms().saturating_add_signed(self.clock_offset_ms))
+        shifted(now, self.settings.clock_offset_ms)
     }
 
     /// Returns true if the agent keeps the counts in its own table.
     #[must_use]
     pub fn owns_table(&self) -> bool {
-        self.owns_table
+        self.settings.owns_table
     }
 
     /// Returns the number of requests with units that wait for the store.
     #[must_use]
     pub fn pending(&self) -> usize {
-        let counts = |request: &&SimRequest<'_>| !matches!(request, SimRequest::Ping | SimRequest::Announce);
-        self.running.as_ref().map_or(0, |running| running.pending.values().filter(counts).count())
+        let pending = self.running.iter().flat_map(|running| running.pending.values());
+        pending.filter(|request| matches!(request, SimRequest::Charge(..))).count()
+    }
+
+    /// Returns the running agent if it still lives the life that an event was meant for.
+    pub(super) fn living(&mut self, life: Life) -> Option<&mut AgentLife<'c>> {
+        self.running.as_mut().filter(|running| running.life == life)
     }
 
     pub(super) fn start(&mut self, settings: &SimSettings, env: &mut Environment<'c>, rules: RuleSet) {
         if self.running.is_some() {
             return;
         }
-        self.life += 1;
-        self.clock_offset_ms = settings.agents[self.index].clock_offset_ms;
-        self.owns_table = settings.agents[self.index].owns_table;
+        self.lives += 1;
         let mut engine = EngineSettings::new(&format!("agent-{}", self.index + 1), self.time(env.now()));
         engine.counters_max = settings.counters_max;
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
-        engine.counts = if self.owns_table { CountsIn::OwnTable } else { CountsIn::Store };
+        engine.counts = if self.owns_table() { CountsIn::OwnTable } else { CountsIn::Store };
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
-        let duties = MaintenanceSettings { announces: settings.has_bus && !self.owns_table, follows_rules: false };
+        let duties = MaintenanceSettings { announces: settings.has_bus && !self.owns_table(), follows_rules: false };
         let (exchange, maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
-        let (exchange_sleep, maintenance_sleep) = (Sleep::default(), Sleep::default());
-        exchange.set_waker(exchange_sleep.waker());
-        maintenance.set_waker(maintenance_sleep.waker());
-        self.running = Some(AgentLife {
+        let sleeps = <[Sleep; 2]>::default();
+        exchange.set_waker(sleeps[AgentShell::Exchange as usize].waker());
+        maintenance.set_waker(sleeps[AgentShell::Maintenance as usize].waker());
+        let running = self.running.insert(AgentLife {
+            index: self.index,
+            life: self.lives,
+            clock_offset_ms: self.settings.clock_offset_ms,
+            engine,
             exchange,
             maintenance,
-            exchange_sleep,
-            maintenance_sleep,
+            sleeps,
             reports: Vec::new(),
             ticked_at: Timestamp::default(),
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions(), &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
-            engine,
         });
-        env.observe(Observation::Started(self.node()));
-        self.maintain(env, MaintenanceInput::Tick);
+        env.observe(Observation::Started(running.node()));
+        running.maintain(env, MaintenanceInput::Tick);
         if settings.has_bus {
-            self.wake(env, AgentShell::Exchange);
-            env.scheduler.after(0, self.next_read());
+            running.apply(env, AgentEvent::Wakes(AgentShell::Exchange));
+            running.later(env, 0, AgentEvent::Reads);
         }
     }
 
     /// Ends the agent at once. Its state is lost, and so are the calls that it has not answered.
     pub(super) fn crash(&mut self, env: &mut Environment<'c>) {
-        if self.running.take().is_some() {
-            self.life += 1;
-            env.forget_queue(self.node());
-            env.observe(Observation::Ended(self.node()));
+        if let Some(running) = self.running.take() {
+            env.end(running.node());
         }
     }
 
     /// Lets the agent publish what is left, leave, and end.
     pub(super) fn leave(&mut self, env: &mut Environment<'c>) {
-        self.exchange(env, ExchangeInput::Stop);
-        if env.store.state() == StoreState::Up {
-            env.store.forget(self.index);
+        if let Some(running) = &mut self.running {
+            running.exchange(env, ExchangeInput::Stop);
+            if env.store.state() == StoreState::Up {
+                env.store.forget(self.index);
+            }
         }
         self.crash(env);
     }
+}
 
-    pub(super) fn set_rules(&self, rules: RuleSet) -> Result<(), Generation> {
-        self.engine().map_or(Ok(()), |engine| engine.set_rules(rules))
-    }
-
-    /// The readers poll.
-    pub(super) fn read(&mut self, env: &mut Environment<'c>) {
-        self.receive(env);
+impl<'c> AgentLife<'c> {
+    pub(super) fn apply(&mut self, env: &mut Environment<'c>, event: AgentEvent) {
+        match event {
+            AgentEvent::Reads => {
+                self.receive(env);
+                self.later(env, READ_MS, AgentEvent::Reads);
+            }
+            AgentEvent::Wakes(shell) => self.wake(env, shell),
+            AgentEvent::StoreReplies(ticket, answer) => self.store_replies(env, ticket, answer),
+        }
         self.follow_wakers(env);
-        env.scheduler.after(READ_MS, self.next_read());
     }
 
     /// The report on a batch arrives. Nothing tells the writer, which fetches it when it wakes.
-    pub(super) fn acknowledged(
-        &mut self,
-        env: &mut Environment<'c>,
-        partition: Partition,
-        sequence: u64,
-        offset: Option<Offset>,
-    ) {
-        let end = env.bus.end(Topic::Calls, partition);
-        let offset = env.bug.map_or(offset, |bug| bug.reported(offset, end));
-        if let Some(running) = &mut self.running {
-            running.reports.push((partition, sequence, offset));
+    pub(super) fn reported(&mut self, env: &mut Environment<'c>, name: RecordName, offset: Option<Offset>) {
+        env.report(self.node(), name, offset);
+        let RecordName { topic, partition, tag: sequence } = name;
+        if topic == Topic::Calls {
+            let is_altered = env.has(PlantedBug::LostReportedDelivered);
+            let offset = offset.or(is_altered.then(|| env.bus.end(topic, partition)));
+            self.reports.push(ExchangeInput::Delivered { partition, sequence, offset });
         }
     }
 
     fn receive(&mut self, env: &mut Environment<'c>) {
-        let own_now = self.time(env.now());
-        let Some(running) = &mut self.running else { return };
-        let mut lags = Vec::new();
-        for record in env.poll(&mut running.signals, RECORDS_MAX) {
+        let (own_now, mut lags) = (self.now(env), Vec::new());
+        for record in env.poll(&mut self.signals, RECORDS_MAX) {
             let incoming = SignalBatch::decode(&record.payload);
             let incoming = incoming.as_ref().map(|batch| Incoming::Signals(record.appended, batch));
-            running.engine.receive(own_now, incoming.unwrap_or(Incoming::Undecodable), &mut lags);
+            self.engine.receive(own_now, incoming.unwrap_or(Incoming::Undecodable), &mut lags);
         }
-        for record in env.poll(&mut running.presence, RECORDS_MAX) {
+        for record in env.poll(&mut self.presence, RECORDS_MAX) {
             let incoming = Presence::decode(&record.payload);
             let incoming = incoming.as_ref().map(Incoming::Presence);
-            running.engine.receive(own_now, incoming.unwrap_or(Incoming::Undecodable), &mut lags);
+            self.engine.receive(own_now, incoming.unwrap_or(Incoming::Undecodable), &mut lags);
         }
     }
 
     fn exchange(&mut self, env: &mut Environment<'c>, input: ExchangeInput) {
-        let own_now = self.time(env.now());
-        let Some(running) = &mut self.running else { return };
         let mut effects = Vec::new();
-        running.exchange.poll(own_now, input, &mut effects);
+        self.exchange.poll(self.now(env), input, &mut effects);
         for effect in effects {
             match effect {
                 ExchangeEffect::Append(batch) => {
-                    let (partition, sequence) = (batch.name.partition, batch.name.sequence);
-                    let payload = batch.clone().encode();
-                    let is_taken = env.produce(self.writer(), (Topic::Calls, partition, sequence), payload);
+                    let partition = batch.name.partition;
+                    let name = RecordName { topic: Topic::Calls, partition, tag: batch.name.sequence };
+                    let is_taken = env.produce(self.writer(), name, batch.clone().encode());
                     let answer =
                         if is_taken { ExchangeInput::Accepted { partition } } else { ExchangeInput::Refused(batch) };
                     self.exchange(env, answer);
                 }
                 ExchangeEffect::Announce(presence) => {
-                    env.produce(self.writer(), (Topic::Presence, 0, 0), presence.encode());
+                    env.produce(self.writer(), RecordName::PRESENCE, presence.encode());
                 }
             }
         }
     }
 
     fn maintain(&mut self, env: &mut Environment<'c>, input: MaintenanceInput) {
-        let own_now = self.time(env.now());
-        let Some(running) = &mut self.running else { return };
-        running.ticked_at = own_now;
+        self.ticked_at = self.now(env);
         let mut effects = Vec::new();
-        running.maintenance.poll(own_now, input, &mut effects);
+        self.maintenance.poll(self.ticked_at, input, &mut effects);
         for effect in effects {
             match effect {
                 MaintenanceEffect::Send(request) => self.request_for_maintenance(env, request),
                 MaintenanceEffect::SaveFleetSize(agents) => {
-                    env.observe(Observation::FleetSizeSaved { agent: self.index, agents });
+                    env.observe(Observation::FleetSizeSaved(self.index, agents));
                 }
-                MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified { agent: self.index, notice }),
+                MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),
             }
         }
         self.sleep(env, AgentShell::Maintenance);
@@ -242,13 +240,18 @@ impl<'c> SimAgent<'c> {
 
     /// Ticks the maintenance of an agent without a bus, which does not sleep, when that is due.
     fn maintain_without_sleep(&mut self, env: &mut Environment<'c>) {
-        let own_now = self.time(env.now());
-        let is_due = |running: &AgentLife<'_>| {
-            !running.engine.settings().publishes && own_now.ms_since(running.ticked_at) >= TICK_MS
-        };
-        if self.running.as_ref().is_some_and(is_due) {
+        if !self.engine.settings().publishes && self.now(env).ms_since(self.ticked_at) >= TICK_MS {
             self.maintain(env, MaintenanceInput::Tick);
         }
+    }
+
+    /// Returns the agent's own time.
+    fn now(&self, env: &Environment<'_>) -> Timestamp {
+        shifted(env.now(), self.clock_offset_ms)
+    }
+
+    fn later(&self, env: &mut Environment<'_>, ms: u64, event: AgentEvent) {
+        env.scheduler.after(ms, SimEvent::Agent(self.index, self.life, event));
     }
 
     fn node(&self) -> SimNode {
@@ -257,9 +260,5 @@ impl<'c> SimAgent<'c> {
 
     fn writer(&self) -> Writer {
         Writer { node: self.node(), life: self.life }
-    }
-
-    fn next_read(&self) -> SimEvent {
-        SimEvent::AgentReads { agent: self.index, life: self.life }
     }
 }

@@ -6,13 +6,12 @@
 use tollgate::Call;
 use tollgate::store::StoreError;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::ChargeResults;
 use tollgate_core::rules::{Generation, MatchScope};
 use tollgate_engine::{MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest};
 
-use super::{MAINTENANCE_DEADLINE_MS, SimAgent};
+use super::{AgentLife, MAINTENANCE_DEADLINE_MS};
 use crate::sim::environment::Environment;
-use crate::sim::event::{SimEvent, StoreAnswer, StoreCommand};
+use crate::sim::event::{AgentEvent, StoreAnswer, StoreCommand};
 use crate::sim::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
 
 /// A change to a call after its decision.
@@ -35,50 +34,51 @@ pub(super) struct AskedCalls<'c> {
 pub(super) enum SimRequest<'c> {
     Ping,
     Announce,
-    Backfill(StoreRequest),
-    Check(AskedCalls<'c>, StoreRequest),
-    Correct(Box<CorrectedCall<'c>>, StoreRequest),
+    Charge(StoreRequest, ChargePurpose<'c>),
 }
 
-impl<'c> SimAgent<'c> {
+/// The operation that charges are for.
+pub(super) enum ChargePurpose<'c> {
+    Check(AskedCalls<'c>),
+    Correct(Box<CorrectedCall<'c>>),
+    Backfill,
+}
+
+impl<'c> AgentLife<'c> {
     /// A call arrives, or several that are charged all or none.
     pub(in crate::sim) fn check(&mut self, env: &mut Environment<'c>, calls: Vec<Call<'c>>) {
         self.maintain_without_sleep(env);
-        let own_now = self.time(env.now());
-        let Some(running) = &self.running else { return };
-        let generation = running.engine.with_rules(|rules| rules.generation);
+        let generation = self.engine.with_rules(|rules| rules.generation);
         let operation = match &calls[..] {
             [call] => Operation::Check(call),
             calls => Operation::CheckAll { calls, scope: MatchScope::default() },
         };
-        let progress = running.engine.begin(own_now, operation);
+        let progress = self.engine.begin(self.now(env), operation);
         let asked = AskedCalls { calls, generation, arrived: env.now() };
         match progress {
             Progress::Done(output) => self.answered(env, asked, None, None, output),
-            Progress::NeedsStore(request) => self.request(env, SimRequest::Check(asked, request)),
+            Progress::NeedsStore(request) => self.charge(env, request, ChargePurpose::Check(asked)),
         }
         self.follow_wakers(env);
     }
 
     /// A call is settled or released.
     pub(in crate::sim) fn correct(&mut self, env: &mut Environment<'c>, call: Call<'c>, correction: Correction) {
-        let own_now = self.time(env.now());
-        let Some(running) = &self.running else { return };
-        let generation = running.engine.with_rules(|rules| rules.generation);
+        let generation = self.engine.with_rules(|rules| rules.generation);
         let (operation, units, decided) = match correction {
             Correction::Settle(units, decided) => {
                 (Operation::Settle { call: &call, units, decided }, Some(units), decided)
             }
             Correction::Release(decided) => (Operation::Release { call: &call, decided }, None, Some(decided)),
         };
-        let progress = running.engine.begin(own_now, operation);
+        let progress = self.engine.begin(self.now(env), operation);
         let (agent, charges, error) = (self.index, Vec::new(), None);
-        let corrected = CorrectedCall { agent, call, generation, units, decided, charges, error };
+        let mut corrected = CorrectedCall { agent, call, generation, units, decided, charges, error };
         match progress {
             Progress::Done(_) => env.observe(Observation::Corrected(corrected)),
             Progress::NeedsStore(request) => {
-                let charges = request.charges().to_vec();
-                self.request(env, SimRequest::Correct(Box::new(CorrectedCall { charges, ..corrected }), request));
+                corrected.charges = request.charges().to_vec();
+                self.charge(env, request, ChargePurpose::Correct(Box::new(corrected)));
             }
         }
         self.follow_wakers(env);
@@ -87,94 +87,67 @@ impl<'c> SimAgent<'c> {
     /// Sends a request of the maintenance to the store, in which no rules are published.
     pub(super) fn request_for_maintenance(&mut self, env: &mut Environment<'c>, request: MaintenanceRequest) {
         if matches!(request, MaintenanceRequest::Ping | MaintenanceRequest::Backfill(_)) {
-            env.observe(Observation::ProbeSent { agent: self.index });
+            env.observe(Observation::ProbeSent(self.index));
         }
         match request {
-            MaintenanceRequest::Ping => self.request(env, SimRequest::Ping),
-            MaintenanceRequest::Backfill(request) => self.request(env, SimRequest::Backfill(request)),
-            MaintenanceRequest::Announce => self.request(env, SimRequest::Announce),
+            MaintenanceRequest::Ping => {
+                self.request(env, StoreCommand::Ping, SimRequest::Ping, MAINTENANCE_DEADLINE_MS);
+            }
+            MaintenanceRequest::Announce => {
+                self.request(env, StoreCommand::Announce, SimRequest::Announce, MAINTENANCE_DEADLINE_MS);
+            }
+            MaintenanceRequest::Backfill(request) => self.charge(env, request, ChargePurpose::Backfill),
             MaintenanceRequest::ReadRules => {}
         }
     }
 
-    /// Sends a request to the store, and sets its deadline.
-    fn request(&mut self, env: &mut Environment<'c>, pending: SimRequest<'c>) {
-        let Some(running) = &mut self.running else { return };
-        let (command, deadline_ms) = match &pending {
-            SimRequest::Ping => (StoreCommand::Ping, MAINTENANCE_DEADLINE_MS),
-            SimRequest::Announce => (StoreCommand::Announce, MAINTENANCE_DEADLINE_MS),
-            SimRequest::Backfill(request) | SimRequest::Check(_, request) | SimRequest::Correct(_, request) => {
-                let deadline_ms = u64::try_from(request.deadline().as_millis()).unwrap_or(u64::MAX);
-                (StoreCommand::Charge(request.charges().to_vec()), deadline_ms)
-            }
-        };
+    fn charge(&mut self, env: &mut Environment<'c>, request: StoreRequest, purpose: ChargePurpose<'c>) {
+        let command = StoreCommand::Charge(request.charges().to_vec());
+        let deadline_ms = u64::try_from(request.deadline().as_millis()).unwrap_or(u64::MAX);
+        self.request(env, command, SimRequest::Charge(request, purpose), deadline_ms);
+    }
+
+    /// Sends a request to the store. At its deadline, it is finished as if the store had not answered.
+    fn request(&mut self, env: &mut Environment<'c>, command: StoreCommand, pending: SimRequest<'c>, deadline_ms: u64) {
         let ticket = env.request(self.index, self.life, command);
-        running.pending.insert(ticket, pending);
-        env.scheduler.after(deadline_ms, SimEvent::Deadline { agent: self.index, life: self.life, ticket });
+        self.pending.insert(ticket, pending);
+        self.later(env, deadline_ms, AgentEvent::StoreReplies(ticket, Err(StoreError::TimedOut)));
     }
 
-    /// The answer of the store arrives.
-    pub(in crate::sim) fn store_replies(&mut self, env: &mut Environment<'c>, ticket: Ticket, answer: StoreAnswer) {
-        let pending = self.running.as_mut().and_then(|running| running.pending.remove(&ticket));
-        match (pending, answer) {
-            (Some(SimRequest::Ping), StoreAnswer::Time(answer)) => self.pinged(env, answer),
-            (Some(SimRequest::Announce), StoreAnswer::Agents(answer)) => {
-                self.maintain(env, MaintenanceInput::Announced(answer));
-            }
-            (Some(pending), StoreAnswer::Charged(answer)) => self.finish(env, ticket, pending, answer),
-            _ => {}
-        }
-        self.follow_wakers(env);
-    }
-
-    /// The deadline of a request is over.
-    pub(in crate::sim) fn deadline(&mut self, env: &mut Environment<'c>, ticket: Ticket) {
-        let pending = self.running.as_mut().and_then(|running| running.pending.remove(&ticket));
-        match pending {
-            Some(SimRequest::Ping) => self.pinged(env, Err(StoreError::TimedOut)),
-            Some(SimRequest::Announce) => self.maintain(env, MaintenanceInput::Announced(Err(StoreError::TimedOut))),
-            Some(pending) => self.finish(env, ticket, pending, Err(StoreError::TimedOut)),
-            None => {}
-        }
-        self.follow_wakers(env);
-    }
-
-    fn pinged(&mut self, env: &mut Environment<'c>, answer: Result<Timestamp, StoreError>) {
-        env.observe(Observation::Probed { agent: self.index, is_answered: answer.is_ok() });
-        self.maintain(env, MaintenanceInput::Pinged(answer));
-    }
-
-    fn finish(
+    /// A request is over. An answer that arrives after the deadline finds no request.
+    pub(super) fn store_replies(
         &mut self,
         env: &mut Environment<'c>,
         ticket: Ticket,
-        pending: SimRequest<'c>,
-        answer: Result<ChargeResults, StoreError>,
+        answer: Result<StoreAnswer, StoreError>,
     ) {
-        let own_now = self.time(env.now());
         let (agent, error) = (self.index, answer.as_ref().err().copied());
-        let finished = |request: &StoreRequest| {
-            let charges = request.charges().to_vec();
-            Observation::Finished { agent, ticket, charges, error }
-        };
-        let Some(running) = &self.running else { return };
-        match pending {
-            SimRequest::Ping | SimRequest::Announce => {}
-            SimRequest::Backfill(request) => {
-                env.observe(finished(&request));
+        let Some(pending) = self.pending.remove(&ticket) else { return };
+        let (request, purpose) = match pending {
+            SimRequest::Ping => {
                 env.observe(Observation::Probed { agent, is_answered: error.is_none() });
-                self.maintain(env, MaintenanceInput::Backfilled(request, answer));
+                return self.maintain(env, MaintenanceInput::Pinged(answer.map(|answer| answer.time)));
             }
-            SimRequest::Check(asked, request) => {
-                env.observe(finished(&request));
-                let output = running.engine.finish(own_now, request, answer);
+            SimRequest::Announce => {
+                return self.maintain(env, MaintenanceInput::Announced(answer.map(|answer| answer.agents)));
+            }
+            SimRequest::Charge(request, purpose) => (request, purpose),
+        };
+        env.observe(Observation::Finished { agent, ticket, charges: request.charges().to_vec(), error });
+        let results = answer.map(|answer| answer.results);
+        match purpose {
+            ChargePurpose::Check(asked) => {
+                let output = self.engine.finish(self.now(env), request, results);
                 self.answered(env, asked, Some(ticket), error, output);
             }
-            SimRequest::Correct(corrected, request) => {
-                env.observe(finished(&request));
+            ChargePurpose::Correct(corrected) => {
                 // An error is the caller's to know; the observation tells it.
-                let _ = running.engine.finish(own_now, request, answer);
+                let _ = self.engine.finish(self.now(env), request, results);
                 env.observe(Observation::Corrected(CorrectedCall { error, ..*corrected }));
+            }
+            ChargePurpose::Backfill => {
+                env.observe(Observation::Probed { agent, is_answered: error.is_none() });
+                self.maintain(env, MaintenanceInput::Backfilled(request, results));
             }
         }
     }

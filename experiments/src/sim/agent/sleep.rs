@@ -10,9 +10,13 @@ use std::task::{Wake, Waker};
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::{ExchangeInput, MaintenanceInput};
 
-use super::{AgentLife, SimAgent};
+use super::AgentLife;
 use crate::sim::environment::Environment;
-use crate::sim::event::{AgentShell, SimEvent};
+use crate::sim::event::{AgentEvent, AgentShell};
+use crate::sim::planted_bugs::PlantedBug;
+
+/// A time that never comes.
+const NEVER: Timestamp = Timestamp::from_ms(u64::MAX);
 
 /// The sleep of one shell.
 #[derive(Debug, Default)]
@@ -39,70 +43,57 @@ impl Sleep {
     }
 }
 
-impl AgentLife<'_> {
-    fn sleep_of(&mut self, shell: AgentShell) -> &mut Sleep {
-        match shell {
-            AgentShell::Exchange => &mut self.exchange_sleep,
-            AgentShell::Maintenance => &mut self.maintenance_sleep,
-        }
-    }
-}
-
-impl<'c> SimAgent<'c> {
+impl<'c> AgentLife<'c> {
     /// The sleep of a shell may be over.
-    pub(in crate::sim) fn wake(&mut self, env: &mut Environment<'c>, shell: AgentShell) {
-        let own_now = self.time(env.now());
-        let Some(running) = &mut self.running else { return };
-        if own_now < running.sleep_of(shell).until {
+    pub(super) fn wake(&mut self, env: &mut Environment<'c>, shell: AgentShell) {
+        if self.now(env) < self.sleeps[shell as usize].until {
             return;
         }
         match shell {
             AgentShell::Exchange => {
-                for (partition, sequence, offset) in std::mem::take(&mut running.reports) {
-                    self.exchange(env, ExchangeInput::Delivered { partition, sequence, offset });
+                for report in std::mem::take(&mut self.reports) {
+                    self.exchange(env, report);
                 }
                 self.exchange(env, ExchangeInput::Tick);
                 self.sleep(env, shell);
             }
             AgentShell::Maintenance => self.maintain(env, MaintenanceInput::Tick),
         }
-        self.follow_wakers(env);
     }
 
     /// Ends the sleep of the shells whose wakers were called. To be called after each operation.
     pub(super) fn follow_wakers(&mut self, env: &mut Environment<'c>) {
-        let own_now = self.time(env.now());
-        for shell in [AgentShell::Exchange, AgentShell::Maintenance] {
-            let Some(running) = &mut self.running else { return };
-            let sleep = running.sleep_of(shell);
-            let is_lost = env.bug.is_some_and(|bug| bug.loses_wake_up(shell));
-            if sleep.woken.0.swap(false, Ordering::Relaxed) && !is_lost {
-                self.sleep_until(env, shell, own_now);
+        let shells = [
+            (AgentShell::Exchange, PlantedBug::WriterNotWoken),
+            (AgentShell::Maintenance, PlantedBug::MaintenanceNotWoken),
+        ];
+        for (shell, bug) in shells {
+            if self.sleeps[shell as usize].woken.0.swap(false, Ordering::Relaxed) && !env.has(bug) {
+                self.sleep_until(env, shell, self.now(env));
             }
         }
     }
 
     /// Lets a shell sleep until its state machine has work.
     pub(super) fn sleep(&mut self, env: &mut Environment<'c>, shell: AgentShell) {
-        let own_now = self.time(env.now());
-        let Some(running) = self.running.as_ref().filter(|running| running.engine.settings().publishes) else { return };
+        if !self.engine.settings().publishes {
+            return;
+        }
+        let own_now = self.now(env);
         let until = match shell {
-            AgentShell::Maintenance => running.maintenance.wake_at(own_now),
+            AgentShell::Maintenance => self.maintenance.wake_at(own_now),
             AgentShell::Exchange => {
-                let wake_at = running.exchange.wake_at(own_now);
-                running.exchange.reports_at(own_now).map_or(wake_at, |reports_at| reports_at.min(wake_at))
+                let wake_at = self.exchange.wake_at(own_now);
+                self.exchange.reports_at(own_now).map_or(wake_at, |reports_at| reports_at.min(wake_at))
             }
         };
-        self.sleep_until(env, shell, env.bug.map_or(until, |bug| bug.wake_at(until)));
+        self.sleep_until(env, shell, if env.has(PlantedBug::NextTickLost) { NEVER } else { until });
     }
 
     fn sleep_until(&mut self, env: &mut Environment<'c>, shell: AgentShell, until: Timestamp) {
-        let own_now = self.time(env.now());
-        let Some(running) = &mut self.running else { return };
-        running.sleep_of(shell).until = until;
-        let wakes = SimEvent::AgentWakes { agent: self.index, life: self.life, shell };
-        if until < Timestamp::from_ms(u64::MAX) {
-            env.scheduler.after(until.ms_since(own_now), wakes);
+        self.sleeps[shell as usize].until = until;
+        if until < NEVER {
+            self.later(env, until.ms_since(self.now(env)), AgentEvent::Wakes(shell));
         }
     }
 }
