@@ -79,20 +79,20 @@ impl AggregatorMetrics {
         self.missed.inc_by(missed.saturating_sub(self.missed.get()));
         self.members.set(worker.membership().map_or(1, Membership::members) as u64);
         for (partition, assigned) in worker.assigned() {
-            let (label, counting) = (PartitionLabel { partition }, assigned.counting());
+            let (label, counting) = (PartitionLabel { partition }, &assigned.counting);
             let tally = counting.tally();
             let before = self.updated.insert(partition, tally).unwrap_or_default();
             for ((_, _, value), family) in TALLIES.iter().zip(&self.tallies) {
                 family.get_or_create(&label).inc_by(value(&tally) - value(&before));
             }
             self.counters.get_or_create(&label).set(tally.counters as u64);
-            if let Some((_, appended)) = counting.read() {
+            if let Some((_, appended)) = counting.read {
                 self.lag.get_or_create(&label).set(seconds(now.ms_since(appended)));
             }
-            if let Some(records) = assigned.lag_records() {
+            if let Some(records) = assigned.lag_records {
                 self.lag_records.get_or_create(&label).set(records);
             }
-            if let Some(watermark) = counting.watermark() {
+            if let Some(watermark) = counting.watermark {
                 self.watermark_lag.get_or_create(&label).set(seconds(now.ms_since(watermark)));
             }
         }

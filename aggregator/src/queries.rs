@@ -129,11 +129,11 @@ impl Queries {
 
 fn find_counters(now: Timestamp, worker: &Worker, filter: &CounterFilter) -> FoundCounters {
     let (mut matching, mut partitions) = (Vec::new(), Vec::new());
-    for (partition, assigned) in worker.assigned().filter(|(_, assigned)| assigned.counting().is_restored()) {
+    for (partition, assigned) in worker.assigned().filter(|(_, assigned)| assigned.counting.restored) {
         partitions.push(partition);
         let of_rule = |rule: &str| filter.rule.as_ref().is_none_or(|wanted| wanted == rule);
         let labelled = |label: &str| filter.label.as_ref().is_none_or(|wanted| label.contains(&**wanted));
-        let counters = assigned.counting().counters();
+        let counters = assigned.counting.counters();
         let counters = counters.filter(|counter| of_rule(&counter.rule) && labelled(&counter.label));
         matching.extend(counters.map(|counter| (counter.permille(now), partition, counter)));
     }
@@ -148,9 +148,9 @@ fn status(worker: &Worker, bus_error: Option<String>) -> AggregatorStatus {
     let membership = worker.membership();
     let partition_status = |(partition, assigned): (Partition, &AssignedPartition)| PartitionStatus {
         partition,
-        read: assigned.counting().read(),
-        watermark: assigned.counting().watermark(),
-        restored: assigned.counting().is_restored(),
+        read: assigned.counting.read,
+        watermark: assigned.counting.watermark,
+        restored: assigned.counting.restored,
         owned: assigned.is_owned(),
     };
     AggregatorStatus {

@@ -58,7 +58,7 @@ fn units_unknown_to_the_aggregator(bus_late_ms: u64) -> u64 {
         let counts =
             sim.aggregators()[0].worker().into_iter().flat_map(tollgate_aggregator_engine::worker::Worker::assigned);
         let known: u64 =
-            counts.flat_map(|(_, assigned)| assigned.counting().counters()).map(|counter| counter.used(now)).sum();
+            counts.flat_map(|(_, assigned)| assigned.counting.counters()).map(|counter| counter.used(now)).sum();
         most = most.max(in_store.saturating_sub(known));
     }
     let until = sim.now().plus_ms(QUIET_MS);

@@ -125,7 +125,7 @@ impl Capped {
         }
         for worker in sim.aggregators().iter().filter_map(|aggregator| aggregator.worker()) {
             for (partition, assigned) in worker.assigned() {
-                let counters = assigned.counting().tally().counters;
+                let counters = assigned.counting.tally().counters;
                 if counters > counters_max {
                     return Err(format!("capped: the count of partition {partition} holds {counters} counters"));
                 }

@@ -61,8 +61,8 @@ impl ExactlyCounted {
                 *of != aggregator || worker.assigned().any(|(assigned, _)| assigned == *partition)
             });
             for (partition, assigned) in worker.assigned() {
-                let counting = assigned.counting();
-                if counting.log() != sim.bus().log_id() {
+                let counting = &assigned.counting;
+                if counting.log != sim.bus().log_id() {
                     self.recounts.remove(&(aggregator, partition));
                     continue;
                 }
@@ -79,8 +79,8 @@ impl ExactlyCounted {
         counting: &Counting,
         is_whole: bool,
     ) -> Result<(), String> {
-        let next = counting.read().map_or(0, |(offset, _)| offset + 1);
-        let recount = self.recounts.entry(key).or_insert_with(|| Recount::new(counting.log()));
+        let next = counting.read.map_or(0, |(offset, _)| offset + 1);
+        let recount = self.recounts.entry(key).or_insert_with(|| Recount::new(counting.log));
         if next == recount.next && !is_whole {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl ExactlyCounted {
     /// Compares the signals of a batch, if the recount is still where the batch says that it counted to.
     fn check_signals(&self, sim: &Simulation<'_>, aggregator: usize, batch: &SignalBatch) -> Result<(), String> {
         let mut assigned = sim.aggregators()[aggregator].worker().into_iter().flat_map(Worker::assigned);
-        let is_whole = |assigned: &AssignedPartition| assigned.counting().tally().uncounted == 0;
+        let is_whole = |assigned: &AssignedPartition| assigned.counting.tally().uncounted == 0;
         if !assigned.any(|(partition, assigned)| partition == batch.partition && is_whole(assigned)) {
             return Ok(());
         }

@@ -57,15 +57,15 @@ impl HandOver {
             for (partition, assigned) in worker.assigned() {
                 let end = sim.bus().end(Topic::Calls, partition);
                 let held = self.held.entry((index, partition)).or_insert(Held {
-                    log: assigned.counting().log(),
+                    log: assigned.counting.log,
                     end,
                     restored_at: None,
                 });
-                if assigned.counting().is_restored() && held.restored_at.is_none() {
+                if assigned.counting.restored && held.restored_at.is_none() {
                     held.restored_at = Some(now);
                     self.restored += 1;
-                    let read = assigned.counting().read().map_or(0, |(offset, _)| offset + 1);
-                    if read < held.end && assigned.counting().log() == sim.bus().log_id() {
+                    let read = assigned.counting.read.map_or(0, |(offset, _)| offset + 1);
+                    if read < held.end && assigned.counting.log == sim.bus().log_id() {
                         return Err(format!(
                             "restore: partition {partition} is announced after {read} records of {}",
                             held.end
@@ -108,12 +108,12 @@ impl HandOver {
             let owners: Vec<_> = (sim.aggregators().iter())
                 .filter_map(|aggregator| aggregator.worker()?.assigned().find(|(assigned, _)| *assigned == partition))
                 .map(|(_, assigned)| assigned)
-                .filter(|assigned| assigned.is_owned() && assigned.counting().is_restored())
+                .filter(|assigned| assigned.is_owned() && assigned.counting.restored)
                 .collect();
             let [owner] = owners[..] else {
                 return Err(format!("hand-over: partition {partition} has {} owners in the end", owners.len()));
             };
-            let next = owner.counting().read().map_or(0, |(offset, _)| offset + 1);
+            let next = owner.counting.read.map_or(0, |(offset, _)| offset + 1);
             let records = sim.bus().records(Topic::Calls, partition);
             let unread = records.get(usize::try_from(next).unwrap_or(usize::MAX));
             if unread.is_some_and(|record| sim.now().ms_since(record.appended) > LAG_MS_MAX) {

@@ -30,13 +30,17 @@ const LATE_AFTER_MS: u64 = 1_000;
 /// The count of one partition.
 #[derive(Clone, Debug)]
 pub struct Counting {
-    log: LogId,
+    /// The identity of the log that is counted.
+    pub log: LogId,
+    /// The offset of the last record that was read, and its append time.
+    pub read: Option<(Offset, Timestamp)>,
+    /// The time up to which all live agents have published, as of the last call of [`Self::signals_due`].
+    pub watermark: Option<Timestamp>,
+    /// True once the count is complete: the log was read to the end that it had when reading began, and signals may be sent.
+    pub restored: bool,
     dedup: Dedup,
     table: CounterTable,
     due: DueSignals,
-    read: Option<(Offset, Timestamp)>,
-    watermark: Option<Timestamp>,
-    restored: bool,
     tally: CountingTally,
 }
 
@@ -47,12 +51,12 @@ impl Counting {
     pub fn new(log: LogId, counters_max: usize) -> Self {
         Self {
             log,
-            dedup: Dedup::default(),
-            table: CounterTable::new(counters_max),
-            due: DueSignals::default(),
             read: None,
             watermark: None,
             restored: false,
+            dedup: Dedup::default(),
+            table: CounterTable::new(counters_max),
+            due: DueSignals::default(),
             tally: CountingTally::default(),
         }
     }
@@ -88,21 +92,13 @@ impl Counting {
         new
     }
 
-    /// Marks the count as complete: the log was read to the end that it had when reading began, and signals may be sent.
-    pub fn mark_restored(&mut self) {
-        self.restored = true;
-    }
-
     /// Returns the signals that are due and the threshold in force, with no signals for a heartbeat. Nothing is due before the
     /// count is restored.
     pub fn signals_due(&mut self, now: Timestamp, threshold_permille: u32) -> Option<(Vec<Signal>, u32)> {
         let (_, as_of_appended) = self.read?;
         self.watermark = self.dedup.watermark(as_of_appended);
-        // Counters expire by the log's time, so that a replay drops the same ones. The last counter moves into a slot that is
-        // given up.
-        for (to, from) in self.table.sweep(as_of_appended.minus_ms(GRACE_MS)) {
-            self.due.moved(to, from);
-        }
+        // Counters expire by the log's time, so that a replay drops the same ones.
+        self.table.sweep(as_of_appended.minus_ms(GRACE_MS));
         if !self.restored {
             return None;
         }
@@ -114,8 +110,8 @@ impl Counting {
     /// Makes counters due whose signals were lost. Those that are below the threshold by now are not signalled.
     pub fn signal_again(&mut self, counters: &[CounterId]) {
         for counter in counters {
-            if let Some(slot) = self.table.slot_of(*counter) {
-                self.due.changed(slot, self.table.get_mut(slot));
+            if let Some(counter) = self.table.counters.get_mut(counter) {
+                self.due.changed(counter);
             }
         }
     }
@@ -123,36 +119,12 @@ impl Counting {
     /// Returns the events so far.
     #[must_use]
     pub fn tally(&self) -> CountingTally {
-        CountingTally { counters: self.table.len(), ..self.tally }
+        CountingTally { counters: self.table.counters.len(), ..self.tally }
     }
 
     /// Returns the counters.
     pub fn counters(&self) -> impl Iterator<Item = &CountedCounter> {
-        self.table.iter()
-    }
-
-    /// Returns the identity of the log that is counted.
-    #[must_use]
-    pub fn log(&self) -> LogId {
-        self.log
-    }
-
-    /// Returns the offset of the last record that was read, and its append time.
-    #[must_use]
-    pub fn read(&self) -> Option<(Offset, Timestamp)> {
-        self.read
-    }
-
-    /// Returns the time up to which all live agents have published, as of the last call of [`Self::signals_due`].
-    #[must_use]
-    pub fn watermark(&self) -> Option<Timestamp> {
-        self.watermark
-    }
-
-    /// Returns whether the count is complete.
-    #[must_use]
-    pub fn is_restored(&self) -> bool {
-        self.restored
+        self.table.counters.values()
     }
 
     /// Moves the reading position to a record; false if it was read before.
@@ -170,7 +142,7 @@ impl Counting {
         self.tally.from_the_future += u64::from(credible < row.sub_window);
         let ended = written_in.end_of(credible).plus_ms(LATE_AFTER_MS);
         self.tally.late += u64::from(self.watermark.is_some_and(|watermark| ended < watermark));
-        let counter = self.table.get_mut(slot);
+        let counter = &mut self.table.counters[slot];
         // A batch of another generation may have other sub-windows; the end of its sub-window is never too early.
         let window = counter.admitted.window();
         let sub_window = if window == written_in { credible } else { window.sub_window(written_in.end_of(credible)) };
@@ -178,7 +150,7 @@ impl Counting {
         if !counter.count(&row) {
             self.tally.too_old += 1;
         } else if row.outcome != Outcome::Spared {
-            self.due.changed(slot, counter);
+            self.due.changed(counter);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! If more counters changed than one record may hold, the threshold in force rises above those that are left out.
 
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
 use tollgate_core::messages::signals::Signal;
 use tollgate_core::window::Estimate;
 
@@ -17,28 +18,21 @@ const REPEAT_MS: u64 = 1_500;
 /// Maximum number of signals of one record, which must stay far below the broker's limit of 1 MB; the rest follows at once.
 const SIGNALS_LEN_MAX: usize = 1_000;
 
-/// Counters that wait to be signalled, by their slots in the table.
+/// Counters that wait to be signalled. Those that wait stay in the table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DueSignals {
-    changed: Vec<usize>,
-    above_threshold: Vec<usize>,
+    changed: Vec<CounterId>,
+    above_threshold: Vec<CounterId>,
     produced_at: Timestamp,
     repeated_at: Timestamp,
 }
 
 impl DueSignals {
     /// Notes that a counter was charged.
-    pub(super) fn changed(&mut self, slot: usize, counter: &mut CountedCounter) {
+    pub(super) fn changed(&mut self, counter: &mut CountedCounter) {
         if !counter.changed {
             counter.changed = true;
-            self.changed.push(slot);
-        }
-    }
-
-    /// Follows a counter to another slot.
-    pub(super) fn moved(&mut self, to: usize, from: usize) {
-        for slot in self.changed.iter_mut().chain(&mut self.above_threshold).filter(|slot| **slot == from) {
-            *slot = to;
+            self.changed.push(counter.id);
         }
     }
 
@@ -51,38 +45,38 @@ impl DueSignals {
     ) -> Option<(Vec<Signal>, u32)> {
         if now.ms_since(self.repeated_at) >= REPEAT_MS {
             self.repeated_at = now;
-            for slot in std::mem::take(&mut self.above_threshold) {
-                let counter = table.get_mut(slot);
+            for id in std::mem::take(&mut self.above_threshold) {
+                let counter = &mut table.counters[&id];
                 counter.above_threshold = false;
-                self.changed(slot, counter);
+                self.changed(counter);
             }
         }
-        let mut due: Vec<(u32, usize)> = Vec::new();
-        for slot in self.changed.drain(..) {
-            let counter = table.get_mut(slot);
+        let mut due: Vec<(u32, CounterId)> = Vec::new();
+        for id in self.changed.drain(..) {
+            let counter = &mut table.counters[&id];
             counter.changed = false;
             let permille = counter.permille(now);
             if permille >= threshold {
                 if !counter.above_threshold && permille > 0 {
                     counter.above_threshold = true;
-                    self.above_threshold.push(slot);
+                    self.above_threshold.push(id);
                 }
-                due.push((permille, slot));
+                due.push((permille, id));
             }
         }
         let mut in_force = threshold;
         if due.len() > SIGNALS_LEN_MAX {
             due.sort_unstable_by(|a, b| b.cmp(a));
             in_force = due[SIGNALS_LEN_MAX].0.saturating_add(1).max(threshold);
-            for (_, slot) in due.drain(SIGNALS_LEN_MAX..) {
-                self.changed(slot, table.get_mut(slot));
+            for (_, id) in due.drain(SIGNALS_LEN_MAX..) {
+                self.changed(&mut table.counters[&id]);
             }
         }
         if due.is_empty() && now.ms_since(self.produced_at) < HEARTBEAT_MS {
             return None;
         }
         self.produced_at = now;
-        Some((due.into_iter().map(|(_, slot)| signal(table.get_mut(slot), now)).collect(), in_force))
+        Some((due.into_iter().map(|(_, id)| signal(&table.counters[&id], now)).collect(), in_force))
     }
 }
 
@@ -106,7 +100,6 @@ fn signal(counter: &CountedCounter, now: Timestamp) -> Signal {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::counter::CounterId;
     use tollgate_core::messages::calls::{CounterEntry, Outcome, Row};
     use tollgate_core::window::Window;
 
@@ -140,9 +133,9 @@ mod tests {
                 outcome: Outcome::Admitted,
                 home: None,
             };
-            let counter = self.table.get_mut(slot);
+            let counter = &mut self.table.counters[slot];
             counter.count(&row);
-            self.due.changed(slot, counter);
+            self.due.changed(counter);
         }
 
         /// The counters that are signalled at an instant, and the threshold in force; nothing if nothing is due.

@@ -1,11 +1,11 @@
 //! The counters of a partition: a ring of admitted and a ring of denied units each.
 //!
-//! Counters lie in one vector, which is swept in small steps, so that expiry never takes long and no timer is needed.
+//! Counters lie in one map with slots, which is swept in small steps, so that expiry never takes long and no timer is needed.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use indexmap::IndexMap;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::{CounterEntry, Outcome, Row};
@@ -41,12 +41,11 @@ pub struct CountedCounter {
     pub(super) above_threshold: bool,
 }
 
-/// Counters in a vector, and the slot of each.
+/// Counters by id and by slot.
 #[derive(Clone, Debug)]
 pub(super) struct CounterTable {
     len_max: usize,
-    slots: HashMap<CounterId, usize, RandomState>,
-    counters: Vec<CountedCounter>,
+    pub(super) counters: IndexMap<CounterId, CountedCounter, RandomState>,
     swept: usize,
     swept_at: Timestamp,
 }
@@ -108,74 +107,44 @@ impl CountedCounter {
         }
     }
 
-    fn is_expired_at(&self, now: Timestamp) -> bool {
-        self.admitted.is_empty_at(now) && self.denied.is_empty_at(now)
+    /// Returns true if it counts nothing and waits for no signal.
+    fn is_idle_at(&self, now: Timestamp) -> bool {
+        let waits = self.changed || self.above_threshold;
+        !waits && self.admitted.is_empty_at(now) && self.denied.is_empty_at(now)
     }
 }
 
 impl CounterTable {
     pub(super) fn new(len_max: usize) -> Self {
-        Self { len_max, slots: HashMap::default(), counters: Vec::new(), swept: 0, swept_at: Timestamp::default() }
+        Self { len_max, counters: IndexMap::default(), swept: 0, swept_at: Timestamp::default() }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.counters.len()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &CountedCounter> {
-        self.counters.iter()
-    }
-
-    pub(super) fn get_mut(&mut self, slot: usize) -> &mut CountedCounter {
-        &mut self.counters[slot]
-    }
-
-    /// Returns the slot of a counter if it is in the table.
-    pub(super) fn slot_of(&self, counter: CounterId) -> Option<usize> {
-        self.slots.get(&counter).copied()
-    }
-
-    /// Returns the slot of a counter, which is added if it is new; nothing if the table is full.
+    /// Returns the slot of a counter, which is added if it is new; nothing if the table is full. The slot is valid until the
+    /// next sweep.
     pub(super) fn slot(&mut self, counter: &CounterEntry) -> Option<usize> {
-        if let Some(slot) = self.slot_of(counter.id) {
-            self.counters[slot].follow(counter);
+        if let Some((slot, _, known)) = self.counters.get_full_mut(&counter.id) {
+            known.follow(counter);
             return Some(slot);
         }
-        if self.counters.len() >= self.len_max {
-            return None;
-        }
-        let slot = self.counters.len();
-        self.counters.push(CountedCounter::new(counter));
-        self.slots.insert(counter.id, slot);
-        Some(slot)
+        let has_room = self.counters.len() < self.len_max;
+        has_room.then(|| self.counters.insert_full(counter.id, CountedCounter::new(counter)).0)
     }
 
-    /// Removes the expired ones of the next few counters. Returns the moves that fill the gaps, as (new slot, old slot).
-    pub(super) fn sweep(&mut self, now: Timestamp) -> Vec<(usize, usize)> {
-        let mut moves = Vec::new();
+    /// Removes the idle ones of the next few counters. The last counter moves into the slot of each.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
         if now.ms_since(self.swept_at) < SWEEP_INTERVAL_MS {
-            return moves;
+            return;
         }
         self.swept_at = now;
         for _ in 0..SWEEP_LEN.min(self.counters.len()) {
             if self.swept >= self.counters.len() {
                 self.swept = 0;
             }
-            let Some(counter) = self.counters.get(self.swept) else {
-                break;
-            };
-            if counter.changed || counter.above_threshold || !counter.is_expired_at(now) {
-                self.swept += 1;
-                continue;
-            }
-            self.slots.remove(&counter.id);
-            self.counters.swap_remove(self.swept);
-            if let Some(moved) = self.counters.get(self.swept) {
-                self.slots.insert(moved.id, self.swept);
-                moves.push((self.swept, self.counters.len()));
+            match self.counters.get_index(self.swept) {
+                Some((_, counter)) if counter.is_idle_at(now) => drop(self.counters.swap_remove_index(self.swept)),
+                _ => self.swept += 1,
             }
         }
-        moves
     }
 }
 
@@ -227,7 +196,7 @@ mod tests {
         let mut table = CounterTable::new(10);
         for ((generation, quota, width_ms), expected) in cases {
             let slot = table.slot(&written(1, generation, (quota, width_ms))).unwrap();
-            let counter = table.get_mut(slot);
+            let counter = &table.counters[slot];
             assert_eq!((counter.quota, counter.admitted.window().width_ms()), expected);
         }
     }
@@ -237,12 +206,12 @@ mod tests {
         let mut table = CounterTable::new(2);
         for (id, sub_window) in [(1, 10), (2, 20)] {
             let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap();
-            table.get_mut(slot).count(&row(Outcome::Admitted, 1, sub_window));
+            table.counters[slot].count(&row(Outcome::Admitted, 1, sub_window));
         }
         assert_eq!(table.slot(&written(3, 1, (10, 1_000))), None);
         assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some(1), "a known counter has its slot");
-        assert_eq!(table.sweep(Timestamp::from_ms(13_000)), [(0, 1)], "the last counter fills the gap");
-        assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some(0));
+        table.sweep(Timestamp::from_ms(13_000));
+        assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some(0), "the last counter fills the gap");
         assert_eq!(table.slot(&written(3, 1, (10, 1_000))), Some(1));
     }
 }

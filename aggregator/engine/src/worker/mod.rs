@@ -172,7 +172,7 @@ impl Worker {
 
     /// Returns the assigned partitions that are not restored yet, whose reading positions the worker needs.
     pub fn restoring(&self) -> impl Iterator<Item = Partition> {
-        self.partitions_where(|assigned| !assigned.counting.is_restored())
+        self.partitions_where(|assigned| !assigned.counting.restored)
     }
 
     /// Returns the number of partitions that this aggregator owns and that are not assigned yet.
@@ -213,7 +213,7 @@ impl Worker {
             return;
         }
         self.announced_at = now;
-        let counts = |assigned: &AssignedPartition| !leaving && assigned.is_owned() && assigned.counting.is_restored();
+        let counts = |assigned: &AssignedPartition| !leaving && assigned.is_owned() && assigned.counting.restored;
         effects.push(WorkerEffect::Announce(Presence {
             id: self.settings.id.clone(),
             epoch: self.settings.epoch.as_ms(),

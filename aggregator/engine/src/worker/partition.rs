@@ -17,12 +17,14 @@ const LOG_INTERVAL_MS: u64 = 60_000;
 /// A partition that a worker counts.
 #[derive(Clone, Debug)]
 pub struct AssignedPartition {
-    pub(super) counting: Counting,
+    /// The count.
+    pub counting: Counting,
+    /// The number of records that are not counted yet, as of the last comparison with the end of the log.
+    pub lag_records: Option<u64>,
     /// The offset of the next record to read, as the reader reported it last.
     pub(super) position: Offset,
     /// The offset after the last counted record when the end of the log was asked for.
     pub(super) next_when_asked: Offset,
-    pub(super) lag_records: Option<u64>,
     /// The end of the log at the assignment; the counts are complete once everything before it is read.
     restore_to: Offset,
     handing_over_since: Option<Timestamp>,
@@ -34,20 +36,14 @@ impl AssignedPartition {
     pub(super) fn new(counting: Counting, restore_to: Offset) -> Self {
         Self {
             counting,
+            lag_records: None,
             position: 0,
             next_when_asked: 0,
-            lag_records: None,
             restore_to,
             handing_over_since: None,
             dead_letter_logged_at: None,
             unlogged: 0,
         }
-    }
-
-    /// Returns the count.
-    #[must_use]
-    pub fn counting(&self) -> &Counting {
-        &self.counting
     }
 
     /// Returns whether this aggregator owns the partition; false while it is being handed over.
@@ -56,24 +52,16 @@ impl AssignedPartition {
         self.handing_over_since.is_none()
     }
 
-    /// Returns the number of records that are not counted yet, as of the last comparison with the end of the log.
-    #[must_use]
-    pub fn lag_records(&self) -> Option<u64> {
-        self.lag_records
-    }
-
     /// Returns the offset after the last counted record.
     pub(super) fn next(&self) -> Offset {
-        self.counting.read().map_or(0, |(offset, _)| offset + 1)
+        self.counting.read.map_or(0, |(offset, _)| offset + 1)
     }
 
     /// Marks the count as restored once the log is read as far as it reached at the assignment; returns whether it did.
     pub(super) fn restore(&mut self) -> bool {
-        let read = self.position.max(self.next()) >= self.restore_to;
-        let restored = read && !self.counting.is_restored();
-        if restored {
-            self.counting.mark_restored();
-        }
+        let is_read = self.position.max(self.next()) >= self.restore_to;
+        let restored = is_read && !self.counting.restored;
+        self.counting.restored |= is_read;
         restored
     }
 
@@ -85,11 +73,11 @@ impl AssignedPartition {
         settings: &WorkerSettings,
     ) -> Option<SignalBatch> {
         let (signals, threshold_permille) = self.counting.signals_due(now, settings.threshold_permille)?;
-        let (as_of, as_of_appended) = self.counting.read()?;
+        let (as_of, as_of_appended) = self.counting.read?;
         Some(SignalBatch {
             aggregator: settings.id.clone(),
             partition,
-            log: self.counting.log(),
+            log: self.counting.log,
             as_of,
             as_of_appended,
             threshold_permille,

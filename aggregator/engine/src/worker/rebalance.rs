@@ -70,7 +70,7 @@ impl Worker {
             Some(assigned) => {
                 assigned.lag_records = Some(end.next.saturating_sub(assigned.next()));
                 // Compared with the position at the question: records may have come before the answer.
-                if end.next < assigned.next_when_asked || end.log != assigned.counting.log() {
+                if end.next < assigned.next_when_asked || end.log != assigned.counting.log {
                     effects.push(WorkerEffect::Notice(WorkerNotice::Recreated { partition }));
                     self.revoke(partition, effects);
                 }

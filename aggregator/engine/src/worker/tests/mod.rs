@@ -81,7 +81,7 @@ fn a_partition_is_kept_until_its_new_owner_counts_it() {
     assert!((0..8).all(|partition| kept.contains(&partition) != taken.contains(&partition)), "{kept:?} {taken:?}");
     assert_eq!(first.worker.assigned().count(), kept.len(), "what is handed over is revoked");
     for (_, assigned) in first.worker.assigned().chain(second.worker.assigned()) {
-        assert_eq!(assigned.counting().counters().next().map(|counter| counter.used(at(6_000))), Some(60));
+        assert_eq!(assigned.counting.counters().next().map(|counter| counter.used(at(6_000))), Some(60));
     }
 }
 
@@ -217,7 +217,7 @@ fn a_recreated_log_is_counted_from_its_beginning() {
         node.round(at(6_000), &mut bus);
         assert_eq!(node.notices(), [WorkerNotice::Recreated { partition: 0 }]);
         run(&mut [&mut node], &mut bus, 6_020, 6_080);
-        let counted = node.worker.assigned().map(|(_, assigned)| assigned.counting().log()).collect::<Vec<_>>();
+        let counted = node.worker.assigned().map(|(_, assigned)| assigned.counting.log).collect::<Vec<_>>();
         assert_eq!(counted, [log]);
         if !records.is_empty() {
             let (_, signal) = bus.newest_signal(0).unwrap();
