@@ -9,12 +9,12 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerNotice};
-use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
+use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::signals::{LogId, SignalBatch};
+use tollgate_core::messages::signals::LogId;
 use tollgate_wire::Record;
 
 use crate::dead_letters::DeadLetters;
@@ -131,11 +131,8 @@ impl<B: Bus> EventLoop<B> {
                 self.poll_worker(now, WorkerInput::LogEnd { partition, end });
             }
             WorkerEffect::Publish { tag, batch } => {
-                if let Err(QueueFull(payload)) = self.signals.append(batch.partition, batch.encode(), tag)
-                    // A batch that does not decode is of no use to agents either.
-                    && let Ok(batch) = SignalBatch::decode(&payload)
-                {
-                    self.poll_worker(now, WorkerInput::Refused { tag, batch });
+                if self.signals.append(batch.partition, batch.encode(), tag).is_err() {
+                    self.poll_worker(now, WorkerInput::Reported { tag, is_lost: true });
                 }
             }
             WorkerEffect::Announce(presence) => {

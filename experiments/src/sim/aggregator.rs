@@ -185,7 +185,7 @@ impl AggregatorLife {
                 if env.produce(self.writer(), name, batch.clone().encode()) {
                     env.observe(Observation::Published(self.index, batch));
                 } else {
-                    self.poll(env, WorkerInput::Refused { tag, batch });
+                    self.poll(env, WorkerInput::Reported { tag, is_lost: true });
                 }
             }
             WorkerEffect::Announce(mut presence) => {

@@ -107,13 +107,14 @@ impl Counting {
         Some(due)
     }
 
-    /// Makes counters due whose signals were lost. Those that are below the threshold by now are not signalled.
+    /// Makes a heartbeat and the counters of a lost batch due. Counters that are below the threshold by now are not signalled.
     pub fn signal_again(&mut self, counters: &[CounterId]) {
         for counter in counters {
             if let Some(counter) = self.table.counters.get_mut(counter) {
                 self.due.changed(counter);
             }
         }
+        self.due.heartbeat_lost();
     }
 
     /// Returns the events so far.

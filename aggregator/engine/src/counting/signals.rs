@@ -36,6 +36,11 @@ impl DueSignals {
         }
     }
 
+    /// Makes a heartbeat due.
+    pub(super) fn heartbeat_lost(&mut self) {
+        self.produced_at = Timestamp::default();
+    }
+
     /// Returns the signals that are due and the threshold in force; nothing if neither signals nor a heartbeat are due.
     pub(super) fn take(
         &mut self,

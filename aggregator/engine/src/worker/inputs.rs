@@ -4,7 +4,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
+use tollgate_core::messages::signals::{LogId, Offset};
 
 /// A fact that the shell passes to the worker.
 #[derive(Debug)]
@@ -42,19 +42,12 @@ pub enum WorkerInput<'a> {
         /// The offset of the next record.
         next: Offset,
     },
-    /// A batch of signals reached the log, or was lost.
+    /// A batch of [`Publish`](super::WorkerEffect::Publish) reached the log, or was lost.
     Reported {
         /// The tag of the batch.
         tag: u64,
-        /// True if it was lost.
+        /// True if it was lost, or not taken because the queue of the bus is full.
         is_lost: bool,
-    },
-    /// A batch of [`Publish`](super::WorkerEffect::Publish) was not taken because the queue of the bus is full.
-    Refused {
-        /// The tag of the batch.
-        tag: u64,
-        /// The batch.
-        batch: SignalBatch,
     },
     /// The end of a round.
     Tick,

@@ -1,19 +1,22 @@
 //! The worker: the one state machine of an aggregator, from records of `calls` to signals.
 //!
 //! It owns all distributed behaviour, so that a simulation exercises exactly what runs in production: which partitions to
-//! count (`rebalance`), the restore and hand-over of each (`partition`), and the pace of signals (`publisher`). It does
-//! no I/O and reads no clock; [`crate::counting`] and [`crate::membership`] are its parts.
+//! count (`rebalance`), the restore and hand-over of each (`partition`), and the pace of signals. It does no I/O and reads no
+//! clock; [`crate::counting`] and [`crate::membership`] are its parts.
+//!
+//! Signals are published once the previous ones are acknowledged, or after 100 ms. When the bus is slow, each batch therefore
+//! holds more signals and there are fewer of them: each is a request to the bus and one more fetch of every agent. The signals
+//! of a batch that is lost, or that finds no room, are produced anew with the newest counts.
 //!
 //! A shell drives it in rounds. In each round it reads records for at most [`Worker::wait_ms`], passes them on, then the
 //! delivery reports, the reading positions of [`Worker::restoring`], the records of `presence`, and a tick. It executes the
 //! effects of each [`Worker::poll`] in order, before the next one where it can. Each [`WorkerEffect::FindLogEnd`] is answered
-//! exactly once, and a refused batch is handed back before the next tick. A worker starts empty: after a crash, a new one
-//! restores the counts from the log.
+//! exactly once, and a batch that finds no room is reported as lost before the next tick. A worker starts empty: after a crash,
+//! a new one restores the counts from the log.
 
 mod inputs;
 mod effects;
 mod partition;
-mod publisher;
 mod rebalance;
 #[cfg(test)]
 mod tests;
@@ -22,17 +25,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::Partition;
+use tollgate_core::counter::{CounterId, Partition};
+use tollgate_core::in_flight::InFlight;
 use tollgate_core::messages::presence::{Presence, Role};
 
 use crate::membership::{HEARTBEAT_MS, Membership};
 use crate::replay_window::ReplayWindow;
-use publisher::SignalPublisher;
 
 pub use effects::{DeadLetter, WorkerEffect, WorkerNotice};
 pub use inputs::{LogEnd, WorkerInput};
 pub use partition::AssignedPartition;
 
+/// Maximum time between two ticks, in ms; signals that are due by time leave with a tick.
+const WAIT_MS: u64 = 20;
+/// Maximum time between two ticks while counted records wait for their signals, in ms.
+const WAIT_UNPUBLISHED_MS: u64 = 1;
 /// Default maximum number of counters.
 const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
 /// Default part of a quota from which on a counter is signalled, in thousandths.
@@ -75,7 +82,12 @@ pub struct Worker {
     measured_at: Timestamp,
     /// The partition with which the next rebalance begins.
     turn: Partition,
-    publisher: SignalPublisher,
+    /// The partitions and counters of the batches that were published and not reported on, by their tags.
+    in_flight: InFlight<u64, (Partition, Vec<CounterId>)>,
+    /// The tag of the last batch.
+    last_tag: u64,
+    /// True if records were counted since signals were published.
+    unpublished: bool,
     announced_at: Timestamp,
     members_noticed: usize,
 }
@@ -110,7 +122,9 @@ impl Worker {
             to_measure: Vec::new(),
             measured_at: Timestamp::default(),
             turn: 0,
-            publisher: SignalPublisher::default(),
+            in_flight: InFlight::default(),
+            last_tag: 0,
+            unpublished: false,
             announced_at: Timestamp::default(),
             members_noticed: 1,
             settings,
@@ -122,7 +136,7 @@ impl Worker {
         match input {
             WorkerInput::Record { partition, offset, appended, batch } => {
                 let Some(assigned) = self.assigned.get_mut(&partition) else { return };
-                self.publisher.note_record();
+                self.unpublished = true;
                 match batch {
                     Ok(batch) => assigned.counting.count(offset, appended, batch),
                     Err(reason) => {
@@ -143,14 +157,12 @@ impl Worker {
                 }
             }
             WorkerInput::Reported { tag, is_lost } => {
-                let lost = self.publisher.on_reported(tag, is_lost);
-                if let Some((partition, counters)) = lost
+                if let Some((partition, counters)) = self.in_flight.remove(tag).filter(|_| is_lost)
                     && let Some(assigned) = self.assigned.get_mut(&partition)
                 {
                     assigned.counting.signal_again(&counters);
                 }
             }
-            WorkerInput::Refused { tag, batch } => self.publisher.on_refused(tag, batch),
             WorkerInput::Tick => self.tick(now, effects),
             WorkerInput::Stop => {
                 self.publish_signals(now, effects);
@@ -162,7 +174,7 @@ impl Worker {
     /// Returns the maximum time until the next tick, in ms. It is short while counted records wait for their signals.
     #[must_use]
     pub fn wait_ms(&self) -> u64 {
-        self.publisher.wait_ms()
+        if self.unpublished { WAIT_UNPUBLISHED_MS } else { WAIT_MS }
     }
 
     /// Returns the assigned partitions, those included that are being handed over.
@@ -187,6 +199,12 @@ impl Worker {
         self.membership.as_ref()
     }
 
+    /// Returns the number of live aggregators, this one included.
+    #[must_use]
+    pub fn members(&self) -> usize {
+        self.membership.as_ref().map_or(1, Membership::members)
+    }
+
     fn partitions_where(&self, is_wanted: impl Fn(&AssignedPartition) -> bool) -> impl Iterator<Item = Partition> {
         self.assigned().filter(move |(_, assigned)| is_wanted(assigned)).map(|(partition, _)| partition)
     }
@@ -195,14 +213,14 @@ impl Worker {
         if now.ms_since(self.announced_at) >= HEARTBEAT_MS {
             self.announce(now, false, effects);
         }
-        let members = self.membership.as_ref().map_or(1, Membership::members);
+        let members = self.members();
         if members != self.members_noticed {
             self.members_noticed = members;
             effects.push(WorkerEffect::Notice(WorkerNotice::MembersChanged { members }));
         }
         self.rebalance(now, effects);
         self.measure(now, effects);
-        if self.publisher.may_publish(now) {
+        if self.in_flight.may_send(now) {
             self.publish_signals(now, effects);
         }
     }
@@ -229,21 +247,22 @@ impl Worker {
         }));
     }
 
-    /// Publishes the signals that are due, or the batches that were refused before. While there are refused batches, no new
-    /// ones are produced: a later heartbeat would promise signals that were never sent.
+    /// Publishes the signals that are due. Earlier ones that are still in flight do not delay the next ones any longer.
     fn publish_signals(&mut self, now: Timestamp, effects: &mut Vec<WorkerEffect>) {
-        if self.publisher.has_refused() {
-            self.publisher.retry(now, effects);
-            return;
-        }
-        let mut due = Vec::new();
+        self.in_flight.begin_round(now);
+        self.unpublished = false;
         for (partition, assigned) in &mut self.assigned {
             if assigned.restore() && self.membership.is_some() {
                 let counters = assigned.counting.tally().counters;
                 effects.push(WorkerEffect::Notice(WorkerNotice::Restored { partition: *partition, counters }));
             }
-            due.extend(assigned.signals_due(now, *partition, &self.settings));
+            if let Some(batch) = assigned.signals_due(now, *partition, &self.settings) {
+                self.last_tag += 1;
+                let counters = batch.signals.iter().map(|signal| signal.counter).collect();
+                // The counters of a batch that is given up past the cap wait for the repetition of their signals.
+                self.in_flight.add(self.last_tag, (*partition, counters));
+                effects.push(WorkerEffect::Publish { tag: self.last_tag, batch });
+            }
         }
-        self.publisher.publish(now, due, effects);
     }
 }

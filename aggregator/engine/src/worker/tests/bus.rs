@@ -120,10 +120,7 @@ impl Node {
                     let answer = WorkerInput::LogEnd { partition: *partition, end };
                     self.worker.poll(now, answer, &mut answers);
                 }
-                WorkerEffect::Publish { tag, batch } if bus.room == 0 => {
-                    self.worker.poll(now, WorkerInput::Refused { tag: *tag, batch: batch.clone() }, &mut answers);
-                }
-                WorkerEffect::Publish { tag, .. } if bus.loses => {
+                WorkerEffect::Publish { tag, .. } if bus.loses || bus.room == 0 => {
                     self.worker.poll(now, WorkerInput::Reported { tag: *tag, is_lost: true }, &mut answers);
                 }
                 WorkerEffect::Publish { tag, batch } => {

@@ -117,7 +117,7 @@ fn a_partition_whose_log_end_is_unknown_does_not_delay_the_others() {
 }
 
 #[test]
-fn while_the_queue_is_full_no_new_signals_are_produced() {
+fn signals_that_find_no_room_are_produced_again_with_the_newest_counts() {
     let mut bus = TestBus::new(3);
     let mut node = Node::new("a", false, &bus);
     node.round(at(0), &mut bus);
@@ -131,9 +131,23 @@ fn while_the_queue_is_full_no_new_signals_are_produced() {
     bus.room = usize::MAX;
     node.round(at(60), &mut bus);
     let partitions: Vec<_> = bus.signals.iter().map(|(_, batch)| (batch.partition, used_in(batch))).collect();
-    assert_eq!(partitions, [(0, 60), (1, 60), (2, 60)], "the refused batches are sent first, as they were");
+    assert_eq!(partitions, [(0, 60), (0, 70), (1, 70), (2, 70)]);
     node.round(at(80), &mut bus);
-    assert!((0..3).all(|partition| used(bus.newest_signal(partition)) == 70));
+    assert_eq!(bus.signals.len(), 4, "once");
+}
+
+#[test]
+fn a_heartbeat_that_finds_no_room_follows_with_the_next_tick() {
+    let mut bus = TestBus::new(1);
+    bus.append(0, 1);
+    let mut node = Node::new("a", false, &bus);
+    node.round(at(0), &mut bus);
+    bus.room = 0;
+    run(&mut [&mut node], &mut bus, 20, 300);
+    let before = bus.signals.len();
+    bus.room = usize::MAX;
+    node.round(at(300), &mut bus);
+    assert_eq!(bus.signals.len(), before + 1);
 }
 
 #[test]
