@@ -26,20 +26,17 @@ pub struct KeptDeadLetter {
 }
 
 /// The newest dead letters.
-pub(crate) struct DeadLetters {
+pub struct DeadLetters {
     folder: Option<PathBuf>,
     files: u64,
-    newest: VecDeque<KeptDeadLetter>,
+    /// The listed ones, the oldest first.
+    pub newest: VecDeque<KeptDeadLetter>,
 }
 
 impl DeadLetters {
     /// Returns an empty list; bytes go to files in this folder, if there is one.
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
         Self { folder, files: 0, newest: VecDeque::new() }
-    }
-
-    pub(crate) fn newest(&self) -> impl Iterator<Item = &KeptDeadLetter> {
-        self.newest.iter()
     }
 
     /// Keeps a dead letter, and logs it if `unlogged` is given: the number of those before it that were not logged.
@@ -96,7 +93,7 @@ mod tests {
             let letter = DeadLetter { partition: 3, offset, appended: Timestamp::default(), reason: "torn".into() };
             dead_letters.keep(letter, None, &[7; 5]);
         }
-        let listed: Vec<_> = dead_letters.newest().map(|kept| (kept.letter.offset, kept.len)).collect();
+        let listed: Vec<_> = dead_letters.newest.iter().map(|kept| (kept.letter.offset, kept.len)).collect();
         assert_eq!((listed.len(), listed[0]), (LISTED_LEN_MAX, (1, 5)), "the oldest was dropped");
         assert_eq!(fs::read(folder.join("calls-3-0.bin")).expect("it was written"), [7; 5]);
         fs::remove_dir_all(folder).expect("it is there");

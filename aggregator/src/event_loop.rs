@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerNotice};
 use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
@@ -19,7 +20,7 @@ use tollgate_wire::Record;
 
 use crate::dead_letters::DeadLetters;
 use crate::metrics::AggregatorMetrics;
-use crate::queries::Query;
+use crate::queries::{AggregatorState, Query};
 
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 1_000;
@@ -43,6 +44,8 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) metrics_updated_at: Timestamp,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) queries: Receiver<Query>,
+    /// The reason for which the bus cannot be used, as the thread that prepares the bus reports it.
+    pub(crate) bus_error: Arc<Mutex<Option<String>>>,
 }
 
 impl<B: Bus> EventLoop<B> {
@@ -82,7 +85,12 @@ impl<B: Bus> EventLoop<B> {
             self.metrics.update(now, &self.worker, self.calls.missed());
         }
         while let Ok(query) = self.queries.try_recv() {
-            query(self.clock.now(), &self.worker, &self.dead_letters);
+            query(&AggregatorState {
+                now: self.clock.now(),
+                worker: &self.worker,
+                dead_letters: &self.dead_letters,
+                bus_error: self.bus_error.lock().clone(),
+            });
         }
     }
 

@@ -11,7 +11,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_aggregator_engine::counting::CountingTally;
-use tollgate_aggregator_engine::membership::Membership;
 use tollgate_aggregator_engine::worker::Worker;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
@@ -77,7 +76,7 @@ impl AggregatorMetrics {
     /// Updates all metrics; `missed` is the number of records that the reader missed so far.
     pub(crate) fn update(&mut self, now: Timestamp, worker: &Worker, missed: u64) {
         self.missed.inc_by(missed.saturating_sub(self.missed.get()));
-        self.members.set(worker.membership().map_or(1, Membership::members) as u64);
+        self.members.set(worker.members() as u64);
         for (partition, assigned) in worker.assigned() {
             let (label, counting) = (PartitionLabel { partition }, &assigned.counting);
             let tally = counting.tally();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate_aggregator_engine::worker::{Worker, WorkerSettings};
 use tollgate_bus::{Bus, ReadFrom, Topic, supervise};
@@ -16,7 +17,7 @@ use tollgate_core::clock::Clock;
 use crate::dead_letters::DeadLetters;
 use crate::event_loop::EventLoop;
 use crate::metrics::AggregatorMetrics;
-use crate::queries::{Queries, SharedBusError};
+use crate::queries::Queries;
 
 /// A running aggregator; it stops when it is dropped.
 pub struct Aggregator {
@@ -38,8 +39,8 @@ impl Aggregator {
         clock: Arc<dyn Clock>,
         registry: &mut Registry,
     ) -> std::io::Result<Self> {
-        let (id, stop, bus_error) = (settings.id.clone(), Arc::new(AtomicBool::new(false)), SharedBusError::default());
-        let (queries, queue) = Queries::open(bus_error.clone());
+        let (id, stop) = (settings.id.clone(), Arc::new(AtomicBool::new(false)));
+        let ((queries, queue), bus_error) = (Queries::open(), Arc::<Mutex<Option<String>>>::default());
         let presence = || (bus.writer(Topic::Presence), bus.reader(Topic::Presence, &[0], ReadFrom::Next));
         let mut event_loop = EventLoop {
             id: id.clone(),
@@ -50,6 +51,7 @@ impl Aggregator {
             metrics_updated_at: clock.now(),
             dead_letters: DeadLetters::new(dead_letters),
             queries: queue,
+            bus_error: bus_error.clone(),
             worker: Worker::new(settings, bus.partitions(Topic::Calls)),
             bus: bus.clone(),
             clock,

@@ -1,10 +1,14 @@
-//! The event loop over the embedded bus: records in, signals and dead letters out.
+//! The event loop over the embedded bus: records in, signals, counters and dead letters out.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use tollgate_aggregator::{Aggregator, CounterFilter, WorkerSettings};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tollgate_aggregator::{Aggregator, WorkerSettings, api};
 use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
@@ -45,7 +49,18 @@ fn batch(clock: &dyn Clock, units: i64) -> Batch {
     }
 }
 
-#[tokio::test]
+/// Returns the status and the JSON at a path.
+fn get(address: SocketAddr, path: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: aggregator\r\nconnection: close\r\n\r\n").expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, serde_json::from_str(body).expect("JSON"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn records_become_signals_counters_and_dead_letters() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let bus = EmbeddedBus::new(clock.clone(), 2);
@@ -68,13 +83,22 @@ async fn records_become_signals_counters_and_dead_letters() {
     };
     assert_eq!((&*signal.aggregator, signal.partition, signal.as_of), ("counting", 1, 1));
 
-    let queries = aggregator.queries();
-    let found = queries.counters(CounterFilter { limit: 10, ..CounterFilter::default() }).await.expect("an answer");
-    assert_eq!((found.matched, found.counters[0].1.used(found.now)), (1, 60));
-    let letters = queries.dead_letters().await.expect("an answer");
-    assert_eq!((letters.len(), letters[0].letter.offset, letters[0].len), (1, 0, 8));
-    let status = queries.status().await.expect("an answer");
-    assert!(status.settled && status.unassigned == 0 && status.partitions.iter().all(|partition| partition.restored));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let router = api::router("counting".into(), aggregator.queries(), registry);
+    tokio::spawn(async { axum::serve(listener, router).await });
+    let (_, found) = get(address, "/counters?rule=per-key&label=k&limit=10");
+    assert_eq!((&found["matched"], &found["counters"][0]["admitted"]), (&json!(1), &json!(60)));
+    for other in ["rule=other", "label=other"] {
+        assert_eq!(get(address, &format!("/counters?{other}")).1["matched"], 0, "{other}");
+    }
+    let (_, letters) = get(address, "/dead-letters");
+    let letters = letters["poisoned"].as_array().expect("a list");
+    assert_eq!((letters.len(), &letters[0]["offset"], &letters[0]["bytes"]), (1, &json!(0), &json!(8)));
+    assert_eq!(get(address, "/readyz"), (200, json!({ "ready": true, "missing": [] })));
+    let (_, health) = get(address, "/healthz");
+    let partitions = health["partitions"].as_array().expect("a list");
+    assert!(partitions.len() == 2 && partitions.iter().all(|partition| partition["restored"] == true));
     aggregator.stop();
-    assert!(queries.status().await.is_none(), "a stopped aggregator answers nothing");
+    assert_eq!(get(address, "/healthz").0, 503, "a stopped aggregator answers nothing");
 }

@@ -4,6 +4,7 @@
 //! With `local=true` it requests nothing.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -12,12 +13,13 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_aggregator_engine::counting::CountedCounter;
+use tollgate_aggregator_engine::membership::Membership;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::window::{Estimate, Ring};
 
 use super::{ApiState, busy, peers, problem, respond};
-use crate::queries::{CounterFilter, FoundCounters};
+use crate::queries::AggregatorState;
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 100_000;
@@ -30,6 +32,19 @@ pub(super) struct CountersQuery {
     limit: Option<usize>,
     #[serde(default)]
     local: bool,
+}
+
+/// The counters of this aggregator that match a query.
+struct OwnCounters {
+    now: Timestamp,
+    /// The number of counters that match, including those past the limit.
+    matched: u64,
+    /// The restored partitions, including those that are being handed over.
+    partitions: BTreeSet<u64>,
+    /// The fullest counters and their partitions, up to the limit.
+    counters: Vec<(Partition, CountedCounter)>,
+    /// The addresses of the other aggregators.
+    peers: Vec<Arc<str>>,
 }
 
 /// The counters of one or more aggregators.
@@ -53,14 +68,16 @@ pub(super) async fn counters(
     if limit > LIMIT_MAX {
         return problem(StatusCode::BAD_REQUEST, &format!("limit is {limit}; write at most {LIMIT_MAX}"));
     }
-    let Some(own) = api.queries.counters(CounterFilter { rule, label, limit }).await else { return busy() };
-    let Some(status) = api.queries.status().await else { return busy() };
-    let now = own.now;
-    let mut merged = MergedCounters::own(&own);
+    let find = move |state: &AggregatorState<'_>| OwnCounters::find(state, rule.as_deref(), label.as_deref(), limit);
+    let Some(OwnCounters { now, matched, partitions, counters, peers }) = api.queries.ask(find).await else {
+        return busy();
+    };
+    let counters = counters.iter().map(|(partition, counter)| to_json(*partition, counter, now)).collect();
+    let mut merged = MergedCounters { matched, partitions, counters };
     let mut unanswered = Vec::new();
     if !local {
         let query = uri.query().map_or_else(String::new, |query| format!("{query}&"));
-        for peer in status.peers {
+        for peer in peers {
             match peers::ask(&peer, &format!("/counters?{query}local=true")).await {
                 Some(answer) => merged.add(&answer),
                 None => unanswered.push(peer.to_string()),
@@ -83,20 +100,28 @@ pub(super) async fn counters(
     respond(StatusCode::OK, &body)
 }
 
-impl MergedCounters {
-    /// Returns the counters of this aggregator's partitions.
-    fn own(found: &FoundCounters) -> Self {
-        Self {
-            matched: found.matched as u64,
-            partitions: found.partitions.iter().map(|partition| (*partition).into()).collect(),
-            counters: found
-                .counters
-                .iter()
-                .map(|(partition, counter)| to_json(*partition, counter, found.now))
-                .collect(),
+impl OwnCounters {
+    fn find(state: &AggregatorState<'_>, rule: Option<&str>, label: Option<&str>, limit: usize) -> Self {
+        let (now, mut matching, mut partitions) = (state.now, Vec::new(), BTreeSet::new());
+        for (partition, assigned) in state.worker.assigned().filter(|(_, assigned)| assigned.counting.restored) {
+            partitions.insert(partition.into());
+            let is_wanted = |counter: &&CountedCounter| {
+                rule.is_none_or(|rule| *counter.rule == *rule)
+                    && label.is_none_or(|label| counter.label.contains(label))
+            };
+            let wanted = assigned.counting.counters().filter(is_wanted);
+            matching.extend(wanted.map(|counter| (counter.permille(now), partition, counter)));
         }
+        let matched = matching.len() as u64;
+        matching.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| (&a.2.rule, a.2.id).cmp(&(&b.2.rule, b.2.id))));
+        matching.truncate(limit);
+        let counters = matching.into_iter().map(|(_, partition, counter)| (partition, counter.clone())).collect();
+        let peers = state.worker.membership().into_iter().flat_map(Membership::peer_addresses).cloned().collect();
+        Self { now, matched, partitions, counters, peers }
     }
+}
 
+impl MergedCounters {
     /// Adds the counters of another aggregator's partitions, except for partitions that are contained already.
     fn add(&mut self, answer: &Value) {
         let numbers =

@@ -17,9 +17,13 @@ use axum::routing::get;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tollgate_aggregator_engine::membership::Membership;
+use tollgate_aggregator_engine::worker::AssignedPartition;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
 
-use crate::queries::{AggregatorStatus, Queries};
+use crate::dead_letters::KeptDeadLetter;
+use crate::queries::{AggregatorState, Queries};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PROBLEM_JSON: &str = "application/problem+json";
@@ -45,36 +49,33 @@ pub fn router(id: Arc<str>, queries: Queries, registry: Registry) -> Router {
 
 /// Answers as long as the event loop runs, with the state of each partition.
 async fn healthz(State(api): State<ApiState>) -> Response {
-    let Some(status) = api.queries.status().await else { return busy() };
-    let partitions: Vec<Value> = status
-        .partitions
-        .iter()
-        .map(|partition| {
-            json!({
-                "partition": partition.partition,
-                "read": partition.read.map(|(offset, _)| offset),
-                "appended_ms": partition.read.map(|(_, appended)| appended.as_ms()),
-                "watermark_ms": partition.watermark.map(Timestamp::as_ms),
-                "restored": partition.restored,
-                "owned": partition.owned,
-            })
+    let partition = |(partition, assigned): (Partition, &AssignedPartition)| {
+        let counting = &assigned.counting;
+        json!({
+            "partition": partition,
+            "read": counting.read.map(|(offset, _)| offset),
+            "appended_ms": counting.read.map(|(_, appended)| appended.as_ms()),
+            "watermark_ms": counting.watermark.map(Timestamp::as_ms),
+            "restored": counting.restored,
+            "owned": assigned.is_owned(),
         })
-        .collect();
-    let health = json!({
-        "status": "ok",
-        "aggregator": *api.id,
-        "version": env!("CARGO_PKG_VERSION"),
-        "aggregators": status.members,
-        "bus_error": status.bus_error,
-        "partitions": partitions,
-    });
-    respond(StatusCode::OK, &health)
+    };
+    let health = move |state: &AggregatorState<'_>| {
+        json!({
+            "status": "ok",
+            "aggregator": *api.id,
+            "version": env!("CARGO_PKG_VERSION"),
+            "aggregators": state.worker.members(),
+            "bus_error": state.bus_error,
+            "partitions": state.worker.assigned().map(partition).collect::<Vec<_>>(),
+        })
+    };
+    api.queries.ask(health).await.map_or_else(busy, |health| respond(StatusCode::OK, &health))
 }
 
 /// Answers 200 once all own partitions are restored, otherwise the reasons why not.
 async fn readyz(State(api): State<ApiState>) -> Response {
-    let Some(status) = api.queries.status().await else { return busy() };
-    let missing = missing(&status);
+    let Some(missing) = api.queries.ask(missing).await else { return busy() };
     let code = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     respond(code, &json!({ "ready": missing.is_empty(), "missing": missing }))
 }
@@ -89,22 +90,19 @@ async fn metrics(State(api): State<ApiState>) -> Response {
 
 /// Lists the newest dead letters.
 async fn dead_letters(State(api): State<ApiState>) -> Response {
-    let Some(dead_letters) = api.queries.dead_letters().await else { return busy() };
-    let dead_letters: Vec<Value> = dead_letters
-        .iter()
-        .map(|kept| {
-            json!({
-                "topic": "calls",
-                "partition": kept.letter.partition,
-                "offset": kept.letter.offset,
-                "appended_ms": kept.letter.appended.as_ms(),
-                "bytes": kept.len,
-                "reason": kept.letter.reason,
-                "file": kept.file,
-            })
+    let dead_letter = |kept: &KeptDeadLetter| {
+        json!({
+            "topic": "calls",
+            "partition": kept.letter.partition,
+            "offset": kept.letter.offset,
+            "appended_ms": kept.letter.appended.as_ms(),
+            "bytes": kept.len,
+            "reason": kept.letter.reason,
+            "file": kept.file,
         })
-        .collect();
-    respond(StatusCode::OK, &json!({ "poisoned": dead_letters }))
+    };
+    let list = move |state: &AggregatorState<'_>| json!({ "poisoned": state.dead_letters.newest.iter().map(dead_letter).collect::<Vec<_>>() });
+    api.queries.ask(list).await.map_or_else(busy, |list| respond(StatusCode::OK, &list))
 }
 
 async fn unknown_path(request: Request) -> Response {
@@ -113,15 +111,16 @@ async fn unknown_path(request: Request) -> Response {
     problem(StatusCode::NOT_FOUND, &detail)
 }
 
-fn missing(status: &AggregatorStatus) -> Vec<String> {
+fn missing(state: &AggregatorState<'_>) -> Vec<String> {
+    let worker = state.worker;
     let mut missing = Vec::new();
-    if let Some(error) = &status.bus_error {
+    if let Some(error) = &state.bus_error {
         missing.push(error.clone());
-    } else if !status.settled {
+    } else if !worker.membership().is_none_or(Membership::is_settled) {
         missing.push("it waits for one second for the heartbeats of other aggregators".to_owned());
     }
-    let restoring =
-        status.unassigned + status.partitions.iter().filter(|partition| partition.owned && !partition.restored).count();
+    let is_restoring = |(_, assigned): &(_, &AssignedPartition)| assigned.is_owned() && !assigned.counting.restored;
+    let restoring = worker.unassigned() + worker.assigned().filter(is_restoring).count();
     if restoring > 0 {
         missing.push(format!("{restoring} partitions are being restored from the log"));
     }
