@@ -130,11 +130,11 @@ impl<B: Bus> EventLoop<B> {
             WorkerEffect::Read { partition, since } => {
                 self.calls.add(partition, since.map_or(ReadFrom::Oldest, ReadFrom::Time));
             }
-            WorkerEffect::StopReading { partition } => {
+            WorkerEffect::StopReading(partition) => {
                 self.calls.remove(partition);
                 self.metrics.forget(partition);
             }
-            WorkerEffect::FindLogEnd { partition } => {
+            WorkerEffect::FindLogEnd(partition) => {
                 let end = self.log_end(partition);
                 self.poll_worker(now, WorkerInput::LogEnd { partition, end });
             }
@@ -150,7 +150,7 @@ impl<B: Bus> EventLoop<B> {
                 }
             }
             WorkerEffect::DeadLetter { letter, unlogged } => self.dead_letters.keep(letter, unlogged, record),
-            WorkerEffect::Notice(notice @ WorkerNotice::Recreated { .. }) => {
+            WorkerEffect::Notice(notice @ WorkerNotice::Recreated(_)) => {
                 tracing::warn!(aggregator = %self.id, "{notice}");
             }
             WorkerEffect::Notice(notice) => tracing::info!(aggregator = %self.id, "{notice}"),

@@ -70,21 +70,16 @@ impl RuleCopier {
         let thread = Builder::new().name("tollgate-rules".into()).spawn(run)?;
         Ok(Self { stop, thread: Some(thread) })
     }
+}
 
-    /// Ends the thread.
-    pub fn stop(&mut self) {
+impl Drop for RuleCopier {
+    fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!(
                 "the thread that copies rules to Redis panicked; agents that start while Kafka is unavailable may find old rules there"
             );
         }
-    }
-}
-
-impl Drop for RuleCopier {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 

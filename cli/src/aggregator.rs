@@ -83,7 +83,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let settings = args.settings(&*clock, listener.local_addr()?);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
     let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
-    let mut copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.replay_window)?;
+    let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.replay_window)?;
     let mut registry = Registry::default();
     let id = settings.id.clone();
     let dead_letters = args.state_dir.as_ref().map(|folder| folder.join("dead-letters"));
@@ -92,7 +92,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let router = api::router(id, aggregator.queries(), registry);
     tollgate_http::serve(listener, router, stopping.requested()).await?;
     spawn_blocking(move || aggregator.stop()).await?;
-    copier.stop();
+    drop(copier);
     tracing::info!("stopped");
     Ok(Exit::Done)
 }

@@ -10,7 +10,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_aggregator_engine::counting::CountedCounter;
 use tollgate_aggregator_engine::membership::Membership;
@@ -34,24 +34,17 @@ pub(super) struct CountersQuery {
     local: bool,
 }
 
-/// The counters of this aggregator that match a query.
-struct OwnCounters {
-    now: Timestamp,
+/// The counters of one or more aggregators that match a query.
+#[derive(Serialize, Deserialize)]
+struct FoundCounters {
+    now_ms: u64,
     /// The number of counters that match, including those past the limit.
-    matched: u64,
-    /// The restored partitions, including those that are being handed over.
+    matched: usize,
+    /// The restored partitions whose counters are contained, each from one aggregator.
     partitions: BTreeSet<u64>,
-    /// The fullest counters and their partitions, up to the limit.
-    counters: Vec<(Partition, CountedCounter)>,
-    /// The addresses of the other aggregators.
-    peers: Vec<Arc<str>>,
-}
-
-/// The counters of one or more aggregators.
-struct MergedCounters {
-    matched: u64,
-    /// The partitions whose counters are contained, each from one aggregator.
-    partitions: BTreeSet<u64>,
+    /// The addresses of the aggregators that did not answer.
+    unanswered: Vec<String>,
+    /// The fullest counters, up to the limit.
     counters: Vec<Value>,
 }
 
@@ -68,70 +61,61 @@ pub(super) async fn counters(
     if limit > LIMIT_MAX {
         return problem(StatusCode::BAD_REQUEST, &format!("limit is {limit}; write at most {LIMIT_MAX}"));
     }
-    let find = move |state: &AggregatorState<'_>| OwnCounters::find(state, rule.as_deref(), label.as_deref(), limit);
-    let Some(OwnCounters { now, matched, partitions, counters, peers }) = api.queries.ask(find).await else {
-        return busy();
-    };
-    let counters = counters.iter().map(|(partition, counter)| to_json(*partition, counter, now)).collect();
-    let mut merged = MergedCounters { matched, partitions, counters };
-    let mut unanswered = Vec::new();
+    let find = move |state: &AggregatorState<'_>| find(state, rule.as_deref(), label.as_deref(), limit);
+    let Some((mut found, counters, peers)) = api.queries.ask(find).await else { return busy() };
+    let now = Timestamp::from_ms(found.now_ms);
+    found.counters = counters.iter().map(|(partition, counter)| to_json(*partition, counter, now)).collect();
     if !local {
         let query = uri.query().map_or_else(String::new, |query| format!("{query}&"));
         for peer in peers {
             match peers::ask(&peer, &format!("/counters?{query}local=true")).await {
-                Some(answer) => merged.add(&answer),
-                None => unanswered.push(peer.to_string()),
+                Some(answer) => found.add(answer),
+                None => found.unanswered.push(peer.to_string()),
             }
         }
     }
-    merged.counters.sort_by_cached_key(|counter| {
+    found.counters.sort_by_cached_key(|counter| {
         let fullness =
             counter["admitted"].as_u64().unwrap_or(0) * 1_000 / counter["quota"].as_u64().unwrap_or(1).max(1);
         (std::cmp::Reverse(fullness), counter["id"].as_str().unwrap_or_default().to_owned())
     });
-    merged.counters.truncate(limit);
-    let body = json!({
-        "now_ms": now.as_ms(),
-        "matched": merged.matched,
-        "partitions": merged.partitions,
-        "unanswered": unanswered,
-        "counters": merged.counters,
-    });
-    respond(StatusCode::OK, &body)
+    found.counters.truncate(limit);
+    respond(StatusCode::OK, &json!(found))
 }
 
-impl OwnCounters {
-    fn find(state: &AggregatorState<'_>, rule: Option<&str>, label: Option<&str>, limit: usize) -> Self {
-        let (now, mut matching, mut partitions) = (state.now, Vec::new(), BTreeSet::new());
-        for (partition, assigned) in state.worker.assigned().filter(|(_, assigned)| assigned.counting.restored) {
-            partitions.insert(partition.into());
-            let is_wanted = |counter: &&CountedCounter| {
-                rule.is_none_or(|rule| *counter.rule == *rule)
-                    && label.is_none_or(|label| counter.label.contains(label))
-            };
-            let wanted = assigned.counting.counters().filter(is_wanted);
-            matching.extend(wanted.map(|counter| (counter.permille(now), partition, counter)));
-        }
-        let matched = matching.len() as u64;
-        matching.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| (&a.2.rule, a.2.id).cmp(&(&b.2.rule, b.2.id))));
-        matching.truncate(limit);
-        let counters = matching.into_iter().map(|(_, partition, counter)| (partition, counter.clone())).collect();
-        let peers = state.worker.membership().into_iter().flat_map(Membership::peer_addresses).cloned().collect();
-        Self { now, matched, partitions, counters, peers }
+/// Finds the counters of this aggregator that match, without their JSON, which is written on another thread; and the addresses
+/// of the other aggregators.
+fn find(
+    state: &AggregatorState<'_>,
+    rule: Option<&str>,
+    label: Option<&str>,
+    limit: usize,
+) -> (FoundCounters, Vec<(Partition, CountedCounter)>, Vec<Arc<str>>) {
+    let (now, mut matching, mut partitions) = (state.now, Vec::new(), BTreeSet::new());
+    for (partition, assigned) in state.worker.assigned().filter(|(_, assigned)| assigned.counting.restored) {
+        partitions.insert(partition.into());
+        let is_wanted = |counter: &&CountedCounter| {
+            rule.is_none_or(|rule| *counter.rule == *rule) && label.is_none_or(|label| counter.label.contains(label))
+        };
+        let wanted = assigned.counting.counters().filter(is_wanted);
+        matching.extend(wanted.map(|counter| (counter.permille(now), partition, counter)));
     }
+    let matched = matching.len();
+    matching.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| (&a.2.rule, a.2.id).cmp(&(&b.2.rule, b.2.id))));
+    matching.truncate(limit);
+    let counters = matching.into_iter().map(|(_, partition, counter)| (partition, counter.clone())).collect();
+    let peers = state.worker.membership().into_iter().flat_map(Membership::peer_addresses).cloned().collect();
+    let (unanswered, now_ms) = (Vec::new(), now.as_ms());
+    (FoundCounters { now_ms, matched, partitions, unanswered, counters: Vec::new() }, counters, peers)
 }
 
-impl MergedCounters {
+impl FoundCounters {
     /// Adds the counters of another aggregator's partitions, except for partitions that are contained already.
-    fn add(&mut self, answer: &Value) {
-        let numbers =
-            |of: &Value| of.as_array().into_iter().flatten().filter_map(Value::as_u64).collect::<BTreeSet<_>>();
-        let new: BTreeSet<u64> = numbers(&answer["partitions"]).difference(&self.partitions).copied().collect();
-        let counters = answer["counters"].as_array().into_iter().flatten();
-        let is_new = |counter: &&Value| counter["partition"].as_u64().is_some_and(|partition| new.contains(&partition));
-        self.counters.extend(counters.filter(is_new).cloned());
-        self.matched += answer["matched"].as_u64().unwrap_or(0);
-        self.partitions.extend(new);
+    fn add(&mut self, other: Self) {
+        let is_new = |counter: &Value| counter["partition"].as_u64().is_some_and(|of| !self.partitions.contains(&of));
+        self.counters.extend(other.counters.into_iter().filter(is_new));
+        self.matched += other.matched;
+        self.partitions.extend(other.partitions);
     }
 }
 

@@ -14,7 +14,6 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tollgate_aggregator_engine::membership::Membership;
@@ -32,7 +31,7 @@ const PROBLEM_JSON: &str = "application/problem+json";
 struct ApiState {
     id: Arc<str>,
     queries: Queries,
-    registry: Arc<Mutex<Registry>>,
+    registry: Arc<Registry>,
 }
 
 /// Returns the routes of an aggregator of this name.
@@ -44,7 +43,7 @@ pub fn router(id: Arc<str>, queries: Queries, registry: Registry) -> Router {
         .route("/counters", get(counters::counters))
         .route("/dead-letters", get(dead_letters))
         .fallback(unknown_path)
-        .with_state(ApiState { id, queries, registry: Arc::new(Mutex::new(registry)) })
+        .with_state(ApiState { id, queries, registry: Arc::new(registry) })
 }
 
 /// Answers as long as the event loop runs, with the state of each partition.
@@ -82,7 +81,7 @@ async fn readyz(State(api): State<ApiState>) -> Response {
 
 async fn metrics(State(api): State<ApiState>) -> Response {
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &api.registry.lock()) {
+    match prometheus_client::encoding::text::encode(&mut text, &api.registry) {
         Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be encoded as text"),
     }

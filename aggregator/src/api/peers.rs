@@ -8,7 +8,7 @@ use axum::http::{Request, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -18,11 +18,11 @@ const WAIT: Duration = Duration::from_secs(2);
 const ANSWER_LEN_MAX: usize = 256 << 20;
 
 /// Returns the JSON at a path of another aggregator; nothing if it does not answer.
-pub(super) async fn ask(http: &str, path: &str) -> Option<Value> {
+pub(super) async fn ask<T: DeserializeOwned>(http: &str, path: &str) -> Option<T> {
     timeout(WAIT, get(http, path)).await.ok().flatten()
 }
 
-async fn get(http: &str, path: &str) -> Option<Value> {
+async fn get<T: DeserializeOwned>(http: &str, path: &str) -> Option<T> {
     let connection = TokioIo::new(TcpStream::connect(http).await.ok()?);
     let (mut sender, connection) = handshake(connection).await.ok()?;
     let driver = tokio::spawn(connection);

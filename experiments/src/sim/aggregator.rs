@@ -175,8 +175,8 @@ impl AggregatorLife {
     fn execute(&mut self, env: &mut Environment<'_>, effect: WorkerEffect) {
         match effect {
             WorkerEffect::Read { partition, since } => self.calls.add(partition, since, &env.bus),
-            WorkerEffect::StopReading { partition } => self.calls.remove(partition),
-            WorkerEffect::FindLogEnd { partition } => {
+            WorkerEffect::StopReading(partition) => self.calls.remove(partition),
+            WorkerEffect::FindLogEnd(partition) => {
                 let delay_ms = env.network.read_delay_ms();
                 self.later(env, delay_ms, AggregatorEvent::LogEnd(partition));
             }

@@ -18,15 +18,9 @@ pub enum WorkerEffect {
         since: Option<Timestamp>,
     },
     /// Stop reading a partition of `calls`, and drop its metrics.
-    StopReading {
-        /// The partition.
-        partition: Partition,
-    },
-    /// Find the end of a partition's log, and answer with [`LogEnd`](super::WorkerInput::LogEnd).
-    FindLogEnd {
-        /// The partition of `calls`.
-        partition: Partition,
-    },
+    StopReading(Partition),
+    /// Find the end of a partition of `calls`, and answer with [`LogEnd`](super::WorkerInput::LogEnd).
+    FindLogEnd(Partition),
     /// Append to `signals`, in the partition of the batch.
     Publish {
         /// The tag of the batch in its delivery report, unique in this worker's life.
@@ -64,11 +58,8 @@ pub struct DeadLetter {
 /// A line for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerNotice {
-    /// Aggregators came or went.
-    MembersChanged {
-        /// The number of live aggregators, this one included.
-        members: usize,
-    },
+    /// Aggregators came or went; this many are live, this one included.
+    MembersChanged(usize),
     /// The counts of a partition are complete, and its signals are published from now on.
     Restored {
         /// The partition.
@@ -77,26 +68,20 @@ pub enum WorkerNotice {
         counters: usize,
     },
     /// Another aggregator counts the partition now.
-    HandedOver {
-        /// The partition.
-        partition: Partition,
-    },
-    /// The topic `calls` was recreated, or lost records.
-    Recreated {
-        /// The partition.
-        partition: Partition,
-    },
+    HandedOver(Partition),
+    /// The partition of `calls` was recreated, or lost records.
+    Recreated(Partition),
 }
 
 impl fmt::Display for WorkerNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MembersChanged { members } => write!(f, "the number of live aggregators is now {members}"),
+            Self::MembersChanged(members) => write!(f, "the number of live aggregators is now {members}"),
             Self::Restored { partition, counters } => {
                 write!(f, "partition {partition} is restored with {counters} counters; its signals are published")
             }
-            Self::HandedOver { partition } => write!(f, "partition {partition} is handed over to another aggregator"),
-            Self::Recreated { partition } => write!(
+            Self::HandedOver(partition) => write!(f, "partition {partition} is handed over to another aggregator"),
+            Self::Recreated(partition) => write!(
                 f,
                 "partition {partition} of `calls` was recreated or lost records; it is counted again from its oldest record"
             ),

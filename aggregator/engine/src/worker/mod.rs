@@ -216,7 +216,7 @@ impl Worker {
         let members = self.members();
         if members != self.members_noticed {
             self.members_noticed = members;
-            effects.push(WorkerEffect::Notice(WorkerNotice::MembersChanged { members }));
+            effects.push(WorkerEffect::Notice(WorkerNotice::MembersChanged(members)));
         }
         self.rebalance(now, effects);
         self.measure(now, effects);

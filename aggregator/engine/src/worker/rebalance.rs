@@ -26,12 +26,12 @@ impl Worker {
             match self.assigned.get_mut(&partition).map(|assigned| assigned.is_kept(owner, now)) {
                 None if owner == PartitionOwner::Own && may_assign => {
                     if self.assigning.insert(partition) {
-                        effects.push(WorkerEffect::FindLogEnd { partition });
+                        effects.push(WorkerEffect::FindLogEnd(partition));
                     }
                     may_assign = !shares;
                 }
                 Some(false) => {
-                    effects.push(WorkerEffect::Notice(WorkerNotice::HandedOver { partition }));
+                    effects.push(WorkerEffect::Notice(WorkerNotice::HandedOver(partition)));
                     self.revoke(partition, effects);
                 }
                 _ => {}
@@ -48,7 +48,7 @@ impl Worker {
         let Some(partition) = self.to_measure.pop() else { return };
         if let Some(assigned) = self.assigned.get_mut(&partition) {
             assigned.next_when_asked = assigned.next();
-            effects.push(WorkerEffect::FindLogEnd { partition });
+            effects.push(WorkerEffect::FindLogEnd(partition));
         }
     }
 
@@ -71,7 +71,7 @@ impl Worker {
                 assigned.lag_records = Some(end.next.saturating_sub(assigned.next()));
                 // Compared with the position at the question: records may have come before the answer.
                 if end.next < assigned.next_when_asked || end.log != assigned.counting.log {
-                    effects.push(WorkerEffect::Notice(WorkerNotice::Recreated { partition }));
+                    effects.push(WorkerEffect::Notice(WorkerNotice::Recreated(partition)));
                     self.revoke(partition, effects);
                 }
             }
@@ -96,6 +96,6 @@ impl Worker {
 
     fn revoke(&mut self, partition: Partition, effects: &mut Vec<WorkerEffect>) {
         self.assigned.remove(&partition);
-        effects.push(WorkerEffect::StopReading { partition });
+        effects.push(WorkerEffect::StopReading(partition));
     }
 }

@@ -113,8 +113,8 @@ impl Node {
             let mut answers = Vec::new();
             match &effect {
                 WorkerEffect::Read { partition, .. } => drop(self.reading.insert(*partition, 0)),
-                WorkerEffect::StopReading { partition } => drop(self.reading.remove(partition)),
-                WorkerEffect::FindLogEnd { partition } => {
+                WorkerEffect::StopReading(partition) => drop(self.reading.remove(partition)),
+                WorkerEffect::FindLogEnd(partition) => {
                     let next = bus.calls[*partition as usize].len() as u64 + bus.undelivered;
                     let end = (!bus.silent.contains(partition)).then_some(LogEnd { log: bus.log, next });
                     let answer = WorkerInput::LogEnd { partition: *partition, end };

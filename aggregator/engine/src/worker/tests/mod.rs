@@ -229,7 +229,7 @@ fn a_recreated_log_is_counted_from_its_beginning() {
             bus.append(0, *units);
         }
         node.round(at(6_000), &mut bus);
-        assert_eq!(node.notices(), [WorkerNotice::Recreated { partition: 0 }]);
+        assert_eq!(node.notices(), [WorkerNotice::Recreated(0)]);
         run(&mut [&mut node], &mut bus, 6_020, 6_080);
         let counted = node.worker.assigned().map(|(_, assigned)| assigned.counting.log).collect::<Vec<_>>();
         assert_eq!(counted, [log]);
@@ -249,7 +249,7 @@ fn a_late_answer_about_the_end_of_a_log_is_no_sign_of_a_recreated_one() {
     node.round(at(20), &mut bus);
     let mut effects = Vec::new();
     node.worker.poll(at(6_000), WorkerInput::Tick, &mut effects);
-    assert!(effects.contains(&WorkerEffect::FindLogEnd { partition: 0 }));
+    assert!(effects.contains(&WorkerEffect::FindLogEnd(0)));
     bus.append(0, 5);
     node.round(at(6_020), &mut bus);
     let end = Some(LogEnd { log: 7, next: 1 });
