@@ -29,7 +29,7 @@ pub struct SimAggregator {
 }
 
 /// A running aggregator; its state is lost in a crash.
-pub(super) struct AggregatorLife {
+struct AggregatorLife {
     index: usize,
     life: Life,
     worker: Worker,
@@ -51,9 +51,11 @@ impl SimAggregator {
         self.running.as_ref().map(|running| &running.worker)
     }
 
-    /// Returns the running aggregator if it still lives the life that an event was meant for.
-    pub(super) fn living(&mut self, life: Life) -> Option<&mut AggregatorLife> {
-        self.running.as_mut().filter(|running| running.life == life)
+    /// Applies an event if the aggregator still lives the life that it was meant for.
+    pub(super) fn apply(&mut self, env: &mut Environment<'_>, life: Life, event: AggregatorEvent) {
+        if let Some(running) = self.running.as_mut().filter(|running| running.life == life) {
+            running.apply(env, event);
+        }
     }
 
     /// Suspends the aggregator; it goes on with the state that it has.
@@ -104,19 +106,20 @@ impl SimAggregator {
 }
 
 impl AggregatorLife {
-    pub(super) fn apply(&mut self, env: &mut Environment<'_>, event: AggregatorEvent) {
+    fn apply(&mut self, env: &mut Environment<'_>, event: AggregatorEvent) {
         match event {
+            AggregatorEvent::Reported(name, offset) => self.reported(env, name, offset),
             AggregatorEvent::Round => self.round(env),
             AggregatorEvent::LogEnd(partition) => {
                 let next = if env.has(PlantedBug::RestoredTooEarly) { 0 } else { env.bus.end(Topic::Calls, partition) };
-                let end = env.network.bus_is_up.then_some(LogEnd { log: env.bus.log_id(), next });
+                let end = env.network.bus_is_up.then_some(LogEnd { log: env.bus.log_id, next });
                 self.poll(env, WorkerInput::LogEnd { partition, end });
             }
         }
     }
 
     /// The report on a record arrives.
-    pub(super) fn reported(&mut self, env: &mut Environment<'_>, name: RecordName, offset: Option<Offset>) {
+    fn reported(&mut self, env: &mut Environment<'_>, name: RecordName, offset: Option<Offset>) {
         env.report(self.node(), name, offset);
         if name.topic == Topic::Signals {
             let (tag, is_lost) = (name.tag, offset.is_none());
@@ -146,7 +149,7 @@ impl AggregatorLife {
         for record in env.poll(&mut self.presence, RECORDS_MAX) {
             let Ok(mut presence) = Presence::decode(&record.payload) else { continue };
             if env.has(PlantedBug::RevokedBeforeRestored) && *presence.id != *self.name() {
-                presence.partitions = (0..env.bus.partitions()).collect();
+                presence.partitions = (0..env.bus.partitions).collect();
             }
             self.poll(env, WorkerInput::Presence { presence: &presence, appended: record.appended });
         }
@@ -190,7 +193,7 @@ impl AggregatorLife {
             }
             WorkerEffect::Announce(mut presence) => {
                 if !presence.leaving && env.bug.is_some_and(|bug| bug.starves(self.index)) {
-                    presence.partitions = (0..env.bus.partitions()).collect();
+                    presence.partitions = (0..env.bus.partitions).collect();
                 }
                 env.produce(self.writer(), RecordName::PRESENCE, presence.encode());
             }

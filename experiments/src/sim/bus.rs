@@ -4,28 +4,20 @@
 //! gets here is in its log. A topic that is recreated is empty and has another log id.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
 
-/// A record in a log.
-#[derive(Clone, Debug)]
-pub struct LogRecord {
-    /// Append time.
-    pub appended: Timestamp,
-    /// The encoded record.
-    pub payload: Arc<[u8]>,
-}
-
 /// The logs.
 #[derive(Debug)]
 pub struct SimBus {
-    partitions: u32,
-    log_id: LogId,
-    logs: BTreeMap<(&'static str, Partition), Vec<LogRecord>>,
+    /// The number of partitions of `calls` and `signals`.
+    pub partitions: u32,
+    /// The identity of the log `calls`.
+    pub log_id: LogId,
+    logs: BTreeMap<(&'static str, Partition), Vec<BusRecord>>,
 }
 
 /// The positions of a reader of one topic.
@@ -40,21 +32,9 @@ impl SimBus {
         Self { partitions, log_id: 1, logs: BTreeMap::new() }
     }
 
-    /// Returns the number of partitions of `calls` and `signals`.
-    #[must_use]
-    pub fn partitions(&self) -> u32 {
-        self.partitions
-    }
-
-    /// Returns the identity of the log `calls`.
-    #[must_use]
-    pub fn log_id(&self) -> LogId {
-        self.log_id
-    }
-
     /// Returns the records of a log.
     #[must_use]
-    pub fn records(&self, topic: Topic, partition: Partition) -> &[LogRecord] {
+    pub fn records(&self, topic: Topic, partition: Partition) -> &[BusRecord] {
         self.logs.get(&(topic.as_str(), partition)).map_or(&[], Vec::as_slice)
     }
 
@@ -64,10 +44,11 @@ impl SimBus {
         self.records(topic, partition).len() as Offset
     }
 
-    pub(super) fn append(&mut self, topic: Topic, partition: Partition, record: LogRecord) -> Offset {
+    pub(super) fn append(&mut self, topic: Topic, partition: Partition, now: Timestamp, payload: &[u8]) -> Offset {
         let log = self.logs.entry((topic.as_str(), partition)).or_default();
-        log.push(record);
-        log.len() as Offset - 1
+        let offset = log.len() as Offset;
+        log.push(BusRecord { partition, offset, appended: now, payload: payload.to_vec() });
+        offset
     }
 
     /// Deletes `calls` and creates it anew.
@@ -117,8 +98,7 @@ impl SimReader {
             }
             let unread = records.iter().skip(usize::try_from(*position).unwrap_or(usize::MAX));
             for record in unread.take_while(|record| record.appended <= until).take(records_max - delivered.len()) {
-                let (partition, offset, payload) = (*partition, *position, record.payload.to_vec());
-                delivered.push(BusRecord { partition, offset, appended: record.appended, payload });
+                delivered.push(record.clone());
                 *position += 1;
             }
         }

@@ -4,17 +4,18 @@
 //! writer until the bus reports on it; a request to the store has a ticket, under which its answer comes back.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tollgate::store::StoreError;
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::signals::Offset;
 
-use super::bus::{LogRecord, SimBus, SimReader};
-use super::event::{AgentEvent, Life, ProducedRecord, SimEvent, StoreAnswer, StoreCommand, StoreMessage, Writer};
+use super::bus::{SimBus, SimReader};
+use super::event::{
+    AgentEvent, AggregatorEvent, Life, ProducedRecord, SimEvent, StoreAnswer, StoreCommand, StoreMessage, Writer,
+};
 use super::faults::StoreState;
-use super::network::{AckFault, Network, RecordFault, RequestFault};
+use super::network::Network;
 use super::observation::{Observation, RecordName, SimNode, Ticket};
 use super::planted_bugs::PlantedBug;
 use super::scheduler::Scheduler;
@@ -86,7 +87,7 @@ impl<'c> Environment<'c> {
         }
         if has_room {
             let delay_ms = self.network.append_delay_ms();
-            let record = ProducedRecord { writer, name, payload, produced: self.now(), is_copy: false };
+            let record = ProducedRecord { writer, name, payload, produced: self.now() };
             self.scheduler.after(delay_ms, SimEvent::Append(record));
         }
         has_room
@@ -94,38 +95,43 @@ impl<'c> Environment<'c> {
 
     /// A record reaches the bus.
     pub(super) fn append(&mut self, record: ProducedRecord) {
-        let is_up = self.network.bus_is_up;
-        if !is_up && !record.is_copy && self.now().ms_since(record.produced) < RECORD_TIMEOUT_MS {
+        let (is_up, faults) = (self.network.bus_is_up, self.network.faults);
+        if !is_up && self.now().ms_since(record.produced) < RECORD_TIMEOUT_MS {
             return self.scheduler.after(RECORD_RETRY_MS, SimEvent::Append(record));
         }
-        let fault = match () {
-            () if !is_up => Some(RecordFault::Lost),
-            () if record.is_copy => None,
-            () => self.network.record_fault(),
-        };
-        if fault == Some(RecordFault::BehindGarbage) {
-            self.append_payload(record.name, &GARBAGE);
+        let mut offset = None;
+        if is_up && !self.network.strikes(faults.record_lost_percent) {
+            if self.network.strikes(faults.garbage_percent) {
+                self.append_payload(record.name, &GARBAGE);
+            }
+            offset = Some(self.append_payload(record.name, &record.payload));
+            if self.network.strikes(faults.record_duplicated_percent) {
+                let delay_ms = self.network.copy_delay_ms();
+                self.scheduler.after(delay_ms, SimEvent::AppendCopy(record.name, record.payload));
+            }
+            if self.network.strikes(faults.ack_lost_percent) {
+                return self.dequeue(record.writer.node);
+            }
+            offset = offset.filter(|_| !self.network.strikes(faults.ack_negated_percent));
         }
-        let offset = (fault != Some(RecordFault::Lost)).then(|| self.append_payload(record.name, &record.payload));
-        if fault == Some(RecordFault::Duplicated) {
-            let delay_ms = self.network.copy_delay_ms();
-            self.scheduler.after(delay_ms, SimEvent::Append(ProducedRecord { is_copy: true, ..record.clone() }));
-        }
-        if record.is_copy {
-            return;
-        }
-        let offset = match self.network.ack_fault().filter(|_| offset.is_some()) {
-            Some(AckFault::Lost) => return self.dequeue(record.writer.node),
-            Some(AckFault::Negated) => None,
-            None => offset,
-        };
         let delay_ms = self.network.ack_delay_ms();
-        self.scheduler.after(delay_ms, SimEvent::Report(record.writer, record.name, offset));
+        let Writer { node, life } = record.writer;
+        let report = match node {
+            SimNode::Agent(agent) => SimEvent::Agent(agent, life, AgentEvent::Reported(record.name, offset)),
+            SimNode::Aggregator(one) => SimEvent::Aggregator(one, life, AggregatorEvent::Reported(record.name, offset)),
+        };
+        self.scheduler.after(delay_ms, report);
+    }
+
+    /// The second copy of a record reaches the bus.
+    pub(super) fn append_copy(&mut self, name: RecordName, payload: &[u8]) {
+        if self.network.bus_is_up {
+            self.append_payload(name, payload);
+        }
     }
 
     fn append_payload(&mut self, name: RecordName, payload: &[u8]) -> Offset {
-        let record = LogRecord { appended: self.now(), payload: Arc::from(payload) };
-        self.bus.append(name.topic, name.partition, record)
+        self.bus.append(name.topic, name.partition, self.now(), payload)
     }
 
     /// The report on a record reaches its writer, and the record leaves the writer's queue.
@@ -174,14 +180,14 @@ impl<'c> Environment<'c> {
     }
 
     fn answer(&mut self, message: &StoreMessage, delay_ms: u64) {
-        let answer = match self.network.request_fault() {
-            Some(RequestFault::Refused) => Err(StoreError::Refused),
-            Some(RequestFault::AnswerLost) => {
-                let _ = self.execute(message);
-                Err(StoreError::TimedOut)
+        let faults = self.network.faults;
+        let mut answer = Err(StoreError::Refused);
+        if !self.network.strikes(faults.store_refused_percent) {
+            answer = self.execute(message);
+            if self.network.strikes(faults.store_answer_lost_percent) {
+                answer = Err(StoreError::TimedOut);
             }
-            None => self.execute(message),
-        };
+        }
         self.reply(message, delay_ms, answer);
     }
 

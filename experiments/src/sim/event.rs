@@ -19,8 +19,8 @@ pub(super) enum SimEvent {
     StoreReads(StoreMessage),
     /// A record reaches the bus.
     Append(ProducedRecord),
-    /// The report on a record reaches its writer: the offset, or nothing if it is lost.
-    Report(Writer, RecordName, Option<Offset>),
+    /// The second copy of a record reaches the bus; there is no report on it.
+    AppendCopy(RecordName, Vec<u8>),
     /// An event of the agent of this index, in this life.
     Agent(usize, Life, AgentEvent),
     /// An event of the aggregator of this index, in this life.
@@ -35,6 +35,8 @@ pub(super) enum AgentEvent {
     Wakes(AgentShell),
     /// A request is over: the store has answered, or the deadline has passed.
     StoreReplies(Ticket, Result<StoreAnswer, StoreError>),
+    /// The report on a record arrives: the offset, or nothing if it is lost.
+    Reported(RecordName, Option<Offset>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,8 @@ pub(super) enum AggregatorEvent {
     Round,
     /// The bus tells the end of a log.
     LogEnd(Partition),
+    /// The report on a record arrives: the offset, or nothing if it is lost.
+    Reported(RecordName, Option<Offset>),
 }
 
 /// A part of an agent that sleeps until its state machine has work.
@@ -68,8 +72,6 @@ pub(super) struct ProducedRecord {
     pub(super) name: RecordName,
     pub(super) payload: Vec<u8>,
     pub(super) produced: Timestamp,
-    /// True for the second copy of a record, of which there is no report.
-    pub(super) is_copy: bool,
 }
 
 /// A request on its way to the store.

@@ -25,7 +25,7 @@ use tollgate_core::rules::Generation;
 
 pub use agent::{Correction, SimAgent};
 pub use aggregator::SimAggregator;
-pub use bus::{LogRecord, SimBus};
+pub use bus::SimBus;
 pub use faults::{Faults, StoreState};
 pub use observation::{AnsweredCall, CorrectedCall, Observation, RecordName, SimNode, Ticket};
 pub use planted_bugs::PlantedBug;
@@ -203,28 +203,9 @@ impl<'c> Simulation<'c> {
         match event {
             SimEvent::StoreReads(message) => env.store_reads(message),
             SimEvent::Append(record) => env.append(record),
-            SimEvent::Agent(agent, life, event) => {
-                if let Some(agent) = self.agents[agent].living(life) {
-                    agent.apply(env, event);
-                }
-            }
-            SimEvent::Aggregator(aggregator, life, event) => {
-                if let Some(aggregator) = self.aggregators[aggregator].living(life) {
-                    aggregator.apply(env, event);
-                }
-            }
-            SimEvent::Report(writer, name, offset) => match writer.node {
-                SimNode::Agent(agent) => {
-                    if let Some(agent) = self.agents[agent].living(writer.life) {
-                        agent.reported(env, name, offset);
-                    }
-                }
-                SimNode::Aggregator(aggregator) => {
-                    if let Some(aggregator) = self.aggregators[aggregator].living(writer.life) {
-                        aggregator.reported(env, name, offset);
-                    }
-                }
-            },
+            SimEvent::AppendCopy(name, payload) => env.append_copy(name, &payload),
+            SimEvent::Agent(agent, life, event) => self.agents[agent].apply(env, life, event),
+            SimEvent::Aggregator(aggregator, life, event) => self.aggregators[aggregator].apply(env, life, event),
         }
     }
 }

@@ -15,7 +15,8 @@ use super::scheduler::{VirtualClock, shifted};
 
 /// The store that several agents share.
 pub struct SimStore {
-    pub(super) state: StoreState,
+    /// The state.
+    pub state: StoreState,
     /// Requests that wait for a silent store.
     pub(super) waiting: Vec<StoreMessage>,
     clock: Arc<VirtualClock>,
@@ -30,12 +31,6 @@ impl SimStore {
         let clock = Arc::new(VirtualClock::default());
         let memory = MemoryStore::with_counters_max(clock.clone(), counters_max);
         Self { state: StoreState::Up, waiting: Vec::new(), clock, memory, offset_ms: 0, agents: BTreeMap::new() }
-    }
-
-    /// Returns the state.
-    #[must_use]
-    pub fn state(&self) -> StoreState {
-        self.state
     }
 
     /// Returns the store's time at an instant of true time.

@@ -112,7 +112,7 @@ impl Capped {
         let counters_max = facts.counters_max();
         // Tables are split in shards, each of which rounds its part of the cap up; overflow counters come on top.
         let sharded_max = counters_max + 128;
-        let waiting_max = WAITING_LEN_MAX * sim.bus().partitions() as usize;
+        let waiting_max = WAITING_LEN_MAX * sim.bus().partitions as usize;
         let agents = sim.agents();
         let agent = &agents[self.turn % agents.len()];
         if let Some(held) = agent.engine().map(tollgate_engine::Engine::held)
@@ -143,7 +143,7 @@ impl Capped {
             let Some(engine) = agent.engine() else { continue };
             let (mut seen, mut in_log) = (HashSet::new(), 0);
             let Some(rows) = self.rows.get(&index) else { continue };
-            for partition in 0..sim.bus().partitions() {
+            for partition in 0..sim.bus().partitions {
                 for record in sim.bus().records(Topic::Calls, partition) {
                     let Ok(batch) = Batch::decode(&record.payload) else { continue };
                     let settings = engine.settings();

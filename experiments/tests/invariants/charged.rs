@@ -39,7 +39,9 @@ impl Charged {
                 }
                 Ok(())
             }
-            Observation::Answered(answered) if !sim.agents()[answered.agent].owns_table() && !facts.overflows() => {
+            Observation::Answered(answered)
+                if !sim.agents()[answered.agent].settings.owns_table && !facts.overflows() =>
+            {
                 self.answered(facts, answered)
             }
             _ => Ok(()),

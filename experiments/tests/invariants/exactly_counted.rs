@@ -62,7 +62,7 @@ impl ExactlyCounted {
             });
             for (partition, assigned) in worker.assigned() {
                 let counting = &assigned.counting;
-                if counting.log != sim.bus().log_id() {
+                if counting.log != sim.bus().log_id {
                     self.recounts.remove(&(aggregator, partition));
                     continue;
                 }

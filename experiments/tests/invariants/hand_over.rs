@@ -65,7 +65,7 @@ impl HandOver {
                     held.restored_at = Some(now);
                     self.restored += 1;
                     let read = assigned.counting.read.map_or(0, |(offset, _)| offset + 1);
-                    if read < held.end && assigned.counting.log == sim.bus().log_id() {
+                    if read < held.end && assigned.counting.log == sim.bus().log_id {
                         return Err(format!(
                             "restore: partition {partition} is announced after {read} records of {}",
                             held.end
@@ -86,13 +86,13 @@ impl HandOver {
             }
         }
         for ((_, partition), held) in &self.held {
-            if held.log != sim.bus().log_id() {
+            if held.log != sim.bus().log_id {
                 self.outdated_at.insert(*partition, sim.now());
             }
         }
         for (partition, (restored_at, log)) in std::mem::replace(&mut self.counted, counted) {
             let is_recent = |at: &Timestamp| sim.now().ms_since(*at) <= ANNOUNCEMENT_MS_MAX;
-            let is_excused = log != sim.bus().log_id()
+            let is_excused = log != sim.bus().log_id
                 || self.outdated_at.get(&partition).is_some_and(is_recent)
                 || self.ended_at.is_some_and(|ended_at| ended_at >= restored_at);
             if !is_excused && !self.counted.contains_key(&partition) {
@@ -104,7 +104,7 @@ impl HandOver {
 
     /// Checks that each partition has one owner, which counts up to the end of the log.
     pub(crate) fn finish(sim: &Simulation<'_>) -> Result<(), String> {
-        for partition in 0..sim.bus().partitions() {
+        for partition in 0..sim.bus().partitions {
             let owners: Vec<_> = (sim.aggregators().iter())
                 .filter_map(|aggregator| aggregator.worker()?.assigned().find(|(assigned, _)| *assigned == partition))
                 .map(|(_, assigned)| assigned)

@@ -47,10 +47,10 @@ impl Ledger {
                 self.executed.entry(*ticket).or_default().extend(effects_of(charges, results));
             }
             Observation::Finished { agent, ticket, charges, error } => self.finished(*agent, *ticket, charges, *error),
-            Observation::Answered(answered) if !sim.agents()[answered.agent].owns_table() => {
+            Observation::Answered(answered) if !sim.agents()[answered.agent].settings.owns_table => {
                 self.answered(facts, answered);
             }
-            Observation::Corrected(corrected) if !sim.agents()[corrected.agent].owns_table() => {
+            Observation::Corrected(corrected) if !sim.agents()[corrected.agent].settings.owns_table => {
                 self.corrected(facts, corrected);
             }
             _ => {}

@@ -72,7 +72,7 @@ impl NeverOver {
                 Ok(())
             }
             Observation::Answered(answered) => self.answered(facts, sim, answered),
-            Observation::Corrected(corrected) if sim.agents()[corrected.agent].owns_table() => {
+            Observation::Corrected(corrected) if sim.agents()[corrected.agent].settings.owns_table => {
                 self.corrected(facts, sim, corrected);
                 Ok(())
             }
@@ -96,7 +96,7 @@ impl NeverOver {
     }
 
     fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
-        let owns_table = sim.agents()[answered.agent].owns_table();
+        let owns_table = sim.agents()[answered.agent].settings.owns_table;
         let is_listed = facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted;
         for applied in facts.applied(answered.generation, &answered.call) {
             let policies = || facts.policies(&applied.rule.name, &answered.call);

@@ -44,7 +44,7 @@ impl StoreTime {
         for (index, agent) in sim.agents().iter().enumerate() {
             let Some(engine) = agent.engine() else { continue };
             let own_now = agent.time(sim.now());
-            let truth = if agent.owns_table() { own_now } else { store_now };
+            let truth = if agent.settings.owns_table { own_now } else { store_now };
             let bounds = engine.store_time(own_now);
             if bounds.earliest <= truth && truth <= bounds.latest {
                 if is_settled {

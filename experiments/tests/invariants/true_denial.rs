@@ -55,7 +55,7 @@ impl TrueDenial {
 
     fn check(&self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
         let decision = &answered.decision;
-        let answers = matches!(sim.store().state(), StoreState::Up | StoreState::Slow(_));
+        let answers = matches!(sim.store().state, StoreState::Up | StoreState::Slow(_));
         let Some(status) = decision.status.as_ref().filter(|_| !decision.allowed && decision.source == Source::Local)
         else {
             return Ok(());
@@ -73,7 +73,7 @@ impl TrueDenial {
         let newest = self.charged.get(&counter).and_then(|charged| charged.keys().max());
         let applied = of(newest.copied().unwrap_or(answered.generation))?;
         let is_slot = applied.policy.algorithm == Algorithm::Concurrency;
-        let owns_table = sim.agents()[answered.agent].owns_table();
+        let owns_table = sim.agents()[answered.agent].settings.owns_table;
         if !answers || owns_table || is_slot || self.excuses(sim.now(), applied.counter, answered.generation) {
             return Ok(());
         }

@@ -100,7 +100,7 @@ impl WakeUps {
         }
         let writer = self.writers.entry(answered.agent).or_default();
         for applied in facts.applied(answered.generation, &answered.call) {
-            let partition = applied.counter.partition(sim.bus().partitions());
+            let partition = applied.counter.partition(sim.bus().partitions);
             writer.waits_since.entry(partition).or_insert(sim.now().as_ms());
         }
     }

@@ -141,12 +141,12 @@ fn correct(sim: &mut Simulation<'static>, workload: &mut Workload, call: Answere
 
 /// Returns the group of an agent's callers: those of an agent with its own table are no other agent's.
 fn group(sim: &Simulation<'_>, agent: usize) -> u8 {
-    u8::from(sim.agents()[agent].owns_table())
+    u8::from(sim.agents()[agent].settings.owns_table)
 }
 
 fn digest(sim: &Simulation<'_>, trace: &mut DefaultHasher) {
     for topic in [Topic::Calls, Topic::Signals, Topic::Presence] {
-        for partition in 0..sim.bus().partitions() {
+        for partition in 0..sim.bus().partitions {
             for record in sim.bus().records(topic, partition) {
                 (record.appended, &record.payload).hash(trace);
             }

@@ -47,7 +47,8 @@ const TICK_MS: u64 = 60_000;
 /// An agent.
 pub struct SimAgent<'c> {
     index: usize,
-    settings: SimAgentSettings,
+    /// Its clock and its table.
+    pub settings: SimAgentSettings,
     /// The number of its starts.
     lives: Life,
     pub(super) running: Option<AgentLife<'c>>,
@@ -88,12 +89,6 @@ impl<'c> SimAgent<'c> {
         shifted(now, self.settings.clock_offset_ms)
     }
 
-    /// Returns true if the agent keeps the counts in its own table.
-    #[must_use]
-    pub fn owns_table(&self) -> bool {
-        self.settings.owns_table
-    }
-
     /// Returns the number of requests with units that wait for the store.
     #[must_use]
     pub fn pending(&self) -> usize {
@@ -101,9 +96,11 @@ impl<'c> SimAgent<'c> {
         pending.filter(|request| matches!(request, SimRequest::Charge(..))).count()
     }
 
-    /// Returns the running agent if it still lives the life that an event was meant for.
-    pub(super) fn living(&mut self, life: Life) -> Option<&mut AgentLife<'c>> {
-        self.running.as_mut().filter(|running| running.life == life)
+    /// Applies an event if the agent still lives the life that it was meant for.
+    pub(super) fn apply(&mut self, env: &mut Environment<'c>, life: Life, event: AgentEvent) {
+        if let Some(running) = self.running.as_mut().filter(|running| running.life == life) {
+            running.apply(env, event);
+        }
     }
 
     pub(super) fn start(&mut self, settings: &SimSettings, env: &mut Environment<'c>, rules: RuleSet) {
@@ -115,10 +112,11 @@ impl<'c> SimAgent<'c> {
         engine.counters_max = settings.counters_max;
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
-        engine.counts = if self.owns_table() { CountsIn::OwnTable } else { CountsIn::Store };
+        engine.counts = if self.settings.owns_table { CountsIn::OwnTable } else { CountsIn::Store };
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
-        let duties = MaintenanceSettings { announces: settings.has_bus && !self.owns_table(), follows_rules: false };
+        let duties =
+            MaintenanceSettings { announces: settings.has_bus && !self.settings.owns_table, follows_rules: false };
         let (exchange, maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
         let sleeps = <[Sleep; 2]>::default();
         exchange.set_waker(sleeps[AgentShell::Exchange as usize].waker());
@@ -133,7 +131,7 @@ impl<'c> SimAgent<'c> {
             sleeps,
             reports: Vec::new(),
             ticked_at: Timestamp::default(),
-            signals: SimReader::from_next(Topic::Signals, env.bus.partitions(), &env.bus),
+            signals: SimReader::from_next(Topic::Signals, env.bus.partitions, &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
         });
@@ -156,7 +154,7 @@ impl<'c> SimAgent<'c> {
     pub(super) fn leave(&mut self, env: &mut Environment<'c>) {
         if let Some(running) = &mut self.running {
             running.exchange(env, ExchangeInput::Stop);
-            if env.store.state() == StoreState::Up {
+            if env.store.state == StoreState::Up {
                 env.store.forget(self.index);
             }
         }
@@ -165,8 +163,9 @@ impl<'c> SimAgent<'c> {
 }
 
 impl<'c> AgentLife<'c> {
-    pub(super) fn apply(&mut self, env: &mut Environment<'c>, event: AgentEvent) {
+    fn apply(&mut self, env: &mut Environment<'c>, event: AgentEvent) {
         match event {
+            AgentEvent::Reported(name, offset) => return self.reported(env, name, offset),
             AgentEvent::Reads => {
                 self.receive(env);
                 self.later(env, READ_MS, AgentEvent::Reads);
@@ -178,7 +177,7 @@ impl<'c> AgentLife<'c> {
     }
 
     /// The report on a batch arrives. Nothing tells the writer, which fetches it when it wakes.
-    pub(super) fn reported(&mut self, env: &mut Environment<'c>, name: RecordName, offset: Option<Offset>) {
+    fn reported(&mut self, env: &mut Environment<'c>, name: RecordName, offset: Option<Offset>) {
         env.report(self.node(), name, offset);
         let RecordName { topic, partition, tag: sequence } = name;
         if topic == Topic::Calls {
@@ -236,13 +235,6 @@ impl<'c> AgentLife<'c> {
             }
         }
         self.sleep(env, AgentShell::Maintenance);
-    }
-
-    /// Ticks the maintenance of an agent without a bus, which does not sleep, when that is due.
-    fn maintain_without_sleep(&mut self, env: &mut Environment<'c>) {
-        if !self.engine.settings().publishes && self.now(env).ms_since(self.ticked_at) >= TICK_MS {
-            self.maintain(env, MaintenanceInput::Tick);
-        }
     }
 
     /// Returns the agent's own time.

@@ -9,7 +9,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{Generation, MatchScope};
 use tollgate_engine::{MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest};
 
-use super::{AgentLife, MAINTENANCE_DEADLINE_MS};
+use super::{AgentLife, MAINTENANCE_DEADLINE_MS, TICK_MS};
 use crate::sim::environment::Environment;
 use crate::sim::event::{AgentEvent, StoreAnswer, StoreCommand};
 use crate::sim::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
@@ -47,7 +47,10 @@ pub(super) enum ChargePurpose<'c> {
 impl<'c> AgentLife<'c> {
     /// A call arrives, or several that are charged all or none.
     pub(in crate::sim) fn check(&mut self, env: &mut Environment<'c>, calls: Vec<Call<'c>>) {
-        self.maintain_without_sleep(env);
+        // An agent without a bus does not sleep.
+        if !self.engine.settings().publishes && self.now(env).ms_since(self.ticked_at) >= TICK_MS {
+            self.maintain(env, MaintenanceInput::Tick);
+        }
         let generation = self.engine.with_rules(|rules| rules.generation);
         let operation = match &calls[..] {
             [call] => Operation::Check(call),
