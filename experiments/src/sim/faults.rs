@@ -1,6 +1,6 @@
 //! The faults of a simulation: rates of faults that strike at random, and the states of the store.
 //!
-//! [`super::network`] draws from the rates; a test changes the states through [`super::Simulation`].
+//! [`super::environment`] applies both; a test changes the states through [`super::Simulation`].
 
 /// Delays and rates of random faults, by default none. A percentage applies to each message on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
