@@ -16,21 +16,21 @@ const FILES_MAX: u64 = 1_000;
 
 /// A dead letter and its bytes.
 #[derive(Clone, Debug)]
-pub struct KeptDeadLetter {
+pub(crate) struct KeptDeadLetter {
     /// The record and the reason.
-    pub letter: DeadLetter,
+    pub(crate) letter: DeadLetter,
     /// The length of the record, in bytes.
-    pub len: usize,
+    pub(crate) len: usize,
     /// The file that holds its bytes.
-    pub file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// The newest dead letters.
-pub struct DeadLetters {
+pub(crate) struct DeadLetters {
     folder: Option<PathBuf>,
     files: u64,
     /// The listed ones, the oldest first.
-    pub newest: VecDeque<KeptDeadLetter>,
+    pub(crate) newest: VecDeque<KeptDeadLetter>,
 }
 
 impl DeadLetters {

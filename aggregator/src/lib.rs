@@ -12,8 +12,6 @@ mod runtime;
 pub mod rule_mirror;
 pub mod api;
 
-pub use dead_letters::{DeadLetters, KeptDeadLetter};
-pub use queries::{AggregatorState, Queries};
+pub use queries::Queries;
 pub use runtime::Aggregator;
-pub use tollgate_aggregator_engine::replay_window::ReplayWindow;
 pub use tollgate_aggregator_engine::worker::{THRESHOLD_PERMILLE_DEFAULT, WorkerSettings};

@@ -18,15 +18,15 @@ const QUERIES_LEN_MAX: usize = 64;
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// The state of an aggregator between two rounds.
-pub struct AggregatorState<'a> {
+pub(crate) struct AggregatorState<'a> {
     /// The time of the answer.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
     /// The partitions and the other aggregators.
-    pub worker: &'a Worker,
+    pub(crate) worker: &'a Worker,
     /// The newest dead letters.
-    pub dead_letters: &'a DeadLetters,
+    pub(crate) dead_letters: &'a DeadLetters,
     /// The reason for which the bus cannot be used.
-    pub bus_error: Option<String>,
+    pub(crate) bus_error: Option<String>,
 }
 
 /// A question that the event loop answers.
@@ -44,7 +44,7 @@ impl Queries {
     }
 
     /// Returns the answer that a function gives on the event loop's thread; nothing if the event loop does not answer.
-    pub async fn ask<T: Send + 'static>(
+    pub(crate) async fn ask<T: Send + 'static>(
         &self,
         answer: impl FnOnce(&AggregatorState<'_>) -> T + Send + 'static,
     ) -> Option<T> {

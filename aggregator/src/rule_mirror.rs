@@ -106,11 +106,7 @@ impl<R: LogReader> RulesTopic<R> {
     /// an empty poll also means the end.
     fn catch_up(&mut self, last: Offset) {
         let started = Stopwatch::start();
-        while started.elapsed() < START_WAIT {
-            if self.read().is_none_or(|read| read >= last) {
-                break;
-            }
-        }
+        while started.elapsed() < START_WAIT && self.read().is_some_and(|read| read < last) {}
     }
 
     /// Reads once; returns the offset of the last record, if there is one.

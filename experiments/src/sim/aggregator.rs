@@ -112,7 +112,7 @@ impl AggregatorLife {
             AggregatorEvent::Round => self.round(env),
             AggregatorEvent::LogEnd(partition) => {
                 let next = if env.has(PlantedBug::RestoredTooEarly) { 0 } else { env.bus.end(Topic::Calls, partition) };
-                let end = env.network.bus_is_up.then_some(LogEnd { log: env.bus.log_id, next });
+                let end = env.bus_is_up.then_some(LogEnd { log: env.bus.log_id, next });
                 self.poll(env, WorkerInput::LogEnd { partition, end });
             }
         }
@@ -180,7 +180,7 @@ impl AggregatorLife {
             WorkerEffect::Read { partition, since } => self.calls.add(partition, since, &env.bus),
             WorkerEffect::StopReading(partition) => self.calls.remove(partition),
             WorkerEffect::FindLogEnd(partition) => {
-                let delay_ms = env.network.read_delay_ms();
+                let delay_ms = env.delay_ms(env.faults.bus_ms_max);
                 self.later(env, delay_ms, AggregatorEvent::LogEnd(partition));
             }
             WorkerEffect::Publish { tag, batch } => {

@@ -1,7 +1,6 @@
 //! The bus of a simulation: the logs of `calls`, `signals` and `presence`, and readers of them.
 //!
-//! Delays, losses and acknowledgements are not here but in [`super::network`] and [`super::environment`]: a record that
-//! gets here is in its log. A topic that is recreated is empty and has another log id.
+//! Delays, losses and acknowledgements are not here but in [`super::environment`]: a record that gets here is in its log. A topic that is recreated is empty and has another log id.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
-//! Everything around the nodes: time, the network, the bus, the store, and the list of observations.
+//! Everything around the nodes: time, the bus, the store, delays and faults of messages, and the list of observations.
 //!
 //! The shells of agents and aggregators execute their effects here. A record that a shell produces lies in the queue of its
 //! writer until the bus reports on it; a request to the store has a ticket, under which its answer comes back.
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
 use tollgate::store::StoreError;
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
@@ -14,8 +15,7 @@ use super::bus::{SimBus, SimReader};
 use super::event::{
     AgentEvent, AggregatorEvent, Life, ProducedRecord, SimEvent, StoreAnswer, StoreCommand, StoreMessage, Writer,
 };
-use super::faults::StoreState;
-use super::network::Network;
+use super::faults::{Faults, StoreState};
 use super::observation::{Observation, RecordName, SimNode, Ticket};
 use super::planted_bugs::PlantedBug;
 use super::scheduler::Scheduler;
@@ -33,11 +33,14 @@ const GARBAGE: [u8; 16] = [0xff; 16];
 
 pub(super) struct Environment<'c> {
     pub(super) scheduler: Scheduler,
-    pub(super) network: Network,
+    pub(super) faults: Faults,
+    pub(super) bus_is_up: bool,
     pub(super) bus: SimBus,
     pub(super) store: SimStore,
     pub(super) bug: Option<PlantedBug>,
     pub(super) observations: Vec<Observation<'c>>,
+    /// The source of all delays and random faults.
+    rng: Rng,
     /// Number of records in the queue of each writer.
     queued: BTreeMap<SimNode, usize>,
     tickets: Ticket,
@@ -47,11 +50,13 @@ impl<'c> Environment<'c> {
     pub(super) fn new(settings: &SimSettings) -> Self {
         Self {
             scheduler: Scheduler::new(settings.start),
-            network: Network::new(settings.seed, settings.faults),
+            faults: settings.faults,
+            bus_is_up: true,
             bus: SimBus::new(settings.partitions),
             store: SimStore::new(settings.counters_max),
             bug: None,
             observations: Vec::new(),
+            rng: Rng::with_seed(settings.seed),
             queued: BTreeMap::new(),
             tickets: 0,
         }
@@ -70,23 +75,33 @@ impl<'c> Environment<'c> {
         self.observations.push(observation);
     }
 
+    /// Draws the delay of a message.
+    pub(super) fn delay_ms(&mut self, ms_max: u64) -> u64 {
+        self.rng.u64(0..=ms_max)
+    }
+
+    /// Returns true if a fault of this rate strikes a message.
+    fn strikes(&mut self, percent: u8) -> bool {
+        self.rng.u8(0..100) < percent
+    }
+
     /// Returns the next records that a reader gets now.
     pub(super) fn poll(&mut self, reader: &mut SimReader, records_max: usize) -> Vec<BusRecord> {
-        let until = self.now().minus_ms(self.network.read_delay_ms());
+        let until = self.now().minus_ms(self.delay_ms(self.faults.bus_ms_max));
         reader.poll(&self.bus, until, records_max)
     }
 
     /// Puts a record into its writer's queue; returns false if the queue is full.
     pub(super) fn produce(&mut self, writer: Writer, name: RecordName, payload: Vec<u8>) -> bool {
         let queued = self.queued.entry(writer.node).or_default();
-        let has_room = self.network.faults.queue_len_max.is_none_or(|len_max| *queued < len_max);
+        let has_room = self.faults.queue_len_max.is_none_or(|len_max| *queued < len_max);
         *queued += usize::from(has_room);
         if name.topic != Topic::Presence {
             let observed = if has_room { Observation::Sent } else { Observation::NoRoom };
             self.observe(observed(writer.node, name));
         }
         if has_room {
-            let delay_ms = self.network.append_delay_ms();
+            let delay_ms = self.faults.bus_late_ms + self.delay_ms(self.faults.bus_ms_max);
             let record = ProducedRecord { writer, name, payload, produced: self.now() };
             self.scheduler.after(delay_ms, SimEvent::Append(record));
         }
@@ -95,26 +110,26 @@ impl<'c> Environment<'c> {
 
     /// A record reaches the bus.
     pub(super) fn append(&mut self, record: ProducedRecord) {
-        let (is_up, faults) = (self.network.bus_is_up, self.network.faults);
+        let (is_up, faults) = (self.bus_is_up, self.faults);
         if !is_up && self.now().ms_since(record.produced) < RECORD_TIMEOUT_MS {
             return self.scheduler.after(RECORD_RETRY_MS, SimEvent::Append(record));
         }
         let mut offset = None;
-        if is_up && !self.network.strikes(faults.record_lost_percent) {
-            if self.network.strikes(faults.garbage_percent) {
+        if is_up && !self.strikes(faults.record_lost_percent) {
+            if self.strikes(faults.garbage_percent) {
                 self.append_payload(record.name, &GARBAGE);
             }
             offset = Some(self.append_payload(record.name, &record.payload));
-            if self.network.strikes(faults.record_duplicated_percent) {
-                let delay_ms = self.network.copy_delay_ms();
+            if self.strikes(faults.record_duplicated_percent) {
+                let delay_ms = self.delay_ms(3 * faults.bus_ms_max);
                 self.scheduler.after(delay_ms, SimEvent::AppendCopy(record.name, record.payload));
             }
-            if self.network.strikes(faults.ack_lost_percent) {
+            if self.strikes(faults.ack_lost_percent) {
                 return self.dequeue(record.writer.node);
             }
-            offset = offset.filter(|_| !self.network.strikes(faults.ack_negated_percent));
+            offset = offset.filter(|_| !self.strikes(faults.ack_negated_percent));
         }
-        let delay_ms = self.network.ack_delay_ms();
+        let delay_ms = self.delay_ms(faults.ack_ms_max);
         let Writer { node, life } = record.writer;
         let report = match node {
             SimNode::Agent(agent) => SimEvent::Agent(agent, life, AgentEvent::Reported(record.name, offset)),
@@ -125,7 +140,7 @@ impl<'c> Environment<'c> {
 
     /// The second copy of a record reaches the bus.
     pub(super) fn append_copy(&mut self, name: RecordName, payload: &[u8]) {
-        if self.network.bus_is_up {
+        if self.bus_is_up {
             self.append_payload(name, payload);
         }
     }
@@ -161,7 +176,7 @@ impl<'c> Environment<'c> {
         if self.store.state == StoreState::Unreachable {
             self.reply(&message, UNREACHABLE_MS, Err(StoreError::Unreachable));
         } else {
-            let delay_ms = self.network.store_delay_ms();
+            let delay_ms = self.delay_ms(self.faults.store_ms_max);
             self.scheduler.after(delay_ms, SimEvent::StoreReads(message));
         }
         self.tickets
@@ -169,7 +184,7 @@ impl<'c> Environment<'c> {
 
     /// A request reaches the store.
     pub(super) fn store_reads(&mut self, message: StoreMessage) {
-        let delay_ms = self.network.store_delay_ms();
+        let delay_ms = self.delay_ms(self.faults.store_ms_max);
         match self.store.state {
             StoreState::Silent => self.store.waiting.push(message),
             StoreState::Unreachable => self.reply(&message, delay_ms, Err(StoreError::TimedOut)),
@@ -180,11 +195,11 @@ impl<'c> Environment<'c> {
     }
 
     fn answer(&mut self, message: &StoreMessage, delay_ms: u64) {
-        let faults = self.network.faults;
+        let faults = self.faults;
         let mut answer = Err(StoreError::Refused);
-        if !self.network.strikes(faults.store_refused_percent) {
+        if !self.strikes(faults.store_refused_percent) {
             answer = self.execute(message);
-            if self.network.strikes(faults.store_answer_lost_percent) {
+            if self.strikes(faults.store_answer_lost_percent) {
                 answer = Err(StoreError::TimedOut);
             }
         }

@@ -10,7 +10,6 @@ mod event;
 mod scheduler;
 mod faults;
 mod settings;
-mod network;
 mod bus;
 mod store;
 mod planted_bugs;
@@ -133,12 +132,12 @@ impl<'c> Simulation<'c> {
 
     /// Makes the bus available or unavailable.
     pub fn set_bus_up(&mut self, is_up: bool) {
-        self.env.network.bus_is_up = is_up;
+        self.env.bus_is_up = is_up;
     }
 
     /// Changes delays and rates of faults.
     pub fn set_faults(&mut self, faults: Faults) {
-        self.env.network.faults = faults;
+        self.env.faults = faults;
     }
 
     /// Deletes the topic `calls` and creates it anew.

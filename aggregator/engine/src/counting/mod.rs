@@ -102,13 +102,16 @@ impl Counting {
         if !self.restored {
             return None;
         }
-        let due = self.due.take(&mut self.table, now, threshold_permille)?;
-        self.tally.signals += due.0.len() as u64;
-        Some(due)
+        self.due.take(&mut self.table, now, threshold_permille)
     }
 
-    /// Makes a heartbeat and the counters of a lost batch due. Counters that are below the threshold by now are not signalled.
-    pub fn signal_again(&mut self, counters: &[CounterId]) {
+    /// Takes the report on a batch that signalled these counters. If the batch is lost, a heartbeat and the counters are due
+    /// again; counters that are below the threshold by now are not signalled.
+    pub fn signals_reported(&mut self, counters: &[CounterId], is_lost: bool) {
+        if !is_lost {
+            self.tally.signals += counters.len() as u64;
+            return;
+        }
         for counter in counters {
             if let Some(counter) = self.table.counters.get_mut(counter) {
                 self.due.changed(counter);

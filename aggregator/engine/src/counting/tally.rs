@@ -19,7 +19,7 @@ pub struct CountingTally {
     pub from_the_future: u64,
     /// Rows of counters past the cap; they are not counted.
     pub uncounted: u64,
-    /// Signals produced.
+    /// Signals that reached the log.
     pub signals: u64,
     /// Counters in the table.
     pub counters: usize,

@@ -157,10 +157,10 @@ impl Worker {
                 }
             }
             WorkerInput::Reported { tag, is_lost } => {
-                if let Some((partition, counters)) = self.in_flight.remove(tag).filter(|_| is_lost)
+                if let Some((partition, counters)) = self.in_flight.remove(tag)
                     && let Some(assigned) = self.assigned.get_mut(&partition)
                 {
-                    assigned.counting.signal_again(&counters);
+                    assigned.counting.signals_reported(&counters, is_lost);
                 }
             }
             WorkerInput::Tick => self.tick(now, effects),

@@ -134,6 +134,8 @@ fn signals_that_find_no_room_are_produced_again_with_the_newest_counts() {
     assert_eq!(partitions, [(0, 60), (0, 70), (1, 70), (2, 70)]);
     node.round(at(80), &mut bus);
     assert_eq!(bus.signals.len(), 4, "once");
+    let sent = node.worker.assigned().map(|(_, assigned)| assigned.counting.tally().signals);
+    assert_eq!(sent.collect::<Vec<_>>(), [2, 1, 1], "those without room are not counted");
 }
 
 #[test]
