@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use tollgate::{RulesFileError, StartError};
-use tollgate_bus::kafka::KafkaError;
+use tollgate_bus::BusError;
 use tollgate_core::rules::problem::Problems;
 use tollgate_redis::RedisAddressError;
 use tollgate_rules::ShorthandError;
@@ -58,7 +58,7 @@ fn kind(error: &anyhow::Error) -> (Exit, bool) {
         }
         Some(_) | None => {}
     }
-    if let Some(KafkaError::Setting { .. }) = error.downcast_ref::<KafkaError>() {
+    if let Some(BusError::Setting { .. }) = error.downcast_ref::<BusError>() {
         return (Exit::Usage, false);
     }
     if error.is::<Problems>() {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::store::{ChargeStore, RedisAddressError, RedisSettings, RedisStore};
-use tollgate_bus::kafka::{KafkaBus, KafkaError, KafkaSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_bus::{Bus, BusError};
 use tollgate_core::clock::{Clock, Stopwatch};
 
 /// Time after which an experiment gives up on a server.
@@ -24,7 +25,7 @@ pub enum ServerError {
     Redis(String),
     /// Kafka does not answer or refuses.
     #[error(transparent)]
-    Kafka(#[from] KafkaError),
+    Kafka(#[from] BusError),
 }
 
 /// Name of a run, such as `demo-1f0c99ab`; no other run has it.

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 #[cfg(feature = "bus")]
 use parking_lot::Mutex;
 #[cfg(feature = "kafka")]
-use tollgate_bus::kafka::{KafkaBus, KafkaError};
+use tollgate_bus::{BusError, kafka::KafkaBus};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
 use tollgate_engine::{CountsIn, Engine, FLEET_EXPECTED_DEFAULT};
@@ -56,7 +56,7 @@ pub enum StartError {
     /// The settings of Kafka are not valid.
     #[cfg(feature = "kafka")]
     #[error(transparent)]
-    Kafka(#[from] KafkaError),
+    Kafka(#[from] BusError),
     /// The state folder cannot be used.
     #[error("{folder}: {error}; give a folder that can be written")]
     StateDir {

@@ -14,8 +14,8 @@ use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::{Offset as KafkaOffset, TopicPartitionList};
 
 use super::client_context::KafkaContext;
-use super::{KafkaError, KafkaShared, LAYOUT_KEY, settings};
-use crate::{BusRecord, LogReader, ReadFrom, Topic};
+use super::{KafkaShared, LAYOUT_KEY, raw_partition, settings};
+use crate::{BusError, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::{Stopwatch, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::Offset;
@@ -41,16 +41,16 @@ pub struct KafkaReader {
 /// Read position of each partition.
 struct ReadPositions {
     topic: Topic,
-    /// Offset of the next record, once it is known.
-    next: HashMap<Partition, Option<Offset>>,
+    /// Offset of the next record.
+    next: HashMap<Partition, Offset>,
     missed: u64,
 }
 
 impl KafkaReader {
-    pub(super) fn new(shared: &Arc<KafkaShared>, topic: Topic) -> Result<Self, KafkaError> {
-        let context = KafkaContext::new(format!("reader of {}", topic.as_str()), &shared.settings.brokers);
+    pub(super) fn new(shared: &Arc<KafkaShared>, topic: Topic) -> Result<Self, BusError> {
+        let context = KafkaContext::new(format!("reader of {}", topic.as_str()), &shared.settings.brokers, false);
         let config = shared.settings.consumer();
-        let consumer = config.create_with_context(context.clone()).map_err(|error| settings::contradictory(&error))?;
+        let consumer = config.create_with_context(context.clone()).map_err(settings::contradictory)?;
         let (name, positions) = (shared.settings.name(topic), ReadPositions { topic, next: HashMap::new(), missed: 0 });
         Ok(Self { shared: shared.clone(), topic, name, consumer, context, pending: Vec::new(), positions })
     }
@@ -69,31 +69,19 @@ impl KafkaReader {
         if self.pending.is_empty() || !self.shared.is_prepared() {
             return;
         }
-        let edges = self.resolve_offsets(edge, wait);
-        // If the first request fails, the second one would fail as well.
-        let since = edges.as_ref().map_or(Err(()), |_| self.resolve_offsets(first_since, wait).map_err(drop));
-        let edges = edges.unwrap_or_default();
-        let (mut list, mut waiting) = (TopicPartitionList::new(), Vec::new());
-        for (partition, from) in self.pending.drain(..) {
-            let edge = edges.get(&partition).copied();
-            let (known, otherwise) = match (from, &since) {
-                (ReadFrom::Oldest, _) => (edge, KafkaOffset::Beginning),
-                (ReadFrom::Next, _) => (edge, KafkaOffset::End),
-                (ReadFrom::Offset(offset), _) => (None, KafkaOffset::Offset(raw(offset))),
-                // If no record is that new, reading starts at the end as of the first request.
-                (ReadFrom::Time(_), Ok(since)) => (since.get(&partition).copied().or(edge), KafkaOffset::End),
-                (ReadFrom::Time(_), Err(())) => {
-                    waiting.push((partition, from));
-                    continue;
-                }
-            };
-            let start = known.map_or(otherwise, |offset| KafkaOffset::Offset(raw(offset)));
-            if list.add_partition_offset(&self.name, raw_partition(partition), start).is_ok() {
-                let named = if let ReadFrom::Offset(offset) = from { Some(offset) } else { None };
-                self.positions.next.insert(partition, known.or(named));
+        // If no record is new enough for a start by time, reading starts at the end as of the first request.
+        let Ok(edges) = self.resolve_offsets(edge, wait) else { return };
+        let Ok(since) = self.resolve_offsets(first_since, wait) else { return };
+        let mut list = TopicPartitionList::new();
+        self.pending.retain(|(partition, from)| {
+            let named = if let ReadFrom::Offset(offset) = from { Some(offset) } else { None };
+            let Some(start) = named.or(since.get(partition)).or(edges.get(partition)) else { return true };
+            let offset = KafkaOffset::Offset(raw(*start));
+            if list.add_partition_offset(&self.name, raw_partition(*partition), offset).is_ok() {
+                self.positions.next.insert(*partition, *start);
             }
-        }
-        self.pending = waiting;
+            false
+        });
         if list.count() > 0
             && let Err(error) = self.consumer.incremental_assign(&list)
         {
@@ -176,7 +164,7 @@ impl LogReader for KafkaReader {
     }
 
     fn next(&self, partition: Partition) -> Option<Offset> {
-        self.positions.next.get(&partition).copied().flatten()
+        self.positions.next.get(&partition).copied()
     }
 
     fn missed(&self) -> u64 {
@@ -190,22 +178,20 @@ impl ReadPositions {
         let partition = Partition::try_from(message.partition()).ok()?;
         let offset = Offset::try_from(message.offset()).ok()?;
         let next = self.next.get_mut(&partition)?;
-        match *next {
+        if offset < *next {
+            let (topic, next) = (self.topic.as_str(), *next);
+            tracing::warn!(
+                topic,
+                partition,
+                offset,
+                next,
+                "offsets went back: the topic lost records or was recreated"
+            );
+        } else if self.topic != Topic::Rules {
             // Compaction removes records from `rules`; this is not a loss.
-            Some(next) if offset > next && self.topic != Topic::Rules => self.missed += offset - next,
-            Some(next) if offset < next => {
-                let topic = self.topic.as_str();
-                tracing::warn!(
-                    topic,
-                    partition,
-                    offset,
-                    next,
-                    "offsets went back: the topic lost records or was recreated"
-                );
-            }
-            _ => {}
+            self.missed += offset - *next;
         }
-        *next = Some(offset + 1);
+        *next = offset + 1;
         if self.topic == Topic::Rules && message.key() == Some(LAYOUT_KEY.as_bytes()) {
             return None;
         }
@@ -251,10 +237,6 @@ fn is_connection_error(code: Code) -> bool {
 
 fn raw(offset: Offset) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
-}
-
-fn raw_partition(partition: Partition) -> i32 {
-    i32::try_from(partition).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

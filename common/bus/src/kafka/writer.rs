@@ -6,7 +6,8 @@ use std::time::Duration;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::KafkaShared;
-use super::producer::ReportQueue;
+use super::producer::DeliveryTag;
+use crate::reports::ReportQueue;
 use crate::{DeliveryReport, LogWriter, QueueFull, Topic};
 use tollgate_core::counter::Partition;
 
@@ -29,13 +30,13 @@ impl KafkaWriter {
 
 impl LogWriter for KafkaWriter {
     fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), QueueFull> {
-        let producer = &self.shared.producer;
-        producer.poll();
         if !self.shared.is_prepared() {
             return Err(QueueFull(payload));
         }
+        let producer = &self.shared.producer;
         let key = (self.topic == Topic::Rules).then_some(RULES_KEY);
-        match producer.send((&self.name, partition), key, &payload, (&self.queue, tag)) {
+        let delivery_tag = DeliveryTag { queue: self.queue.clone(), partition, tag };
+        match producer.send(&self.name, key, &payload, delivery_tag) {
             Ok(()) => Ok(()),
             Err(Code::QueueFull | Code::Fatal) => Err(QueueFull(payload)),
             Err(code) => {
@@ -47,11 +48,10 @@ impl LogWriter for KafkaWriter {
     }
 
     fn reports(&mut self) -> Vec<DeliveryReport> {
-        self.shared.producer.poll();
-        self.queue.take_reports()
+        self.queue.take()
     }
 
     fn flush(&mut self, wait: Duration) {
-        self.shared.producer.flush(&self.queue, wait);
+        self.shared.producer.flush(wait);
     }
 }
