@@ -3,7 +3,6 @@
 //! A recording stores each text once and each call in a few words, so a log of many millions of lines fits in memory.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
@@ -12,6 +11,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 use foldhash::fast::RandomState;
 use http::HeaderMap;
+use indexmap::IndexSet;
 use indicatif::ProgressBar;
 use tollgate::request::{client_ip, normalize};
 use tollgate::{Call, RuleSet};
@@ -47,7 +47,8 @@ pub struct BadLine {
 /// Calls in order of time; ties in order of the files.
 #[derive(Debug, Default)]
 pub struct Recording {
-    texts: TextTable,
+    /// Distinct texts; a pair names them by their indexes.
+    texts: IndexSet<Box<str>, RandomState>,
     times: access_log::TimeParser,
     pairs: Vec<(u32, u32)>,
     calls: Vec<RecordedCall>,
@@ -63,13 +64,6 @@ struct RecordedCall {
     cost: u64,
     first_pair: u32,
     pairs: u32,
-}
-
-/// Table of distinct texts.
-#[derive(Debug, Default)]
-struct TextTable {
-    numbers: HashMap<Box<str>, u32, RandomState>,
-    texts: Vec<Box<str>>,
 }
 
 impl Recording {
@@ -121,7 +115,8 @@ impl Recording {
             let pairs = &self.pairs[recorded.first_pair as usize..][..recorded.pairs as usize];
             let mut call = Call::new().costing(recorded.cost);
             for (name, value) in pairs {
-                call.set(Cow::Borrowed(self.texts.get(*name)), Cow::Borrowed(self.texts.get(*value)));
+                let text = |index: u32| Cow::Borrowed(&*self.texts[index as usize]);
+                call.set(text(*name), text(*value));
             }
             (Timestamp::from_ms(recorded.time_ms), call)
         })
@@ -234,7 +229,12 @@ impl Recording {
     }
 
     fn add(&mut self, name: &str, value: &str) {
-        let pair = (self.texts.number(name), self.texts.number(value));
+        let mut index_of = |text: &str| {
+            let known = self.texts.get_index_of(text);
+            let index = known.unwrap_or_else(|| self.texts.insert_full(text.into()).0);
+            u32::try_from(index).expect("fewer than four thousand million different texts")
+        };
+        let pair = (index_of(name), index_of(value));
         self.pairs.push(pair);
     }
 }
@@ -246,20 +246,4 @@ fn read_line(lines: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<usi
         lines.skip_until(b'\n')?;
     }
     Ok(read)
-}
-
-impl TextTable {
-    fn number(&mut self, text: &str) -> u32 {
-        if let Some(number) = self.numbers.get(text) {
-            return *number;
-        }
-        let number = u32::try_from(self.texts.len()).expect("fewer than four thousand million different texts");
-        self.texts.push(text.into());
-        self.numbers.insert(text.into(), number);
-        number
-    }
-
-    fn get(&self, number: u32) -> &str {
-        &self.texts[number as usize]
-    }
 }

@@ -23,7 +23,6 @@ use crate::sim::{AnsweredCall, Observation, SimSettings, Simulation};
 
 pub use input::{BadLine, InputError, Recording};
 pub use report::{CallerReport, ReplayReport, RuleReport};
-pub(crate) use report::{percent, plain_table};
 
 /// Number of calls between two updates of the progress bar.
 const PROGRESS_EVERY: u64 = 4_096;

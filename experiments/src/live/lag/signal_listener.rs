@@ -9,7 +9,8 @@ use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::messages::signals::SignalBatch;
 
 use super::RULE;
-use super::calls::{Calls, SignalInstants, as_us};
+use super::calls::{Calls, SignalInstants};
+use crate::figures::as_us;
 
 /// Records the signals of one agent.
 pub(super) struct SignalListener {
