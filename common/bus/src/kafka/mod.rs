@@ -93,7 +93,7 @@ impl Bus for KafkaBus {
     }
 
     fn partitions(&self, topic: Topic) -> u32 {
-        self.0.settings.partitions_of(topic)
+        topic.partitions(self.0.settings.partitions)
     }
 
     /// Returns the topic's id. While the brokers are unavailable, returns the last known id, or 0.
@@ -141,10 +141,6 @@ impl KafkaShared {
 impl KafkaSettings {
     fn name(&self, topic: Topic) -> String {
         format!("{}{}", self.topic_prefix, topic.as_str())
-    }
-
-    const fn partitions_of(&self, topic: Topic) -> u32 {
-        topic.partitions(self.partitions)
     }
 
     fn unreachable(&self, reason: String) -> BusError {

@@ -28,7 +28,7 @@ type Producer = ThreadedProducer<KafkaContext>;
 /// Producer that is replaced after a fatal error.
 pub(super) struct ProducerHandle {
     config: ClientConfig,
-    context: KafkaContext,
+    pub(super) context: KafkaContext,
     producer: RwLock<Arc<Producer>>,
 }
 
@@ -43,10 +43,6 @@ impl ProducerHandle {
     pub(super) fn new(config: ClientConfig, context: KafkaContext) -> Result<Self, BusError> {
         let producer = config.create_with_context(context.clone()).map_err(settings::contradictory)?;
         Ok(Self { config, context, producer: RwLock::new(Arc::new(producer)) })
-    }
-
-    pub(super) fn context(&self) -> &KafkaContext {
-        &self.context
     }
 
     /// Returns the present producer, also for metadata requests.

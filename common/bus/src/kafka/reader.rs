@@ -33,15 +33,8 @@ pub struct KafkaReader {
     topic: Topic,
     name: String,
     consumer: BaseConsumer<KafkaContext>,
-    context: KafkaContext,
     pending: Vec<(Partition, ReadFrom)>,
-    positions: ReadPositions,
-}
-
-/// Read position of each partition.
-struct ReadPositions {
-    topic: Topic,
-    /// Offset of the next record.
+    /// Offset of the next record of each assigned partition.
     next: HashMap<Partition, Offset>,
     missed: u64,
 }
@@ -49,10 +42,9 @@ struct ReadPositions {
 impl KafkaReader {
     pub(super) fn new(shared: &Arc<KafkaShared>, topic: Topic) -> Result<Self, BusError> {
         let context = KafkaContext::new(format!("reader of {}", topic.as_str()), &shared.settings.brokers, false);
-        let config = shared.settings.consumer();
-        let consumer = config.create_with_context(context.clone()).map_err(settings::contradictory)?;
-        let (name, positions) = (shared.settings.name(topic), ReadPositions { topic, next: HashMap::new(), missed: 0 });
-        Ok(Self { shared: shared.clone(), topic, name, consumer, context, pending: Vec::new(), positions })
+        let consumer = shared.settings.consumer().create_with_context(context).map_err(settings::contradictory)?;
+        let (shared, name, pending) = (shared.clone(), shared.settings.name(topic), Vec::new());
+        Ok(Self { shared, topic, name, consumer, pending, next: HashMap::new(), missed: 0 })
     }
 
     /// Assigns several partitions in one request.
@@ -78,7 +70,7 @@ impl KafkaReader {
             let Some(start) = named.or(since.get(partition)).or(edges.get(partition)) else { return true };
             let offset = KafkaOffset::Offset(raw(*start));
             if list.add_partition_offset(&self.name, raw_partition(*partition), offset).is_ok() {
-                self.positions.next.insert(*partition, *start);
+                self.next.insert(*partition, *start);
             }
             false
         });
@@ -87,6 +79,27 @@ impl KafkaReader {
         {
             tracing::error!(topic = self.name, %error, "partitions cannot be assigned; restart this process");
         }
+    }
+
+    /// Moves the position of a partition behind a record; returns false if the partition was removed.
+    fn accept(&mut self, record: &BusRecord) -> bool {
+        let Some(next) = self.next.get_mut(&record.partition) else { return false };
+        let BusRecord { partition, offset, .. } = *record;
+        if offset < *next {
+            let topic = self.topic.as_str();
+            tracing::warn!(
+                topic,
+                partition,
+                offset,
+                next,
+                "offsets went back: the topic lost records or was recreated"
+            );
+        } else if self.topic != Topic::Rules {
+            // Compaction removes records from `rules`; this is not a loss.
+            self.missed += offset - *next;
+        }
+        *next = offset + 1;
+        true
     }
 
     /// Requests offsets for pending partitions. A position is the oldest, the end, or a timestamp, which librdkafka
@@ -128,11 +141,13 @@ impl LogReader for KafkaReader {
             let step = if self.pending.is_empty() { rest } else { rest.min(PENDING_STEP) };
             match self.consumer.poll(whole_ms(step)) {
                 Some(Ok(message)) => {
-                    self.context.confirm_connection();
-                    taken.extend(self.positions.accept(&message));
+                    self.consumer.context().confirm_connection();
+                    let is_layout = message.key() == Some(LAYOUT_KEY.as_bytes());
+                    let record = record(&message);
+                    taken.extend(record.filter(|record| self.accept(record) && !is_layout));
                 }
                 Some(Err(Native::MessageConsumption(code))) if !is_connection_error(code) => {
-                    self.context.log_failure("records cannot be read", code);
+                    self.consumer.context().log_failure("records cannot be read", code);
                 }
                 Some(Err(_)) => {}
                 None if rest.is_zero() => break,
@@ -154,7 +169,7 @@ impl LogReader for KafkaReader {
 
     fn remove(&mut self, partition: Partition) {
         self.pending.retain(|(waiting, _)| *waiting != partition);
-        if self.positions.next.remove(&partition).is_some() {
+        if self.next.remove(&partition).is_some() {
             let mut list = TopicPartitionList::new();
             list.add_partition(&self.name, raw_partition(partition));
             if let Err(error) = self.consumer.incremental_unassign(&list) {
@@ -164,41 +179,21 @@ impl LogReader for KafkaReader {
     }
 
     fn next(&self, partition: Partition) -> Option<Offset> {
-        self.positions.next.get(&partition).copied()
+        self.next.get(&partition).copied()
     }
 
     fn missed(&self) -> u64 {
-        self.positions.missed
+        self.missed
     }
 }
 
-impl ReadPositions {
-    /// Converts a message; returns `None` if its partition was removed or if it is the layout record.
-    fn accept(&mut self, message: &BorrowedMessage<'_>) -> Option<BusRecord> {
-        let partition = Partition::try_from(message.partition()).ok()?;
-        let offset = Offset::try_from(message.offset()).ok()?;
-        let next = self.next.get_mut(&partition)?;
-        if offset < *next {
-            let (topic, next) = (self.topic.as_str(), *next);
-            tracing::warn!(
-                topic,
-                partition,
-                offset,
-                next,
-                "offsets went back: the topic lost records or was recreated"
-            );
-        } else if self.topic != Topic::Rules {
-            // Compaction removes records from `rules`; this is not a loss.
-            self.missed += offset - *next;
-        }
-        *next = offset + 1;
-        if self.topic == Topic::Rules && message.key() == Some(LAYOUT_KEY.as_bytes()) {
-            return None;
-        }
-        let appended = message.timestamp().to_millis().and_then(|ms| u64::try_from(ms).ok()).unwrap_or_default();
-        let appended = Timestamp::from_ms(appended);
-        Some(BusRecord { partition, offset, appended, payload: message.payload().unwrap_or_default().to_vec() })
-    }
+/// Converts a message.
+fn record(message: &BorrowedMessage<'_>) -> Option<BusRecord> {
+    let partition = Partition::try_from(message.partition()).ok()?;
+    let offset = Offset::try_from(message.offset()).ok()?;
+    let appended = message.timestamp().to_millis().and_then(|ms| u64::try_from(ms).ok()).unwrap_or_default();
+    let appended = Timestamp::from_ms(appended);
+    Some(BusRecord { partition, offset, appended, payload: message.payload().unwrap_or_default().to_vec() })
 }
 
 /// Rounds up to whole milliseconds. librdkafka truncates its timeout, so a remainder below 1 ms would cause busy

@@ -29,7 +29,7 @@ pub(super) fn prepare(
 ) -> Result<TopicDescriptions, BusError> {
     let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start() };
     // Earlier authentication failures may have been resolved.
-    producer.context().take_auth_failure();
+    producer.context.take_auth_failure();
     loop {
         match admin.prepare() {
             Err(error) if error.is_transient() && admin.rest() > RETRY_PAUSE => std::thread::sleep(RETRY_PAUSE),
@@ -123,7 +123,7 @@ impl TopicAdmin<'_> {
     fn describe(&self) -> Result<[Option<TopicDescription>; Topic::ALL.len()], BusError> {
         let names = Topic::ALL.map(|topic| self.settings.name(topic));
         let answer = topic_id::describe(self.producer.current().client(), names, self.rest().min(DESCRIBE_WAIT));
-        if let Some(reason) = self.producer.context().take_auth_failure() {
+        if let Some(reason) = self.producer.context.take_auth_failure() {
             return Err(BusError::refused(
                 format!("Kafka at {} refuses the login: {reason}", self.settings.brokers),
                 "check security.protocol, sasl.* and ssl.*, which are passed through to librdkafka",
@@ -136,7 +136,7 @@ impl TopicAdmin<'_> {
     fn create(&self, missing: &[Topic]) -> Result<(), BusError> {
         let names: Vec<String> = missing.iter().map(|topic| self.settings.name(*topic)).collect();
         let new = missing.iter().zip(&names).map(|(topic, name)| {
-            let partitions = raw_partition(self.settings.partitions_of(*topic));
+            let partitions = raw_partition(topic.partitions(self.settings.partitions));
             let new = NewTopic::new(name, partitions, TopicReplication::Fixed(REPLICATION_DEFAULT));
             let settings = topic_settings(*topic).iter().chain([&BY_BROKERS_CLOCK]);
             settings.fold(new, |new, (name, value)| new.set(name, value))
@@ -153,7 +153,7 @@ impl TopicAdmin<'_> {
     }
 
     fn check_partitions(&self, topic: Topic, found: TopicDescription) -> Result<(), BusError> {
-        let (wanted, name) = (self.settings.partitions_of(topic), self.settings.name(topic));
+        let (wanted, name) = (topic.partitions(self.settings.partitions), self.settings.name(topic));
         if found.partitions == wanted as usize {
             return Ok(());
         }
@@ -202,7 +202,7 @@ impl TopicAdmin<'_> {
                 "allow this user to create, describe, read and write topics, or create them beforehand",
             );
         }
-        let detail = self.producer.context().last_error().map(|error| format!(" ({error})")).unwrap_or_default();
+        let detail = self.producer.context.last_error().map(|error| format!(" ({error})")).unwrap_or_default();
         self.settings.unreachable(format!("cannot {action}: {code}{detail}"))
     }
 }

@@ -40,7 +40,7 @@ impl LogWriter for KafkaWriter {
             Ok(()) => Ok(()),
             Err(Code::QueueFull | Code::Fatal) => Err(QueueFull(payload)),
             Err(code) => {
-                producer.context().log_failure("a record was rejected and is lost", code);
+                producer.context.log_failure("a record was rejected and is lost", code);
                 self.queue.push(DeliveryReport { partition, tag, offset: None });
                 Ok(())
             }
