@@ -21,7 +21,7 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::window::{Window, WindowError};
 
-#[expect(clippy::pedantic, unreachable_pub, reason = "generated")]
+#[expect(unreachable_pub, reason = "generated")]
 mod v1 {
     include!("tollgate.v1.rs");
 }
