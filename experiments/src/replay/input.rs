@@ -49,7 +49,6 @@ pub struct BadLine {
 pub struct Recording {
     /// Distinct texts; a pair names them by their indexes.
     texts: IndexSet<Box<str>, RandomState>,
-    times: access_log::TimeParser,
     pairs: Vec<(u32, u32)>,
     calls: Vec<RecordedCall>,
     /// Number of lines that are not calls.
@@ -174,7 +173,7 @@ impl Recording {
             }
             (line.time_ms, line.cost)
         } else {
-            let line = access_log::parse(text, &mut self.times)?;
+            let line = access_log::parse(text)?;
             self.add_access(&line, rules);
             (line.time_ms, 1)
         };
@@ -201,13 +200,8 @@ impl Recording {
                 DescriptorSource::Path { normalized: true } => path.map(normalize),
                 DescriptorSource::Path { normalized: false } => raw.map(Cow::Borrowed),
                 DescriptorSource::Header(header) if &**header == "user-agent" => line.user_agent.clone(),
-                // An access log has the query, but no other part of a request.
-                DescriptorSource::Header(_)
-                | DescriptorSource::Query(_)
-                | DescriptorSource::Cookie(_)
-                | DescriptorSource::Jwt(_)
-                | DescriptorSource::Constant(_)
-                | DescriptorSource::Map { .. } => None,
+                // An access log has no other part of a request.
+                _ => None,
             };
             if let Some(value) = value {
                 self.add(&spec.name, &value);

@@ -33,7 +33,7 @@ pub(super) struct Calls {
     /// Instant at which the first call is due.
     first: OnceLock<Duration>,
     agents: u32,
-    keys: u32,
+    pub(super) keys: u32,
     rate: u64,
     warm_up: u64,
     made: AtomicU64,
@@ -91,10 +91,6 @@ impl Calls {
 
     pub(super) fn len(&self) -> u64 {
         self.instants.len() as u64
-    }
-
-    pub(super) fn keys(&self) -> u32 {
-        self.keys
     }
 
     /// Returns the largest number of calls of a key.

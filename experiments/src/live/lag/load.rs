@@ -46,7 +46,7 @@ pub(super) fn start(agents: &[Agent], calls: &Arc<Calls>) -> std::io::Result<Lag
     };
     let sent = Arc::new(Mutex::new(sent));
     let (mut tasks, mut keys) = (JoinSet::new(), Vec::new());
-    for key in 0..calls.keys() {
+    for key in 0..calls.keys {
         // The number of calls of a run is capped, so this queue is, too.
         let (due, numbers) = unbounded_channel();
         let agent = agents[calls.agent_of(key) as usize].clone();

@@ -113,7 +113,7 @@ pub(super) fn of(plan: &LagPlan, calls: &Calls, sent: &SentCalls, cpu: Option<Du
         Source::ALL.map(|source| SourceCalls { source: source.to_string(), calls: sent.by_source[source as usize] });
     LagRun {
         agents: plan.agents.get(),
-        keys: calls.keys(),
+        keys: calls.keys,
         rate: plan.rate.get(),
         // The last call marks the end of the interval and is not part of it.
         achieved_rate: if seconds > 0.0 { ms(measured_calls.saturating_sub(1)) * 1_000.0 / seconds } else { 0.0 },

@@ -24,7 +24,7 @@ impl SignalListener {
     pub(super) fn new(agent: u32, calls: Arc<Calls>) -> Self {
         let digest = DigestKey::default();
         let counter = |key| (digest.counter(RULE, [Calls::name(key).as_str()]), (key, 0));
-        let known = (0..calls.keys()).map(counter).collect();
+        let known = (0..calls.keys).map(counter).collect();
         Self { agent, calls, known }
     }
 
