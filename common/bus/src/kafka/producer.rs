@@ -1,17 +1,18 @@
 //! Idempotent producer for all topics of a [`KafkaBus`](super::KafkaBus), and the delivery of each report to the writer that
 //! sent the record.
 //!
-//! librdkafka sends on its own threads, and rdkafka's thread takes the reports. It alone does, because concurrent threads
-//! would reorder the reports of a partition. [`super::writer`] is the writer of one topic.
+//! librdkafka sends on its own threads; this file enqueues records and polls librdkafka's events. Only one thread polls at
+//! a time, because concurrent polls would reorder the reports of a partition. rdkafka's `ThreadedProducer` is not used,
+//! because its thread is busy for almost a millisecond of every 100 ms. [`super::writer`] is the writer of one topic.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
 use rdkafka::message::{DeliveryResult, Message};
-use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
 
 use super::client_context::KafkaContext;
 use super::{raw_partition, settings};
@@ -20,16 +21,19 @@ use crate::{BusError, DeliveryReport};
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::counter::Partition;
 
-/// Interval at which a flush looks for records that are not reported yet.
+/// Maximum number of events per poll, so that polling a busy producer ends.
+const EVENTS_MAX: usize = 1_000;
+/// Pause between two polls of a flush.
 const FLUSH_STEP: Duration = Duration::from_millis(1);
 
-type Producer = ThreadedProducer<KafkaContext>;
+type Producer = BaseProducer<KafkaContext>;
 
 /// Producer that is replaced after a fatal error.
 pub(super) struct ProducerHandle {
     config: ClientConfig,
     pub(super) context: KafkaContext,
     producer: RwLock<Arc<Producer>>,
+    polling: Mutex<()>,
 }
 
 /// Data that librdkafka returns with a record's delivery report.
@@ -42,12 +46,26 @@ pub(super) struct DeliveryTag {
 impl ProducerHandle {
     pub(super) fn new(config: ClientConfig, context: KafkaContext) -> Result<Self, BusError> {
         let producer = config.create_with_context(context.clone()).map_err(settings::contradictory)?;
-        Ok(Self { config, context, producer: RwLock::new(Arc::new(producer)) })
+        Ok(Self { config, context, producer: RwLock::new(Arc::new(producer)), polling: Mutex::default() })
     }
 
     /// Returns the present producer, also for metadata requests.
     pub(super) fn current(&self) -> Arc<Producer> {
         self.producer.read().clone()
+    }
+
+    /// Processes pending events without waiting.
+    pub(super) fn poll(&self) {
+        let Some(_guard) = self.polling.try_lock() else { return };
+        let producer = self.current();
+        for _ in 0..EVENTS_MAX {
+            // The count contains the events, and a poll processes one of them.
+            let before = producer.in_flight_count();
+            producer.poll(Duration::ZERO);
+            if producer.in_flight_count() == before {
+                return;
+            }
+        }
     }
 
     /// Enqueues a record for the partition that its tag names.
@@ -66,14 +84,15 @@ impl ProducerHandle {
 
     /// Waits until all records are reported; returns false on a timeout.
     pub(super) fn flush(&self, wait: Duration) -> bool {
-        let (producer, waited) = (self.current(), Stopwatch::start());
-        while producer.in_flight_count() > 0 {
-            if waited.elapsed() >= wait {
-                return false;
+        let waited = Stopwatch::start();
+        loop {
+            self.poll();
+            let is_done = self.current().in_flight_count() == 0;
+            if is_done || waited.elapsed() >= wait {
+                return is_done;
             }
             std::thread::sleep(FLUSH_STEP);
         }
-        true
     }
 
     /// Replaces a producer after a fatal error: an idempotent producer that detects an unexplained gap in the log stops

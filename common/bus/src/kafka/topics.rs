@@ -123,6 +123,7 @@ impl TopicAdmin<'_> {
     fn describe(&self) -> Result<[Option<TopicDescription>; Topic::ALL.len()], BusError> {
         let names = Topic::ALL.map(|topic| self.settings.name(topic));
         let answer = topic_id::describe(self.producer.current().client(), names, self.rest().min(DESCRIBE_WAIT));
+        self.producer.poll();
         if let Some(reason) = self.producer.context.take_auth_failure() {
             return Err(BusError::refused(
                 format!("Kafka at {} refuses the login: {reason}", self.settings.brokers),

@@ -30,10 +30,11 @@ impl KafkaWriter {
 
 impl LogWriter for KafkaWriter {
     fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), QueueFull> {
+        let producer = &self.shared.producer;
+        producer.poll();
         if !self.shared.is_prepared() {
             return Err(QueueFull(payload));
         }
-        let producer = &self.shared.producer;
         let key = (self.topic == Topic::Rules).then_some(RULES_KEY);
         let delivery_tag = DeliveryTag { queue: self.queue.clone(), partition, tag };
         match producer.send(&self.name, key, &payload, delivery_tag) {
@@ -48,6 +49,7 @@ impl LogWriter for KafkaWriter {
     }
 
     fn reports(&mut self) -> Vec<DeliveryReport> {
+        self.shared.producer.poll();
         self.queue.take()
     }
 
