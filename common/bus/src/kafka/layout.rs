@@ -62,10 +62,7 @@ fn recorded(settings: &KafkaSettings, wait: Duration) -> Result<Option<String>, 
     config.set("enable.partition.eof", "true");
     let consumer: BaseConsumer<KafkaContext> = config.create_with_context(context).map_err(contradictory)?;
     let name = settings.name(Topic::Rules);
-    let (first, next) = consumer.fetch_watermarks(&name, 0, wait).map_err(|error| unreachable(&error.to_string()))?;
-    if first == next {
-        return Ok(None);
-    }
+    let (first, _) = consumer.fetch_watermarks(&name, 0, wait).map_err(|error| unreachable(&error.to_string()))?;
     let mut list = TopicPartitionList::new();
     let assigned = list.add_partition_offset(&name, 0, Offset::Offset(first));
     assigned.and_then(|()| consumer.assign(&list)).map_err(|error| unreachable(&error.to_string()))?;

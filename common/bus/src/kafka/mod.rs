@@ -66,7 +66,7 @@ impl KafkaBus {
             Arc::new(KafkaShared { settings, producer, prepared: AtomicBool::default(), ids: Mutex::default() });
         if !shared.settings.settings.is_empty() {
             // `reader` cannot return an error, so settings that fail only in a consumer are detected here.
-            KafkaReader::new(&shared, Topic::Presence)?;
+            KafkaReader::new(&shared, Topic::Presence, &[], ReadFrom::Next)?;
         }
         Ok(Self(shared))
     }
@@ -108,17 +108,15 @@ impl Bus for KafkaBus {
     }
 
     fn writer(&self, topic: Topic) -> KafkaWriter {
-        KafkaWriter::new(&self.0, topic)
+        KafkaWriter { shared: self.0.clone(), topic, name: self.0.settings.name(topic), queue: Arc::default() }
     }
 
     /// # Panics
     /// Panics if no thread can be spawned for the consumer; [`KafkaBus::new`] has verified that the settings are valid
     /// for one.
     fn reader(&self, topic: Topic, partitions: &[Partition], from: ReadFrom) -> KafkaReader {
-        let mut reader =
-            KafkaReader::new(&self.0, topic).expect("settings that were valid for one consumer are valid for another");
-        reader.start(partitions, from);
-        reader
+        KafkaReader::new(&self.0, topic, partitions, from)
+            .expect("settings that were valid for one consumer are valid for another")
     }
 
     fn next_offset(&self, topic: Topic, partition: Partition) -> Option<Offset> {

@@ -40,17 +40,19 @@ pub struct KafkaReader {
 }
 
 impl KafkaReader {
-    pub(super) fn new(shared: &Arc<KafkaShared>, topic: Topic) -> Result<Self, BusError> {
+    pub(super) fn new(
+        shared: &Arc<KafkaShared>,
+        topic: Topic,
+        partitions: &[Partition],
+        from: ReadFrom,
+    ) -> Result<Self, BusError> {
         let context = KafkaContext::new(format!("reader of {}", topic.as_str()), &shared.settings.brokers, false);
         let consumer = shared.settings.consumer().create_with_context(context).map_err(settings::contradictory)?;
-        let (shared, name, pending) = (shared.clone(), shared.settings.name(topic), Vec::new());
-        Ok(Self { shared, topic, name, consumer, pending, next: HashMap::new(), missed: 0 })
-    }
-
-    /// Assigns several partitions in one request.
-    pub(super) fn start(&mut self, partitions: &[Partition], from: ReadFrom) {
-        self.pending.extend(partitions.iter().map(|partition| (*partition, from)));
-        self.assign_pending(START_WAIT);
+        let pending = partitions.iter().map(|partition| (*partition, from)).collect();
+        let (shared, name) = (shared.clone(), shared.settings.name(topic));
+        let mut reader = Self { shared, topic, name, consumer, pending, next: HashMap::new(), missed: 0 };
+        reader.assign_pending(START_WAIT);
+        Ok(reader)
     }
 
     /// Assigns the pending partitions with known start offsets; the others stay pending.

@@ -16,16 +16,10 @@ const RULES_KEY: &str = "rules";
 
 /// Writer of a topic of a [`KafkaBus`](super::KafkaBus).
 pub struct KafkaWriter {
-    shared: Arc<KafkaShared>,
-    topic: Topic,
-    name: String,
-    queue: Arc<ReportQueue>,
-}
-
-impl KafkaWriter {
-    pub(super) fn new(shared: &Arc<KafkaShared>, topic: Topic) -> Self {
-        Self { name: shared.settings.name(topic), shared: shared.clone(), topic, queue: Arc::default() }
-    }
+    pub(super) shared: Arc<KafkaShared>,
+    pub(super) topic: Topic,
+    pub(super) name: String,
+    pub(super) queue: Arc<ReportQueue>,
 }
 
 impl LogWriter for KafkaWriter {
