@@ -77,18 +77,12 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         at = at.wrapping_add_signed(wire.at_delta_ms[i]);
         let counter = index(wire.counter[i], counters.len())?;
         let natural = counter.map_or(0, |index| counters[index as usize].window.sub_window(Timestamp::from_ms(at)));
-        let home = match index(wire.home_descriptors[i], wire.set_len.len())? {
-            None => None,
-            Some(descriptors) => {
-                let (decider, source) =
-                    homes.next().ok_or(WireError::Invalid("the columns of home rows differ in length"))?;
-                Some(Home {
-                    descriptors,
-                    decider: index(*decider, wire.texts.len())?,
-                    source: Source::from_wire(*source)?,
-                })
-            }
-        };
+        let home = index(wire.home_descriptors[i], wire.set_len.len())?.map(|descriptors| {
+            let (decider, source) =
+                homes.next().ok_or(WireError::Invalid("the columns of home rows differ in length"))?;
+            let decider = index(*decider, wire.texts.len())?;
+            Ok::<_, WireError>(Home { descriptors, decider, source: Source::from_wire(*source)? })
+        });
         rows.push(Row {
             call,
             counter,
@@ -96,7 +90,7 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
             sub_window: natural.wrapping_add_signed(wire.sub_window_delta[i]),
             cost: wire.cost[i],
             outcome: Outcome::from_wire(wire.outcome[i])?,
-            home,
+            home: home.transpose()?,
         });
     }
     let descriptor_sets = sets_from_wire(&wire.set_len, &wire.set_names_and_values, wire.texts.len())?;
