@@ -21,7 +21,7 @@ const TOP_LEN: usize = 5;
 pub(super) struct Recorder {
     quota: Quota,
     /// Decisions, each with its caller and the duration of its check.
-    decisions: Vec<(u32, Decision, Duration)>,
+    pub(super) decisions: Vec<(u32, Decision, Duration)>,
     reported: usize,
     lag_ms: Histogram<u64>,
     /// Time of the newest charge in the last signal of each counter.
@@ -42,10 +42,6 @@ pub(super) struct Figures {
 impl Recorder {
     pub(super) fn new(quota: Quota) -> Self {
         Self { quota, decisions: Vec::new(), reported: 0, lag_ms: histogram(), signalled: HashMap::new() }
-    }
-
-    pub(super) fn decided(&mut self, caller: u32, decision: Decision, took: Duration) {
-        self.decisions.push((caller, decision, took));
     }
 
     /// Records the age of the newest charge in each signal.

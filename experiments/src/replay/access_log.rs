@@ -48,7 +48,7 @@ pub(super) fn parse(line: &str) -> Result<AccessLogLine<'_>, &'static str> {
     let user_agent = quoted(rest).and_then(|(_, rest)| quoted(rest.trim_start())).map(|(text, _)| unescape(text));
     Ok(AccessLogLine {
         ip,
-        user: present(user),
+        user: (user != "-" && !user.is_empty()).then_some(user),
         time_ms,
         request,
         status,
@@ -77,10 +77,6 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
 
 fn unescape(text: &str) -> Cow<'_, str> {
     if text.contains('\\') { Cow::Owned(text.replace("\\\"", "\"").replace("\\\\", "\\")) } else { Cow::Borrowed(text) }
-}
-
-fn present(text: &str) -> Option<&str> {
-    (text != "-" && !text.is_empty()).then_some(text)
 }
 
 #[cfg(test)]

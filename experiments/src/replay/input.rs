@@ -75,12 +75,13 @@ impl Recording {
         for path in paths {
             let failed = |error| InputError { path: path.display().to_string(), error };
             if path == Path::new("-") {
-                recording.read_lines("stdin", std::io::stdin().lock(), rules, progress).map_err(failed)?;
+                let input = progress.wrap_read(std::io::stdin().lock());
+                recording.read_lines("stdin", input, rules).map_err(failed)?;
             } else {
                 let file = File::open(path).map_err(failed)?;
                 progress.inc_length(file.metadata().map_or(0, |metadata| metadata.len()));
                 let name = path.display().to_string();
-                recording.read_lines(&name, progress.wrap_read(file), rules, progress).map_err(failed)?;
+                recording.read_lines(&name, progress.wrap_read(file), rules).map_err(failed)?;
             }
         }
         // The sort is stable: ties stay in the order of the files.
@@ -121,7 +122,7 @@ impl Recording {
         })
     }
 
-    fn read_lines(&mut self, name: &str, raw: impl Read, rules: &RuleSet, bar: &ProgressBar) -> std::io::Result<()> {
+    fn read_lines(&mut self, name: &str, raw: impl Read, rules: &RuleSet) -> std::io::Result<()> {
         let mut raw = BufReader::with_capacity(1 << 16, raw);
         let zipped = raw.fill_buf()?.starts_with(&GZIP_MAGIC);
         let mut lines: Box<dyn BufRead> =
@@ -146,9 +147,6 @@ impl Recording {
             }
             if let Err(reason) = self.read_line(text, rules) {
                 self.reject(format!("{name}:{number}"), reason);
-            }
-            if number % 4_096 == 0 {
-                bar.tick();
             }
         }
         Ok(())
