@@ -61,7 +61,7 @@ impl Aggregator {
             *bus_error.lock() = prepared.as_ref().err().map(ToString::to_string);
             match prepared {
                 Ok(()) => tracing::info!(aggregator = %id, "the bus is available; counting starts"),
-                Err(why) if why.transient => tracing::warn!(aggregator = %id, "waiting for the bus: {why}"),
+                Err(why) if why.is_transient() => tracing::warn!(aggregator = %id, "waiting for the bus: {why}"),
                 Err(why) => tracing::error!(aggregator = %id, "nothing is counted: {why}"),
             }
         })?;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use tollgate::{RulesFileError, StartError};
-use tollgate_bus::kafka::KafkaError;
+use tollgate_bus::BusError;
 use tollgate_core::rules::problem::Problems;
 use tollgate_redis::RedisAddressError;
 use tollgate_rules::ShorthandError;
@@ -59,7 +59,7 @@ fn kind(error: &anyhow::Error) -> (Exit, bool) {
             start_error,
             Some(StartError::NoRules | StartError::Keys(_) | StartError::Redis(_) | StartError::Kafka(_))
         )
-        || matches!(error.downcast_ref(), Some(KafkaError::Setting { .. }))
+        || matches!(error.downcast_ref(), Some(BusError::Setting { .. }))
         || error.is::<Usage>()
         || error.is::<ShorthandError>()
         || error.is::<RedisAddressError>();

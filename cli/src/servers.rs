@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use tollgate_bus::Bus;
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_redis::{RedisSettings, Slots};
 

@@ -5,9 +5,13 @@
 //! [`servers`].
 
 pub mod size;
+mod error;
+mod figures;
 pub mod oracle;
 pub mod sim;
 pub mod replay;
 pub mod servers;
 pub mod demo;
 pub mod live;
+
+pub use error::ExperimentError;

@@ -5,27 +5,16 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::store::{ChargeStore, RedisAddressError, RedisSettings, RedisStore};
-use tollgate_bus::kafka::{KafkaBus, KafkaError, KafkaSettings};
+use tollgate::store::{ChargeStore, RedisSettings, RedisStore};
+use tollgate_bus::Bus;
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch};
+
+use crate::error::ExperimentError;
 
 /// Time after which an experiment gives up on a server.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// Reason why a server cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The address of Redis is not valid.
-    #[error(transparent)]
-    RedisAddress(#[from] RedisAddressError),
-    /// Redis does not answer.
-    #[error("Redis at {0} does not answer; start it, or correct its address")]
-    Redis(String),
-    /// Kafka does not answer or refuses.
-    #[error(transparent)]
-    Kafka(#[from] KafkaError),
-}
 
 /// Name of a run, such as `demo-1f0c99ab`; no other run has it.
 #[derive(Clone, Debug)]
@@ -55,12 +44,12 @@ impl RunName {
 ///
 /// # Errors
 /// If Redis does not answer within 10 s.
-pub async fn connect_redis(redis: &RedisSettings, clock: Arc<dyn Clock>) -> Result<RedisStore, ServerError> {
+pub async fn connect_redis(redis: &RedisSettings, clock: Arc<dyn Clock>) -> Result<RedisStore, ExperimentError> {
     let store = RedisStore::new(redis, clock)?;
     let waited = Stopwatch::start();
     while store.ping().await.is_err() {
         if waited.elapsed() >= PATIENCE {
-            return Err(ServerError::Redis(store.address().to_owned()));
+            return Err(ExperimentError::Redis(store.address().to_owned()));
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -71,16 +60,10 @@ pub async fn connect_redis(redis: &RedisSettings, clock: Arc<dyn Clock>) -> Resu
 ///
 /// # Errors
 /// If Kafka does not answer within 10 s, or the topics cannot be created.
-pub fn connect_kafka(kafka: &KafkaSettings) -> Result<KafkaBus, ServerError> {
+pub fn connect_kafka(kafka: &KafkaSettings) -> Result<KafkaBus, ExperimentError> {
     let kafka = KafkaBus::new(kafka.clone())?;
-    let waited = Stopwatch::start();
-    loop {
-        match kafka.prepare(PATIENCE.saturating_sub(waited.elapsed())) {
-            // New topics may have no leader yet.
-            Err(error) if error.is_transient() && waited.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
-            prepared => return Ok(prepared.map(|()| kafka)?),
-        }
-    }
+    kafka.prepare(PATIENCE)?;
+    Ok(kafka)
 }
 
 /// Deletes the topics of a run. Topics that cannot be deleted are logged with the reason.

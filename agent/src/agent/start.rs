@@ -38,7 +38,7 @@ pub enum StartError {
     /// The settings of Kafka are not valid.
     #[cfg(feature = "kafka")]
     #[error(transparent)]
-    Kafka(#[from] tollgate_bus::kafka::KafkaError),
+    Kafka(#[from] tollgate_bus::BusError),
     /// The state folder cannot be used.
     #[error(transparent)]
     StateDir(FileError),

@@ -141,7 +141,9 @@ fn report_bus(engine: &Engine, prepared: Result<(), &BusError>) {
     let node = &engine.settings().node;
     match prepared {
         Ok(()) => tracing::info!(%node, "the bus is ready: calls are published and signals are read"),
-        Err(error) if error.transient => tracing::warn!(%node, "limiting without the bus until it is ready: {error}"),
+        Err(error) if error.is_transient() => {
+            tracing::warn!(%node, "limiting without the bus until it is ready: {error}");
+        }
         Err(error) => tracing::error!(%node, "limiting without the bus: {error}"),
     }
     engine.set_bus_error(prepared.err().map(ToString::to_string));

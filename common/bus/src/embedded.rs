@@ -4,12 +4,13 @@
 //! skipped records are counted ([`LogReader::missed`]). Records are visible to readers at once; delivery reports are
 //! returned by the next [`LogWriter::reports`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::reports::ReportQueue;
 use super::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
@@ -17,9 +18,6 @@ use tollgate_core::messages::signals::{LogId, Offset};
 
 /// Maximum size of the records of one partition, in bytes.
 pub const PARTITION_BYTES_MAX: usize = 16 << 20;
-/// Maximum number of delivery reports that a writer has not fetched. Older ones are dropped; their records then count
-/// as unreported.
-const REPORTS_LEN_MAX: usize = 65_536;
 
 /// In-memory bus; clones share its logs.
 #[derive(Clone)]
@@ -34,13 +32,14 @@ pub struct EmbeddedBus {
 pub struct EmbeddedWriter {
     clock: Arc<dyn Clock>,
     topic: Arc<EmbeddedTopic>,
-    reports: VecDeque<DeliveryReport>,
+    reports: ReportQueue,
 }
 
 /// Reader of a topic of an [`EmbeddedBus`].
 pub struct EmbeddedReader {
     topic: Arc<EmbeddedTopic>,
-    positions: Vec<(Partition, Offset)>,
+    /// Offset of the next record to be read from each partition.
+    positions: BTreeMap<Partition, Offset>,
     missed: u64,
 }
 
@@ -88,11 +87,11 @@ impl Bus for EmbeddedBus {
     }
 
     fn writer(&self, topic: Topic) -> EmbeddedWriter {
-        EmbeddedWriter { clock: self.clock.clone(), topic: self.topic(topic).clone(), reports: VecDeque::new() }
+        EmbeddedWriter { clock: self.clock.clone(), topic: self.topic(topic).clone(), reports: ReportQueue::default() }
     }
 
     fn reader(&self, topic: Topic, partitions: &[Partition], from: ReadFrom) -> EmbeddedReader {
-        let mut reader = EmbeddedReader { topic: self.topic(topic).clone(), positions: Vec::new(), missed: 0 };
+        let mut reader = EmbeddedReader { topic: self.topic(topic).clone(), positions: BTreeMap::new(), missed: 0 };
         for partition in partitions {
             reader.add(*partition, from);
         }
@@ -113,46 +112,32 @@ impl LogWriter for EmbeddedWriter {
         log.bytes += payload.len();
         log.records.push_back((now, payload));
         while log.bytes > PARTITION_BYTES_MAX && log.records.len() > 1 {
-            let dropped = log.records.pop_front().map_or(0, |(_, payload)| payload.len());
-            log.bytes -= dropped;
+            log.bytes -= log.records.pop_front().map_or(0, |(_, payload)| payload.len());
             log.first += 1;
         }
         drop(partitions);
         self.topic.appended.notify_all();
-        self.reports.push_back(DeliveryReport { partition, tag, offset: Some(offset) });
-        if self.reports.len() > REPORTS_LEN_MAX {
-            self.reports.pop_front();
-        }
+        self.reports.push(DeliveryReport { partition, tag, offset: Some(offset) });
         Ok(())
     }
 
     fn reports(&mut self) -> Vec<DeliveryReport> {
-        self.reports.drain(..).collect()
+        self.reports.take()
     }
 
     fn flush(&mut self, _: Duration) {}
 }
 
 impl EmbeddedReader {
-    fn take(
-        positions: &mut [(Partition, Offset)],
-        missed: &mut u64,
-        partitions: &[PartitionRecords],
-        max: usize,
-    ) -> Vec<BusRecord> {
+    fn take(&mut self, partitions: &[PartitionRecords], records_max: usize) -> Vec<BusRecord> {
         let mut taken = Vec::new();
-        for (partition, offset) in positions {
-            let log = &partitions[*partition as usize];
-            *missed += log.first.saturating_sub(*offset);
+        for (&partition, offset) in &mut self.positions {
+            let log = &partitions[partition as usize];
+            self.missed += log.first.saturating_sub(*offset);
             *offset = log.first.max(*offset);
             let skip = usize::try_from(*offset - log.first).unwrap_or(usize::MAX);
-            for (appended, payload) in log.records.iter().skip(skip).take(max - taken.len()) {
-                taken.push(BusRecord {
-                    partition: *partition,
-                    offset: *offset,
-                    appended: *appended,
-                    payload: payload.clone(),
-                });
+            for (appended, payload) in log.records.iter().skip(skip).take(records_max - taken.len()) {
+                taken.push(BusRecord { partition, offset: *offset, appended: *appended, payload: payload.clone() });
                 *offset += 1;
             }
         }
@@ -162,27 +147,27 @@ impl EmbeddedReader {
 
 impl LogReader for EmbeddedReader {
     fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<BusRecord> {
-        let mut partitions = self.topic.partitions.lock();
-        let taken = Self::take(&mut self.positions, &mut self.missed, &partitions, records_max);
+        let topic = self.topic.clone();
+        let mut partitions = topic.partitions.lock();
+        let taken = self.take(&partitions, records_max);
         if !taken.is_empty() || wait.is_zero() {
             return taken;
         }
-        self.topic.appended.wait_for(&mut partitions, wait);
-        Self::take(&mut self.positions, &mut self.missed, &partitions, records_max)
+        topic.appended.wait_for(&mut partitions, wait);
+        self.take(&partitions, records_max)
     }
 
     fn add(&mut self, partition: Partition, from: ReadFrom) {
-        self.remove(partition);
         let offset = self.topic.partitions.lock()[partition as usize].start_offset(from);
-        self.positions.push((partition, offset));
+        self.positions.insert(partition, offset);
     }
 
     fn remove(&mut self, partition: Partition) {
-        self.positions.retain(|(read, _)| *read != partition);
+        self.positions.remove(&partition);
     }
 
     fn next(&self, partition: Partition) -> Option<Offset> {
-        self.positions.iter().find(|(read, _)| *read == partition).map(|(_, offset)| *offset)
+        self.positions.get(&partition).copied()
     }
 
     fn missed(&self) -> u64 {

@@ -5,6 +5,8 @@
 //! that works in one process also works in many. Every backend passes the same [conformance] suite. `tollgate-wire`
 //! encodes the records.
 
+mod error;
+mod reports;
 pub mod embedded;
 #[cfg(feature = "kafka")]
 pub mod kafka;
@@ -18,6 +20,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
 
+pub use error::BusError;
 pub use supervise::supervise;
 
 /// Topic of the bus: one partitioned log.
@@ -98,16 +101,6 @@ pub struct DeliveryReport {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the queue of the bus is full")]
 pub struct QueueFull(pub Vec<u8>);
-
-/// Reason for which a bus is unusable.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct BusError {
-    /// Cause and remedy.
-    pub reason: String,
-    /// True if the bus may become usable without any change by an operator.
-    pub transient: bool,
-}
 
 /// Access to the logs of a deployment; clones share their connections.
 pub trait Bus: Clone + Send + Sync + 'static {

@@ -42,8 +42,7 @@ pub fn supervise<B: Bus>(
 /// a row count as the same.
 fn has_changed(known: &Result<(), BusError>, found: &Result<(), BusError>) -> bool {
     match (known, found) {
-        (Ok(()), Ok(())) => false,
-        (Err(before), Err(now)) => before.transient != now.transient || (!now.transient && before != now),
-        _ => true,
+        (Err(before), Err(now)) if before.is_transient() && now.is_transient() => false,
+        _ => known != found,
     }
 }

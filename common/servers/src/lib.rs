@@ -1,15 +1,20 @@
 //! Real servers for tests, each on a free port and in its own temporary folder, stopped when dropped.
 //!
 //! A missing server fails the test with the command that installs it. Failures are simulated by signals:
-//! [`kill`](Redis::kill) sends SIGKILL, [`pause`](Redis::pause) SIGSTOP.
+//! [`kill`](Server::kill) sends SIGKILL, [`pause`](Server::pause) SIGSTOP.
 
-mod process;
+mod server;
 mod redis;
 mod kafka;
 
-pub use kafka::Kafka;
-pub use process::{free_port, wait_for};
-pub use redis::Redis;
+pub use kafka::KafkaKind;
+pub use redis::RedisKind;
+pub use server::{Server, ServerKind, free_port, wait_for};
+
+/// Running Kafka node.
+pub type Kafka = Server<KafkaKind>;
+/// Running Redis without persistence.
+pub type Redis = Server<RedisKind>;
 
 #[cfg(test)]
 mod tests {

@@ -1,23 +1,26 @@
-//! Redis for tests.
+//! Redis for tests, without persistence: a killed server loses its data.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::process::{Folder, Process, free_port};
+use crate::server::{Server, ServerKind, free_port, temporary_folder};
 
 const PROGRAM: &str = "redis-server";
 
-/// Running Redis without persistence.
-pub struct Redis {
-    process: Process,
-    folder: Folder,
-    port: u16,
-    settings: Vec<String>,
+/// Redis.
+pub struct RedisKind;
+
+impl ServerKind for RedisKind {
+    const NAME: &'static str = "Redis";
+
+    fn is_ready(port: u16) -> bool {
+        send(port, "PING").is_some_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH"))
+    }
 }
 
-impl Redis {
+impl Server<RedisKind> {
     /// Starts a server.
     ///
     /// # Panics
@@ -35,10 +38,10 @@ impl Redis {
     pub fn start_with(settings: &[&str]) -> Self {
         let installed = Command::new(PROGRAM).arg("--version").output().is_ok();
         assert!(installed, "{PROGRAM} is missing; run scripts/servers, or apt-get install redis-server");
-        let (folder, port) = (Folder::new("redis"), free_port());
-        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
-        let process = launch(&folder, port, &settings);
-        Self { process, folder, port, settings }
+        let (folder, port) = (temporary_folder(), free_port());
+        let (port_text, folder_text) = (port.to_string(), folder.path().display().to_string());
+        let fixed = [PROGRAM, "--port", &port_text, "--bind", "127.0.0.1", "--dir", &folder_text, "--save", ""];
+        Self::launch(fixed.iter().chain(settings).map(ToString::to_string).collect(), port, folder)
     }
 
     /// Returns the address as `redis://127.0.0.1:PORT`.
@@ -53,26 +56,6 @@ impl Redis {
         self.port
     }
 
-    /// Kills the server; its data is lost.
-    pub fn kill(&mut self) {
-        self.process.kill();
-    }
-
-    /// Restarts the server on the same port, empty.
-    pub fn restart(&mut self) {
-        self.process = launch(&self.folder, self.port, &self.settings);
-    }
-
-    /// Suspends the process: connections stay open, and requests get no response.
-    pub fn pause(&self) {
-        self.process.signal("STOP");
-    }
-
-    /// Resumes the process, which then handles the requests sent meanwhile.
-    pub fn resume(&self) {
-        self.process.signal("CONT");
-    }
-
     /// Sends an inline command and returns the response in the Redis protocol.
     ///
     /// # Panics
@@ -81,16 +64,6 @@ impl Redis {
     pub fn command(&self, line: &str) -> String {
         send(self.port, line).expect("Redis responds")
     }
-}
-
-fn launch(folder: &Folder, port: u16, settings: &[String]) -> Process {
-    let (port_text, folder_text) = (port.to_string(), folder.path().display().to_string());
-    let mut args = vec!["--port", &port_text, "--bind", "127.0.0.1", "--dir", &folder_text, "--save", ""];
-    args.extend(settings.iter().map(String::as_str));
-    let process = Process::start(&folder.path().join("log"), PROGRAM, args);
-    let answers = |answer: String| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH");
-    process.wait_until_ready("Redis", || send(port, "PING").filter(|a| answers(a.clone())));
-    process
 }
 
 /// Sends one command on its own connection and reads until the server closes it.

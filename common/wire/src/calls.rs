@@ -1,7 +1,7 @@
 //! Records of the topic `calls`. Rows are stored as columns, with differences between consecutive rows, to keep records
 //! small.
 
-use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, check_version, counter_from_wire, counter_to_wire, v1};
+use super::{BATCH_ROWS_LEN_MAX, Twin, VERSION, WireError, check, counter_from_wire, counter_to_wire, v1};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
@@ -28,11 +28,11 @@ pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
         wire.sub_window_delta.push(row.sub_window.wrapping_sub(natural).cast_signed());
         wire.counter.push(row.counter.map_or(0, |index| index + 1));
         wire.cost.push(row.cost);
-        wire.outcome.push(outcome_to_wire(row.outcome).into());
+        wire.outcome.push(row.outcome.to_wire());
         wire.home_descriptors.push(row.home.as_ref().map_or(0, |home| home.descriptors + 1));
         if let Some(home) = &row.home {
             wire.home_decider.push(home.decider.map_or(0, |index| index + 1));
-            wire.home_source.push(source_to_wire(home.source).into());
+            wire.home_source.push(home.source.to_wire());
         }
     }
     wire.counters = batch.counters.iter().map(counter_to_wire).collect();
@@ -44,7 +44,6 @@ pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
 }
 
 pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
-    check_version(wire.version)?;
     let len = wire.call_delta.len();
     check(
         len.max(wire.counters.len()).max(wire.set_len.len()).max(wire.texts.len() / 8) <= BATCH_ROWS_LEN_MAX,
@@ -78,26 +77,20 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         at = at.wrapping_add_signed(wire.at_delta_ms[i]);
         let counter = index(wire.counter[i], counters.len())?;
         let natural = counter.map_or(0, |index| counters[index as usize].window.sub_window(Timestamp::from_ms(at)));
-        let home = match index(wire.home_descriptors[i], wire.set_len.len())? {
-            None => None,
-            Some(descriptors) => {
-                let (decider, source) =
-                    homes.next().ok_or(WireError::Invalid("the columns of home rows differ in length"))?;
-                Some(Home {
-                    descriptors,
-                    decider: index(*decider, wire.texts.len())?,
-                    source: source_from_wire(*source)?,
-                })
-            }
-        };
+        let home = index(wire.home_descriptors[i], wire.set_len.len())?.map(|descriptors| {
+            let (decider, source) =
+                homes.next().ok_or(WireError::Invalid("the columns of home rows differ in length"))?;
+            let decider = index(*decider, wire.texts.len())?;
+            Ok::<_, WireError>(Home { descriptors, decider, source: Source::from_wire(*source)? })
+        });
         rows.push(Row {
             call,
             counter,
             at: Timestamp::from_ms(at),
             sub_window: natural.wrapping_add_signed(wire.sub_window_delta[i]),
             cost: wire.cost[i],
-            outcome: outcome_from_wire(wire.outcome[i])?,
-            home,
+            outcome: Outcome::from_wire(wire.outcome[i])?,
+            home: home.transpose()?,
         });
     }
     let descriptor_sets = sets_from_wire(&wire.set_len, &wire.set_names_and_values, wire.texts.len())?;
@@ -136,40 +129,4 @@ fn sets_from_wire(lens: &[u32], indexes: &[u32], texts: usize) -> Result<Vec<Des
     }
     check(pairs.is_empty(), "a descriptor is outside all sets")?;
     Ok(sets)
-}
-
-fn outcome_to_wire(outcome: Outcome) -> v1::Outcome {
-    match outcome {
-        Outcome::Admitted => v1::Outcome::Admitted,
-        Outcome::Denied => v1::Outcome::Denied,
-        Outcome::Spared => v1::Outcome::Spared,
-    }
-}
-
-fn outcome_from_wire(outcome: i32) -> Result<Outcome, WireError> {
-    match v1::Outcome::try_from(outcome) {
-        Ok(v1::Outcome::Admitted) => Ok(Outcome::Admitted),
-        Ok(v1::Outcome::Denied) => Ok(Outcome::Denied),
-        Ok(v1::Outcome::Spared) => Ok(Outcome::Spared),
-        _ => Err(WireError::Invalid("a row has an unknown outcome")),
-    }
-}
-
-fn source_to_wire(source: Source) -> v1::Source {
-    match source {
-        Source::Local => v1::Source::Local,
-        Source::Store => v1::Source::Store,
-        Source::Signal => v1::Source::Signal,
-        Source::Fallback => v1::Source::Fallback,
-    }
-}
-
-fn source_from_wire(source: i32) -> Result<Source, WireError> {
-    match v1::Source::try_from(source) {
-        Ok(v1::Source::Local) => Ok(Source::Local),
-        Ok(v1::Source::Store) => Ok(Source::Store),
-        Ok(v1::Source::Signal) => Ok(Source::Signal),
-        Ok(v1::Source::Fallback) => Ok(Source::Fallback),
-        _ => Err(WireError::Invalid("a row has an unknown source")),
-    }
 }

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use prost::Message;
 
 use tollgate_core::counter::CounterId;
-use tollgate_core::messages::calls::{Batch, CounterEntry};
-use tollgate_core::messages::presence::Presence;
+use tollgate_core::decision::Source;
+use tollgate_core::messages::calls::{Batch, CounterEntry, Outcome};
+use tollgate_core::messages::presence::{Presence, Role};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::window::{Window, WindowError};
 
-#[expect(clippy::pedantic, unreachable_pub, reason = "generated")]
+#[expect(unreachable_pub, reason = "generated")]
 mod v1 {
     include!("tollgate.v1.rs");
 }
@@ -73,7 +74,11 @@ macro_rules! record {
             fn decode(bytes: &[u8]) -> Result<Self, WireError> {
                 // Checked before anything is allocated: a short record can contain a million empty messages.
                 check(bytes.len() <= RECORD_LEN_MAX, "the record exceeds the maximum length of 1 MiB")?;
-                $topic::from_wire(<$wire>::decode(bytes)?)
+                let wire = <$wire>::decode(bytes)?;
+                if wire.version != VERSION {
+                    return Err(WireError::Version(wire.version));
+                }
+                $topic::from_wire(wire)
             }
         }
     };
@@ -83,6 +88,34 @@ record!(Batch, calls, v1::CallBatch);
 record!(SignalBatch, signals, v1::SignalBatch);
 record!(Presence, presence, v1::Presence);
 record!(Published, rules, v1::Rules);
+
+/// Enum with a twin in the schema.
+trait Twin: Sized {
+    fn to_wire(self) -> i32;
+    fn from_wire(written: i32) -> Result<Self, WireError>;
+}
+
+/// Implements [`Twin`] for an enum whose twin has the same name and the same variants.
+macro_rules! twin {
+    ($name:ident { $($variant:ident),+ }, $otherwise:literal) => {
+        impl Twin for $name {
+            fn to_wire(self) -> i32 {
+                match self { $(Self::$variant => v1::$name::$variant.into()),+ }
+            }
+
+            fn from_wire(written: i32) -> Result<Self, WireError> {
+                match v1::$name::try_from(written) {
+                    $(Ok(v1::$name::$variant) => Ok(Self::$variant),)+
+                    _ => Err(WireError::Invalid($otherwise)),
+                }
+            }
+        }
+    };
+}
+
+twin!(Outcome { Admitted, Denied, Spared }, "a row has an unknown outcome");
+twin!(Source { Local, Store, Signal, Fallback }, "a row has an unknown source");
+twin!(Role { Agent, Aggregator }, "the member has an unknown role");
 
 #[expect(clippy::cast_possible_truncation, reason = "the digest is split into its two halves")]
 fn counter_to_wire(entry: &CounterEntry) -> v1::Counter {
@@ -112,16 +145,8 @@ fn counter_from_wire(counter: v1::Counter, known: Option<&Arc<str>>) -> Result<C
     })
 }
 
-fn check_version(version: u32) -> Result<(), WireError> {
-    if version == VERSION { Ok(()) } else { Err(WireError::Version(version)) }
-}
-
 fn check(holds: bool, otherwise: &'static str) -> Result<(), WireError> {
     if holds { Ok(()) } else { Err(WireError::Invalid(otherwise)) }
-}
-
-fn shared_texts(texts: Vec<String>) -> Vec<Arc<str>> {
-    texts.into_iter().map(Arc::from).collect()
 }
 
 #[cfg(test)]

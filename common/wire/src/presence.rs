@@ -1,20 +1,16 @@
 //! Records of the topic `presence`.
 
-use super::{VERSION, WireError, check_version, shared_texts, v1};
+use super::{Twin, VERSION, WireError, v1};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::{Presence, Role};
 
 pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
-    let role = match presence.role {
-        Role::Agent => v1::Role::Agent,
-        Role::Aggregator => v1::Role::Aggregator,
-    };
     v1::Presence {
         version: VERSION,
         id: presence.id.to_string(),
         epoch: presence.epoch,
         region: presence.region.to_string(),
-        role: role.into(),
+        role: presence.role.to_wire(),
         generation: presence.generation,
         clock_ms: presence.clock.as_ms(),
         open_breakers: presence.open_breakers.iter().map(ToString::to_string).collect(),
@@ -26,20 +22,14 @@ pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
 }
 
 pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
-    check_version(wire.version)?;
-    let role = match wire.role() {
-        v1::Role::Agent => Role::Agent,
-        v1::Role::Aggregator => Role::Aggregator,
-        v1::Role::Unspecified => return Err(WireError::Invalid("the member has an unknown role")),
-    };
     Ok(Presence {
         id: wire.id.into(),
         epoch: wire.epoch,
         region: wire.region.into(),
-        role,
+        role: Role::from_wire(wire.role)?,
         generation: wire.generation,
         clock: Timestamp::from_ms(wire.clock_ms),
-        open_breakers: shared_texts(wire.open_breakers),
+        open_breakers: wire.open_breakers.into_iter().map(Into::into).collect(),
         dropped_rows: wire.dropped_rows,
         leaving: wire.leaving,
         http: wire.http.into(),

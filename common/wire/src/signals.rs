@@ -1,6 +1,6 @@
 //! Records of the topic `signals`. Rings are stored as counts, newest sub-window first.
 
-use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, check_version, counter_from_wire, counter_to_wire, v1};
+use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, counter_from_wire, counter_to_wire, v1};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::messages::signals::{Signal, SignalBatch};
@@ -20,7 +20,6 @@ pub(super) fn to_wire(batch: &SignalBatch) -> v1::SignalBatch {
 }
 
 pub(super) fn from_wire(wire: v1::SignalBatch) -> Result<SignalBatch, WireError> {
-    check_version(wire.version)?;
     check(wire.signals.len() <= BATCH_ROWS_LEN_MAX, "the batch exceeds the maximum number of signals")?;
     Ok(SignalBatch {
         aggregator: wire.aggregator.into(),

@@ -163,30 +163,6 @@ pub enum Outcome {
     Denied = 2,
     Spared = 3,
 }
-impl Outcome {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "OUTCOME_UNSPECIFIED",
-            Self::Admitted => "OUTCOME_ADMITTED",
-            Self::Denied => "OUTCOME_DENIED",
-            Self::Spared => "OUTCOME_SPARED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "OUTCOME_UNSPECIFIED" => Some(Self::Unspecified),
-            "OUTCOME_ADMITTED" => Some(Self::Admitted),
-            "OUTCOME_DENIED" => Some(Self::Denied),
-            "OUTCOME_SPARED" => Some(Self::Spared),
-            _ => None,
-        }
-    }
-}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Source {
@@ -196,58 +172,10 @@ pub enum Source {
     Signal = 3,
     Fallback = 4,
 }
-impl Source {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "SOURCE_UNSPECIFIED",
-            Self::Local => "SOURCE_LOCAL",
-            Self::Store => "SOURCE_STORE",
-            Self::Signal => "SOURCE_SIGNAL",
-            Self::Fallback => "SOURCE_FALLBACK",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "SOURCE_UNSPECIFIED" => Some(Self::Unspecified),
-            "SOURCE_LOCAL" => Some(Self::Local),
-            "SOURCE_STORE" => Some(Self::Store),
-            "SOURCE_SIGNAL" => Some(Self::Signal),
-            "SOURCE_FALLBACK" => Some(Self::Fallback),
-            _ => None,
-        }
-    }
-}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Role {
     Unspecified = 0,
     Agent = 1,
     Aggregator = 2,
-}
-impl Role {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "ROLE_UNSPECIFIED",
-            Self::Agent => "ROLE_AGENT",
-            Self::Aggregator => "ROLE_AGGREGATOR",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "ROLE_UNSPECIFIED" => Some(Self::Unspecified),
-            "ROLE_AGENT" => Some(Self::Agent),
-            "ROLE_AGGREGATOR" => Some(Self::Aggregator),
-            _ => None,
-        }
-    }
 }

@@ -1,7 +1,6 @@
 //! The load: five hundred well-behaved callers with a few calls per second each, and one abuser.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -12,6 +11,7 @@ use tollgate::{Agent, Call};
 use tollgate_core::clock::Stopwatch;
 
 use super::record::Recorder;
+use super::{CALLERS, LENGTH};
 
 /// Pause of a well-behaved caller between two calls, in ms.
 const WAIT_MS: std::ops::Range<u64> = 100..400;
@@ -20,52 +20,43 @@ const ABUSER_PERIOD: Duration = Duration::from_millis(2);
 /// The number of the abuser among the callers.
 pub(super) const ABUSER: u32 = 0;
 
-/// Running callers.
-pub(super) struct DemoLoad {
-    stop: Arc<AtomicBool>,
-    tasks: JoinSet<()>,
-}
-
-/// Starts the callers. Each caller's calls go to the agents in turn.
-pub(super) fn start<S: ChargeStore>(agents: &[Agent<S>], callers: u32, recorder: &Arc<Mutex<Recorder>>) -> DemoLoad {
-    let stop = Arc::new(AtomicBool::new(false));
+/// Starts the callers, which call until the run ends. Each caller's calls go to the agents in turn.
+pub(super) fn start<S: ChargeStore>(
+    agents: &[Agent<S>],
+    recorder: &Arc<Mutex<Recorder>>,
+    since: Stopwatch,
+) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    for caller in 1..=callers {
-        let (agents, recorder, stop) = (agents.to_vec(), recorder.clone(), stop.clone());
+    for caller in 1..=CALLERS {
+        let (agents, recorder) = (agents.to_vec(), recorder.clone());
         tasks.spawn(async move {
             let mut rng = Rng::with_seed(caller.into());
-            let mut next = caller as usize;
-            while !stop.load(Ordering::Relaxed) {
+            for agent in agents.iter().cycle().skip(caller as usize % agents.len()) {
                 tokio::time::sleep(Duration::from_millis(rng.u64(WAIT_MS))).await;
-                next += 1;
-                call(&agents[next % agents.len()], caller, &recorder).await;
+                if since.elapsed() >= LENGTH {
+                    break;
+                }
+                call(agent, caller, &recorder).await;
             }
         });
     }
-    let (agents, recorder, stopped) = (agents.to_vec(), recorder.clone(), stop.clone());
+    let (agents, recorder) = (agents.to_vec(), recorder.clone());
     tasks.spawn(async move {
         let mut period = tokio::time::interval(ABUSER_PERIOD);
         let mut calls = JoinSet::new();
-        let mut next = 0;
-        while !stopped.load(Ordering::Relaxed) {
+        for agent in agents.iter().cycle() {
             period.tick().await;
-            next += 1;
+            if since.elapsed() >= LENGTH {
+                break;
+            }
             // The abuser does not wait for answers.
-            let (agent, recorder) = (agents[next % agents.len()].clone(), recorder.clone());
+            let (agent, recorder) = (agent.clone(), recorder.clone());
             calls.spawn(async move { call(&agent, ABUSER, &recorder).await });
             while calls.try_join_next().is_some() {}
         }
         calls.join_all().await;
     });
-    DemoLoad { stop, tasks }
-}
-
-impl DemoLoad {
-    /// Stops the callers and waits until every call in flight is answered.
-    pub(super) async fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.tasks.join_all().await;
-    }
+    tasks
 }
 
 /// Returns the key of a caller.
@@ -77,6 +68,5 @@ async fn call<S: ChargeStore>(agent: &Agent<S>, caller: u32, recorder: &Mutex<Re
     let call = Call::new().with("api_key", key(caller));
     let took = Stopwatch::start();
     let decision = agent.check(&call).await;
-    let took = took.elapsed();
-    recorder.lock().decided(caller, &decision, took);
+    recorder.lock().decisions.push((caller, decision, took.elapsed()));
 }

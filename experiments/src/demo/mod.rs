@@ -19,7 +19,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate::store::{AnyStore, MemoryStore, RedisSettings};
-use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
+use tollgate::{Agent, Quota, Rule, RuleSet};
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::Bus;
 use tollgate_bus::embedded::EmbeddedBus;
@@ -30,9 +30,8 @@ use board::Board;
 use record::Recorder;
 use store::SwitchedStore;
 
-use crate::servers::{RunName, ServerError, clear_kafka, connect_kafka, connect_redis};
-
-pub use summary::Summary;
+use crate::error::ExperimentError;
+use crate::servers::{RunName, clear_kafka, connect_kafka, connect_redis};
 
 const AGENTS: u32 = 3;
 const PARTITIONS: u32 = 4;
@@ -43,21 +42,6 @@ const QUOTA_WIDTH_MS: u64 = 2_000;
 const LENGTH: Duration = Duration::from_secs(10);
 const STORE_FAILS_AT: Duration = Duration::from_secs(4);
 const STORE_RECOVERS_AT: Duration = Duration::from_secs(7);
-const REDRAW: Duration = Duration::from_millis(250);
-
-/// Reason why the demo cannot run.
-#[derive(Debug, thiserror::Error)]
-pub enum DemoError {
-    /// An agent did not start.
-    #[error(transparent)]
-    Agent(#[from] StartError),
-    /// A server does not answer.
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    /// The output or a thread failed.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
 
 /// Runs the demo inside a tokio runtime and displays it on `out`: as a live table on a terminal, otherwise as plain lines.
 /// A part without a server is embedded. On servers, keys and topics carry a name that only this run uses.
@@ -69,7 +53,7 @@ pub async fn run(
     terminal: bool,
     redis: Option<RedisSettings>,
     kafka: Option<KafkaSettings>,
-) -> Result<Summary, DemoError> {
+) -> Result<(), ExperimentError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let name = RunName::new("demo");
     let mut addresses = Vec::new();
@@ -88,9 +72,13 @@ pub async fn run(
     addresses.push(format!("Kafka at {}", kafka.brokers));
     let kafka = name.kafka(&kafka);
     let bus = connect_kafka(&kafka)?;
-    let summary = run_over(bus.clone(), store, clock, Board::new(out, terminal, addresses)).await;
+    let done = run_over(bus.clone(), store, clock, Board::new(out, terminal, addresses)).await;
     tokio::task::spawn_blocking(move || clear_kafka(&bus, &kafka)).await.map_err(std::io::Error::other)?;
-    summary
+    done
+}
+
+fn quota() -> Quota {
+    Quota::new(QUOTA_UNITS, QUOTA_WIDTH_MS).expect("neither is zero")
 }
 
 async fn run_over<B: Bus>(
@@ -98,13 +86,12 @@ async fn run_over<B: Bus>(
     store: AnyStore,
     clock: Arc<dyn Clock>,
     mut board: Board<'_>,
-) -> Result<Summary, DemoError> {
+) -> Result<(), ExperimentError> {
     let settings = WorkerSettings::new("aggregator");
     let mut aggregator = Aggregator::start(&bus, settings, None, clock.clone(), &mut Registry::default())?;
     let store = Arc::new(SwitchedStore::new(store));
-    let quota = Quota::new(QUOTA_UNITS, QUOTA_WIDTH_MS).map_err(|error| std::io::Error::other(error.to_string()))?;
-    let rules = RuleSet::new(1, [Rule::per("per-key", &["api_key"], quota).strict()]);
-    let recorder = Arc::new(Mutex::new(Recorder::new(quota)));
+    let rules = RuleSet::new(1, [Rule::per("per-key", &["api_key"], quota()).strict()]);
+    let recorder = Arc::new(Mutex::new(Recorder::new(quota())));
     let mut agents = Vec::new();
     for number in 1..=AGENTS {
         let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());
@@ -117,11 +104,12 @@ async fn run_over<B: Bus>(
         };
         agents.push(builder.store(store.clone()).start_with_store()?);
     }
-    board.begin(AGENTS, CALLERS, quota)?;
-    let load = load::start(&agents, CALLERS, &recorder);
-
+    board.begin()?;
     let since = Stopwatch::start();
-    let mut ticks = tokio::time::interval(REDRAW);
+    let callers = load::start(&agents, &recorder, since);
+    let mut ticks = tokio::time::interval(board.interval());
+    // The first tick is immediate.
+    ticks.tick().await;
     while since.elapsed() < LENGTH {
         ticks.tick().await;
         let at = since.elapsed();
@@ -135,12 +123,11 @@ async fn run_over<B: Bus>(
         let figures = recorder.lock().figures();
         board.show(at, &figures, up)?;
     }
-    load.stop().await;
+    callers.join_all().await;
     for agent in &agents {
         agent.stop().await;
     }
     tokio::task::spawn_blocking(move || aggregator.stop()).await.map_err(std::io::Error::other)?;
     let summary = recorder.lock().summary();
-    board.end(&summary)?;
-    Ok(summary)
+    Ok(board.end(&summary)?)
 }

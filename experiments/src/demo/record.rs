@@ -1,5 +1,6 @@
 //! The demo's record: every decision, and the lag of every signal.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -10,67 +11,37 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::messages::signals::SignalBatch;
 
 use super::summary::{SourceSummary, Summary};
+use crate::figures::{as_us, histogram};
 use crate::oracle::Oracle;
 
-/// Longest lag or latency that a histogram distinguishes, in microseconds.
-const MEASURED_US_MAX: u64 = 10_000_000;
 /// Number of callers in the live display.
 const TOP_LEN: usize = 5;
 
 /// Record of one run.
 pub(super) struct Recorder {
     quota: Quota,
-    decisions: Vec<RecordedDecision>,
+    /// Decisions, each with its caller and the duration of its check.
+    pub(super) decisions: Vec<(u32, Decision, Duration)>,
     reported: usize,
-    latency_us: HashMap<Source, Histogram<u64>>,
     lag_ms: Histogram<u64>,
     /// Time of the newest charge in the last signal of each counter.
     signalled: HashMap<CounterId, Timestamp>,
 }
 
 /// Figures for the live display: counts since the last one, and the top callers of the whole run.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(super) struct Figures {
     pub(super) allowed: u64,
     pub(super) denied: u64,
-    pub(super) by_source: [u64; 4],
-    pub(super) top: Vec<(u32, u64, u64)>,
+    pub(super) by_source: [u64; Source::ALL.len()],
+    /// Callers, each with its calls and the denied ones among them.
+    pub(super) top: Vec<(u32, (u64, u64))>,
     pub(super) lag_p50_ms: u64,
-}
-
-#[derive(Clone, Copy)]
-struct RecordedDecision {
-    at: Timestamp,
-    caller: u32,
-    allowed: bool,
-    source: Source,
-}
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_max(MEASURED_US_MAX, 3).expect("bounds that are in order")
 }
 
 impl Recorder {
     pub(super) fn new(quota: Quota) -> Self {
-        Self {
-            quota,
-            decisions: Vec::new(),
-            reported: 0,
-            latency_us: HashMap::new(),
-            lag_ms: histogram(),
-            signalled: HashMap::new(),
-        }
-    }
-
-    pub(super) fn decided(&mut self, caller: u32, decision: &Decision, took: Duration) {
-        let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.latency_us.entry(decision.source).or_insert_with(histogram).saturating_record(took_us);
-        self.decisions.push(RecordedDecision {
-            at: decision.at,
-            caller,
-            allowed: decision.allowed,
-            source: decision.source,
-        });
+        Self { quota, decisions: Vec::new(), reported: 0, lag_ms: histogram(), signalled: HashMap::new() }
     }
 
     /// Records the age of the newest charge in each signal.
@@ -86,19 +57,19 @@ impl Recorder {
     /// Returns the figures since the last call.
     pub(super) fn figures(&mut self) -> Figures {
         let mut figures = Figures { lag_p50_ms: self.lag_ms.value_at_quantile(0.5), ..Figures::default() };
-        for recorded in &self.decisions[self.reported..] {
-            *(if recorded.allowed { &mut figures.allowed } else { &mut figures.denied }) += 1;
-            figures.by_source[recorded.source as usize] += 1;
+        for (_, decision, _) in &self.decisions[self.reported..] {
+            *(if decision.allowed { &mut figures.allowed } else { &mut figures.denied }) += 1;
+            figures.by_source[decision.source as usize] += 1;
         }
         self.reported = self.decisions.len();
         let mut callers: HashMap<u32, (u64, u64)> = HashMap::new();
-        for recorded in &self.decisions {
-            let (calls, denied) = callers.entry(recorded.caller).or_default();
+        for (caller, decision, _) in &self.decisions {
+            let (calls, denied) = callers.entry(*caller).or_default();
             *calls += 1;
-            *denied += u64::from(!recorded.allowed);
+            *denied += u64::from(!decision.allowed);
         }
-        figures.top = callers.into_iter().map(|(caller, (calls, denied))| (caller, calls, denied)).collect();
-        figures.top.sort_unstable_by_key(|(caller, calls, _)| (std::cmp::Reverse(*calls), *caller));
+        figures.top = callers.into_iter().collect();
+        figures.top.sort_unstable_by_key(|(caller, (calls, _))| (Reverse(*calls), *caller));
         figures.top.truncate(TOP_LEN);
         figures
     }
@@ -106,39 +77,29 @@ impl Recorder {
     /// Evaluates the whole run against an exact count.
     pub(super) fn summary(&mut self) -> Summary {
         // In order of store time; within one millisecond, in order of the answers.
-        self.decisions.sort_by_key(|recorded| recorded.at);
+        self.decisions.sort_by_key(|(_, decision, _)| decision.at);
         let mut oracles: HashMap<u32, Oracle> = HashMap::new();
-        let (mut over, mut under, mut worst) = (0, 0, 0);
-        for recorded in &self.decisions {
-            let oracle = oracles.entry(recorded.caller).or_insert_with(|| Oracle::new(self.quota));
-            if recorded.allowed {
-                over += u64::from(oracle.admit(recorded.at, 1));
-                worst = worst.max(oracle.units().saturating_sub(self.quota.units()));
-            } else {
-                under += u64::from(oracle.has_room(recorded.at, 1));
-            }
-        }
-        let of_source = |source: Source| {
-            let count = |allowed| self.decisions.iter().filter(|n| n.source == source && n.allowed == allowed).count();
-            let latency = self.latency_us.get(&source);
-            let quantile = |q| latency.map_or(0, |latency| latency.value_at_quantile(q));
-            SourceSummary {
-                source,
-                allowed: count(true),
-                denied: count(false),
-                p50_us: quantile(0.5),
-                p99_us: quantile(0.99),
-            }
-        };
-        Summary {
+        let mut summary = Summary {
             quota: self.quota,
-            by_source: Source::ALL.map(of_source).into(),
-            over_admitted: over,
-            worst_excess: worst,
-            under_admitted: under,
-            signals: self.lag_ms.len(),
-            lag_p50_ms: self.lag_ms.value_at_quantile(0.5),
-            lag_p99_ms: self.lag_ms.value_at_quantile(0.99),
+            by_source: Source::ALL.map(|_| SourceSummary { allowed: 0, denied: 0, latency_us: histogram() }),
+            over_admitted: 0,
+            worst_excess: 0,
+            under_admitted: 0,
+            lag_ms: self.lag_ms.clone(),
+        };
+        for (caller, decision, took) in &self.decisions {
+            let of_source = &mut summary.by_source[decision.source as usize];
+            of_source.latency_us.saturating_record(as_us(*took));
+            let oracle = oracles.entry(*caller).or_insert_with(|| Oracle::new(self.quota));
+            if decision.allowed {
+                of_source.allowed += 1;
+                summary.over_admitted += u64::from(oracle.admit(decision.at, 1));
+                summary.worst_excess = summary.worst_excess.max(oracle.units().saturating_sub(self.quota.units()));
+            } else {
+                of_source.denied += 1;
+                summary.under_admitted += u64::from(oracle.has_room(decision.at, 1));
+            }
         }
+        summary
     }
 }

@@ -2,95 +2,65 @@
 
 use std::fmt;
 
-use indicatif::HumanCount;
+use hdrhistogram::Histogram;
 use tollgate::{Quota, Source};
 
-use crate::replay::{percent, plain_table};
+use crate::figures::{count, percent, plain_table};
 
 /// Largest excess of a key over its quota that counts as correct, in percent of the quota.
 const EXCESS_PERCENT_MAX: u64 = 5;
 
 /// Summary of a run.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// Quota of each caller.
-    pub quota: Quota,
-    /// Decisions by source.
-    pub by_source: Vec<SourceSummary>,
+pub(super) struct Summary {
+    pub(super) quota: Quota,
+    /// Decisions, in the order of [`Source::ALL`].
+    pub(super) by_source: [SourceSummary; Source::ALL.len()],
     /// Calls admitted with more than the quota in the window that ends with them.
-    pub over_admitted: u64,
+    pub(super) over_admitted: u64,
     /// Largest excess over the quota in any window of any key, in units.
-    pub worst_excess: u64,
+    pub(super) worst_excess: u64,
     /// Calls denied although the window had room.
-    pub under_admitted: u64,
-    /// Signals that were received.
-    pub signals: u64,
-    /// Median time from a charge to its signal, in ms.
-    pub lag_p50_ms: u64,
-    /// 99th percentile of that time, in ms.
-    pub lag_p99_ms: u64,
+    pub(super) under_admitted: u64,
+    /// Time from a charge to its signal.
+    pub(super) lag_ms: Histogram<u64>,
 }
 
-/// The decisions of one source.
-#[derive(Clone, Debug)]
-pub struct SourceSummary {
-    /// The source.
-    pub source: Source,
-    /// Calls admitted.
-    pub allowed: usize,
-    /// Calls denied.
-    pub denied: usize,
-    /// Median duration of a check, in microseconds.
-    pub p50_us: u64,
-    /// 99th percentile of the duration of a check, in microseconds.
-    pub p99_us: u64,
-}
-
-impl Summary {
-    /// Returns true if no key exceeded its quota by more than the bound.
-    #[must_use]
-    pub fn is_within_bound(&self) -> bool {
-        self.worst_excess * 100 <= self.quota.units() * EXCESS_PERCENT_MAX
-    }
+/// Decisions of one source.
+pub(super) struct SourceSummary {
+    pub(super) allowed: u64,
+    pub(super) denied: u64,
+    /// Duration of a check.
+    pub(super) latency_us: Histogram<u64>,
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = plain_table(&["source", "admitted", "denied", "p50 ms", "p99 ms"], 1);
-        for of in &self.by_source {
-            table.add_row([
-                of.source.to_string(),
-                HumanCount(of.allowed as u64).to_string(),
-                HumanCount(of.denied as u64).to_string(),
-                ms(of.p50_us),
-                ms(of.p99_us),
-            ]);
+        for (source, of) in Source::ALL.into_iter().zip(&self.by_source) {
+            let ms = |quantile| {
+                let us = of.latency_us.value_at_quantile(quantile);
+                format!("{}.{:03}", us / 1_000, us % 1_000)
+            };
+            table.add_row([source.to_string(), count(of.allowed), count(of.denied), ms(0.5), ms(0.99)]);
         }
         writeln!(f, "{table}\n")?;
-        let verdict = if self.is_within_bound() { "within" } else { "ABOVE" };
+        let is_within = self.worst_excess * 100 <= self.quota.units() * EXCESS_PERCENT_MAX;
         writeln!(
             f,
-            "over-admitted   {} calls; the worst key was {} units above {}:\n                {} of its quota, {verdict} the bound of {EXCESS_PERCENT_MAX}%",
-            HumanCount(self.over_admitted),
+            "over-admitted   {} calls; the worst key was {} units above {}:\n                {} of its quota, {} the bound of {EXCESS_PERCENT_MAX}%",
+            count(self.over_admitted),
             self.worst_excess,
             self.quota,
             percent(self.worst_excess, self.quota.units()),
+            if is_within { "within" } else { "ABOVE" },
         )?;
-        writeln!(
-            f,
-            "under-admitted  {} calls were denied although the window had room",
-            HumanCount(self.under_admitted)
-        )?;
+        writeln!(f, "under-admitted  {} calls were denied although the window had room", count(self.under_admitted))?;
         write!(
             f,
             "signal lag      p50 {} ms, p99 {} ms from a call to its signal ({} signals)",
-            self.lag_p50_ms,
-            self.lag_p99_ms,
-            HumanCount(self.signals)
+            self.lag_ms.value_at_quantile(0.5),
+            self.lag_ms.value_at_quantile(0.99),
+            count(self.lag_ms.len())
         )
     }
-}
-
-fn ms(us: u64) -> String {
-    format!("{}.{:03}", us / 1_000, us % 1_000)
 }

@@ -1,4 +1,3 @@
 //! Experiments on real servers, in wall time.
 
-mod cpu;
 pub mod lag;

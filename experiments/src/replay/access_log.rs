@@ -19,28 +19,11 @@ pub(super) struct AccessLogLine<'a> {
     pub(super) user_agent: Option<Cow<'a, str>>,
 }
 
-/// Parser of times that remembers the last one, since neighbouring lines mostly have the same.
-#[derive(Debug, Default)]
-pub(super) struct TimeParser {
-    text: String,
-    time_ms: u64,
-}
-
-impl TimeParser {
-    fn parse(&mut self, text: &str) -> Option<u64> {
-        if self.text != text {
-            self.time_ms = parse_time(text)?;
-            text.clone_into(&mut self.text);
-        }
-        Some(self.time_ms)
-    }
-}
-
 /// Parses a line.
 ///
 /// # Errors
 /// The part that is missing.
-pub(super) fn parse<'l>(line: &'l str, times: &mut TimeParser) -> Result<AccessLogLine<'l>, &'static str> {
+pub(super) fn parse(line: &str) -> Result<AccessLogLine<'_>, &'static str> {
     let (ip, rest) = line.split_once(' ').ok_or("not an access log line and not JSON")?;
     let (ident, rest) = rest.split_once(' ').ok_or("no user")?;
     // The format vhost_combined begins with the server's name.
@@ -50,7 +33,7 @@ pub(super) fn parse<'l>(line: &'l str, times: &mut TimeParser) -> Result<AccessL
     };
     let (user, rest) = rest.split_once(" [").ok_or("no time in brackets")?;
     let (time, rest) = rest.split_once("] ").ok_or("no time in brackets")?;
-    let time_ms = times.parse(time).ok_or("the time is not like 17/May/2015:10:05:03 +0000")?;
+    let time_ms = parse_time(time).ok_or("the time is not like 17/May/2015:10:05:03 +0000")?;
     let (request, rest) = quoted(rest).ok_or("no request in quotes")?;
     let (method, path) = request.split_once(' ').unwrap_or_default();
     let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_alphabetic());
@@ -65,7 +48,7 @@ pub(super) fn parse<'l>(line: &'l str, times: &mut TimeParser) -> Result<AccessL
     let user_agent = quoted(rest).and_then(|(_, rest)| quoted(rest.trim_start())).map(|(text, _)| unescape(text));
     Ok(AccessLogLine {
         ip,
-        user: present(user),
+        user: (user != "-" && !user.is_empty()).then_some(user),
         time_ms,
         request,
         status,
@@ -96,10 +79,6 @@ fn unescape(text: &str) -> Cow<'_, str> {
     if text.contains('\\') { Cow::Owned(text.replace("\\\"", "\"").replace("\\\\", "\\")) } else { Cow::Borrowed(text) }
 }
 
-fn present(text: &str) -> Option<&str> {
-    (text != "-" && !text.is_empty()).then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,7 +86,7 @@ mod tests {
     #[test]
     fn a_combined_line_gives_its_parts() {
         let line = r#"10.0.0.1 - ann [17/May/2015:12:05:03 +0200] "GET /a?b=1 HTTP/1.1" 200 203 "http://x/\"q\"" "Mo\"z (X; Y)""#;
-        let read = parse(line, &mut TimeParser::default()).unwrap();
+        let read = parse(line).unwrap();
         assert_eq!(
             (read.ip, read.user, read.request, read.status),
             ("10.0.0.1", Some("ann"), Some(("GET", "/a?b=1")), "200")
@@ -118,8 +97,7 @@ mod tests {
 
     #[test]
     fn a_common_line_has_no_user_agent() {
-        let read = parse(r#"::1 - - [01/Jan/2024:00:00:00 +0000] "POST / HTTP/1.0" 404 -"#, &mut TimeParser::default())
-            .unwrap();
+        let read = parse(r#"::1 - - [01/Jan/2024:00:00:00 +0000] "POST / HTTP/1.0" 404 -"#).unwrap();
         assert_eq!((read.user, read.user_agent, read.status), (None, None, "404"));
     }
 
@@ -128,7 +106,7 @@ mod tests {
     fn a_line_without_a_readable_request_still_counts() {
         for request in ["-", r"\x16\x03\x01", "", "GET"] {
             let line = format!(r#"1.1.1.1 - - [17/May/2015:12:05:03 +0200] "{request}" 408 0"#);
-            let read = parse(&line, &mut TimeParser::default()).map(|line| (line.request, line.status.to_owned()));
+            let read = parse(&line).map(|line| (line.request, line.status.to_owned()));
             assert_eq!(read, Ok((None, "408".to_owned())), "{request}");
         }
     }
@@ -136,7 +114,7 @@ mod tests {
     #[test]
     fn a_line_that_begins_with_the_server_is_understood() {
         let line = r#"example.com:443 10.0.0.7 - ann [17/May/2015:12:05:03 +0200] "GET / HTTP/1.1" 200 1"#;
-        let read = parse(line, &mut TimeParser::default()).unwrap();
+        let read = parse(line).unwrap();
         assert_eq!((read.ip, read.user), ("10.0.0.7", Some("ann")));
     }
 
@@ -152,7 +130,7 @@ mod tests {
                 "no status of three digits after the request",
             ),
         ] {
-            assert_eq!(parse(line, &mut TimeParser::default()), Err(why), "{line}");
+            assert_eq!(parse(line), Err(why), "{line}");
         }
     }
 }

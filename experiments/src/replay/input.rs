@@ -3,7 +3,6 @@
 //! A recording stores each text once and each call in a few words, so a log of many millions of lines fits in memory.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
@@ -12,6 +11,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 use foldhash::fast::RandomState;
 use http::HeaderMap;
+use indexmap::IndexSet;
 use indicatif::ProgressBar;
 use tollgate::request::{client_ip, normalize};
 use tollgate::{Call, RuleSet};
@@ -47,8 +47,8 @@ pub struct BadLine {
 /// Calls in order of time; ties in order of the files.
 #[derive(Debug, Default)]
 pub struct Recording {
-    texts: TextTable,
-    times: access_log::TimeParser,
+    /// Distinct texts; a pair names them by their indexes.
+    texts: IndexSet<Box<str>, RandomState>,
     pairs: Vec<(u32, u32)>,
     calls: Vec<RecordedCall>,
     /// Number of lines that are not calls.
@@ -65,13 +65,6 @@ struct RecordedCall {
     pairs: u32,
 }
 
-/// Table of distinct texts.
-#[derive(Debug, Default)]
-struct TextTable {
-    numbers: HashMap<Box<str>, u32, RandomState>,
-    texts: Vec<Box<str>>,
-}
-
 impl Recording {
     /// Reads logs; `-` is standard input. The rules name further descriptors that a line of an access log provides.
     ///
@@ -82,12 +75,13 @@ impl Recording {
         for path in paths {
             let failed = |error| InputError { path: path.display().to_string(), error };
             if path == Path::new("-") {
-                recording.read_lines("stdin", std::io::stdin().lock(), rules, progress).map_err(failed)?;
+                let input = progress.wrap_read(std::io::stdin().lock());
+                recording.read_lines("stdin", input, rules).map_err(failed)?;
             } else {
                 let file = File::open(path).map_err(failed)?;
                 progress.inc_length(file.metadata().map_or(0, |metadata| metadata.len()));
                 let name = path.display().to_string();
-                recording.read_lines(&name, progress.wrap_read(file), rules, progress).map_err(failed)?;
+                recording.read_lines(&name, progress.wrap_read(file), rules).map_err(failed)?;
             }
         }
         // The sort is stable: ties stay in the order of the files.
@@ -121,13 +115,14 @@ impl Recording {
             let pairs = &self.pairs[recorded.first_pair as usize..][..recorded.pairs as usize];
             let mut call = Call::new().costing(recorded.cost);
             for (name, value) in pairs {
-                call.set(Cow::Borrowed(self.texts.get(*name)), Cow::Borrowed(self.texts.get(*value)));
+                let text = |index: u32| Cow::Borrowed(&*self.texts[index as usize]);
+                call.set(text(*name), text(*value));
             }
             (Timestamp::from_ms(recorded.time_ms), call)
         })
     }
 
-    fn read_lines(&mut self, name: &str, raw: impl Read, rules: &RuleSet, bar: &ProgressBar) -> std::io::Result<()> {
+    fn read_lines(&mut self, name: &str, raw: impl Read, rules: &RuleSet) -> std::io::Result<()> {
         let mut raw = BufReader::with_capacity(1 << 16, raw);
         let zipped = raw.fill_buf()?.starts_with(&GZIP_MAGIC);
         let mut lines: Box<dyn BufRead> =
@@ -153,9 +148,6 @@ impl Recording {
             if let Err(reason) = self.read_line(text, rules) {
                 self.reject(format!("{name}:{number}"), reason);
             }
-            if number % 4_096 == 0 {
-                bar.tick();
-            }
         }
         Ok(())
     }
@@ -179,7 +171,7 @@ impl Recording {
             }
             (line.time_ms, line.cost)
         } else {
-            let line = access_log::parse(text, &mut self.times)?;
+            let line = access_log::parse(text)?;
             self.add_access(&line, rules);
             (line.time_ms, 1)
         };
@@ -206,13 +198,8 @@ impl Recording {
                 DescriptorSource::Path { normalized: true } => path.map(normalize),
                 DescriptorSource::Path { normalized: false } => raw.map(Cow::Borrowed),
                 DescriptorSource::Header(header) if &**header == "user-agent" => line.user_agent.clone(),
-                // An access log has the query, but no other part of a request.
-                DescriptorSource::Header(_)
-                | DescriptorSource::Query(_)
-                | DescriptorSource::Cookie(_)
-                | DescriptorSource::Jwt(_)
-                | DescriptorSource::Constant(_)
-                | DescriptorSource::Map { .. } => None,
+                // An access log has no other part of a request.
+                _ => None,
             };
             if let Some(value) = value {
                 self.add(&spec.name, &value);
@@ -234,7 +221,12 @@ impl Recording {
     }
 
     fn add(&mut self, name: &str, value: &str) {
-        let pair = (self.texts.number(name), self.texts.number(value));
+        let mut index_of = |text: &str| {
+            let known = self.texts.get_index_of(text);
+            let index = known.unwrap_or_else(|| self.texts.insert_full(text.into()).0);
+            u32::try_from(index).expect("fewer than four thousand million different texts")
+        };
+        let pair = (index_of(name), index_of(value));
         self.pairs.push(pair);
     }
 }
@@ -246,20 +238,4 @@ fn read_line(lines: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<usi
         lines.skip_until(b'\n')?;
     }
     Ok(read)
-}
-
-impl TextTable {
-    fn number(&mut self, text: &str) -> u32 {
-        if let Some(number) = self.numbers.get(text) {
-            return *number;
-        }
-        let number = u32::try_from(self.texts.len()).expect("fewer than four thousand million different texts");
-        self.texts.push(text.into());
-        self.numbers.insert(text.into(), number);
-        number
-    }
-
-    fn get(&self, number: u32) -> &str {
-        &self.texts[number as usize]
-    }
 }

@@ -23,10 +23,7 @@ use crate::sim::{AnsweredCall, Observation, SimSettings, Simulation};
 
 pub use input::{BadLine, InputError, Recording};
 pub use report::{CallerReport, ReplayReport, RuleReport};
-pub(crate) use report::{percent, plain_table};
 
-/// Number of calls between two updates of the progress bar.
-const PROGRESS_EVERY: u64 = 4_096;
 /// Number of columns of the timeline.
 const TIMELINE_COLUMNS: u64 = 60;
 /// Number of the most limited callers in the report.
@@ -59,7 +56,7 @@ pub fn run(
     let mut tally = ReplayTally::new(recording, rules);
     let mut simulation = Simulation::new(SimSettings::instant(tally.report.from), rules);
     progress.set_length(recording.len() as u64);
-    for (number, (at, call)) in (0_u64..).zip(recording.calls()) {
+    for (at, call) in progress.wrap_iter(recording.calls()) {
         simulation.run_until(at);
         simulation.check(0, vec![call]);
         for observation in simulation.observations() {
@@ -68,9 +65,6 @@ pub fn run(
                 write_decision(out, &answered)?;
             }
             tally.count(&answered);
-        }
-        if number % PROGRESS_EVERY == 0 {
-            progress.set_position(number);
         }
     }
     progress.finish_and_clear();

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use comfy_table::{CellAlignment, Table, presets};
-use indicatif::HumanCount;
+use comfy_table::Table;
 use serde::Serialize;
 use tollgate::Rule;
 use tollgate_core::clock::Timestamp;
 
 use super::input::BadLine;
+use crate::figures::{count, percent, plain_table};
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -98,7 +98,6 @@ impl RuleReport {
 
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = HumanCount;
         if self.calls == 0 {
             writeln!(f, "no calls")?;
         } else {
@@ -151,8 +150,7 @@ impl ReplayReport {
         for rule in &self.rules {
             let figures =
                 [rule.calls, rule.admitted, rule.denied, rule.counters, rule.over_admitted, rule.under_admitted];
-            let figures = figures.into_iter().map(|figure| HumanCount(figure).to_string());
-            table.add_row([rule.name.clone(), rule.quota.clone()].into_iter().chain(figures));
+            table.add_row([rule.name.clone(), rule.quota.clone()].into_iter().chain(figures.map(count)));
         }
         table
     }
@@ -163,29 +161,13 @@ impl ReplayReport {
             table.add_row([
                 caller.caller.clone(),
                 caller.rule.to_string(),
-                HumanCount(caller.calls).to_string(),
-                HumanCount(caller.denied).to_string(),
+                count(caller.calls),
+                count(caller.denied),
                 percent(caller.denied, caller.calls),
             ]);
         }
         table
     }
-}
-
-/// Returns an empty table without lines. Columns from `figures` on are aligned to the right.
-pub(crate) fn plain_table(header: &[&str], figures: usize) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header.iter().copied());
-    for column in table.column_iter_mut().skip(figures) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-/// Formats a share as `12.3%`.
-pub(crate) fn percent(part: u64, whole: u64) -> String {
-    let permille = (u128::from(part) * 1_000 + u128::from(whole) / 2) / u128::from(whole.max(1));
-    format!("{}.{}%", permille / 10, permille % 10)
 }
 
 fn utc(at: Timestamp) -> String {

@@ -5,7 +5,6 @@
 //! acknowledged.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rdkafka::ClientContext;
@@ -24,7 +23,6 @@ struct ContextInner {
     /// True if changes of the connection are logged above `debug`; one client per process does so.
     logs_connection: bool,
     state: Mutex<ConnectionState>,
-    events: AtomicU64,
 }
 
 #[derive(Default)]
@@ -38,18 +36,9 @@ struct ConnectionState {
 }
 
 impl KafkaContext {
-    /// Creates the context of the producer, which logs the loss and the recovery of the connection.
-    pub(super) fn of_producer(brokers: &str) -> Self {
-        Self::build("writer".into(), brokers, true)
-    }
-
-    pub(super) fn new(client: String, brokers: &str) -> Self {
-        Self::build(client, brokers, false)
-    }
-
-    fn build(client: String, brokers: &str, logs_connection: bool) -> Self {
+    pub(super) fn new(client: String, brokers: &str, logs_connection: bool) -> Self {
         let (brokers, state) = (brokers.to_owned(), Mutex::default());
-        Self(Arc::new(ContextInner { client, brokers, logs_connection, state, events: AtomicU64::new(0) }))
+        Self(Arc::new(ContextInner { client, brokers, logs_connection, state }))
     }
 
     /// Records that a record was received or acknowledged.
@@ -74,15 +63,6 @@ impl KafkaContext {
         }
     }
 
-    /// Returns the number of events that librdkafka has reported. A poll after which it is unchanged was idle.
-    pub(super) fn events(&self) -> u64 {
-        self.0.events.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn count_event(&self) {
-        self.0.events.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// Returns the reason of an authentication failure since the last call.
     pub(super) fn take_auth_failure(&self) -> Option<String> {
         self.0.state.lock().auth_failure.take()
@@ -96,12 +76,10 @@ impl KafkaContext {
 
 impl ClientContext for KafkaContext {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.count_event();
         tracing::debug!(client = self.0.client, facility, message, "librdkafka");
     }
 
     fn error(&self, error: Native, reason: &str) {
-        self.count_event();
         let (client, brokers) = (&self.0.client, &self.0.brokers);
         let mut state = self.0.state.lock();
         let remedy = match error.rdkafka_error_code() {

@@ -1,7 +1,7 @@
 //! Bus on Apache Kafka, based on librdkafka.
 //!
 //! A [`KafkaBus`] has one producer for all topics and one consumer per reader. It writes and reads nothing before
-//! [`KafkaBus::prepare`] has verified the topics: a broker would create a missing topic with its own settings, and
+//! [`Bus::prepare`] has verified the topics: a broker would create a missing topic with its own settings, and
 //! counts from a topic with another number of partitions are silently wrong. Until then `append` returns
 //! [`QueueFull`](super::QueueFull) and readers return nothing, so an agent may start while Kafka is unavailable;
 //! [`supervise`](super::supervise()) retries.
@@ -9,7 +9,6 @@
 //! Not used: consumer groups (ownership follows presence records) and transactions (duplicates are recognised by their
 //! batch names).
 
-mod error;
 mod settings;
 mod client_context;
 #[expect(unsafe_code, reason = "rdkafka has no safe wrapper of DescribeTopics; the module documents its safety")]
@@ -32,19 +31,15 @@ use self::client_context::KafkaContext;
 use self::layout::LAYOUT_KEY;
 use self::producer::ProducerHandle;
 use super::{Bus, BusError, ReadFrom, Topic};
-use tollgate_core::clock::Stopwatch;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
 
-pub use self::error::KafkaError;
 pub use self::reader::KafkaReader;
 pub use self::settings::{KafkaSettings, PARTITIONS_DEFAULT};
 pub use self::writer::KafkaWriter;
 
 /// Timeout of a metadata request.
 const METADATA_WAIT: Duration = Duration::from_secs(1);
-/// Pause before preparing is retried after a transient failure.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Bus on Apache Kafka; clones share its connections.
 #[derive(Clone)]
@@ -63,41 +58,17 @@ impl KafkaBus {
     ///
     /// # Errors
     /// Returns an error if a setting cannot be used.
-    pub fn new(settings: KafkaSettings) -> Result<Self, KafkaError> {
+    pub fn new(settings: KafkaSettings) -> Result<Self, BusError> {
         settings.validate()?;
-        let context = KafkaContext::of_producer(&settings.brokers);
+        let context = KafkaContext::new("writer".into(), &settings.brokers, true);
         let producer = ProducerHandle::new(settings.producer(), context)?;
         let shared =
             Arc::new(KafkaShared { settings, producer, prepared: AtomicBool::default(), ids: Mutex::default() });
         if !shared.settings.settings.is_empty() {
             // `reader` cannot return an error, so settings that fail only in a consumer are detected here.
-            KafkaReader::new(&shared, Topic::Presence)?;
+            KafkaReader::new(&shared, Topic::Presence, &[], ReadFrom::Next)?;
         }
         Ok(Self(shared))
-    }
-
-    /// Creates missing topics and verifies the existing ones, within about `wait`. May be called concurrently and
-    /// repeatedly; the bus is usable from the first success on.
-    ///
-    /// # Errors
-    /// Returns an error if the brokers do not answer, which is [transient](KafkaError::is_transient), or if the topics
-    /// are not as required, which is not.
-    pub fn prepare(&self, wait: Duration) -> Result<(), KafkaError> {
-        let waited = Stopwatch::start();
-        let found = loop {
-            let left = wait.saturating_sub(waited.elapsed());
-            match topics::prepare(&self.0.settings, &self.0.producer, left) {
-                // A new topic has no leader for a moment.
-                Err(error) if error.is_transient() && waited.elapsed() + RETRY_PAUSE < wait => {
-                    std::thread::park_timeout(RETRY_PAUSE);
-                }
-                found => break found?,
-            }
-        };
-        let ids = Topic::ALL.into_iter().zip(found.map(|found| found.id));
-        self.0.ids.lock().extend(ids);
-        self.0.prepared.store(true, Ordering::Release);
-        Ok(())
     }
 
     /// Deletes all topics of this bus with their records. Tests and experiments use it to remove topics that they
@@ -105,7 +76,7 @@ impl KafkaBus {
     ///
     /// # Errors
     /// Returns an error if the brokers do not answer, or refuse.
-    pub fn delete_topics(&self, wait: Duration) -> Result<(), KafkaError> {
+    pub fn delete_topics(&self, wait: Duration) -> Result<(), BusError> {
         topics::delete(&self.0.settings, &self.0.producer, wait)
     }
 }
@@ -115,47 +86,46 @@ impl Bus for KafkaBus {
     type Reader = KafkaReader;
 
     fn prepare(&self, wait: Duration) -> Result<(), BusError> {
-        let unusable = |error: KafkaError| BusError { reason: error.to_string(), transient: error.is_transient() };
-        Self::prepare(self, wait).map_err(unusable)
+        let found = topics::prepare(&self.0.settings, &self.0.producer, wait)?;
+        self.0.ids.lock().extend(Topic::ALL.into_iter().zip(found.map(|found| found.id)));
+        self.0.prepared.store(true, Ordering::Release);
+        Ok(())
     }
 
     fn partitions(&self, topic: Topic) -> u32 {
-        self.0.settings.partitions_of(topic)
+        topic.partitions(self.0.settings.partitions)
     }
 
     /// Returns the topic's id. While the brokers are unavailable, returns the last known id, or 0.
     fn log_id(&self, topic: Topic) -> LogId {
         let producer = self.0.producer.current();
-        let found = topic_id::describe(producer.client(), &[&self.0.settings.name(topic)], METADATA_WAIT);
+        let found = topic_id::describe(producer.client(), [self.0.settings.name(topic)], METADATA_WAIT);
         let mut ids = self.0.ids.lock();
-        if let Ok(found) = found
-            && let [Some(found)] = found[..]
-        {
+        if let Ok([Some(found)]) = found {
             ids.insert(topic, found.id);
         }
         ids.get(&topic).copied().unwrap_or_default()
     }
 
     fn writer(&self, topic: Topic) -> KafkaWriter {
-        KafkaWriter::new(&self.0, topic)
+        KafkaWriter { shared: self.0.clone(), topic, name: self.0.settings.name(topic), queue: Arc::default() }
     }
 
     /// # Panics
     /// Panics if no thread can be spawned for the consumer; [`KafkaBus::new`] has verified that the settings are valid
     /// for one.
     fn reader(&self, topic: Topic, partitions: &[Partition], from: ReadFrom) -> KafkaReader {
-        let mut reader =
-            KafkaReader::new(&self.0, topic).expect("settings that were valid for one consumer are valid for another");
-        reader.start(partitions, from);
-        reader
+        KafkaReader::new(&self.0, topic, partitions, from)
+            .expect("settings that were valid for one consumer are valid for another")
     }
 
     fn next_offset(&self, topic: Topic, partition: Partition) -> Option<Offset> {
         if !self.0.is_prepared() {
             return None;
         }
-        let (name, partition) = (self.0.settings.name(topic), i32::try_from(partition).ok()?);
-        let (_, high) = self.0.producer.current().client().fetch_watermarks(&name, partition, METADATA_WAIT).ok()?;
+        let (name, partition, producer) =
+            (self.0.settings.name(topic), raw_partition(partition), self.0.producer.current());
+        let (_, high) = producer.client().fetch_watermarks(&name, partition, METADATA_WAIT).ok()?;
         Offset::try_from(high).ok()
     }
 }
@@ -171,11 +141,22 @@ impl KafkaSettings {
         format!("{}{}", self.topic_prefix, topic.as_str())
     }
 
-    const fn partitions_of(&self, topic: Topic) -> u32 {
-        topic.partitions(self.partitions)
+    fn unreachable(&self, reason: String) -> BusError {
+        BusError::Unreachable { brokers: self.brokers.clone(), reason }
+    }
+}
+
+impl BusError {
+    fn setting(setting: &str, reason: &str, remedy: &str) -> Self {
+        Self::Setting { setting: setting.into(), reason: reason.into(), remedy: remedy.into() }
     }
 
-    fn unreachable(&self, reason: String) -> KafkaError {
-        KafkaError::Unreachable { brokers: self.brokers.clone(), reason }
+    fn refused(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Refused { reason: reason.into(), remedy: remedy.into() }
     }
+}
+
+/// Returns a partition in the form of librdkafka.
+fn raw_partition(partition: Partition) -> i32 {
+    i32::try_from(partition).unwrap_or(i32::MAX)
 }

@@ -14,8 +14,8 @@ use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::{Offset as KafkaOffset, TopicPartitionList};
 
 use super::client_context::KafkaContext;
-use super::{KafkaError, KafkaShared, LAYOUT_KEY, settings};
-use crate::{BusRecord, LogReader, ReadFrom, Topic};
+use super::{KafkaShared, LAYOUT_KEY, raw_partition, settings};
+use crate::{BusError, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::{Stopwatch, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::Offset;
@@ -33,32 +33,26 @@ pub struct KafkaReader {
     topic: Topic,
     name: String,
     consumer: BaseConsumer<KafkaContext>,
-    context: KafkaContext,
     pending: Vec<(Partition, ReadFrom)>,
-    positions: ReadPositions,
-}
-
-/// Read position of each partition.
-struct ReadPositions {
-    topic: Topic,
-    /// Offset of the next record, once it is known.
-    next: HashMap<Partition, Option<Offset>>,
+    /// Offset of the next record of each assigned partition.
+    next: HashMap<Partition, Offset>,
     missed: u64,
 }
 
 impl KafkaReader {
-    pub(super) fn new(shared: &Arc<KafkaShared>, topic: Topic) -> Result<Self, KafkaError> {
-        let context = KafkaContext::new(format!("reader of {}", topic.as_str()), &shared.settings.brokers);
-        let config = shared.settings.consumer();
-        let consumer = config.create_with_context(context.clone()).map_err(|error| settings::contradictory(&error))?;
-        let (name, positions) = (shared.settings.name(topic), ReadPositions { topic, next: HashMap::new(), missed: 0 });
-        Ok(Self { shared: shared.clone(), topic, name, consumer, context, pending: Vec::new(), positions })
-    }
-
-    /// Assigns several partitions in one request.
-    pub(super) fn start(&mut self, partitions: &[Partition], from: ReadFrom) {
-        self.pending.extend(partitions.iter().map(|partition| (*partition, from)));
-        self.assign_pending(START_WAIT);
+    pub(super) fn new(
+        shared: &Arc<KafkaShared>,
+        topic: Topic,
+        partitions: &[Partition],
+        from: ReadFrom,
+    ) -> Result<Self, BusError> {
+        let context = KafkaContext::new(format!("reader of {}", topic.as_str()), &shared.settings.brokers, false);
+        let consumer = shared.settings.consumer().create_with_context(context).map_err(settings::contradictory)?;
+        let pending = partitions.iter().map(|partition| (*partition, from)).collect();
+        let (shared, name) = (shared.clone(), shared.settings.name(topic));
+        let mut reader = Self { shared, topic, name, consumer, pending, next: HashMap::new(), missed: 0 };
+        reader.assign_pending(START_WAIT);
+        Ok(reader)
     }
 
     /// Assigns the pending partitions with known start offsets; the others stay pending.
@@ -69,36 +63,45 @@ impl KafkaReader {
         if self.pending.is_empty() || !self.shared.is_prepared() {
             return;
         }
-        let edges = self.resolve_offsets(edge, wait);
-        // If the first request fails, the second one would fail as well.
-        let since = edges.as_ref().map_or(Err(()), |_| self.resolve_offsets(first_since, wait).map_err(drop));
-        let edges = edges.unwrap_or_default();
-        let (mut list, mut waiting) = (TopicPartitionList::new(), Vec::new());
-        for (partition, from) in self.pending.drain(..) {
-            let edge = edges.get(&partition).copied();
-            let (known, otherwise) = match (from, &since) {
-                (ReadFrom::Oldest, _) => (edge, KafkaOffset::Beginning),
-                (ReadFrom::Next, _) => (edge, KafkaOffset::End),
-                (ReadFrom::Offset(offset), _) => (None, KafkaOffset::Offset(raw(offset))),
-                // If no record is that new, reading starts at the end as of the first request.
-                (ReadFrom::Time(_), Ok(since)) => (since.get(&partition).copied().or(edge), KafkaOffset::End),
-                (ReadFrom::Time(_), Err(())) => {
-                    waiting.push((partition, from));
-                    continue;
-                }
-            };
-            let start = known.map_or(otherwise, |offset| KafkaOffset::Offset(raw(offset)));
-            if list.add_partition_offset(&self.name, raw_partition(partition), start).is_ok() {
-                let named = if let ReadFrom::Offset(offset) = from { Some(offset) } else { None };
-                self.positions.next.insert(partition, known.or(named));
+        // If no record is new enough for a start by time, reading starts at the end as of the first request.
+        let Ok(edges) = self.resolve_offsets(edge, wait) else { return };
+        let Ok(since) = self.resolve_offsets(first_since, wait) else { return };
+        let mut list = TopicPartitionList::new();
+        self.pending.retain(|(partition, from)| {
+            let named = if let ReadFrom::Offset(offset) = from { Some(offset) } else { None };
+            let Some(start) = named.or(since.get(partition)).or(edges.get(partition)) else { return true };
+            let offset = KafkaOffset::Offset(raw(*start));
+            if list.add_partition_offset(&self.name, raw_partition(*partition), offset).is_ok() {
+                self.next.insert(*partition, *start);
             }
-        }
-        self.pending = waiting;
+            false
+        });
         if list.count() > 0
             && let Err(error) = self.consumer.incremental_assign(&list)
         {
             tracing::error!(topic = self.name, %error, "partitions cannot be assigned; restart this process");
         }
+    }
+
+    /// Moves the position of a partition behind a record; returns false if the partition was removed.
+    fn accept(&mut self, record: &BusRecord) -> bool {
+        let Some(next) = self.next.get_mut(&record.partition) else { return false };
+        let BusRecord { partition, offset, .. } = *record;
+        if offset < *next {
+            let topic = self.topic.as_str();
+            tracing::warn!(
+                topic,
+                partition,
+                offset,
+                next,
+                "offsets went back: the topic lost records or was recreated"
+            );
+        } else if self.topic != Topic::Rules {
+            // Compaction removes records from `rules`; this is not a loss.
+            self.missed += offset - *next;
+        }
+        *next = offset + 1;
+        true
     }
 
     /// Requests offsets for pending partitions. A position is the oldest, the end, or a timestamp, which librdkafka
@@ -140,11 +143,13 @@ impl LogReader for KafkaReader {
             let step = if self.pending.is_empty() { rest } else { rest.min(PENDING_STEP) };
             match self.consumer.poll(whole_ms(step)) {
                 Some(Ok(message)) => {
-                    self.context.confirm_connection();
-                    taken.extend(self.positions.accept(&message));
+                    self.consumer.context().confirm_connection();
+                    let is_layout = message.key() == Some(LAYOUT_KEY.as_bytes());
+                    let record = record(&message);
+                    taken.extend(record.filter(|record| self.accept(record) && !is_layout));
                 }
                 Some(Err(Native::MessageConsumption(code))) if !is_connection_error(code) => {
-                    self.context.log_failure("records cannot be read", code);
+                    self.consumer.context().log_failure("records cannot be read", code);
                 }
                 Some(Err(_)) => {}
                 None if rest.is_zero() => break,
@@ -166,7 +171,7 @@ impl LogReader for KafkaReader {
 
     fn remove(&mut self, partition: Partition) {
         self.pending.retain(|(waiting, _)| *waiting != partition);
-        if self.positions.next.remove(&partition).is_some() {
+        if self.next.remove(&partition).is_some() {
             let mut list = TopicPartitionList::new();
             list.add_partition(&self.name, raw_partition(partition));
             if let Err(error) = self.consumer.incremental_unassign(&list) {
@@ -176,43 +181,21 @@ impl LogReader for KafkaReader {
     }
 
     fn next(&self, partition: Partition) -> Option<Offset> {
-        self.positions.next.get(&partition).copied().flatten()
+        self.next.get(&partition).copied()
     }
 
     fn missed(&self) -> u64 {
-        self.positions.missed
+        self.missed
     }
 }
 
-impl ReadPositions {
-    /// Converts a message; returns `None` if its partition was removed or if it is the layout record.
-    fn accept(&mut self, message: &BorrowedMessage<'_>) -> Option<BusRecord> {
-        let partition = Partition::try_from(message.partition()).ok()?;
-        let offset = Offset::try_from(message.offset()).ok()?;
-        let next = self.next.get_mut(&partition)?;
-        match *next {
-            // Compaction removes records from `rules`; this is not a loss.
-            Some(next) if offset > next && self.topic != Topic::Rules => self.missed += offset - next,
-            Some(next) if offset < next => {
-                let topic = self.topic.as_str();
-                tracing::warn!(
-                    topic,
-                    partition,
-                    offset,
-                    next,
-                    "offsets went back: the topic lost records or was recreated"
-                );
-            }
-            _ => {}
-        }
-        *next = Some(offset + 1);
-        if self.topic == Topic::Rules && message.key() == Some(LAYOUT_KEY.as_bytes()) {
-            return None;
-        }
-        let appended = message.timestamp().to_millis().and_then(|ms| u64::try_from(ms).ok()).unwrap_or_default();
-        let appended = Timestamp::from_ms(appended);
-        Some(BusRecord { partition, offset, appended, payload: message.payload().unwrap_or_default().to_vec() })
-    }
+/// Converts a message.
+fn record(message: &BorrowedMessage<'_>) -> Option<BusRecord> {
+    let partition = Partition::try_from(message.partition()).ok()?;
+    let offset = Offset::try_from(message.offset()).ok()?;
+    let appended = message.timestamp().to_millis().and_then(|ms| u64::try_from(ms).ok()).unwrap_or_default();
+    let appended = Timestamp::from_ms(appended);
+    Some(BusRecord { partition, offset, appended, payload: message.payload().unwrap_or_default().to_vec() })
 }
 
 /// Rounds up to whole milliseconds. librdkafka truncates its timeout, so a remainder below 1 ms would cause busy
@@ -251,10 +234,6 @@ fn is_connection_error(code: Code) -> bool {
 
 fn raw(offset: Offset) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
-}
-
-fn raw_partition(partition: Partition) -> i32 {
-    i32::try_from(partition).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

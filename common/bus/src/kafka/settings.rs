@@ -9,7 +9,7 @@ use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError as Native;
 
-use super::KafkaError;
+use crate::BusError;
 
 /// Default number of partitions of `calls` and `signals`.
 pub const PARTITIONS_DEFAULT: u32 = 8;
@@ -109,18 +109,18 @@ impl KafkaSettings {
         }
     }
 
-    pub(super) fn validate(&self) -> Result<(), KafkaError> {
+    pub(super) fn validate(&self) -> Result<(), BusError> {
         if self.brokers.trim().is_empty() {
-            return Err(KafkaError::setting("brokers", "it is empty", "name at least one, as host:port"));
+            return Err(BusError::setting("brokers", "it is empty", "name at least one, as host:port"));
         }
         if self.partitions == 0 || i32::try_from(self.partitions).is_err() {
             let (reason, remedy) = ("the number is out of range", "use 8, or more for a large fleet");
-            return Err(KafkaError::setting("partitions", reason, remedy));
+            return Err(BusError::setting("partitions", reason, remedy));
         }
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if !self.topic_prefix.chars().all(legal) {
             let (reason, remedy) = ("Kafka does not allow such topic names", "use letters, digits, `.`, `_` and `-`");
-            return Err(KafkaError::setting("topic_prefix", reason, remedy));
+            return Err(BusError::setting("topic_prefix", reason, remedy));
         }
         for (name, value) in &self.settings {
             if !cfg!(feature = "kafka-tls") && needs_tls(name, value) {
@@ -175,18 +175,18 @@ impl fmt::Debug for KafkaSettings {
 }
 
 /// Converts the error of settings that are valid one by one but not together.
-pub(super) fn contradictory(error: &Native) -> KafkaError {
+pub(super) fn contradictory(error: Native) -> BusError {
     let reason = match error {
+        Native::ClientConfig(_, _, ref name, _) => return unusable(name, &error),
         Native::ClientCreation(reason) => reason,
-        Native::ClientConfig(_, _, name, _) => return unusable(name, error),
-        _ => "librdkafka cannot create a client",
+        _ => "librdkafka cannot create a client".to_owned(),
     };
-    KafkaError::setting("settings", reason, "correct the settings that are passed through to librdkafka")
+    BusError::setting("settings", &reason, "correct the settings that are passed through to librdkafka")
 }
 
-fn unusable(name: &str, error: &Native) -> KafkaError {
+fn unusable(name: &str, error: &Native) -> BusError {
     let Native::ClientConfig(_, message, ..) = error else {
-        return KafkaError::setting(name, "it contains a zero byte", "remove it");
+        return BusError::setting(name, "it contains a zero byte", "remove it");
     };
     if message.contains("not supported in this build") {
         return not_in_this_build(name);
@@ -196,7 +196,7 @@ fn unusable(name: &str, error: &Native) -> KafkaError {
     } else {
         ("librdkafka rejects its value", "see its CONFIGURATION.md for the values")
     };
-    KafkaError::setting(name, reason, remedy)
+    BusError::setting(name, reason, remedy)
 }
 
 /// Returns true for values that librdkafka without OpenSSL rejects as invalid, or accepts and then fails with.
@@ -209,13 +209,13 @@ fn needs_tls(name: &str, value: &str) -> bool {
     }
 }
 
-fn not_in_this_build(name: &str) -> KafkaError {
+fn not_in_this_build(name: &str) -> BusError {
     let (reason, remedy) = if cfg!(feature = "kafka-tls") {
         ("librdkafka was built without it", "it needs a library that Tollgate does not include")
     } else {
         ("this build has neither TLS nor SCRAM", "build with `--features kafka-tls`")
     };
-    KafkaError::setting(name, reason, remedy)
+    BusError::setting(name, reason, remedy)
 }
 
 #[cfg(test)]

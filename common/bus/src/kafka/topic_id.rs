@@ -39,13 +39,12 @@ impl<T> Drop for NativeHandle<T> {
 }
 
 /// Describes topics, in their order; the description of a missing topic is `None`. Waits at most about `wait`.
-pub(super) fn describe<C: ClientContext>(
+pub(super) fn describe<C: ClientContext, const N: usize>(
     client: &Client<C>,
-    names: &[&str],
+    names: [String; N],
     wait: Duration,
-) -> Result<Vec<Option<TopicDescription>>, Code> {
-    let names: Vec<CString> =
-        names.iter().map(|name| CString::new(*name)).collect::<Result<_, _>>().map_err(|_| Code::InvalidTopic)?;
+) -> Result<[Option<TopicDescription>; N], Code> {
+    let names = names.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().map_err(|_| Code::InvalidTopic)?;
     let event = request(client, &names, wait)?;
     // SAFETY: the event is not null (checked in `request`) and lives until the end of this function. Its error is a
     // plain number.
@@ -64,7 +63,8 @@ pub(super) fn describe<C: ClientContext>(
         let array = raw::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
         if array.is_null() { &[] } else { std::slice::from_raw_parts(array, count) }
     };
-    topics.iter().map(|topic| read_description(*topic)).collect()
+    let found: Vec<_> = topics.iter().map(|topic| read_description(*topic)).collect::<Result<_, _>>()?;
+    found.try_into().map_err(|_| Code::Fail)
 }
 
 /// Sends the request and returns the response event, which is not null.

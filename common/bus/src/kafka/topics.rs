@@ -1,12 +1,8 @@
 //! Creation, verification and deletion of Tollgate's topics.
 
-use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::Duration;
 
+use pollster::block_on;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::RDKafkaErrorCode as Code;
@@ -14,14 +10,14 @@ use rdkafka::producer::Producer as _;
 
 use super::producer::{ProducerHandle, code};
 use super::topic_id::{self, TopicDescription};
-use super::{KafkaError, KafkaSettings, layout, settings};
-use crate::Topic;
+use super::{KafkaSettings, layout, raw_partition, settings};
+use crate::{BusError, Topic};
 use tollgate_core::clock::Stopwatch;
 
-/// Timeout of one attempt to describe the topics. Authentication failures are checked between attempts.
+/// Timeout of a request for the descriptions of the topics. Authentication failures are checked after it.
 const DESCRIBE_WAIT: Duration = Duration::from_millis(500);
-/// Pause between attempts.
-const RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// Pause before preparing is retried after a transient failure.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Replication factor: the default of the brokers, one on a laptop and three in a cluster.
 const REPLICATION_DEFAULT: i32 = -1;
 
@@ -30,31 +26,25 @@ pub(super) fn prepare(
     settings: &KafkaSettings,
     producer: &ProducerHandle,
     wait: Duration,
-) -> Result<[TopicDescription; Topic::ALL.len()], KafkaError> {
+) -> Result<TopicDescriptions, BusError> {
     let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start() };
     // Earlier authentication failures may have been resolved.
-    producer.context().take_auth_failure();
-    let found = admin.describe()?;
-    let missing: Vec<Topic> =
-        Topic::ALL.into_iter().zip(&found).filter_map(|(topic, found)| found.is_none().then_some(topic)).collect();
-    let found = if missing.is_empty() { found } else { admin.create(&missing)? };
-    let found = found.map(|found| found.unwrap_or(TopicDescription { id: 0, partitions: 0 }));
-    for (topic, found) in Topic::ALL.into_iter().zip(found) {
-        admin.check_partitions(topic, found)?;
+    producer.context.take_auth_failure();
+    loop {
+        match admin.prepare() {
+            Err(error) if error.is_transient() && admin.rest() > RETRY_PAUSE => std::thread::sleep(RETRY_PAUSE),
+            prepared => return prepared,
+        }
     }
-    admin.check_timestamps_of_calls()?;
-    layout::check(settings, producer, admin.rest())?;
-    Ok(found)
 }
 
 /// Deletes all topics; missing ones are ignored.
-pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), KafkaError> {
+pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), BusError> {
     let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start() };
     let names = Topic::ALL.map(|topic| settings.name(topic));
     let names = names.each_ref().map(String::as_str);
-    let deleted = block_on(admin.client()?.delete_topics(&names, &admin.options()))
-        .map_err(|error| admin.failed("delete topics", code(&error)))?;
-    for result in deleted {
+    let deleted = block_on(admin.client()?.delete_topics(&names, &admin.options()));
+    for result in deleted.map_err(|error| admin.failed("delete topics", code(&error)))? {
         match result {
             Ok(_) | Err((_, Code::UnknownTopicOrPartition)) => {}
             Err((name, code)) => return Err(admin.failed(&format!("delete the topic `{name}`"), code)),
@@ -63,12 +53,13 @@ pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: 
     Ok(())
 }
 
-/// Returns the settings that a topic is created with.
+/// Setting of all topics. Lateness and freshness are measured by the broker's clock; the writers' clocks prove nothing.
+const BY_BROKERS_CLOCK: (&str, &str) = ("message.timestamp.type", "LogAppendTime");
+
+/// Returns the further settings that a topic is created with.
 const fn topic_settings(topic: Topic) -> &'static [(&'static str, &'static str)] {
     match topic {
         Topic::Calls => &[
-            // Lateness and freshness are measured by the broker's clock; the writers' clocks prove nothing.
-            ("message.timestamp.type", "LogAppendTime"),
             ("cleanup.policy", "delete"),
             // Windows of up to a day can be recounted from the log, which leaves a day for repairs.
             ("retention.ms", "172800000"),
@@ -76,7 +67,6 @@ const fn topic_settings(topic: Topic) -> &'static [(&'static str, &'static str)]
             ("compression.type", "producer"),
         ],
         Topic::Signals => &[
-            ("message.timestamp.type", "LogAppendTime"),
             // Not compacted: signals are repeated every 2 s, and older ones are useless.
             ("cleanup.policy", "delete"),
             ("retention.ms", "120000"),
@@ -84,14 +74,12 @@ const fn topic_settings(topic: Topic) -> &'static [(&'static str, &'static str)]
             ("segment.ms", "60000"),
         ],
         Topic::Presence => &[
-            ("message.timestamp.type", "LogAppendTime"),
             ("cleanup.policy", "delete"),
             // Members without a heartbeat are gone after seconds; a minute allows for slow readers.
             ("retention.ms", "60000"),
             ("segment.ms", "60000"),
         ],
         Topic::Rules => &[
-            ("message.timestamp.type", "LogAppendTime"),
             // The newest rule set and the layout record are kept, each by its key.
             ("cleanup.policy", "compact"),
         ],
@@ -106,69 +94,67 @@ struct TopicAdmin<'a> {
     waited: Stopwatch,
 }
 
-type TopicDescriptions = [Option<TopicDescription>; Topic::ALL.len()];
+type TopicDescriptions = [TopicDescription; Topic::ALL.len()];
 
 impl TopicAdmin<'_> {
     fn rest(&self) -> Duration {
         self.wait.saturating_sub(self.waited.elapsed())
     }
 
-    /// Describes the topics; retries until the deadline, but not after an authentication failure.
-    fn describe(&self) -> Result<TopicDescriptions, KafkaError> {
-        let names = Topic::ALL.map(|topic| self.settings.name(topic));
-        let names = names.each_ref().map(String::as_str);
-        loop {
-            let answer = topic_id::describe(self.producer.current().client(), &names, self.rest().min(DESCRIBE_WAIT));
-            self.producer.poll();
-            if let Some(reason) = self.producer.context().take_auth_failure() {
-                let remedy = "check security.protocol, sasl.* and ssl.*, which are passed through to librdkafka";
-                return Err(KafkaError::refused(
-                    format!("Kafka at {} refuses the login: {reason}", self.settings.brokers),
-                    remedy,
-                ));
-            }
-            match answer {
-                Ok(found) => return found.try_into().map_err(|_| self.failed("describe topics", Code::Fail)),
-                Err(code) if is_permanent(code) || self.rest().is_zero() => {
-                    return Err(self.failed("describe topics", code));
-                }
-                Err(_) => self.producer.poll_for(RETRY_PAUSE),
-            }
+    fn prepare(&self) -> Result<TopicDescriptions, BusError> {
+        let mut found = self.describe()?;
+        let missing: Vec<Topic> = Topic::ALL.into_iter().filter(|topic| found[*topic as usize].is_none()).collect();
+        if !missing.is_empty() {
+            self.create(&missing)?;
+            found = self.describe()?;
         }
+        let [Some(calls), Some(signals), Some(presence), Some(rules)] = found else {
+            return Err(self.settings.unreachable("the created topics are not available yet".into()));
+        };
+        let found = [calls, signals, presence, rules];
+        for (topic, found) in Topic::ALL.into_iter().zip(found) {
+            self.check_partitions(topic, found)?;
+        }
+        self.check_timestamps_of_calls()?;
+        layout::check(self.settings, self.producer, self.rest())?;
+        Ok(found)
     }
 
-    /// Creates topics and waits until the brokers describe them. Topics that another process has just created are
-    /// accepted.
-    fn create(&self, missing: &[Topic]) -> Result<TopicDescriptions, KafkaError> {
+    fn describe(&self) -> Result<[Option<TopicDescription>; Topic::ALL.len()], BusError> {
+        let names = Topic::ALL.map(|topic| self.settings.name(topic));
+        let answer = topic_id::describe(self.producer.current().client(), names, self.rest().min(DESCRIBE_WAIT));
+        self.producer.poll();
+        if let Some(reason) = self.producer.context.take_auth_failure() {
+            return Err(BusError::refused(
+                format!("Kafka at {} refuses the login: {reason}", self.settings.brokers),
+                "check security.protocol, sasl.* and ssl.*, which are passed through to librdkafka",
+            ));
+        }
+        answer.map_err(|code| self.failed("describe topics", code))
+    }
+
+    /// Creates topics. Topics that another process has just created are accepted.
+    fn create(&self, missing: &[Topic]) -> Result<(), BusError> {
         let names: Vec<String> = missing.iter().map(|topic| self.settings.name(*topic)).collect();
         let new = missing.iter().zip(&names).map(|(topic, name)| {
-            let partitions = i32::try_from(self.settings.partitions_of(*topic)).unwrap_or(i32::MAX);
+            let partitions = raw_partition(topic.partitions(self.settings.partitions));
             let new = NewTopic::new(name, partitions, TopicReplication::Fixed(REPLICATION_DEFAULT));
-            topic_settings(*topic).iter().fold(new, |new, (name, value)| new.set(name, value))
+            let settings = topic_settings(*topic).iter().chain([&BY_BROKERS_CLOCK]);
+            settings.fold(new, |new, (name, value)| new.set(name, value))
         });
         let new: Vec<NewTopic<'_>> = new.collect();
-        let made = block_on(self.client()?.create_topics(&new, &self.options()))
-            .map_err(|error| self.failed("create topics", code(&error)))?;
-        for result in made {
+        let created = block_on(self.client()?.create_topics(&new, &self.options()));
+        for result in created.map_err(|error| self.failed("create topics", code(&error)))? {
             match result {
                 Ok(_) | Err((_, Code::TopicAlreadyExists)) => {}
                 Err((name, code)) => return Err(self.failed(&format!("create the topic `{name}`"), code)),
             }
         }
-        loop {
-            let found = self.describe()?;
-            if found.iter().all(Option::is_some) {
-                return Ok(found);
-            }
-            if self.rest().is_zero() {
-                return Err(self.settings.unreachable("the created topics are not available yet".into()));
-            }
-            self.producer.poll_for(RETRY_PAUSE);
-        }
+        Ok(())
     }
 
-    fn check_partitions(&self, topic: Topic, found: TopicDescription) -> Result<(), KafkaError> {
-        let (wanted, name) = (self.settings.partitions_of(topic), self.settings.name(topic));
+    fn check_partitions(&self, topic: Topic, found: TopicDescription) -> Result<(), BusError> {
+        let (wanted, name) = (topic.partitions(self.settings.partitions), self.settings.name(topic));
         if found.partitions == wanted as usize {
             return Ok(());
         }
@@ -179,30 +165,29 @@ impl TopicAdmin<'_> {
             ),
             Topic::Presence | Topic::Rules => "delete it; it is recreated".to_owned(),
         };
-        Err(KafkaError::refused(format!("the topic `{name}` has {has} partitions and should have {wanted}"), remedy))
+        Err(BusError::refused(format!("the topic `{name}` has {has} partitions and should have {wanted}"), remedy))
     }
 
-    fn check_timestamps_of_calls(&self) -> Result<(), KafkaError> {
-        const SETTING: &str = "message.timestamp.type";
-        let name = self.settings.name(Topic::Calls);
+    fn check_timestamps_of_calls(&self) -> Result<(), BusError> {
+        let ((setting, wanted), name) = (BY_BROKERS_CLOCK, self.settings.name(Topic::Calls));
         let topics = [ResourceSpecifier::Topic(&name)];
-        let described = block_on(self.client()?.describe_configs(&topics, &self.options()))
-            .map_err(|error| self.failed("read the settings of topics", code(&error)))?;
-        for topic in described {
-            let topic = topic.map_err(|code| self.failed("read the settings of topics", code))?;
-            let value = topic.get(SETTING).and_then(|entry| entry.value.as_deref()).unwrap_or("unknown");
-            if value != "LogAppendTime" {
-                return Err(KafkaError::refused(
-                    format!("the topic `{name}` has {SETTING}={value}, so its timestamps are those of its writers"),
-                    format!("kafka-configs.sh --alter --topic {name} --add-config {SETTING}=LogAppendTime"),
+        let failed = |code| self.failed("read the settings of topics", code);
+        let described = block_on(self.client()?.describe_configs(&topics, &self.options()));
+        for topic in described.map_err(|error| failed(code(&error)))? {
+            let topic = topic.map_err(failed)?;
+            let value = topic.get(setting).and_then(|entry| entry.value.as_deref()).unwrap_or("unknown");
+            if value != wanted {
+                return Err(BusError::refused(
+                    format!("the topic `{name}` has {setting}={value}, so its timestamps are those of its writers"),
+                    format!("kafka-configs.sh --alter --topic {name} --add-config {setting}={wanted}"),
                 ));
             }
         }
         Ok(())
     }
 
-    fn client(&self) -> Result<AdminClient<DefaultClientContext>, KafkaError> {
-        self.settings.client().create().map_err(|error| settings::contradictory(&error))
+    fn client(&self) -> Result<AdminClient<DefaultClientContext>, BusError> {
+        self.settings.client().create().map_err(settings::contradictory)
     }
 
     fn options(&self) -> AdminOptions {
@@ -210,15 +195,15 @@ impl TopicAdmin<'_> {
         AdminOptions::new().request_timeout(Some(wait)).operation_timeout(Some(wait))
     }
 
-    fn failed(&self, action: &str, code: Code) -> KafkaError {
+    fn failed(&self, action: &str, code: Code) -> BusError {
         if is_permanent(code) {
             let reason = format!("Kafka at {} refuses to {action}: {code}", self.settings.brokers);
-            return KafkaError::refused(
+            return BusError::refused(
                 reason,
                 "allow this user to create, describe, read and write topics, or create them beforehand",
             );
         }
-        let detail = self.producer.context().last_error().map(|error| format!(" ({error})")).unwrap_or_default();
+        let detail = self.producer.context.last_error().map(|error| format!(" ({error})")).unwrap_or_default();
         self.settings.unreachable(format!("cannot {action}: {code}{detail}"))
     }
 }
@@ -235,22 +220,4 @@ fn is_permanent(code: Code) -> bool {
             | Code::UnsupportedVersion
             | Code::UnsupportedFeature
     )
-}
-
-/// Blocks on a future of the admin client, which another thread completes.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return answer;
-        }
-        std::thread::park();
-    }
 }

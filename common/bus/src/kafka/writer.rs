@@ -6,7 +6,8 @@ use std::time::Duration;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::KafkaShared;
-use super::producer::ReportQueue;
+use super::producer::DeliveryTag;
+use crate::reports::ReportQueue;
 use crate::{DeliveryReport, LogWriter, QueueFull, Topic};
 use tollgate_core::counter::Partition;
 
@@ -15,16 +16,10 @@ const RULES_KEY: &str = "rules";
 
 /// Writer of a topic of a [`KafkaBus`](super::KafkaBus).
 pub struct KafkaWriter {
-    shared: Arc<KafkaShared>,
-    topic: Topic,
-    name: String,
-    queue: Arc<ReportQueue>,
-}
-
-impl KafkaWriter {
-    pub(super) fn new(shared: &Arc<KafkaShared>, topic: Topic) -> Self {
-        Self { name: shared.settings.name(topic), shared: shared.clone(), topic, queue: Arc::default() }
-    }
+    pub(super) shared: Arc<KafkaShared>,
+    pub(super) topic: Topic,
+    pub(super) name: String,
+    pub(super) queue: Arc<ReportQueue>,
 }
 
 impl LogWriter for KafkaWriter {
@@ -35,11 +30,12 @@ impl LogWriter for KafkaWriter {
             return Err(QueueFull(payload));
         }
         let key = (self.topic == Topic::Rules).then_some(RULES_KEY);
-        match producer.send((&self.name, partition), key, &payload, (&self.queue, tag)) {
+        let delivery_tag = DeliveryTag { queue: self.queue.clone(), partition, tag };
+        match producer.send(&self.name, key, &payload, delivery_tag) {
             Ok(()) => Ok(()),
             Err(Code::QueueFull | Code::Fatal) => Err(QueueFull(payload)),
             Err(code) => {
-                producer.context().log_failure("a record was rejected and is lost", code);
+                producer.context.log_failure("a record was rejected and is lost", code);
                 self.queue.push(DeliveryReport { partition, tag, offset: None });
                 Ok(())
             }
@@ -48,10 +44,10 @@ impl LogWriter for KafkaWriter {
 
     fn reports(&mut self) -> Vec<DeliveryReport> {
         self.shared.producer.poll();
-        self.queue.take_reports()
+        self.queue.take()
     }
 
     fn flush(&mut self, wait: Duration) {
-        self.shared.producer.flush(&self.queue, wait);
+        self.shared.producer.flush(wait);
     }
 }

@@ -1,7 +1,7 @@
 //! A broker with password authentication.
 
-use tollgate_bus::kafka::{KafkaBus, KafkaError};
-use tollgate_bus::{Bus, ReadFrom, Topic};
+use tollgate_bus::kafka::KafkaBus;
+use tollgate_bus::{Bus, BusError, ReadFrom, Topic};
 use tollgate_servers::Kafka as Broker;
 
 use crate::support::{TIMEOUT, append, numbers, prepared, read, settings, with};
@@ -29,7 +29,7 @@ fn a_wrong_password_is_reported_with_the_remedy() {
 
     let error =
         KafkaBus::new(login("abracadabra")).expect("settings").prepare(TIMEOUT).expect_err("the login is refused");
-    assert!(matches!(error, KafkaError::Refused { .. }), "{error}");
+    assert!(matches!(error, BusError::Refused { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("refuses the login") && text.contains("sasl.*") && !text.contains("abracadabra"), "{text}");
 }

@@ -10,7 +10,7 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
-use tollgate_bus::{BusRecord, DeliveryReport, LogReader, LogWriter};
+use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter};
 use tollgate_servers::{Kafka as Broker, wait_for};
 
 /// Timeout of every wait in a test.

@@ -1,8 +1,8 @@
 //! Topics that are created, and topics that are refused.
 
 use rdkafka::admin::{NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
-use tollgate_bus::kafka::{KafkaBus, KafkaError, KafkaSettings};
-use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_bus::{Bus, BusError, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_servers::Kafka as Broker;
 
 use crate::support::{
@@ -12,7 +12,7 @@ use crate::support::{
 fn refusal(settings: &KafkaSettings) -> String {
     let error =
         KafkaBus::new(settings.clone()).expect("settings").prepare(TIMEOUT).expect_err("the topics are refused");
-    assert!(matches!(error, KafkaError::Refused { .. }) && !error.is_transient(), "{error}");
+    assert!(matches!(error, BusError::Refused { .. }) && !error.is_transient(), "{error}");
     error.to_string()
 }
 

@@ -12,12 +12,18 @@ use parking_lot::Mutex;
 use tollgate_core::clock::{Stopwatch, Timestamp};
 
 use super::{DESCRIPTOR, LagPlan};
+use crate::figures::{as_us, histogram};
 
 /// Approximate number of keys. At 5,000 calls a second each key has one call in 200 ms, so its calls rarely wait for each
 /// other.
 const KEYS: u32 = 1_000;
-/// Longest time that a histogram distinguishes, in microseconds.
-const MEASURED_US_MAX: u64 = 600_000_000;
+/// Parts of the path from a call to its signal, in order.
+pub(super) const LEGS: [&str; 4] = [
+    "call to decision",
+    "decision to the log of calls",
+    "log of calls to that of signals",
+    "log of signals to the other agent",
+];
 
 /// Calls of one run.
 pub(super) struct Calls {
@@ -27,22 +33,14 @@ pub(super) struct Calls {
     /// Instant at which the first call is due.
     first: OnceLock<Duration>,
     agents: u32,
-    keys: u32,
+    pub(super) keys: u32,
     rate: u64,
     warm_up: u64,
     made: AtomicU64,
     known: AtomicU64,
     instants: Box<[CallInstants]>,
-    legs: Mutex<[Histogram<u64>; Leg::ALL.len()]>,
-}
-
-/// Part of the path from a call to its signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leg {
-    Decided,
-    Logged,
-    Signalled,
-    Received,
+    /// Durations of the [`LEGS`], in microseconds.
+    legs: Mutex<[Histogram<u64>; LEGS.len()]>,
 }
 
 /// Instants behind one batch of signals at one agent.
@@ -64,27 +62,6 @@ struct CallInstants {
     /// Latest receipt at any agent, and the number of agents that have received it.
     latest_us: AtomicU64,
     known_by: AtomicU32,
-}
-
-impl Leg {
-    pub(super) const ALL: [Self; 4] = [Self::Decided, Self::Logged, Self::Signalled, Self::Received];
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Decided => "call to decision",
-            Self::Logged => "decision to the log of calls",
-            Self::Signalled => "log of calls to that of signals",
-            Self::Received => "log of signals to the other agent",
-        }
-    }
-}
-
-pub(super) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_max(MEASURED_US_MAX, 3).expect("bounds that are in order")
-}
-
-pub(super) fn as_us(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Calls {
@@ -114,10 +91,6 @@ impl Calls {
 
     pub(super) fn len(&self) -> u64 {
         self.instants.len() as u64
-    }
-
-    pub(super) fn keys(&self) -> u32 {
-        self.keys
     }
 
     /// Returns the largest number of calls of a key.
@@ -203,8 +176,8 @@ impl Calls {
         all_know.then(|| instants_of.latest_us.load(Ordering::Relaxed).saturating_sub(as_us(self.due(number))))
     }
 
-    pub(super) fn leg(&self, leg: Leg) -> Histogram<u64> {
-        self.legs.lock()[leg as usize].clone()
+    pub(super) fn legs(&self) -> [Histogram<u64>; LEGS.len()] {
+        self.legs.lock().clone()
     }
 
     /// Returns the descriptor value of a key.

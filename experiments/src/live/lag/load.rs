@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 use tollgate::{Agent, Call, Source};
 
 use super::DESCRIPTOR;
-use super::calls::{Calls, as_us, histogram};
+use super::calls::Calls;
+use crate::figures::{as_us, histogram};
 
 /// Running load.
 pub(super) struct LagLoad {
@@ -36,10 +37,16 @@ pub(super) struct SentCalls {
 
 /// Starts the load.
 pub(super) fn start(agents: &[Agent], calls: &Arc<Calls>) -> std::io::Result<LagLoad> {
-    let sent = SentCalls { late_us: histogram(), by_source: [0; 4], denied: 0, first_us: u64::MAX, last_us: 0 };
+    let sent = SentCalls {
+        late_us: histogram(),
+        by_source: [0; Source::ALL.len()],
+        denied: 0,
+        first_us: u64::MAX,
+        last_us: 0,
+    };
     let sent = Arc::new(Mutex::new(sent));
     let (mut tasks, mut keys) = (JoinSet::new(), Vec::new());
-    for key in 0..calls.keys() {
+    for key in 0..calls.keys {
         // The number of calls of a run is capped, so this queue is, too.
         let (due, numbers) = unbounded_channel();
         let agent = agents[calls.agent_of(key) as usize].clone();

@@ -19,14 +19,15 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use prometheus_client::registry::Registry;
+use rustix::time::{ClockId, clock_gettime};
 use tollgate::store::RedisSettings;
-use tollgate::{Agent, Quota, Rule, RuleSet, StartError};
+use tollgate::{Agent, Quota, Rule, RuleSet};
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
-use super::cpu;
-use crate::servers::{RunName, ServerError, clear_kafka, connect_kafka, connect_redis};
+use crate::error::ExperimentError;
+use crate::servers::{RunName, clear_kafka, connect_kafka, connect_redis};
 use calls::Calls;
 use signal_listener::SignalListener;
 
@@ -61,26 +62,6 @@ pub struct LagPlan {
     pub warm_up_seconds: u32,
 }
 
-/// Reason why a run has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum LagError {
-    /// The parameters are not valid.
-    #[error("{0}")]
-    Plan(&'static str),
-    /// A server does not answer.
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    /// An agent did not start.
-    #[error(transparent)]
-    Agent(#[from] StartError),
-    /// The agents received no signals.
-    #[error("no signals came within 30 s; set TOLLGATE_LOG=info to read the logs of the agents and the aggregator")]
-    Silence,
-    /// A thread could not be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[from] std::io::Error),
-}
-
 /// Running agents and their aggregator.
 struct LagFleet {
     kafka: (KafkaBus, KafkaSettings),
@@ -93,15 +74,15 @@ impl LagPlan {
     ///
     /// # Errors
     /// If they are not valid, with the remedy.
-    pub fn check(&self) -> Result<(), LagError> {
+    pub fn check(&self) -> Result<(), ExperimentError> {
         if self.agents.get() < 2 {
-            return Err(LagError::Plan("a call is measured at another agent: give at least 2 agents"));
+            return Err(ExperimentError::Plan("a call is measured at another agent: give at least 2 agents"));
         }
         if self.seconds == 0 {
-            return Err(LagError::Plan("0 seconds measure nothing: give at least 1"));
+            return Err(ExperimentError::Plan("0 seconds measure nothing: give at least 1"));
         }
         if self.calls() > CALLS_MAX {
-            return Err(LagError::Plan("a run has at most 20 million calls: lower the rate or the seconds"));
+            return Err(ExperimentError::Plan("a run has at most 20 million calls: lower the rate or the seconds"));
         }
         Ok(())
     }
@@ -124,7 +105,7 @@ pub async fn run(
     kafka: &KafkaSettings,
     plan: &LagPlan,
     progress: &ProgressBar,
-) -> Result<LagRun, LagError> {
+) -> Result<LagRun, ExperimentError> {
     plan.check()?;
     let name = RunName::new("lag");
     let (redis, kafka) = (name.redis(redis), name.kafka(kafka));
@@ -146,11 +127,11 @@ async fn measure(
     plan: &LagPlan,
     calls: &Arc<Calls>,
     progress: &ProgressBar,
-) -> Result<(load::SentCalls, Option<Duration>), LagError> {
+) -> Result<(load::SentCalls, Option<Duration>), ExperimentError> {
     let waited = Stopwatch::start();
     while !fleet.agents.iter().all(|agent| agent.engine().has_read_signals()) {
         if waited.elapsed() >= SIGNALS_WAIT {
-            return Err(LagError::Silence);
+            return Err(ExperimentError::Silence);
         }
         tokio::time::sleep(PROGRESS_INTERVAL).await;
     }
@@ -160,11 +141,11 @@ async fn measure(
     while !load.is_done() {
         progress.set_position(calls.made());
         if cpu_before.is_none() && calls.made() >= plan.warm_up_calls() {
-            cpu_before = cpu::used();
+            cpu_before = cpu_used();
         }
         tokio::time::sleep(PROGRESS_INTERVAL).await;
     }
-    let cpu = cpu::used().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+    let cpu = cpu_used().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
     let sent = load.end().await;
     let waited = Stopwatch::start();
     while !calls.are_all_known() && waited.elapsed() < LAST_SIGNALS_WAIT {
@@ -180,7 +161,7 @@ impl LagFleet {
         plan: &LagPlan,
         clock: &Arc<dyn Clock>,
         calls: &Arc<Calls>,
-    ) -> Result<Self, LagError> {
+    ) -> Result<Self, ExperimentError> {
         let bus = connect_kafka(&kafka)?;
         let quota = Quota::new(calls.per_key() * QUOTA_FACTOR, WIDTH_MS).expect("neither is zero");
         let rules = RuleSet::new(1, [Rule::per(RULE, &[DESCRIPTOR], quota).strict()]);
@@ -216,4 +197,9 @@ impl LagFleet {
             tracing::error!("the aggregator could not be stopped");
         }
     }
+}
+
+/// Returns the processor time used by all threads of this process.
+fn cpu_used() -> Option<Duration> {
+    clock_gettime(ClockId::ProcessCPUTime).try_into().ok()
 }

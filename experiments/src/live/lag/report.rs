@@ -4,14 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use indicatif::HumanCount;
 use serde::Serialize;
 use tollgate::Source;
 
 use super::LagPlan;
-use super::calls::{Calls, Leg, histogram};
+use super::calls::{Calls, LEGS};
 use super::load::SentCalls;
-use crate::replay::plain_table;
+use crate::figures::{count, histogram, plain_table};
 
 /// Largest 99th percentile of the lag that meets the aim for [`AIM_AGENTS`], in ms.
 const AIM_P99_MS: f64 = 20.0;
@@ -106,21 +105,22 @@ struct Aim {
 
 pub(super) fn of(plan: &LagPlan, calls: &Calls, sent: &SentCalls, cpu: Option<Duration>) -> LagRun {
     let measured = plan.warm_up_calls()..calls.len();
-    let count = measured.end - measured.start;
-    let legs = Leg::ALL.map(|leg| LegReport { name: leg.as_str(), quantiles: quantiles(&calls.leg(leg), 0) });
+    let measured_calls = measured.end - measured.start;
+    let legs = LEGS.into_iter().zip(calls.legs());
+    let legs = legs.map(|(name, leg)| LegReport { name, quantiles: quantiles(&leg, 0) });
     let seconds = ms(sent.last_us.saturating_sub(sent.first_us)) / 1_000.0;
     let decided =
         Source::ALL.map(|source| SourceCalls { source: source.to_string(), calls: sent.by_source[source as usize] });
     LagRun {
         agents: plan.agents.get(),
-        keys: calls.keys(),
+        keys: calls.keys,
         rate: plan.rate.get(),
         // The last call marks the end of the interval and is not part of it.
-        achieved_rate: if seconds > 0.0 { ms(count.saturating_sub(1)) * 1_000.0 / seconds } else { 0.0 },
-        calls: count,
+        achieved_rate: if seconds > 0.0 { ms(measured_calls.saturating_sub(1)) * 1_000.0 / seconds } else { 0.0 },
+        calls: measured_calls,
         another: lag(measured.clone().map(|call| calls.lag_us(call))),
         slowest: lag(measured.map(|call| calls.slowest_lag_us(call))),
-        legs: legs.into(),
+        legs: legs.collect(),
         sent_late_p99_ms: ms(sent.late_us.value_at_quantile(0.99)),
         sent_late_max_ms: ms(sent.late_us.max()),
         decided: decided.into(),
@@ -182,8 +182,8 @@ impl fmt::Display for LagReport {
                 rows.push(("all others", &run.slowest));
             }
             for (who, lag) in rows {
-                let head = [run.agents.to_string(), who.to_owned(), HumanCount(run.calls).to_string()];
-                let tail = HumanCount(lag.never).to_string();
+                let head = [run.agents.to_string(), who.to_owned(), count(run.calls)];
+                let tail = count(lag.never);
                 table.add_row(head.into_iter().chain(lag.quantiles.shown()).chain([tail]));
             }
         }
@@ -214,10 +214,10 @@ impl fmt::Display for LagRun {
             "{agents} agents, {keys} keys: {achieved_rate:.0} calls/s of {rate}, sent {sent_late_p99_ms:.2} ms late (p99; max {sent_late_max_ms:.1}); decided by"
         )?;
         for decided in self.decided.iter().filter(|decided| decided.calls > 0) {
-            write!(f, " {} {}", decided.source, HumanCount(decided.calls))?;
+            write!(f, " {} {}", decided.source, count(decided.calls))?;
         }
         if self.denied > 0 {
-            write!(f, ", of which {} were DENIED", HumanCount(self.denied))?;
+            write!(f, ", of which {} were DENIED", count(self.denied))?;
         }
         self.cpu_seconds.map_or(Ok(()), |seconds| write!(f, "; {seconds:.1} CPU s"))
     }

@@ -9,7 +9,8 @@ use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::messages::signals::SignalBatch;
 
 use super::RULE;
-use super::calls::{Calls, SignalInstants, as_us};
+use super::calls::{Calls, SignalInstants};
+use crate::figures::as_us;
 
 /// Records the signals of one agent.
 pub(super) struct SignalListener {
@@ -23,7 +24,7 @@ impl SignalListener {
     pub(super) fn new(agent: u32, calls: Arc<Calls>) -> Self {
         let digest = DigestKey::default();
         let counter = |key| (digest.counter(RULE, [Calls::name(key).as_str()]), (key, 0));
-        let known = (0..calls.keys()).map(counter).collect();
+        let known = (0..calls.keys).map(counter).collect();
         Self { agent, calls, known }
     }
 

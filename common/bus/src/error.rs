@@ -1,8 +1,8 @@
-//! Errors of the Kafka bus.
+//! Reasons for which a bus is unusable.
 
-/// Error of the connection to Kafka, of its settings, or of its topics.
+/// Error of the connection to a bus, of its settings, or of its topics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KafkaError {
+pub enum BusError {
     /// A librdkafka setting that does not exist, has an invalid value, or needs another build.
     #[error("the Kafka setting `{setting}` cannot be used: {reason}; {remedy}")]
     Setting {
@@ -31,18 +31,10 @@ pub enum KafkaError {
     },
 }
 
-impl KafkaError {
-    /// Returns true if the same request may succeed later without any change of settings.
+impl BusError {
+    /// Returns true if the bus may become usable without any change by an operator.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
-    }
-
-    pub(super) fn setting(setting: &str, reason: &str, remedy: &str) -> Self {
-        Self::Setting { setting: setting.into(), reason: reason.into(), remedy: remedy.into() }
-    }
-
-    pub(super) fn refused(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Refused { reason: reason.into(), remedy: remedy.into() }
     }
 }

@@ -1,0 +1,31 @@
+//! Reasons why an experiment has no result.
+
+use tollgate::StartError;
+use tollgate::store::RedisAddressError;
+use tollgate_bus::BusError;
+
+/// Reason why an experiment has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The parameters are not valid.
+    #[error("{0}")]
+    Plan(&'static str),
+    /// The address of Redis is not valid.
+    #[error(transparent)]
+    RedisAddress(#[from] RedisAddressError),
+    /// Redis does not answer.
+    #[error("Redis at {0} does not answer; start it, or correct its address")]
+    Redis(String),
+    /// Kafka does not answer or refuses.
+    #[error(transparent)]
+    Kafka(#[from] BusError),
+    /// An agent did not start.
+    #[error(transparent)]
+    Agent(#[from] StartError),
+    /// The agents received no signals.
+    #[error("no signals came within 30 s; set TOLLGATE_LOG=info to read the logs of the agents and the aggregator")]
+    Silence,
+    /// The output or a thread failed.
+    #[error("the output cannot be written, or a thread cannot be started: {0}")]
+    Io(#[from] std::io::Error),
+}

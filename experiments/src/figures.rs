@@ -1,0 +1,40 @@
+//! Figures for people: distributions of times, tables, counts and shares.
+
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets};
+use hdrhistogram::Histogram;
+use indicatif::HumanCount;
+
+/// Longest time that a histogram distinguishes, in its unit: ten minutes in microseconds.
+const MEASURED_MAX: u64 = 600_000_000;
+
+/// Returns an empty distribution of times.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_max(MEASURED_MAX, 3).expect("bounds that are in order")
+}
+
+pub(crate) fn as_us(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Returns an empty table without lines. Columns from `figures` on are aligned to the right.
+pub(crate) fn plain_table(header: &[&str], figures: usize) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header.iter().copied());
+    for column in table.column_iter_mut().skip(figures) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// Formats a count as `1,234`.
+pub(crate) fn count(count: u64) -> String {
+    HumanCount(count).to_string()
+}
+
+/// Formats a share as `12.3%`.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    let permille = (u128::from(part) * 1_000 + u128::from(whole) / 2) / u128::from(whole.max(1));
+    format!("{}.{}%", permille / 10, permille % 10)
+}
