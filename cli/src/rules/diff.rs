@@ -148,11 +148,10 @@ fn raised_or_lowered(from: Option<&str>, to: Option<&str>) -> &'static str {
 }
 
 fn of_set(set: &RuleSet) -> EnforcedFields {
-    let mut fields = EnforcedFields::new();
-    fields.extend(set.slot_by.as_ref().map(|name| ("slot_by".to_owned(), name.to_string())));
-    fields
-        .extend(set.descriptors.iter().map(|spec| (format!("descriptor `{}`", spec.name), display::descriptor(spec))));
-    fields
+    let slot_by = set.slot_by.iter().map(|name| ("slot_by".to_owned(), name.to_string()));
+    let descriptors = set.descriptors.iter();
+    let descriptors = descriptors.map(|spec| (format!("descriptor `{}`", spec.name), display::descriptor(spec)));
+    slot_by.chain(descriptors).collect()
 }
 
 fn of_rule(set: &RuleSet, rule: &Rule) -> EnforcedFields {

@@ -17,7 +17,8 @@ pub type Node<'y> = MarkedYaml<'y>;
 
 /// Fields of one mapping.
 pub struct Fields<'y> {
-    entries: Vec<(&'y str, &'y Node<'y>)>,
+    /// Name of each field, with its line, and the value.
+    entries: Vec<((&'y str, usize), &'y Node<'y>)>,
     line: usize,
 }
 
@@ -34,12 +35,17 @@ impl<'y> Fields<'y> {
     /// Returns the field of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'y Node<'y>> {
-        self.entries.iter().find(|(field, _)| *field == name).map(|(_, node)| *node)
+        self.iter().find(|(field, _)| *field == name).map(|(_, node)| node)
     }
 
     /// Returns all fields, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&'y str, &'y Node<'y>)> + '_ {
-        self.entries.iter().copied()
+        self.entries.iter().map(|((name, _), node)| (*name, *node))
+    }
+
+    /// Returns the names of all fields, each with its line.
+    pub fn names(&self) -> impl Iterator<Item = (&'y str, usize)> + '_ {
+        self.entries.iter().map(|(name, _)| *name)
     }
 
     /// Removes the fields that the reader of another dialect takes for absent.
@@ -107,7 +113,7 @@ impl<'f> YamlReader<'f> {
             YamlData::Mapping(mapping) => {
                 for (key, value) in mapping {
                     match scalar(key) {
-                        Some(name) => entries.push((name, value)),
+                        Some(name) => entries.push(((name, line_of(key)), value)),
                         None => self.refuse(line_of(key), format!("a key in {what} must be a plain word")),
                     }
                 }
@@ -121,14 +127,11 @@ impl<'f> YamlReader<'f> {
     /// Reads a mapping with known keys, and refuses the others. `what` is a noun for messages, as in "in {what}".
     pub fn fields<'y>(&mut self, node: &'y Node<'y>, what: &str, known: &[&str]) -> Fields<'y> {
         let fields = self.mapping(node, what);
-        if let YamlData::Mapping(mapping) = &node.data {
-            for (key, _) in mapping {
-                let Some(name) = scalar(key).filter(|name| !known.contains(name)) else { continue };
-                // A name that resembles no field may be a secret value in the wrong place.
-                let shown = if nearest(name, known.iter().copied()).is_some() { name.into() } else { cut(name) };
-                let hint = hint(name, known.iter().copied());
-                self.refuse(line_of(key), format!("unknown field `{shown}` in {what}{hint}"));
-            }
+        for (name, line) in fields.names().filter(|(name, _)| !known.contains(name)) {
+            // A name that resembles no field may be a secret value in the wrong place.
+            let shown = if nearest(name, known.iter().copied()).is_some() { name.into() } else { cut(name) };
+            let hint = hint(name, known.iter().copied());
+            self.refuse(line, format!("unknown field `{shown}` in {what}{hint}"));
         }
         fields
     }

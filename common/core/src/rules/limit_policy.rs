@@ -121,7 +121,9 @@ impl LimitPolicy {
             self.window = Window::new(self.quota.width_ms(), 1).expect("a quota's width is in range");
         }
         if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) && self.burst == 0 {
-            self.burst = burst_default(self.quota);
+            // The units that the rate gives in a second; at least one.
+            let burst = (u128::from(self.quota.units()) * 1_000).div_ceil(u128::from(self.quota.width_ms()));
+            self.burst = u64::try_from(burst).unwrap_or(u64::MAX).max(1);
         }
         self
     }
@@ -181,10 +183,4 @@ impl LimitPolicy {
     pub fn limit(&self) -> Limit {
         Limit { algorithm: self.algorithm, units: self.quota.units(), window: self.window, burst: self.burst }
     }
-}
-
-/// Returns the units that the rate of a quota gives in a second; at least one.
-fn burst_default(quota: Quota) -> u64 {
-    let per_second = u128::from(quota.units()) * 1_000;
-    u64::try_from(per_second.div_ceil(u128::from(quota.width_ms()))).unwrap_or(u64::MAX).max(1)
 }

@@ -69,13 +69,10 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     if let Some(node) = top.get("tiers") {
         context.check_tiers(reader, line_of(node));
     }
-    let rules = match top.get("rules") {
-        None => {
-            reader.refuse(1, "there is no `rules:`; write at least one rule under it");
-            Vec::new()
-        }
-        Some(node) => read_rules(reader, node, &context),
-    };
+    if top.get("rules").is_none() {
+        reader.refuse(1, "there is no `rules:`; write at least one rule under it");
+    }
+    let rules = top.get("rules").map(|node| read_rules(reader, node, &context)).unwrap_or_default();
     let FileContext { descriptors, .. } = context;
     let lists = top.get("lists").map(|node| read_lists(reader, node, &descriptors)).unwrap_or_default();
     let generation = generation.unwrap_or(loaded);

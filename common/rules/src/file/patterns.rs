@@ -44,8 +44,7 @@ pub(super) fn read_pattern(reader: &mut YamlReader<'_>, node: &Node<'_>, name: &
     }
     match all.len() {
         0 => {
-            let text =
-                format!("the pattern of `{name}` says nothing; write one of exact, prefix, glob, regex, cidr, not");
+            let text = format!("the pattern of `{name}` says nothing; write one of {}", FORMS.join(", "));
             reader.refuse(fields.line(), text);
             None
         }

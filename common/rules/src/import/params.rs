@@ -46,13 +46,6 @@ const DESCRIPTORS: [&str; 4] = [
     "  endpoint: { path: raw }",
 ];
 
-/// Content of a file.
-struct ParamsFile<'y> {
-    rules: Vec<ParamsRule<'y>>,
-    allow: Vec<&'y str>,
-    deny: Vec<&'y str>,
-}
-
 /// One rule of a file.
 struct ParamsRule<'y> {
     id: &'y str,
@@ -73,15 +66,14 @@ pub fn from_params(file: Foreign<'_>) -> Result<Imported, Problems> {
     let mut findings = Findings::default();
     let text = findings.read(file, |reader, text| {
         let document = reader.document(text)?;
-        let read = read(reader, &document);
-        Some(write(file.name, &read))
+        Some(convert(reader, file.name, &document))
     });
     findings.finish(|| text.unwrap_or_default())
 }
 
-fn read<'y>(reader: &mut YamlReader<'_>, document: &'y Node<'y>) -> ParamsFile<'y> {
+fn convert(reader: &mut YamlReader<'_>, name: &str, document: &Node<'_>) -> String {
     let file = reader.fields(document, "the file", &["rules", "whitelist", "blacklist"]);
-    let mut rules: Vec<ParamsRule<'y>> = Vec::new();
+    let mut rules: Vec<ParamsRule<'_>> = Vec::new();
     for node in file.get("rules").map_or_else(Vec::new, |node| reader.items(node, "`rules`")) {
         let Some(rule) = read_rule(reader, node) else { continue };
         if rules.iter().any(|other| other.id == rule.id) {
@@ -89,7 +81,7 @@ fn read<'y>(reader: &mut YamlReader<'_>, document: &'y Node<'y>) -> ParamsFile<'
         }
         rules.push(rule);
     }
-    let mut patterns = |name: &str| -> Vec<&'y str> {
+    let mut patterns = |name: &str| -> Vec<&str> {
         let Some(node) = file.get(name) else { return Vec::new() };
         let items = reader.items(node, &format!("`{name}`"));
         items.into_iter().filter_map(|item| reader.text(item, &format!("an item of `{name}`"))).collect()
@@ -103,7 +95,7 @@ fn read<'y>(reader: &mut YamlReader<'_>, document: &'y Node<'y>) -> ParamsFile<'
     if rules.is_empty() && reader.problems.is_empty() {
         reader.warn(file.line(), "there is no rule, so nothing is limited");
     }
-    ParamsFile { rules, allow, deny }
+    write(name, &rules, [("  allow:", allow), ("  deny:", deny)])
 }
 
 fn read_rule<'y>(reader: &mut YamlReader<'_>, node: &'y Node<'y>) -> Option<ParamsRule<'y>> {
@@ -144,13 +136,13 @@ fn read_rule<'y>(reader: &mut YamlReader<'_>, node: &'y Node<'y>) -> Option<Para
     Some(ParamsRule { id: id?, version, tier, api_key, endpoint, algorithm, numbers, keys })
 }
 
-fn write(name: &str, file: &ParamsFile<'_>) -> String {
+fn write(name: &str, rules: &[ParamsRule<'_>], lists: [(&str, Vec<&str>); 2]) -> String {
     let mut lines = vec![format!("# Imported from {}.", comment(name))];
-    let version = file.rules.iter().filter_map(|rule| rule.version).max();
+    let version = rules.iter().filter_map(|rule| rule.version).max();
     lines.extend(version.map(|version| format!("version: {version}")));
     lines.extend(DESCRIPTORS.map(str::to_owned));
-    lines.push(if file.rules.is_empty() { "rules: []" } else { "rules:" }.to_owned());
-    for rule in &file.rules {
+    lines.push(if rules.is_empty() { "rules: []" } else { "rules:" }.to_owned());
+    for rule in rules {
         lines.extend(rule.tier.map(|tier| format!("  # For the tier {}.", comment(tier))));
         lines.push(format!("  - name: {}", quoted(rule.id)));
         let every_path = |regex: &&str| matches!(*regex, ".*" | "^.*" | "^.*$" | ".*$");
@@ -166,11 +158,11 @@ fn write(name: &str, file: &ParamsFile<'_>) -> String {
         let keys = rule.keys.iter().map(|(key, own)| (quoted(key), own.settings().join(", ")));
         section(&mut lines, "    keys:", keys.map(|(key, settings)| format!("      {key}: {{ {settings} }}")));
     }
-    let mut lists = Vec::new();
-    for (list, patterns) in [("  allow:", &file.allow), ("  deny:", &file.deny)] {
-        section(&mut lists, list, patterns.iter().map(|pattern| format!("    - {{ api_key: {} }}", quoted(pattern))));
+    let mut listed = Vec::new();
+    for (list, patterns) in lists {
+        section(&mut listed, list, patterns.iter().map(|pattern| format!("    - {{ api_key: {} }}", quoted(pattern))));
     }
-    section(&mut lines, "lists:", lists.into_iter());
+    section(&mut lines, "lists:", listed.into_iter());
     lines.join("\n") + "\n"
 }
 

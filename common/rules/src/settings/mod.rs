@@ -85,14 +85,14 @@ impl Level {
         let settings = TABLE.iter().filter(|setting| setting.levels.contains(&self));
         let fields = reader.fields(node, what, &settings.map(|setting| setting.name).collect::<Vec<_>>());
         for (setting, node) in present(&fields) {
-            match setting.parser {
-                ValueParser::Check(check) => check(reader, node),
-                ValueParser::Planned => {
-                    let name = setting.name;
-                    reader.refuse(line_of(node), format!("`{name}` in {what} is not yet supported; remove it"));
-                }
-                _ => {}
+            if let ValueParser::Check(check) = setting.parser {
+                check(reader, node);
             }
+        }
+        let is_planned =
+            |name| TABLE.iter().any(|known| known.name == name && matches!(known.parser, ValueParser::Planned));
+        for (name, line) in fields.names().filter(|(name, _)| is_planned(*name)) {
+            reader.refuse(line, format!("`{name}` in {what} is not yet supported; remove it"));
         }
         fields
     }
