@@ -13,7 +13,7 @@ use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
 use crate::number;
 use crate::output;
-use crate::serve::{self, StopSignals};
+use crate::serve;
 use crate::servers::{self, KafkaArgs, RedisArgs};
 use crate::tokens::TokenArgs;
 
@@ -65,7 +65,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
 }
 
 async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
-    let stopping = StopSignals::listen()?;
+    let stopping = serve::stop_requested()?;
     let clock = SystemClock::start();
     let mut builder = args.apply(Agent::builder())?;
     if let Some(redis) = args.redis.settings() {
@@ -80,7 +80,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let listener = serve::listen(args.http).await?;
     let agent = builder.start()?;
     announce(&agent, listener.local_addr()?)?;
-    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.requested()).await?;
+    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.stop().await;
     log_totals(&agent);
     Ok(Exit::Done)

@@ -6,36 +6,29 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use anyhow::{Context, anyhow};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tollgate_core::call::NAME_LEN_MAX;
 
 use crate::exit::Exit;
 
-/// Signals that stop a process.
-pub(crate) struct StopSignals(Signal, Signal);
-
-impl StopSignals {
-    /// Catches the signals; from here on they do not end the process.
-    pub(crate) fn listen() -> anyhow::Result<Self> {
-        Ok(Self(signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
-    }
-
-    /// Waits for the first signal. A second one ends the process at once.
-    pub(crate) async fn requested(mut self) {
-        self.next().await;
+/// Catches the signals that stop a process; from here on they do not end it. The future waits for the first signal. A
+/// second one ends the process at once.
+pub(crate) fn stop_requested() -> anyhow::Result<impl Future<Output = ()> + Send> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut next = async move || {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    Ok(async move {
+        next().await;
         tracing::info!("stopping once open requests are answered; Ctrl-C again stops at once");
         tokio::spawn(async move {
-            self.next().await;
+            next().await;
             std::process::exit(Exit::Failed as i32);
         });
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.0.recv() => {}
-            _ = self.1.recv() => {}
-        }
-    }
+    })
 }
 
 /// Runs a command on threads of its own.

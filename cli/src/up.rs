@@ -14,7 +14,7 @@ use tollgate_core::clock::{Clock, SystemClock};
 use crate::agent::{AgentArgs, announce, log_totals};
 use crate::exit::Exit;
 use crate::limits::Limits;
-use crate::serve::{self, StopSignals};
+use crate::serve;
 use crate::servers;
 use crate::{output, sample};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
 }
 
 async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
-    let stopping = StopSignals::listen()?;
+    let stopping = serve::stop_requested()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let (agent, mut aggregator) = match args.kafka.connect()? {
         Some(kafka) => start(&args, &clock, &kafka, true)?,
@@ -40,7 +40,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     }
     announce(&agent, address)?;
     output::say(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))))?;
-    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.requested()).await?;
+    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.stop().await;
     spawn_blocking(move || aggregator.stop()).await?;
     log_totals(&agent);
