@@ -11,7 +11,6 @@ use tollgate_core::counter::DigestKey;
 
 use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
-use crate::number;
 use crate::output;
 use crate::serve;
 use crate::servers::{self, KafkaArgs, RedisArgs};
@@ -38,7 +37,7 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     /// Number of agents in the fleet to assume until heartbeats arrive
-    #[arg(long, value_name = "N", value_parser = number::positive)]
+    #[arg(long, value_name = "N", value_parser = serve::positive)]
     agents_expected: Option<NonZeroU32>,
     /// Cap on the counters of this agent; callers past the cap share one counter per rule
     #[arg(long, value_name = "N", default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT)]

@@ -6,7 +6,6 @@ mod exit;
 mod output;
 mod logging;
 mod secret;
-mod number;
 mod config;
 mod limits;
 mod serve;
@@ -66,7 +65,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    parse().and_then(run).unwrap_or_else(|error| exit::report(&error)).into()
+    let exit = parse().and_then(run).unwrap_or_else(|error| exit::report(&error));
+    ExitCode::from(exit as u8)
 }
 
 /// Returns the whole command line, with a variable for each flag.

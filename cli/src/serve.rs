@@ -1,8 +1,9 @@
-//! Shared parts of the commands that run for long: threads, address, name, and stop signals.
+//! Shared parts of the commands that run for long: threads, address, name, number, and stop signals.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroU32;
 
 use anyhow::{Context, anyhow};
 use tokio::net::TcpListener;
@@ -64,6 +65,11 @@ pub(crate) fn random_aggregator() -> String {
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     found.ok_or_else(|| "write HOST:PORT, such as 127.0.0.1:8080".to_owned())
+}
+
+/// Parses a number above 0.
+pub(crate) fn positive(text: &str) -> Result<NonZeroU32, &'static str> {
+    text.parse().map_err(|_| "write a whole number from 1 to 4294967295")
 }
 
 /// Parses a name that fits in a header.

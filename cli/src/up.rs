@@ -30,8 +30,8 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     let stopping = serve::stop_requested()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let (agent, mut aggregator) = match args.kafka.connect()? {
-        Some(kafka) => start(&args, &clock, &kafka, true)?,
-        None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS), false)?,
+        Some(kafka) => start(&args, &clock, &kafka)?,
+        None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS))?,
     };
     let listener = serve::listen(args.http).await?;
     let address = listener.local_addr()?;
@@ -47,12 +47,9 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn start<B: Bus>(
-    args: &AgentArgs,
-    clock: &Arc<dyn Clock>,
-    bus: &B,
-    shares: bool,
-) -> anyhow::Result<(Agent, Aggregator)> {
+fn start<B: Bus>(args: &AgentArgs, clock: &Arc<dyn Clock>, bus: &B) -> anyhow::Result<(Agent, Aggregator)> {
+    // The embedded bus has one agent and one aggregator.
+    let shares = args.kafka.settings().is_some();
     let builder = Agent::builder().clock(clock.clone()).bus(bus.clone());
     let builder = if shares { builder } else { builder.agents_expected(NonZeroU32::MIN) };
     let limits = match &args.limits {

@@ -84,8 +84,7 @@ fn read(body: &[u8]) -> Result<Vec<Call<'static>>, String> {
         return Err(format!("it has {} descriptors; it must have 1 to {CALLS_LEN_MAX}", request.descriptors.len()));
     }
     let hits = u64::from(request.hits_addend).max(1);
-    let EnvoyRequest { domain, descriptors, .. } = request;
-    descriptors.into_iter().map(|descriptor| descriptor.call(&domain, hits)).collect()
+    request.descriptors.into_iter().map(|descriptor| descriptor.call(&request.domain, hits)).collect()
 }
 
 impl EnvoyDescriptor {

@@ -119,7 +119,7 @@ fn refused_value(error: &clap::Error, file: Option<&ConfigFile>) -> Option<Strin
     let in_file =
         file.and_then(|file| Some((file, file.settings.get(&name).filter(|setting| setting.values.contains(value))?)));
     let place = in_file.map(|(file, setting)| format!("{}:{}", file.path.display(), setting.line));
-    if secret::may_be_in(&name) {
+    if secret::FLAGS.contains(&&*name) {
         let place = place.unwrap_or_else(|| format!("--{}", name.replace('_', "-")));
         return Some(format!("{place}: a value of `{name}` cannot be used{reason}"));
     }

@@ -111,9 +111,9 @@ impl Verifier {
             return Err(TokenError::Malformed);
         }
         let claims = trusted.verified.get_or_insert_with(token, || {
-            let token = Token::parse(token)?;
-            trusted.keys.verify(&token)?;
-            Ok(Arc::new(Claims(token.payload()?)))
+            let parsed = Token::parse(token)?;
+            trusted.keys.verify(&parsed)?;
+            Ok(Arc::new(Claims(token::object(parsed.payload)?)))
         })?;
         claims.validate(&self.requirements, now)?;
         Ok(claims)
