@@ -3,7 +3,7 @@
 //! `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-10. The body of a denial is
 //! `application/problem+json` (RFC 9457) with the members of an admission in addition to its own.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use tollgate_core::decision::{DENY_LIST, Decision, LimitStatus, Source};
 
@@ -13,20 +13,13 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 const JITTER_S_MIN: u64 = 2;
 
 /// Header with the name of the node that responded.
-pub const NODE: HeaderName = HeaderName::from_static("x-gateway-node");
-const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-policy");
-const DELAY: HeaderName = HeaderName::from_static("x-ratelimit-delay-ms");
-const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub const NODE: &str = "x-gateway-node";
 
 /// Returns the headers of a decision made by `node`.
 #[must_use]
 pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    let mut set = |name: HeaderName, value: String| {
+    let mut set = |name: &'static str, value: String| {
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name, value);
         }
@@ -36,19 +29,19 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
         return headers;
     };
     let reset_at_s = decision.at.plus_ms(status.reset_ms).as_ms().div_ceil(1_000);
-    set(LIMIT, status.limit.to_string());
-    set(REMAINING, status.remaining.to_string());
-    set(RESET, reset_at_s.to_string());
-    set(RATELIMIT_POLICY, format!("\"{}\";q={};w={}", status.rule, status.limit, status.window_ms.div_ceil(1_000)));
-    set(RATELIMIT, format!("\"{}\";r={};t={}", status.rule, status.remaining, status.reset_ms.div_ceil(1_000)));
+    set("x-ratelimit-limit", status.limit.to_string());
+    set("x-ratelimit-remaining", status.remaining.to_string());
+    set("x-ratelimit-reset", reset_at_s.to_string());
+    set("ratelimit-policy", format!("\"{}\";q={};w={}", status.rule, status.limit, status.window_ms.div_ceil(1_000)));
+    set("ratelimit", format!("\"{}\";r={};t={}", status.rule, status.remaining, status.reset_ms.div_ceil(1_000)));
     if decision.source == Source::Fallback {
-        set(DEGRADED, "degraded".to_owned());
+        set("x-ratelimit-policy", "degraded".to_owned());
     }
     if decision.delay_ms > 0 {
-        set(DELAY, decision.delay_ms.to_string());
+        set("x-ratelimit-delay-ms", decision.delay_ms.to_string());
     }
     if !decision.allowed {
-        set(RETRY_AFTER, retry_after_s(status.retry_after_ms, decision.id.call).to_string());
+        set("retry-after", retry_after_s(status.retry_after_ms, decision.id.call).to_string());
     }
     headers
 }
@@ -170,9 +163,9 @@ mod tests {
     /// H2: denials have a Retry-After header, admissions do not.
     #[test]
     fn an_admission_has_no_retry_after() {
-        assert!(headers(&decision(true, Source::Store), "n").get(RETRY_AFTER).is_none());
+        assert!(headers(&decision(true, Source::Store), "n").get("retry-after").is_none());
         assert!(body(&decision(true, Source::Store)).get("status").is_none());
-        assert_eq!(headers(&decision(true, Source::Fallback), "n")[DEGRADED], "degraded");
+        assert_eq!(headers(&decision(true, Source::Fallback), "n")["x-ratelimit-policy"], "degraded");
     }
 
     /// I13: a thousand callers denied at once return at different times, none too early.

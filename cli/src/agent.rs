@@ -11,9 +11,8 @@ use tollgate_core::counter::DigestKey;
 
 use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
-use crate::number;
 use crate::output;
-use crate::serve::{self, StopSignals};
+use crate::serve;
 use crate::servers::{self, KafkaArgs, RedisArgs};
 use crate::tokens::TokenArgs;
 
@@ -38,7 +37,7 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     /// Number of agents in the fleet to assume until heartbeats arrive
-    #[arg(long, value_name = "N", value_parser = number::positive)]
+    #[arg(long, value_name = "N", value_parser = serve::positive)]
     agents_expected: Option<NonZeroU32>,
     /// Cap on the counters of this agent; callers past the cap share one counter per rule
     #[arg(long, value_name = "N", default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT)]
@@ -65,7 +64,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
 }
 
 async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
-    let stopping = StopSignals::listen()?;
+    let stopping = serve::stop_requested()?;
     let clock = SystemClock::start();
     let mut builder = args.apply(Agent::builder())?;
     if let Some(redis) = args.redis.settings() {
@@ -80,7 +79,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let listener = serve::listen(args.http).await?;
     let agent = builder.start()?;
     announce(&agent, listener.local_addr()?)?;
-    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.requested()).await?;
+    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.stop().await;
     log_totals(&agent);
     Ok(Exit::Done)

@@ -15,7 +15,7 @@ use tollgate_redis::RuleMirror;
 
 use crate::exit::{Exit, Usage};
 use crate::output;
-use crate::serve::{self, StopSignals};
+use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 
 /// Starts an aggregator: counts the calls of all agents in Kafka and signals them
@@ -55,7 +55,7 @@ pub(crate) fn run(args: AggregatorArgs) -> anyhow::Result<Exit> {
 }
 
 async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
-    let stopping = StopSignals::listen()?;
+    let stopping = serve::stop_requested()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
     let listener = serve::listen(args.http).await?;
@@ -69,7 +69,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let mut aggregator = Aggregator::start(&kafka, settings, dead_letters, clock, &mut registry)?;
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
     let router = api::router(id, aggregator.queries(), registry);
-    tollgate_http::serve(listener, router, stopping.requested()).await?;
+    tollgate_http::serve(listener, router, stopping).await?;
     spawn_blocking(move || aggregator.stop()).await?;
     drop(copier);
     tracing::info!("stopped");

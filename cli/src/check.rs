@@ -1,6 +1,5 @@
 //! `tollgate check`: asks a running agent about one call.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -57,24 +56,20 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
 /// Formats the answer as text.
 fn text_of(body: &Value) -> String {
     let number = |name: &str| body[name].as_u64();
-    let text = |name: &str| body[name].as_str();
-    let mut words = if body["allowed"] == true { "allowed".to_owned() } else { "denied".to_owned() };
-    let mut line = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            let _ = write!(words, "\n{name:<13}{value}");
-        }
-    };
-    line("rule", Some(text("rule").unwrap_or("none limits this call").to_owned()));
-    line(
-        "remaining",
-        number("remaining").zip(number("limit")).map(|(remaining, limit)| format!("{remaining} of {limit}")),
-    );
-    line("its turn in", number("delay_ms").map(seconds));
-    line("retry after", number("retry_after_ms").filter(|ms| *ms > 0).map(seconds));
-    line("all free in", number("reset_ms").map(seconds));
-    line("source", text("source").map(str::to_owned));
-    line("id", text("id").map(str::to_owned));
-    words
+    let text = |name: &str| body[name].as_str().map(str::to_owned);
+    let remaining = number("remaining").zip(number("limit"));
+    let lines = [
+        ("rule", text("rule").or_else(|| Some("none limits this call".to_owned()))),
+        ("remaining", remaining.map(|(remaining, limit)| format!("{remaining} of {limit}"))),
+        ("its turn in", number("delay_ms").map(seconds)),
+        ("retry after", number("retry_after_ms").filter(|ms| *ms > 0).map(seconds)),
+        ("all free in", number("reset_ms").map(seconds)),
+        ("source", text("source")),
+        ("id", text("id")),
+    ];
+    let lines = lines.into_iter().filter_map(|(name, value)| Some(format!("\n{name:<13}{}", value?)));
+    let verdict = if body["allowed"] == true { "allowed" } else { "denied" };
+    lines.fold(verdict.to_owned(), |text, line| text + &line)
 }
 
 fn seconds(ms: u64) -> String {

@@ -1,7 +1,5 @@
 //! End of a command: its exit code, and the form of an error.
 
-use std::process::ExitCode;
-
 use tollgate::{RulesFileError, StartError};
 use tollgate_bus::BusError;
 use tollgate_core::rules::problem::Problems;
@@ -27,12 +25,6 @@ pub(crate) enum Exit {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
-}
 
 /// Prints an error on standard error. Problems of rules begin with their place, so editors can jump to it.
 pub(crate) fn report(error: &anyhow::Error) -> Exit {

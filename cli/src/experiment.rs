@@ -7,7 +7,6 @@ use clap::{Args, Subcommand};
 use tollgate_experiments::live::lag::{self, LagPlan};
 
 use crate::exit::{Exit, Usage};
-use crate::number;
 use crate::output::{Format, progress_bar, say_as};
 use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
@@ -40,10 +39,10 @@ pub(crate) struct LagArgs {
     #[command(flatten)]
     kafka: KafkaArgs,
     /// Number of agents; one run for each number
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2,20", value_parser = number::positive)]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2,20", value_parser = serve::positive)]
     agents: Vec<NonZeroU32>,
     /// Calls per second, of all agents together
-    #[arg(long, value_name = "N", default_value = "5000", value_parser = number::positive)]
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = serve::positive)]
     rate: NonZeroU32,
     /// Seconds of each measurement
     #[arg(long, value_name = "N", default_value_t = 20)]

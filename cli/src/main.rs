@@ -6,7 +6,6 @@ mod exit;
 mod output;
 mod logging;
 mod secret;
-mod number;
 mod config;
 mod limits;
 mod serve;
@@ -66,19 +65,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match parse() {
-        Ok(cli) => cli,
-        Err(error) => return exit::report(&error).into(),
-    };
-    logging::start(match cli.command {
-        // These commands draw tables and progress bars, which log lines would break.
-        Some(Command::Demo(_) | Command::Experiment(_)) => "error",
-        _ => "info",
-    });
-    match run(cli) {
-        Ok(exit) => exit.into(),
-        Err(error) => exit::report(&error).into(),
-    }
+    let exit = parse().and_then(run).unwrap_or_else(|error| exit::report(&error));
+    ExitCode::from(exit as u8)
 }
 
 /// Returns the whole command line, with a variable for each flag.
@@ -93,6 +81,11 @@ fn parse() -> anyhow::Result<Cli> {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {
+    logging::start(match cli.command {
+        // These commands draw tables and progress bars, which log lines would break.
+        Some(Command::Demo(_) | Command::Experiment(_)) => "error",
+        _ => "info",
+    });
     match cli.command {
         None => {
             output::say(command().render_help())?;

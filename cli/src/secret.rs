@@ -6,8 +6,8 @@ use clap::parser::ValueSource;
 
 use crate::exit::Usage;
 
-/// Flags whose values may hold a password.
-const FLAGS: [&str; 2] = ["redis", "kafka_set"];
+/// Flags whose values may hold a password, so no error may repeat them.
+pub(crate) const FLAGS: [&str; 2] = ["redis", "kafka_set"];
 /// Parts of names of secret settings.
 const WORDS: [&str; 6] = ["password", "passphrase", "secret", "token", "key.pem", "jaas"];
 
@@ -27,11 +27,6 @@ pub(crate) fn refuse_on_command_line(matches: &ArgMatches) -> Result<(), Usage> 
         }
     }
     matches.subcommand().map_or(Ok(()), |(_, inner)| refuse_on_command_line(inner))
-}
-
-/// Returns true if values of this key may hold a secret, so no error may repeat them.
-pub(crate) fn may_be_in(key: &str) -> bool {
-    FLAGS.contains(&key)
 }
 
 /// Splits a text such as `a=1,b=2` into settings. A comma separates two settings if a name and `=` follow it; otherwise it

@@ -1,41 +1,35 @@
-//! Shared parts of the commands that run for long: threads, address, name, and stop signals.
+//! Shared parts of the commands that run for long: threads, address, name, number, and stop signals.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroU32;
 
 use anyhow::{Context, anyhow};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tollgate_core::call::NAME_LEN_MAX;
 
 use crate::exit::Exit;
 
-/// Signals that stop a process.
-pub(crate) struct StopSignals(Signal, Signal);
-
-impl StopSignals {
-    /// Catches the signals; from here on they do not end the process.
-    pub(crate) fn listen() -> anyhow::Result<Self> {
-        Ok(Self(signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
-    }
-
-    /// Waits for the first signal. A second one ends the process at once.
-    pub(crate) async fn requested(mut self) {
-        self.next().await;
+/// Catches the signals that stop a process; from here on they do not end it. The future waits for the first signal. A
+/// second one ends the process at once.
+pub(crate) fn stop_requested() -> anyhow::Result<impl Future<Output = ()> + Send> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut next = async move || {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    Ok(async move {
+        next().await;
         tracing::info!("stopping once open requests are answered; Ctrl-C again stops at once");
         tokio::spawn(async move {
-            self.next().await;
+            next().await;
             std::process::exit(Exit::Failed as i32);
         });
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.0.recv() => {}
-            _ = self.1.recv() => {}
-        }
-    }
+    })
 }
 
 /// Runs a command on threads of its own.
@@ -71,6 +65,11 @@ pub(crate) fn random_aggregator() -> String {
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     found.ok_or_else(|| "write HOST:PORT, such as 127.0.0.1:8080".to_owned())
+}
+
+/// Parses a number above 0.
+pub(crate) fn positive(text: &str) -> Result<NonZeroU32, &'static str> {
+    text.parse().map_err(|_| "write a whole number from 1 to 4294967295")
 }
 
 /// Parses a name that fits in a header.

@@ -94,7 +94,7 @@ impl KafkaArgs {
 
     /// Connects to the named Kafka and prepares its topics, unless it does not answer now.
     pub(crate) fn connect(&self) -> anyhow::Result<Option<KafkaBus>> {
-        let Some(kafka) = self.open()? else { return Ok(None) };
+        let Some(kafka) = self.settings().map(KafkaBus::new).transpose()? else { return Ok(None) };
         match kafka.prepare(KAFKA_WAIT) {
             Err(error) if !error.is_transient() => bail!(error),
             Ok(()) | Err(_) => Ok(Some(kafka)),
@@ -103,15 +103,11 @@ impl KafkaArgs {
 
     /// Connects to the named Kafka, which must answer.
     pub(crate) fn require(&self) -> anyhow::Result<Option<KafkaBus>> {
-        let kafka = self.open()?;
+        let kafka = self.settings().map(KafkaBus::new).transpose()?;
         if let Some(kafka) = &kafka {
             kafka.prepare(KAFKA_WAIT_MAX)?;
         }
         Ok(kafka)
-    }
-
-    fn open(&self) -> anyhow::Result<Option<KafkaBus>> {
-        Ok(self.settings().map(KafkaBus::new).transpose()?)
     }
 }
 

@@ -14,7 +14,7 @@ use tollgate_core::clock::{Clock, SystemClock};
 use crate::agent::{AgentArgs, announce, log_totals};
 use crate::exit::Exit;
 use crate::limits::Limits;
-use crate::serve::{self, StopSignals};
+use crate::serve;
 use crate::servers;
 use crate::{output, sample};
 
@@ -27,11 +27,11 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
 }
 
 async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
-    let stopping = StopSignals::listen()?;
+    let stopping = serve::stop_requested()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let (agent, mut aggregator) = match args.kafka.connect()? {
-        Some(kafka) => start(&args, &clock, &kafka, true)?,
-        None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS), false)?,
+        Some(kafka) => start(&args, &clock, &kafka)?,
+        None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS))?,
     };
     let listener = serve::listen(args.http).await?;
     let address = listener.local_addr()?;
@@ -40,19 +40,16 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     }
     announce(&agent, address)?;
     output::say(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))))?;
-    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping.requested()).await?;
+    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.stop().await;
     spawn_blocking(move || aggregator.stop()).await?;
     log_totals(&agent);
     Ok(Exit::Done)
 }
 
-fn start<B: Bus>(
-    args: &AgentArgs,
-    clock: &Arc<dyn Clock>,
-    bus: &B,
-    shares: bool,
-) -> anyhow::Result<(Agent, Aggregator)> {
+fn start<B: Bus>(args: &AgentArgs, clock: &Arc<dyn Clock>, bus: &B) -> anyhow::Result<(Agent, Aggregator)> {
+    // The embedded bus has one agent and one aggregator.
+    let shares = args.kafka.settings().is_some();
     let builder = Agent::builder().clock(clock.clone()).bus(bus.clone());
     let builder = if shares { builder } else { builder.agents_expected(NonZeroU32::MIN) };
     let limits = match &args.limits {

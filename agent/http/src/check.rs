@@ -18,36 +18,27 @@ use tollgate::{Agent, Call, request};
 use crate::body;
 use crate::call_request::{self, CHECK, EXPLAIN};
 use crate::forwarded_request;
-use crate::problem_details::ProblemDetails;
+use crate::problem_details::{HandlerResult, ProblemDetails};
 
 /// `GET /check`: decides the request itself, by the descriptors that the rules declare.
-pub(crate) async fn check_request<S: ChargeStore>(
-    State(agent): State<Agent<S>>,
-    request: Request,
-) -> Result<Response, ProblemDetails> {
+pub(crate) async fn check_request<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
     let (parts, body) = request.into_parts();
     body::discard(body).await;
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
-    let (method, path) = forwarded_request::method_and_path(&parts.method, &parts.uri, &parts.headers)?;
+    let (method, path) = forwarded_request::method_and_path(&parts)?;
     let request = request::Request { method, path: &path, peer, headers: &parts.headers };
     Ok(decide(&agent, &agent.describe(&request)).await)
 }
 
 /// `POST /check`: decides the call in the body.
-pub(crate) async fn check_call<S: ChargeStore>(
-    State(agent): State<Agent<S>>,
-    request: Request,
-) -> Result<Response, ProblemDetails> {
+pub(crate) async fn check_call<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
     let body = body::read(request.into_body()).await?;
     let parsed = call_request::parse(&body, &CHECK).map_err(ProblemDetails::bad_request)?;
     Ok(decide(&agent, &parsed.call).await)
 }
 
 /// `POST /explain`: explains how the rules apply to the call in the body, without counting it.
-pub(crate) async fn explain_call<S: ChargeStore>(
-    State(agent): State<Agent<S>>,
-    request: Request,
-) -> Result<Response, ProblemDetails> {
+pub(crate) async fn explain_call<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
     let body = body::read(request.into_body()).await?;
     let parsed = call_request::parse(&body, &EXPLAIN).map_err(ProblemDetails::bad_request)?;
     let engine = agent.engine();

@@ -3,8 +3,9 @@
 
 use std::borrow::Cow;
 
+use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, Uri};
 
 use crate::problem_details::ProblemDetails;
 
@@ -15,13 +16,10 @@ const URI_HEADERS: [&str; 2] = ["x-forwarded-uri", "x-original-uri"];
 
 /// Returns method, path and query of the client's request if a gateway forwards them in headers, else those of the HTTP
 /// request.
-pub(crate) fn method_and_path<'a>(
-    method: &'a Method,
-    uri: &'a Uri,
-    headers: &'a HeaderMap,
-) -> Result<(&'a str, Cow<'a, str>), ProblemDetails> {
-    let method = agreed_value(headers, METHOD_HEADERS)?.unwrap_or(method.as_str());
-    let path = agreed_value(headers, URI_HEADERS)?.map_or(Cow::Borrowed(path_and_query(uri)), path_of);
+pub(crate) fn method_and_path(request: &Parts) -> Result<(&str, Cow<'_, str>), ProblemDetails> {
+    let method = agreed_value(&request.headers, METHOD_HEADERS)?.unwrap_or(request.method.as_str());
+    let path = agreed_value(&request.headers, URI_HEADERS)?;
+    let path = path.map_or(Cow::Borrowed(path_and_query(&request.uri)), path_of);
     Ok((method, path))
 }
 

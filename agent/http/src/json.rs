@@ -21,7 +21,7 @@ use tollgate_core::rules::MatchScope;
 use tollgate_rules::import::envoy_names;
 
 use crate::body;
-use crate::problem_details::ProblemDetails;
+use crate::problem_details::{HandlerResult, ProblemDetails};
 
 /// Descriptor that holds a request's domain.
 const DOMAIN: &str = "domain";
@@ -65,10 +65,7 @@ struct EnvoyEntry {
 }
 
 /// `POST /json`: decides a request with several descriptors.
-pub(crate) async fn check<S: ChargeStore>(
-    State(agent): State<Agent<S>>,
-    request: Request,
-) -> Result<Response, ProblemDetails> {
+pub(crate) async fn check<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
     let body = body::read(request.into_body()).await?;
     let refused =
         |why| ProblemDetails::bad_request(format!("the body is not a valid rate limit request: {why}; send {EXAMPLE}"));
@@ -87,8 +84,7 @@ fn read(body: &[u8]) -> Result<Vec<Call<'static>>, String> {
         return Err(format!("it has {} descriptors; it must have 1 to {CALLS_LEN_MAX}", request.descriptors.len()));
     }
     let hits = u64::from(request.hits_addend).max(1);
-    let EnvoyRequest { domain, descriptors, .. } = request;
-    descriptors.into_iter().map(|descriptor| descriptor.call(&domain, hits)).collect()
+    request.descriptors.into_iter().map(|descriptor| descriptor.call(&request.domain, hits)).collect()
 }
 
 impl EnvoyDescriptor {

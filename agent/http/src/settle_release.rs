@@ -5,7 +5,7 @@
 //! the `at_ms` of the decision.
 
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tollgate::http_response::status_body;
@@ -15,13 +15,10 @@ use tollgate_core::clock::Timestamp;
 
 use crate::body;
 use crate::call_request::{self, RELEASE, SETTLE};
-use crate::problem_details::ProblemDetails;
+use crate::problem_details::{HandlerResult, ProblemDetails};
 
 /// `POST /settle`: charges the units that a call cost beyond its charge, or refunds those that it did not use.
-pub(crate) async fn settle<S: ChargeStore>(
-    State(agent): State<Agent<S>>,
-    request: Request,
-) -> Result<Response, ProblemDetails> {
+pub(crate) async fn settle<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
     let body = body::read(request.into_body()).await?;
     let parsed = call_request::parse(&body, &SETTLE).map_err(ProblemDetails::bad_request)?;
     let missing = "`units` is missing; send the real cost minus the charged cost, as in \"units\": -3";
@@ -30,10 +27,7 @@ pub(crate) async fn settle<S: ChargeStore>(
 }
 
 /// `POST /release`: releases the slots of a call.
-pub(crate) async fn release<S: ChargeStore>(
-    State(agent): State<Agent<S>>,
-    request: Request,
-) -> Result<Response, ProblemDetails> {
+pub(crate) async fn release<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
     let body = body::read(request.into_body()).await?;
     let parsed = call_request::parse(&body, &RELEASE).map_err(ProblemDetails::bad_request)?;
     let missing = "`at_ms` is missing; it identifies the slot: send the `at_ms` of the response of /check";
@@ -41,7 +35,7 @@ pub(crate) async fn release<S: ChargeStore>(
     respond(agent.release(&parsed.call, Timestamp::from_ms(at_ms)).await)
 }
 
-fn respond(result: Result<Option<LimitStatus>, StoreError>) -> Result<Response, ProblemDetails> {
+fn respond(result: Result<Option<LimitStatus>, StoreError>) -> HandlerResult {
     let status = result.map_err(|error| {
         let detail = format!("nothing was refunded: {error}; retry when the store is available");
         ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, detail)

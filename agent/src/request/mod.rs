@@ -65,9 +65,7 @@ pub fn describe<'a>(
             }
             DescriptorSource::Method => Some(RawValue::once(request.method.to_ascii_uppercase())),
             DescriptorSource::Path { normalized: true } => Some(RawValue::once(normalize(request.path))),
-            DescriptorSource::Path { normalized: false } => {
-                Some(RawValue::once(request.path.split(['?', '#']).next().unwrap_or_default()))
-            }
+            DescriptorSource::Path { normalized: false } => request.path.split(['?', '#']).next().map(RawValue::once),
             DescriptorSource::Constant(_) | DescriptorSource::Map { .. } => None,
         };
         let Some(raw) = raw.filter(|raw| !raw.value.is_empty()) else { continue };

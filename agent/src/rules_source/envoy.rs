@@ -43,15 +43,13 @@ pub fn import_envoy(folder: &Path, settings: &EnvoySettings) -> Result<Imported,
 /// Returns names and texts of a configuration's files. Hidden files, such as those of a mounted config map, are
 /// ignored.
 pub(super) fn files(folder: &Path) -> io::Result<Vec<(String, String)>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
+    let entries = fs::read_dir(folder)?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.retain(|path| {
         let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
-        if yaml && !hidden && path.is_file() {
-            paths.push(path);
-        }
-    }
+        yaml && !hidden && path.is_file()
+    });
     paths.sort();
     paths.into_iter().map(|path| Ok((path.display().to_string(), fs::read_to_string(&path)?))).collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use clap::ArgAction;
 use tollgate_core::rules::problem::Problems;
 use tollgate_rules::hint;
 use tollgate_rules::yaml::{YamlReader, line_of};
@@ -16,13 +17,6 @@ pub(crate) struct ConfigFile {
     pub(crate) settings: BTreeMap<String, FileSetting>,
 }
 
-/// Number of values that a key takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
-    One,
-    Many,
-}
-
 /// Values of one key.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSetting {
@@ -31,8 +25,8 @@ pub(crate) struct FileSetting {
 }
 
 impl ConfigFile {
-    /// Reads a file that may contain these keys.
-    pub(crate) fn read(path: PathBuf, keys: &BTreeMap<String, Takes>) -> anyhow::Result<Self> {
+    /// Reads a file that may contain these keys. The actions of their flags tell which of them take several values.
+    pub(crate) fn read(path: PathBuf, keys: &BTreeMap<String, ArgAction>) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(&path).map_err(|error| {
             Usage(format!("{}: {error}; check the path that --config or TOLLGATE_CONFIG names", path.display()))
         })?;
@@ -42,13 +36,13 @@ impl ConfigFile {
         if let Some(document) = reader.document(&text) {
             for (written, node) in reader.mapping(&document, "the configuration").iter() {
                 let (key, line) = (written.replace('-', "_"), line_of(node));
-                let Some(takes) = keys.get(&key) else {
+                let Some(action) = keys.get(&key) else {
                     let hint = hint(&key, keys.keys().map(String::as_str));
                     reader.refuse(line, format!("unknown key `{written}`{hint}"));
                     continue;
                 };
                 let what = format!("`{written}`");
-                let items = if *takes == Takes::Many { reader.items(node, &what) } else { vec![node] };
+                let items = if matches!(action, ArgAction::Append) { reader.items(node, &what) } else { vec![node] };
                 let values = items.into_iter().filter_map(|item| reader.text(item, &what));
                 let values = values.map(str::to_owned).collect();
                 settings.insert(key, FileSetting { values, line });

@@ -18,8 +18,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use crate::exit::Usage;
 use crate::secret;
 
-use file::Takes;
-
 pub(crate) use file::ConfigFile;
 pub(crate) use show::ConfigArgs;
 pub(crate) use show::run;
@@ -74,15 +72,12 @@ pub(crate) fn with_variables(command: Command) -> Command {
         .mut_subcommands(with_variables)
 }
 
-/// Returns all keys of the configured commands.
-fn keys(command: &Command) -> BTreeMap<String, Takes> {
+/// Returns all keys of the configured commands, and the actions of their flags.
+fn keys(command: &Command) -> BTreeMap<String, ArgAction> {
     let mut found: BTreeMap<_, _> = command.get_subcommands().flat_map(keys).collect();
     if CONFIGURED.contains(&command.get_name()) {
-        let takes = |arg: &Arg| match arg.get_action() {
-            ArgAction::Append => Takes::Many,
-            _ => Takes::One,
-        };
-        found.extend(command.get_arguments().filter_map(|arg| Some((key(arg.get_long()?), takes(arg)))));
+        let flags = command.get_arguments();
+        found.extend(flags.filter_map(|arg| Some((key(arg.get_long()?), arg.get_action().clone()))));
     }
     found
 }
@@ -124,7 +119,7 @@ fn refused_value(error: &clap::Error, file: Option<&ConfigFile>) -> Option<Strin
     let in_file =
         file.and_then(|file| Some((file, file.settings.get(&name).filter(|setting| setting.values.contains(value))?)));
     let place = in_file.map(|(file, setting)| format!("{}:{}", file.path.display(), setting.line));
-    if secret::may_be_in(&name) {
+    if secret::FLAGS.contains(&&*name) {
         let place = place.unwrap_or_else(|| format!("--{}", name.replace('_', "-")));
         return Some(format!("{place}: a value of `{name}` cannot be used{reason}"));
     }

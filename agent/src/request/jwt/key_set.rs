@@ -135,17 +135,13 @@ impl Jwk {
             ("EC", Some("P-256")) if for_verification => SignatureAlgorithm::Es256,
             _ => return Ok(None),
         };
-        if let Some(alg) = &self.alg {
-            match alg.parse::<SignatureAlgorithm>() {
-                Err(_) => return Ok(None),
-                Ok(declared) if declared != algorithm => {
-                    let kty = &self.kty;
-                    return Err(format!(
-                        "`alg` is {alg}, which does not match keys of type {kty}; remove one of the two"
-                    ));
-                }
-                Ok(_) => {}
+        match self.alg.as_ref().map(|alg| (alg, alg.parse::<SignatureAlgorithm>())) {
+            Some((_, Err(_))) => return Ok(None),
+            Some((alg, Ok(declared))) if declared != algorithm => {
+                let kty = &self.kty;
+                return Err(format!("`alg` is {alg}, which does not match keys of type {kty}; remove one of the two"));
             }
+            _ => {}
         }
         Ok(Some(match algorithm {
             SignatureAlgorithm::Hs256 => KeyMaterial::Hs256(hmac::Key::new(hmac::HMAC_SHA256, &self.secret()?)),

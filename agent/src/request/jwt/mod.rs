@@ -13,7 +13,8 @@ mod key_set;
 mod token_error;
 mod token;
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwapOption;
 use http::header::AUTHORIZATION;
@@ -37,13 +38,13 @@ pub const TOKENS_LEN_MAX: usize = 10_000;
 const SCHEME: &[u8] = b"bearer ";
 
 /// Verifier of tokens.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Verifier {
     requirements: TokenRequirements,
     trusted: ArcSwapOption<TrustedKeys>,
     keys_error: Mutex<Option<String>>,
     rejected: [Total; TokenError::COUNT],
-    warning_of_missing_keys: Once,
+    warned_of_missing_keys: AtomicBool,
 }
 
 /// Keys, and the tokens verified with them, which need no second verification. Validity times are checked at each use.
@@ -57,13 +58,7 @@ impl Verifier {
     /// Creates a verifier without keys.
     #[must_use]
     pub fn new(requirements: TokenRequirements) -> Self {
-        Self {
-            requirements,
-            trusted: ArcSwapOption::empty(),
-            keys_error: Mutex::default(),
-            rejected: Default::default(),
-            warning_of_missing_keys: Once::new(),
-        }
+        Self { requirements, ..Self::default() }
     }
 
     /// Replaces the keys.
@@ -90,12 +85,10 @@ impl Verifier {
             Ok(claims) => claims,
             Err(reason) => {
                 self.rejected[reason as usize].add(1);
-                if reason == TokenError::NoKeys {
-                    self.warning_of_missing_keys.call_once(|| {
-                        tracing::warn!(
-                            "a token cannot be verified without keys, so its claims count as absent; specify them with --jwks FILE"
-                        );
-                    });
+                if reason == TokenError::NoKeys && !self.warned_of_missing_keys.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        "a token cannot be verified without keys, so its claims count as absent; specify them with --jwks FILE"
+                    );
                 }
                 None
             }
@@ -118,9 +111,9 @@ impl Verifier {
             return Err(TokenError::Malformed);
         }
         let claims = trusted.verified.get_or_insert_with(token, || {
-            let token = Token::parse(token)?;
-            trusted.keys.verify(&token)?;
-            Ok(Arc::new(Claims(token.payload()?)))
+            let parsed = Token::parse(token)?;
+            trusted.keys.verify(&parsed)?;
+            Ok(Arc::new(Claims(token::object(parsed.payload)?)))
         })?;
         claims.validate(&self.requirements, now)?;
         Ok(claims)

@@ -4,7 +4,6 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::{Map, Value};
 
 use super::TokenError;
 use super::key_set::SignatureAlgorithm;
@@ -20,7 +19,8 @@ pub(super) struct Token<'a> {
     pub(super) key_id: Option<String>,
     /// Signed text: header and payload as encoded.
     pub(super) signed: &'a str,
-    payload: &'a str,
+    /// Claims as encoded.
+    pub(super) payload: &'a str,
     pub(super) signature: Vec<u8>,
 }
 
@@ -44,14 +44,10 @@ impl<'a> Token<'a> {
         let algorithm = header.alg.parse().map_err(|_| TokenError::Algorithm)?;
         Ok(Self { algorithm, key_id: header.kid, signed, payload, signature: decode(signature)? })
     }
-
-    /// Decodes the payload.
-    pub(super) fn payload(&self) -> Result<Map<String, Value>, TokenError> {
-        object(self.payload)
-    }
 }
 
-fn object<T: DeserializeOwned>(part: &str) -> Result<T, TokenError> {
+/// Decodes an object: the header or the payload.
+pub(super) fn object<T: DeserializeOwned>(part: &str) -> Result<T, TokenError> {
     serde_json::from_slice(&decode(part)?).map_err(|_| TokenError::Malformed)
 }
 
