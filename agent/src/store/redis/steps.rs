@@ -22,7 +22,6 @@ const CHARGE: &str = concat!(
     include_str!("../lua/log.lua"),
     include_str!("../lua/meter.lua"),
     include_str!("../lua/reserve.lua"),
-    include_str!("../lua/refund.lua"),
     include_str!("../lua/tentative.lua"),
     include_str!("../lua/evaluate.lua"),
     include_str!("../lua/commit.lua"),
