@@ -3,13 +3,12 @@
 //! A queue holds the counters with unsynced units; the units themselves are in each counter's view. Until they are charged, no
 //! call asks the store about such a counter, because its count is too low.
 
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
 use tollgate_core::rules::Generation;
 
 use crate::engine::Engine;
 use crate::matched_rule::MatchedRule;
 use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
-use crate::store_error::StoreError;
 use crate::unsynced_queue::UnsyncedCounter;
 use crate::view::{Unsynced, ViewEvent, update};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResult, ChargeResults};
+use tollgate_core::counter::{ChargeResult, ChargeResults, StoreError};
 use tollgate_core::decision::{Decision, Source};
 use tollgate_core::rules::MatchScope;
 
@@ -17,7 +17,6 @@ use crate::enforce::RuleVerdict;
 use crate::engine::{ActiveRules, Engine};
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::stage::{Charges, Stage};
-use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
 
 /// A call for which the store is asked.

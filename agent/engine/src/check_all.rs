@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoreError};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 
@@ -19,7 +19,6 @@ use crate::engine::{ActiveRules, Engine};
 use crate::match_rules::Rejection;
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::stage::{Charges, Stage};
-use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
 
 /// One call of the request.

@@ -6,14 +6,13 @@
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::ChargeResult;
+use tollgate_core::counter::{ChargeResult, StoreError};
 use tollgate_core::decision::{DENY_LIST, Decision, DecisionId, LimitStatus, Source};
 
 use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, combine, plan};
 use crate::engine::{ActiveRules, Engine};
 use crate::match_rules::Rejection;
 use crate::matched_rule::MatchedRule;
-use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
 use crate::view::{Sequence, ViewEvent};
 

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tollgate_core::counter::StoreError;
 
 use parking_lot::Mutex;
 use tollgate_core::decision::Source;
-
-use crate::store_error::StoreError;
 
 /// Maximum number of rules with counts of their own. Decisions of further rules are counted under the empty name.
 const RULES_LEN_MAX: usize = 20_000;

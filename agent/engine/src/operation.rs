@@ -14,7 +14,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResults, StoreError};
 use tollgate_core::decision::{Decision, LimitStatus};
 use tollgate_core::rules::MatchScope;
 
@@ -23,7 +23,6 @@ use crate::check_all::PlannedCall;
 use crate::engine::{ActiveRules, Engine};
 use crate::settle_release::{Adjustment, PendingAdjustment};
 use crate::stage::{Charges, Stage};
-use crate::store_error::StoreError;
 use crate::unsynced_queue::UnsyncedCounter;
 
 /// Anything that needs a decision or a request to the store.

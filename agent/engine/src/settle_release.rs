@@ -6,7 +6,7 @@
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoreError};
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
 
@@ -14,7 +14,6 @@ use crate::engine::{ActiveRules, Engine};
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::record::signed;
 use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
-use crate::store_error::StoreError;
 use crate::view::{ViewEvent, update};
 
 /// Status of the tightest rule concerned after a correction, none if no rule is concerned; or the reason for which nothing was

@@ -25,8 +25,6 @@ use super::{ChargeStore, FleetServices, StoreError};
 use codec::StepScope;
 use steps::Steps;
 
-pub(super) use steps::store_error;
-
 pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
 
 /// Counters in Redis.
@@ -82,7 +80,7 @@ impl ChargeStore for RedisStore {
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
-        self.steps.connection.ping().await.map_err(store_error)
+        self.steps.connection.ping().await
     }
 }
 

@@ -20,7 +20,7 @@ use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
 use tollgate_redis::Socket;
 
 use super::codec::{SlotToken, StepScope};
-use super::steps::{Steps, store_error};
+use super::steps::Steps;
 use crate::store::StoreError;
 
 type StepResult = Result<ChargeResults, StoreError>;
@@ -43,7 +43,7 @@ pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
     if charges.iter().all(|charge| charge.slot == charges[0].slot) {
         return steps.run(charges, StepScope::WholeCallAmongTentative).await;
     }
-    let socket = steps.connection.socket().map_err(store_error)?;
+    let socket = steps.connection.socket()?;
     let mut call = MultiSlotCall {
         steps: steps.clone(),
         socket: socket.clone(),

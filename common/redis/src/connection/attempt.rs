@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use redis::AsyncConnectionConfig;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::StoreError;
 
 use super::{Connection, Socket};
-use crate::errors::RequestError;
 
 /// Maximum number of requests that wait to be written.
 const UNWRITTEN_LEN_MAX: usize = 1_024;
@@ -54,7 +54,7 @@ impl ConnectAttempt {
     }
 
     /// Connects. Returns the server's time.
-    pub(super) async fn run(mut self) -> Result<Timestamp, RequestError> {
+    pub(super) async fn run(mut self) -> Result<Timestamp, StoreError> {
         let connection = self.connection.clone();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
@@ -65,15 +65,15 @@ impl ConnectAttempt {
             let socket = Arc::new(Socket::new(redis.map_err(|error| connection.errors.connect_failed(&error))?));
             let time = connection.time(&socket).await;
             // A server that refuses keeps its socket: the reason may pass.
-            if matches!(time, Ok(_) | Err(RequestError::Refused)) {
+            if matches!(time, Ok(_) | Err(StoreError::Refused)) {
                 connection.socket.store(Some(socket));
             }
             time
         };
         let Ok(connected) = tokio::time::timeout(CONNECT_MAX, connect).await else {
-            return Err(RequestError::Unreachable);
+            return Err(StoreError::Unreachable);
         };
-        if connected != Err(RequestError::Refused) {
+        if connected != Err(StoreError::Refused) {
             // No server listens, or this attempt succeeded.
             self.backs_off = false;
         }

@@ -17,8 +17,9 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use redis::{Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind};
 use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::StoreError;
 
-use crate::errors::{ErrorLog, RequestError};
+use crate::errors::ErrorLog;
 use crate::eviction;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
@@ -62,9 +63,9 @@ impl Connection {
     ///
     /// # Errors
     /// When there is none.
-    pub fn socket(&self) -> Result<Arc<Socket>, RequestError> {
-        let socket = self.socket.load_full().ok_or(RequestError::Unreachable)?;
-        if socket.is_full() { Err(RequestError::Busy) } else { Ok(socket) }
+    pub fn socket(&self) -> Result<Arc<Socket>, StoreError> {
+        let socket = self.socket.load_full().ok_or(StoreError::Unreachable)?;
+        if socket.is_full() { Err(StoreError::Busy) } else { Ok(socket) }
     }
 
     /// Runs a script on the current socket.
@@ -76,7 +77,7 @@ impl Connection {
         script: &Script,
         keys: &[impl AsRef<[u8]>],
         args: &[impl AsRef<[u8]>],
-    ) -> Result<T, RequestError> {
+    ) -> Result<T, StoreError> {
         let socket = self.socket()?;
         self.run_on(&socket, script, keys, args).await
     }
@@ -91,7 +92,7 @@ impl Connection {
         script: &Script,
         keys: &[impl AsRef<[u8]>],
         args: &[impl AsRef<[u8]>],
-    ) -> Result<T, RequestError> {
+    ) -> Result<T, StoreError> {
         let answer = match socket.exchange(&script.by_hash(keys, args)).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 socket.exchange(&script.by_text(keys, args)).await
@@ -105,41 +106,41 @@ impl Connection {
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RequestError> {
+    pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
         let socket = self.socket()?;
         socket.exchange(command).await.map_err(|error| self.failed(&socket, &error))
     }
 
     /// The error for an answer to a script that does not have the form of its answers; it is logged.
-    pub fn answer_unreadable(&self) -> RequestError {
-        self.errors.log("UNREADABLE-ANSWER", "the answer to a script cannot be read", RequestError::TimedOut)
+    pub fn answer_unreadable(&self) -> StoreError {
+        self.errors.log("UNREADABLE-ANSWER", "the answer to a script cannot be read", StoreError::TimedOut)
     }
 
     /// The error for a foreign value, which has passed the checks of a script; it is logged.
-    pub fn value_unreadable(&self, key: &str) -> RequestError {
-        self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), RequestError::Unreadable)
+    pub fn value_unreadable(&self, key: &str) -> StoreError {
+        self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), StoreError::Unreadable)
     }
 
     /// The server's time. Connects if there is no socket or the socket is silent; must be called inside a tokio runtime.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn ping(self: &Arc<Self>) -> Result<Timestamp, RequestError> {
+    pub async fn ping(self: &Arc<Self>) -> Result<Timestamp, StoreError> {
         let connection = self.clone();
         let task = match self.socket.load_full() {
             Some(socket) if !socket.is_silent() => {
                 socket.pings_lost.fetch_add(1, Ordering::Relaxed);
                 let time = async move { connection.time(&socket).await };
                 tokio::spawn(async {
-                    tokio::time::timeout(PING_WAIT_MAX, time).await.unwrap_or(Err(RequestError::TimedOut))
+                    tokio::time::timeout(PING_WAIT_MAX, time).await.unwrap_or(Err(StoreError::TimedOut))
                 })
             }
-            _ => tokio::spawn(ConnectAttempt::begin(connection).ok_or(RequestError::Unreachable)?.run()),
+            _ => tokio::spawn(ConnectAttempt::begin(connection).ok_or(StoreError::Unreachable)?.run()),
         };
-        task.await.unwrap_or(Err(RequestError::Unreachable))
+        task.await.unwrap_or(Err(StoreError::Unreachable))
     }
 
-    async fn time(self: &Arc<Self>, socket: &Arc<Socket>) -> Result<Timestamp, RequestError> {
+    async fn time(self: &Arc<Self>, socket: &Arc<Socket>) -> Result<Timestamp, StoreError> {
         let now_ms = self.run_on(socket, &self.ping, &NONE, &NONE).await?;
         socket.pings_lost.store(0, Ordering::Relaxed);
         if !socket.has_answered.swap(true, Ordering::Relaxed) {
@@ -162,7 +163,7 @@ impl Connection {
         });
     }
 
-    fn failed(&self, socket: &Arc<Socket>, error: &RedisError) -> RequestError {
+    fn failed(&self, socket: &Arc<Socket>, error: &RedisError) -> StoreError {
         if error.is_io_error() || error.is_unrecoverable_error() {
             self.socket.compare_and_swap(&Some(socket.clone()), None);
         } else {

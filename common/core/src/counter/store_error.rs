@@ -1,7 +1,5 @@
 //! Reasons for which a store did not answer. Each tells whether the request may have charged.
 
-use tollgate_core::counter::StepError;
-
 /// Reason for which a store did not answer. None of these is ever a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum StoreError {
@@ -14,7 +12,7 @@ pub enum StoreError {
     /// It cannot be reached; nothing was charged.
     #[error("the store cannot be reached")]
     Unreachable,
-    /// It holds its maximum number of counters; nothing was charged.
+    /// It holds its maximum number of counters, or its memory is full; nothing was charged.
     #[error("the store is full")]
     Full,
     /// The request was not sent, because too many others wait for the store.
@@ -64,15 +62,6 @@ impl StoreError {
             Self::Busy => "busy",
             Self::Contended => "contended",
             Self::Refused => "refused",
-        }
-    }
-}
-
-impl From<StepError> for StoreError {
-    fn from(error: StepError) -> Self {
-        match error {
-            StepError::Expired => Self::Expired,
-            StepError::Full => Self::Full,
         }
     }
 }
