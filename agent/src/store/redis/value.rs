@@ -85,7 +85,7 @@ fn read_with(
         Algorithm::SlidingLog | Algorithm::Concurrency => read_log(&mut rest, last, &mut state)?,
         Algorithm::TokenBucket | Algorithm::LeakyBucket => {
             let (at, level) = (rest.time()?, rest.number(7)?);
-            state = CounterState::Meter { meter: Meter::of(&limit, at, level), last };
+            state = CounterState::Meter(Meter::of(&limit, at, level));
         }
         Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => {
             let spent = if limit.burst > 0 { rest.number(7)? } else { 0 };
@@ -147,7 +147,7 @@ pub(super) fn write(stored: &StoredCounter, last: Timestamp) -> Vec<u8> {
                 (0..units).for_each(|_| put(4, at.as_ms()));
             }
         }
-        CounterState::Meter { meter, .. } => {
+        CounterState::Meter(meter) => {
             let (at, level) = meter.charged();
             put(1, 1);
             put(6, at.as_ms());

@@ -62,15 +62,14 @@ impl SlidingWindow {
         };
         if let Some(remaining) = left.checked_sub(cost) {
             let reset_at = self.reset_after(limit.window, estimate, now, cost);
-            return Verdict { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 };
+            return Verdict::admission(now, remaining, reset_at);
         }
         let retry_at = match &self.reserve {
             None => limit.units.checked_sub(cost).map(|room| self.ring.falls_to(room, now, estimate)),
             Some(_) => (cost <= limit.burst).then(|| self.has_room_at(now, cost, estimate)),
         };
         let retry_at = retry_at.unwrap_or_else(|| now.plus_ms(limit.window.width_ms()));
-        let reset_at = self.reset_at(estimate, now);
-        Verdict { admitted: false, remaining: left, retry_at, reset_at, delay_ms: 0 }
+        Verdict::denial(left, retry_at, self.reset_at(estimate, now))
     }
 
     pub(super) fn charge(&mut self, at: Timestamp, units: u64) {

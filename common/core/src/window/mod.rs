@@ -12,7 +12,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use crate::clock::Timestamp;
 
-pub use ring::{Added, Estimate, Ring};
+pub use ring::{Estimate, Ring};
 
 /// Maximum width of a window, in ms: a leap year.
 pub const WIDTH_MS_MAX: u64 = 366 * 24 * 3_600 * 1_000;
@@ -61,19 +61,11 @@ impl Window {
     /// # Errors
     /// Returns an error if either is out of range, or if the sub-windows would not be whole milliseconds.
     pub fn new(width_ms: u64, parts: u32) -> Result<Self, WindowError> {
-        let (width, count) = match (NonZeroU64::new(width_ms), NonZeroU32::new(parts)) {
-            (Some(width), _) if width.get() > WIDTH_MS_MAX => {
-                return Err(WindowError::Width { width_ms });
-            }
-            (None, _) => return Err(WindowError::Width { width_ms }),
-            (_, Some(count)) if count.get() > PARTS_MAX => {
-                return Err(WindowError::Parts { parts });
-            }
-            (_, None) => return Err(WindowError::Parts { parts }),
-            (Some(width), Some(count)) => (width, count),
-        };
-        let part_ms =
-            NonZeroU64::new(width_ms / u64::from(parts)).filter(|part| part.get() * u64::from(parts) == width_ms);
+        let width = NonZeroU64::new(width_ms).filter(|width| width.get() <= WIDTH_MS_MAX);
+        let count = NonZeroU32::new(parts).filter(|count| count.get() <= PARTS_MAX);
+        let width = width.ok_or(WindowError::Width { width_ms })?;
+        let count = count.ok_or(WindowError::Parts { parts })?;
+        let part_ms = NonZeroU64::new(width_ms / u64::from(parts)).filter(|_| width_ms.is_multiple_of(parts.into()));
         let part_ms = part_ms.ok_or(WindowError::Uneven { width_ms, parts })?;
         Ok(Self { width_ms: width, parts: count, part_ms })
     }
