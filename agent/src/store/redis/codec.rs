@@ -5,18 +5,14 @@
 //!
 //! [`value`]: super::value
 
-use smallvec::SmallVec;
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoredCounter};
 
 use super::value::{self, ByteReader, EXACT_MAX};
 
-/// Length of a charge without a token.
-const CHARGE_LEN: usize = 44;
-
-/// A charge as the script reads it.
-pub(super) type ChargeBytes = SmallVec<[u8; CHARGE_LEN + 15]>;
+/// Length of a charge with a token.
+const CHARGE_LEN_MAX: usize = 59;
 
 /// Name of the tentative units of a call.
 pub(super) type SlotToken = u64;
@@ -108,7 +104,7 @@ impl StepAnswer {
 }
 
 /// Writes a charge.
-pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> ChargeBytes {
+pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
     let (mode, time) = match charge.mode {
         _ if matches!(scope, StepScope::RefundSlot { .. }) => (5, Timestamp::default()),
         ChargeMode::Enforce { expires_at } => (0, expires_at),
@@ -118,7 +114,7 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> ChargeBytes {
         ChargeMode::Refund { at } => (4, at),
     };
     let (flags, token) = scope.flags();
-    let mut bytes = SmallVec::new();
+    let mut bytes = Vec::with_capacity(CHARGE_LEN_MAX);
     let mut put = |len, number| value::put(&mut bytes, len, number);
     put(1, u64::from(mode + if charge.request.is_some() { NAMED } else { 0 } + flags));
     value::put_policy(&mut put, &charge.limit, charge.generation);

@@ -12,7 +12,7 @@ use tollgate_core::clock::Clock;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, RequestId, SlotId};
 use tollgate_redis::{Connection, Script, Socket};
 
-use super::codec::{ChargeBytes, StepAnswer, StepScope, charge_bytes};
+use super::codec::{StepAnswer, StepScope, charge_bytes};
 use super::conversion::{self, Replacement};
 use crate::store::StoreError;
 
@@ -121,9 +121,9 @@ impl Steps {
         scope: StepScope,
     ) -> Result<StepAnswer, StoreError> {
         #[cfg_attr(not(test), expect(unused_mut, reason = "a test adds its time"))]
-        let mut args: SmallVec<[ChargeBytes; 2]> = charges.iter().map(|charge| charge_bytes(charge, scope)).collect();
+        let mut args: SmallVec<[Vec<u8>; 2]> = charges.iter().map(|charge| charge_bytes(charge, scope)).collect();
         #[cfg(test)]
-        args.extend(self.clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes().into()));
+        args.extend(self.clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes()));
         let answer: Result<Vec<u8>, _> = self.connection.run_on(socket, &self.charge, keys, &args).await;
         StepAnswer::read(&answer?, charges).ok_or_else(|| self.connection.answer_unreadable())
     }

@@ -158,8 +158,8 @@ pub(super) fn write(stored: &StoredCounter, last: Timestamp) -> Vec<u8> {
 }
 
 /// Appends the low `len` bytes of a number.
-pub(super) fn put(bytes: &mut impl Extend<u8>, len: usize, number: u64) {
-    bytes.extend(number.to_le_bytes().into_iter().take(len));
+pub(super) fn put(bytes: &mut Vec<u8>, len: usize, number: u64) {
+    bytes.extend_from_slice(&number.to_le_bytes()[..len]);
 }
 
 /// Puts the fields that a charge and a value have in common.

@@ -85,13 +85,3 @@ impl Verdict {
         Self { admitted: false, remaining, retry_at, reset_at, delay_ms: 0 }
     }
 }
-
-impl Limit {
-    /// Returns the estimate of a sliding window with a burst, or `None` without a burst.
-    fn reserve_estimate(&self) -> Option<Estimate> {
-        match self.algorithm {
-            Algorithm::SlidingWindow(estimate) if self.burst > 0 => Some(estimate),
-            _ => None,
-        }
-    }
-}

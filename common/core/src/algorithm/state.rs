@@ -58,7 +58,7 @@ impl CounterState {
             (Self::Counts(state), Algorithm::SlidingWindow(_) | Algorithm::FixedWindow)
                 if state.window() == limit.window =>
             {
-                return state.fit_reserve(limit);
+                return state.set_spent(limit, state.spent());
             }
             (Self::Log(state), Algorithm::SlidingLog | Algorithm::Concurrency) if state.window() == limit.window => {
                 return;

@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
-use redis::{Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind};
+use redis::{Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, ToRedisArgs};
+use tokio::sync::Mutex;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::StoreError;
 
@@ -23,7 +23,7 @@ use crate::errors::ErrorLog;
 use crate::eviction;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
-use attempt::{AttemptSchedule, ConnectAttempt};
+use attempt::{AttemptSchedule, connect};
 
 pub use socket::Socket;
 
@@ -75,8 +75,8 @@ impl Connection {
     pub async fn run<T: FromRedisValue>(
         &self,
         script: &Script,
-        keys: &[impl AsRef<[u8]>],
-        args: &[impl AsRef<[u8]>],
+        keys: &[impl ToRedisArgs],
+        args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
         let socket = self.socket()?;
         self.run_on(&socket, script, keys, args).await
@@ -90,8 +90,8 @@ impl Connection {
         &self,
         socket: &Arc<Socket>,
         script: &Script,
-        keys: &[impl AsRef<[u8]>],
-        args: &[impl AsRef<[u8]>],
+        keys: &[impl ToRedisArgs],
+        args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
         let answer = match socket.exchange(&script.by_hash(keys, args)).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
@@ -135,7 +135,7 @@ impl Connection {
                     tokio::time::timeout(PING_WAIT_MAX, time).await.unwrap_or(Err(StoreError::TimedOut))
                 })
             }
-            _ => tokio::spawn(ConnectAttempt::begin(connection).ok_or(StoreError::Unreachable)?.run()),
+            _ => tokio::spawn(connect(connection)),
         };
         task.await.unwrap_or(Err(StoreError::Unreachable))
     }
