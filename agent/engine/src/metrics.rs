@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate_core::counter::StoreError;
 
 use parking_lot::Mutex;
+use strum::VariantArray;
 use tollgate_core::decision::Source;
 
 /// Maximum number of rules with counts of their own. Decisions of further rules are counted under the empty name.
@@ -39,7 +40,7 @@ pub struct EngineMetrics {
     pub undecodable_records: Total,
     /// Rule sets that were refused.
     pub rules_rejected: Total,
-    store_errors: [Total; StoreError::ALL.len()],
+    store_errors: [Total; StoreError::VARIANTS.len()],
     rules: Mutex<BTreeMap<Arc<str>, Arc<RuleCounts>>>,
 }
 
@@ -82,6 +83,6 @@ impl EngineMetrics {
 
     /// Returns the number of requests that the store did not answer, by reason.
     pub fn store_errors(&self) -> impl Iterator<Item = (StoreError, u64)> + '_ {
-        StoreError::ALL.into_iter().zip(self.store_errors.iter().map(Total::get))
+        StoreError::VARIANTS.iter().copied().zip(self.store_errors.iter().map(Total::get))
     }
 }

@@ -6,11 +6,10 @@ mod histories;
 mod own_table;
 
 use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, LazyLock};
 
+use tokio::runtime::{Builder, Runtime};
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{CounterId, RequestId, SlotId};
@@ -98,13 +97,9 @@ pub(super) fn run<S: Loses>(refusal: Refusal, make: impl Fn(Arc<HandClock>) -> S
 }
 
 fn now<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
-        std::thread::yield_now();
-    }
+    static RUNTIME: LazyLock<Runtime> =
+        LazyLock::new(|| Builder::new_current_thread().enable_all().build().expect("a runtime"));
+    RUNTIME.block_on(future)
 }
 
 fn charge<S: ChargeStore>(store: &S, charges: &[Charge]) -> ChargeResults {

@@ -85,12 +85,8 @@ impl SlidingLog {
     }
 
     pub(super) fn rebase(&mut self, now: Timestamp) {
-        let admitted = self.admitted();
-        let step_back_ms = self.last.ms_since(now);
-        *self = Self::new(self.window);
-        for (at, units) in admitted {
-            self.charge(at.minus_ms(step_back_ms), units);
-        }
+        let back = low_bits(self.last).wrapping_sub(low_bits(now));
+        self.entries.iter_mut().for_each(|entry| *entry = entry.wrapping_sub(back));
         self.last = now;
     }
 
