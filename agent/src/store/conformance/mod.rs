@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use tokio::runtime::{Builder, Runtime};
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::counter::{CounterId, RequestId, SlotId};
+use tollgate_core::counter::{CounterId, RequestId};
 use tollgate_core::window::{Estimate, Window};
 
 use super::{ChargeResults, ChargeStore, StoreError};
@@ -49,15 +49,7 @@ fn strict(units: u64) -> Limit {
 
 /// Enforced charge of 1 unit against so many per minute.
 pub(super) fn ask(counter: u128, units: u64) -> Charge {
-    Charge {
-        counter: CounterId::from_u128(counter),
-        slot: SlotId::of(CounterId::from_u128(counter)),
-        request: None,
-        limit: strict(units),
-        generation: 1,
-        cost: 1,
-        mode: ChargeMode::Enforce { expires_at: FOREVER },
-    }
+    Charge::enforce(CounterId::from_u128(counter), strict(units), 1, 1, FOREVER)
 }
 
 /// Store that can lose a counter, as in an eviction or a failover.

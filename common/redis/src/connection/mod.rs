@@ -140,27 +140,22 @@ impl Connection {
         task.await.unwrap_or(Err(StoreError::Unreachable))
     }
 
-    async fn time(self: &Arc<Self>, socket: &Arc<Socket>) -> Result<Timestamp, StoreError> {
+    async fn time(&self, socket: &Arc<Socket>) -> Result<Timestamp, StoreError> {
         let now_ms = self.run_on(socket, &self.ping, &NONE, &NONE).await?;
         socket.pings_lost.store(0, Ordering::Relaxed);
         if !socket.has_answered.swap(true, Ordering::Relaxed) {
-            self.log_connected(socket.clone());
+            self.errors.clear();
+            tracing::info!(store = %self.address(), "connected to Redis");
+            let (socket, address) = (socket.clone(), self.address().to_owned());
+            // A task of its own: no caller needs the answer, and a server that refuses INFO is usable.
+            tokio::spawn(async move {
+                let memory: RedisResult<String> = socket.exchange(redis::cmd("INFO").arg("memory")).await;
+                if let Some(warning) = memory.ok().as_deref().and_then(eviction::warning) {
+                    tracing::warn!(store = %address, "{warning}");
+                }
+            });
         }
         Ok(Timestamp::from_ms(now_ms))
-    }
-
-    /// Logs the first answer on a socket, and whether the server may evict counters.
-    fn log_connected(self: &Arc<Self>, socket: Arc<Socket>) {
-        self.errors.clear();
-        tracing::info!(store = %self.address(), "connected to Redis");
-        let connection = self.clone();
-        // A task of its own: no caller needs the answer, and a server that refuses INFO is usable.
-        tokio::spawn(async move {
-            let memory: RedisResult<String> = socket.exchange(redis::cmd("INFO").arg("memory")).await;
-            if let Some(warning) = memory.ok().as_deref().and_then(eviction::warning) {
-                tracing::warn!(store = %connection.address(), "{warning}");
-            }
-        });
     }
 
     fn failed(&self, socket: &Arc<Socket>, error: &RedisError) -> StoreError {
