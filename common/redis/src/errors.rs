@@ -15,17 +15,13 @@ const REASONS_LEN_MAX: usize = 16;
 /// Log of a server's errors.
 #[derive(Debug)]
 pub(crate) struct ErrorLog {
-    address: String,
+    pub(crate) address: String,
     logged: Mutex<HashSet<String>>,
 }
 
 impl ErrorLog {
     pub(crate) fn new(address: String) -> Self {
         Self { address, logged: Mutex::default() }
-    }
-
-    pub(crate) fn address(&self) -> &str {
-        &self.address
     }
 
     /// Forgets the logged reasons, because the server answers again.

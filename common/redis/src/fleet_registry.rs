@@ -42,8 +42,7 @@ impl FleetRegistry {
     }
 
     async fn update(&self, agent: &str, leaving: &str) -> Result<u32, StoreError> {
-        let gone_after_ms = GONE_AFTER_MS.to_string();
-        self.connection.run(&self.announce, &[&self.key], &[agent, leaving, &gone_after_ms]).await
+        self.connection.run(&self.announce, &[&self.key], &[agent, leaving, &GONE_AFTER_MS.to_string()]).await
     }
 }
 

@@ -65,8 +65,7 @@ impl RuleMirror {
     /// # Errors
     /// When Redis does not answer, or refuses.
     pub async fn read(&self) -> Result<Option<(Generation, Published)>, StoreError> {
-        let mut read = Cmd::new();
-        read.arg("HMGET").arg(&self.key).arg(&["generation", "name", "text"]);
+        let read = Cmd::hmget(&self.key, &["generation", "name", "text"]);
         let (generation, name, text): (Option<Generation>, Option<String>, Option<String>) =
             self.connection.request(&read).await?;
         let published = text.map(|text| Published { name: name.unwrap_or_default(), text });

@@ -215,7 +215,7 @@ fn charged_once(mut charges: Vec<PlannedCharge>) -> Vec<PlannedCharge> {
 pub(super) fn equal_the_reference<S: Loses>(refusal: Refusal, fresh: impl Fn(u64) -> (S, Arc<HandClock>)) {
     let mut runner = TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
     let histories = (0..KINDS.len()).prop_flat_map(|first| prop::collection::vec(events(first), 1..60));
-    let run = runner.run(&histories, |history| {
+    let outcome = runner.run(&histories, |history| {
         let (store, clock) = fresh(START.as_ms());
         let (mut model, mut ms) = (Model::default(), START.as_ms());
         for event in history {
@@ -242,5 +242,5 @@ pub(super) fn equal_the_reference<S: Loses>(refusal: Refusal, fresh: impl Fn(u64
         }
         Ok(())
     });
-    run.unwrap();
+    outcome.unwrap();
 }

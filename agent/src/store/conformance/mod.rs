@@ -43,13 +43,10 @@ fn limit(algorithm: Algorithm, units: u64) -> Limit {
     Limit { algorithm, units, window: Window::new(60_000, 12).expect("a window"), burst: 0 }
 }
 
-fn strict(units: u64) -> Limit {
-    limit(Algorithm::SlidingWindow(Estimate::Conservative), units)
-}
-
 /// Enforced charge of 1 unit against so many per minute.
 pub(super) fn ask(counter: u128, units: u64) -> Charge {
-    Charge::enforce(CounterId::from_u128(counter), strict(units), 1, 1, FOREVER)
+    let limit = limit(Algorithm::SlidingWindow(Estimate::Conservative), units);
+    Charge::enforce(CounterId::from_u128(counter), limit, 1, 1, FOREVER)
 }
 
 /// Store that can lose a counter, as in an eviction or a failover.

@@ -14,7 +14,6 @@ mod multi_slot;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
@@ -81,11 +80,5 @@ impl ChargeStore for RedisStore {
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
         self.steps.connection.ping().await
-    }
-}
-
-impl fmt::Debug for RedisStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("address", &self.address()).finish_non_exhaustive()
     }
 }

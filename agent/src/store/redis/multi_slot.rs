@@ -84,7 +84,8 @@ impl MultiSlotCall {
                 Ok(results) => is_charged(slot, results),
                 Err(error) => *error == StoreError::TimedOut,
             };
-            may.then(|| enforced(slot)).filter(|enforced| !enforced.is_empty())
+            let enforced: Vec<Charge> = slot.iter().filter(|charge| charge.mode.is_enforced()).cloned().collect();
+            (may && !enforced.is_empty()).then_some(enforced)
         };
         let to_refund = slots().filter_map(may_have_charged).collect();
         let errors = || results.iter().filter_map(|result| result.as_ref().err().copied());
@@ -111,10 +112,6 @@ impl MultiSlotCall {
 /// True if the enforced charges, if there are any, were charged.
 fn is_charged(slot: &[Charge], results: &ChargeResults) -> bool {
     slot.iter().zip(results).all(|(charge, result)| result.charged || !charge.mode.is_enforced())
-}
-
-fn enforced(slot: &[Charge]) -> Vec<Charge> {
-    slot.iter().filter(|charge| charge.mode.is_enforced()).cloned().collect()
 }
 
 /// A token that no other call has while it matters, of this agent or another one.

@@ -14,6 +14,18 @@ use tollgate_core::window::{Estimate, Window};
 pub(super) const EXACT_MAX: u64 = (1 << 53) - 1;
 /// Version of the layout, in the high bits of the kind.
 const VERSION: u8 = 2 << 4;
+/// Algorithms by the kind of a value, from 1, and true for a sliding window with a burst.
+const KINDS: [(Algorithm, bool); 9] = [
+    (Algorithm::SlidingWindow(Estimate::Interpolated), false),
+    (Algorithm::SlidingWindow(Estimate::Conservative), false),
+    (Algorithm::FixedWindow, false),
+    (Algorithm::SlidingWindow(Estimate::Interpolated), true),
+    (Algorithm::SlidingWindow(Estimate::Conservative), true),
+    (Algorithm::TokenBucket, false),
+    (Algorithm::LeakyBucket, false),
+    (Algorithm::SlidingLog, false),
+    (Algorithm::Concurrency, false),
+];
 /// Length of the header.
 const HEADER_LEN: usize = 36;
 
@@ -176,29 +188,14 @@ fn log_time(last: Timestamp, low: u32) -> Timestamp {
 }
 
 fn kind(limit: &Limit) -> u8 {
-    VERSION
-        + match limit.algorithm {
-            Algorithm::SlidingWindow(Estimate::Interpolated) if limit.burst > 0 => 4,
-            Algorithm::SlidingWindow(_) if limit.burst > 0 => 5,
-            Algorithm::SlidingWindow(Estimate::Interpolated) => 1,
-            Algorithm::SlidingWindow(_) => 2,
-            Algorithm::FixedWindow => 3,
-            Algorithm::TokenBucket => 6,
-            Algorithm::LeakyBucket => 7,
-            Algorithm::SlidingLog => 8,
-            Algorithm::Concurrency => 9,
-        }
+    let bursts = limit.burst > 0 && matches!(limit.algorithm, Algorithm::SlidingWindow(_));
+    (1..)
+        .zip(KINDS)
+        .find_map(|(kind, of)| (of == (limit.algorithm, bursts)).then_some(VERSION + kind))
+        .unwrap_or(VERSION)
 }
 
-const fn algorithm(kind: u8) -> Option<Algorithm> {
-    match kind ^ VERSION {
-        1 | 4 => Some(Algorithm::SlidingWindow(Estimate::Interpolated)),
-        2 | 5 => Some(Algorithm::SlidingWindow(Estimate::Conservative)),
-        3 => Some(Algorithm::FixedWindow),
-        6 => Some(Algorithm::TokenBucket),
-        7 => Some(Algorithm::LeakyBucket),
-        8 => Some(Algorithm::SlidingLog),
-        9 => Some(Algorithm::Concurrency),
-        _ => None,
-    }
+fn algorithm(kind: u8) -> Option<Algorithm> {
+    let place = usize::from(kind ^ VERSION).checked_sub(1)?;
+    KINDS.get(place).map(|(algorithm, _)| *algorithm)
 }

@@ -47,12 +47,6 @@ impl Rate {
         }
         Self { units: units / a.max(1), ms: width_ms / a.max(1) }
     }
-
-    /// Returns true if the level of a full bucket with this rate and burst does not exceed [`LEVEL_MAX`].
-    #[must_use]
-    pub fn is_exact_for(self, burst: u64) -> bool {
-        burst.checked_mul(self.ms).is_some_and(|level| level <= LEVEL_MAX)
-    }
 }
 
 impl Meter {

@@ -13,10 +13,10 @@ use crate::window::Estimate;
 pub(super) struct Reserve {
     quota: u64,
     burst: u64,
-    estimate: Estimate,
+    pub(super) estimate: Estimate,
     parts: u64,
     /// Spent units times the number of sub-windows, so that one sub-window's share is a whole number.
-    spent: u64,
+    pub(super) spent: u64,
 }
 
 impl Reserve {
@@ -26,14 +26,6 @@ impl Reserve {
         let Algorithm::SlidingWindow(estimate) = limit.algorithm else { return None };
         let (quota, burst, parts) = (limit.units, limit.burst, u64::from(limit.window.parts()));
         (burst > 0).then(|| Self { quota, burst, estimate, parts, spent: 0 }.spending(spent))
-    }
-
-    pub(super) fn estimate(self) -> Estimate {
-        self.estimate
-    }
-
-    pub(super) fn spent(self) -> u64 {
-        self.spent
     }
 
     pub(super) fn is_full(self) -> bool {

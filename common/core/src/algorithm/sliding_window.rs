@@ -36,7 +36,7 @@ impl SlidingWindow {
     /// Returns the spent part of the reserve, in units times sub-windows.
     #[must_use]
     pub fn spent(&self) -> u64 {
-        self.reserve.map_or(0, Reserve::spent)
+        self.reserve.map_or(0, |reserve| reserve.spent)
     }
 
     /// Returns the sum of all counts in the ring.
@@ -65,7 +65,7 @@ impl SlidingWindow {
 
     pub(super) fn charge(&mut self, at: Timestamp, units: u64) {
         if let Some(reserve) = &mut self.reserve {
-            reserve.charge(self.ring.used(self.last.max(at), reserve.estimate()), units);
+            reserve.charge(self.ring.used(self.last.max(at), reserve.estimate), units);
         }
         let sub_window = self.window().sub_window(at);
         // Counts above this are not exact in Redis's Lua.
@@ -76,7 +76,7 @@ impl SlidingWindow {
     pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
         let held = self.ring.get(self.window().sub_window(at)).min(units);
         if let Some(reserve) = &mut self.reserve {
-            reserve.refund(self.ring.used(self.last, reserve.estimate()), held);
+            reserve.refund(self.ring.used(self.last, reserve.estimate), held);
         }
         self.ring.subtract(self.window().sub_window(at), units);
     }

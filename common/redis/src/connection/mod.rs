@@ -56,7 +56,7 @@ impl Connection {
     /// Address of the server, without the password.
     #[must_use]
     pub fn address(&self) -> &str {
-        self.errors.address()
+        &self.errors.address
     }
 
     /// The current socket, if there is one with room for a request.
@@ -145,8 +145,8 @@ impl Connection {
         socket.pings_lost.store(0, Ordering::Relaxed);
         if !socket.has_answered.swap(true, Ordering::Relaxed) {
             self.errors.clear();
-            tracing::info!(store = %self.address(), "connected to Redis");
-            let (socket, address) = (socket.clone(), self.address().to_owned());
+            tracing::info!(store = %self.errors.address, "connected to Redis");
+            let (socket, address) = (socket.clone(), self.errors.address.clone());
             // A task of its own: no caller needs the answer, and a server that refuses INFO is usable.
             tokio::spawn(async move {
                 let memory: RedisResult<String> = socket.exchange(redis::cmd("INFO").arg("memory")).await;
