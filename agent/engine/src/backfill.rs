@@ -10,9 +10,9 @@ use tollgate_core::rules::Generation;
 
 use crate::engine::Engine;
 use crate::matched_rule::{Charges, MatchedRule};
-use crate::store_error::StoreError;
 use crate::unsynced_queue::UnsyncedCounter;
 use crate::view::{Unsynced, ViewEvent, update};
+use tollgate_core::counter::StoreError;
 
 /// Maximum number of counters in one request.
 const REQUEST_COUNTERS_MAX: usize = 64;

@@ -19,7 +19,7 @@ use crate::decide::{PlannedCall, Verdicts, verdicts_of};
 use crate::enforce::combine;
 use crate::engine::{ActiveRules, Context, Engine};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
-use crate::store_error::StoreError;
+use tollgate_core::counter::StoreError;
 
 /// Calls of one request. One call needs no memory of its own.
 pub(crate) type PlannedCalls = SmallVec<[PlannedCall; 1]>;

@@ -15,9 +15,9 @@ use crate::engine::{Context, Engine};
 use crate::match_rules::Rejection;
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::record::{row, signed};
-use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
 use crate::view::ViewEvent;
+use tollgate_core::counter::StoreError;
 
 /// Verdict of each rule of a call; none for a rule that was not evaluated.
 pub(crate) type Verdicts = SmallVec<[Option<RuleVerdict>; 2]>;

@@ -5,7 +5,6 @@
 //! (`tollgate`, or the simulator of `tollgate-experiments`) does that. Modules are listed in the order of their layers: each
 //! imports only the modules before it.
 
-mod store_error;
 mod notice;
 mod metrics;
 mod time_bounds;
@@ -41,7 +40,7 @@ pub use metrics::{EngineMetrics, RuleCounts, Total};
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};
 pub use receive::Incoming;
-pub use store_error::StoreError;
 #[doc(hidden)]
 pub use table::AgentTable;
 pub use time_bounds::TimeBounds;
+pub use tollgate_core::counter::StoreError;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tollgate_core::counter::StoreError;
 
 use parking_lot::Mutex;
+use strum::VariantArray;
 use tollgate_core::decision::Source;
-
-use crate::store_error::StoreError;
 
 /// Maximum number of rules with counts of their own. Decisions of further rules are counted under the empty name.
 const RULES_LEN_MAX: usize = 20_000;
@@ -40,7 +40,7 @@ pub struct EngineMetrics {
     pub undecodable_records: Total,
     /// Rule sets that were refused.
     pub rules_rejected: Total,
-    store_errors: [Total; StoreError::ALL.len()],
+    store_errors: [Total; StoreError::VARIANTS.len()],
     rules: Mutex<BTreeMap<Arc<str>, Arc<RuleCounts>>>,
 }
 
@@ -77,6 +77,6 @@ impl EngineMetrics {
 
     /// Returns the number of requests that the store did not answer, by reason.
     pub fn store_errors(&self) -> impl Iterator<Item = (StoreError, u64)> + '_ {
-        StoreError::ALL.into_iter().zip(self.store_errors.iter().map(Total::get))
+        StoreError::VARIANTS.iter().copied().zip(self.store_errors.iter().map(Total::get))
     }
 }

@@ -6,8 +6,7 @@ use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 use tollgate_core::clock::Timestamp;
-
-use crate::store_error::StoreError;
+use tollgate_core::counter::StoreError;
 
 /// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
 const NOTICES_LEN_MAX: usize = 64;

@@ -23,9 +23,9 @@ use crate::check::{Decisions, PlannedCalls};
 use crate::engine::{ActiveRules, Context, Engine};
 use crate::matched_rule::Charges;
 use crate::settle_release::Adjustment;
-use crate::store_error::StoreError;
 use crate::unsynced_queue::UnsyncedCounter;
 use crate::view::update_in_step;
+use tollgate_core::counter::StoreError;
 
 /// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
 pub const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);

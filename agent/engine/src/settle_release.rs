@@ -15,8 +15,8 @@ use crate::enforce::combine;
 use crate::engine::{Context, Engine};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::{row, signed};
-use crate::store_error::StoreError;
 use crate::view::{Sequence, ViewEvent, update};
+use tollgate_core::counter::StoreError;
 
 /// Correction of a call.
 #[derive(Debug)]

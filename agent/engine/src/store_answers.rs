@@ -5,11 +5,10 @@
 use std::sync::atomic::Ordering;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{ChargeResults, StoreError};
 
 use crate::engine::Engine;
 use crate::notice::Notice;
-use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
 
 impl Engine {

@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StepError, StoredCounter, step};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step};
 
 use crate::view::{CounterView, clock_stepped_back, update_in_step};
 
@@ -107,7 +107,7 @@ impl AgentTable {
     ///
     /// # Errors
     /// If a charge has expired.
-    pub fn charge(&self, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StepError> {
+    pub fn charge(&self, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StoreError> {
         let mut shards: SmallVec<[usize; 2]> = charges.iter().map(|charge| shard_of(charge.counter)).collect();
         shards.sort_unstable();
         shards.dedup();

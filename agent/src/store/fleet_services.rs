@@ -10,8 +10,6 @@ use tollgate_core::rules::Generation;
 use tollgate_redis::{FleetRegistry, RuleMirror};
 
 use super::StoreError;
-#[cfg(feature = "redis")]
-use super::redis::store_error;
 
 /// Registry of live agents and mirror of the published rules.
 #[cfg(feature = "redis")]
@@ -28,17 +26,17 @@ pub(crate) enum FleetServices {}
 impl FleetServices {
     /// Announces an agent. Returns the number of live agents.
     pub(crate) async fn announce(&self, agent: &str) -> Result<u32, StoreError> {
-        self.registry.announce(agent).await.map_err(store_error)
+        self.registry.announce(agent).await
     }
 
     /// Removes an agent that stops.
     pub(crate) async fn leave(&self, agent: &str) -> Result<u32, StoreError> {
-        self.registry.leave(agent).await.map_err(store_error)
+        self.registry.leave(agent).await
     }
 
     /// Reads the published rules and their generation, if there are any.
     pub(crate) async fn published_rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
-        self.mirror.read().await.map_err(store_error)
+        self.mirror.read().await
     }
 }
 

@@ -21,8 +21,7 @@ pub(crate) use fleet_services::FleetServices;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore, Slots};
-pub use tollgate_core::counter::ChargeResults;
-pub use tollgate_engine::StoreError;
+pub use tollgate_core::counter::{ChargeResults, StoreError};
 
 /// Store of counters.
 pub trait ChargeStore: Send + Sync + 'static {

@@ -10,9 +10,10 @@ use tollgate::read_rules;
 use tollgate_bus::kafka::KafkaBus;
 use tollgate_bus::{Bus, LogWriter, Topic};
 use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::counter::StoreError;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
-use tollgate_redis::{RequestError, RuleMirror};
+use tollgate_redis::RuleMirror;
 use tollgate_wire::Record;
 
 use crate::exit::{Exit, Usage};
@@ -80,7 +81,7 @@ async fn to_redis(
 ) -> anyhow::Result<Generation> {
     let (name, address) = (&published.name, mirror.address());
     let stored = timeout(REDIS_WAIT, mirror.publish(on_kafka, published)).await;
-    match (stored.unwrap_or(Err(RequestError::TimedOut)), on_kafka) {
+    match (stored.unwrap_or(Err(StoreError::TimedOut)), on_kafka) {
         (Ok(stored), Some(generation)) if stored > generation => bail!(
             "{name} is published as generation {generation} on Kafka, but {address} holds rules of generation {stored}, which agents that start while Kafka is away would take: they were published to Redis alone, or the topic was made anew; delete the key of the rules in Redis, and aggregators with --redis copy the rules there, or publish again"
         ),

@@ -7,46 +7,15 @@ use std::collections::HashSet;
 
 use parking_lot::Mutex;
 use redis::{ErrorKind, RedisError};
+use tollgate_core::counter::StoreError;
 
 /// Maximum number of reasons remembered as logged; further ones are not logged.
 const REASONS_LEN_MAX: usize = 16;
 
-/// Reason why Redis did not carry out a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[non_exhaustive]
-pub enum RequestError {
-    /// No usable answer came; the request may have run.
-    #[error("Redis did not answer in time")]
-    TimedOut,
-    /// There is no connection; the request did not run.
-    #[error("Redis cannot be reached")]
-    Unreachable,
-    /// Too many requests are in flight; this one was not sent.
-    #[error("too many requests to Redis are in flight")]
-    Busy,
-    /// Redis has reached its memory limit; the request did not run.
-    #[error("the memory of Redis is full")]
-    Full,
-    /// A key of the request holds a foreign value; the request did not run.
-    #[error("a key in Redis holds a foreign value")]
-    Unreadable,
-    /// Redis answered with an error; the request did not run.
-    #[error("Redis refuses the request")]
-    Refused,
-}
-
-impl RequestError {
-    /// True if the request may have run.
-    #[must_use]
-    pub const fn may_have_run(self) -> bool {
-        matches!(self, Self::TimedOut)
-    }
-}
-
 /// Log of a server's errors.
 #[derive(Debug)]
 pub(crate) struct ErrorLog {
-    address: String,
+    pub(crate) address: String,
     logged: Mutex<HashSet<String>>,
 }
 
@@ -55,32 +24,28 @@ impl ErrorLog {
         Self { address, logged: Mutex::default() }
     }
 
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-
     /// Forgets the logged reasons, because the server answers again.
     pub(crate) fn clear(&self) {
         self.logged.lock().clear();
     }
 
     /// Logs and classifies the error of a request that was sent.
-    pub(crate) fn request_failed(&self, error: &RedisError) -> RequestError {
+    pub(crate) fn request_failed(&self, error: &RedisError) -> StoreError {
         let text = error.to_string();
         let (code, class) = classify(error, &text);
         self.log(code, &text, class)
     }
 
     /// Logs and classifies the error of an attempt to connect.
-    pub(crate) fn connect_failed(&self, error: &RedisError) -> RequestError {
+    pub(crate) fn connect_failed(&self, error: &RedisError) -> StoreError {
         if error.is_io_error() {
-            return self.log("CONNECT", &error.to_string(), RequestError::Unreachable);
+            return self.log("CONNECT", &error.to_string(), StoreError::Unreachable);
         }
         self.request_failed(error)
     }
 
     /// Logs an error of this class. `code` selects the remedy.
-    pub(crate) fn log(&self, code: &str, text: &str, class: RequestError) -> RequestError {
+    pub(crate) fn log(&self, code: &str, text: &str, class: StoreError) -> StoreError {
         // Each unreadable counter is a reason of its own: its key is in the text.
         if self.is_first(if code == "UNREADABLE" { text } else { code }) {
             tracing::warn!(store = %self.address, answer = %text, remedy = remedy(code), "{class}");
@@ -95,18 +60,18 @@ impl ErrorLog {
 }
 
 /// Code of an error, and its class.
-fn classify<'a>(error: &'a RedisError, text: &str) -> (&'a str, RequestError) {
+fn classify<'a>(error: &'a RedisError, text: &str) -> (&'a str, StoreError) {
     if error.is_io_error() || matches!(error.kind(), ErrorKind::Parse | ErrorKind::UnexpectedReturnType) {
-        return ("BROKEN", RequestError::TimedOut);
+        return ("BROKEN", StoreError::TimedOut);
     }
     // Before version 7 the errors of a script's commands are inside another error's text.
     if text.contains("OOM command not allowed") || error.code() == Some("OOM") {
-        return ("OOM", RequestError::Full);
+        return ("OOM", StoreError::Full);
     }
     let code = if error.kind() == ErrorKind::AuthenticationFailed { Some("WRONGPASS") } else { error.code() };
     match code {
-        Some(code @ ("UNREADABLE" | "WRONGTYPE")) => (code, RequestError::Unreadable),
-        code => (code.unwrap_or("ERR"), RequestError::Refused),
+        Some(code @ ("UNREADABLE" | "WRONGTYPE")) => (code, StoreError::Unreadable),
+        code => (code.unwrap_or("ERR"), StoreError::Refused),
     }
 }
 
@@ -163,15 +128,15 @@ mod tests {
     fn a_request_may_have_run_only_when_the_connection_broke() {
         let class = |error: &RedisError| classify(error, &error.to_string()).1;
         let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe).into();
-        assert_eq!(class(&broken), RequestError::TimedOut);
+        assert_eq!(class(&broken), StoreError::TimedOut);
         let answer = |text: &str| RedisError::from((ErrorKind::Extension, "answer", text.to_owned()));
         assert_eq!(
             class(&answer("Error running script: OOM command not allowed when used memory > 'maxmemory'")),
-            RequestError::Full
+            StoreError::Full
         );
         assert_eq!(
             class(&answer("Error running script: READONLY You can't write against a read only replica")),
-            RequestError::Refused
+            StoreError::Refused
         );
     }
 }

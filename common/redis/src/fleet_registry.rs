@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use tollgate_core::counter::StoreError;
 use tollgate_core::messages::presence::GONE_AFTER_MS;
 
 use crate::connection::Connection;
-use crate::errors::RequestError;
 use crate::script::Script;
 
 /// The registry of live agents in Redis.
@@ -29,7 +29,7 @@ impl FleetRegistry {
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn announce(&self, agent: &str) -> Result<u32, RequestError> {
+    pub async fn announce(&self, agent: &str) -> Result<u32, StoreError> {
         self.update(agent, "0").await
     }
 
@@ -37,13 +37,12 @@ impl FleetRegistry {
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn leave(&self, agent: &str) -> Result<u32, RequestError> {
+    pub async fn leave(&self, agent: &str) -> Result<u32, StoreError> {
         self.update(agent, "1").await
     }
 
-    async fn update(&self, agent: &str, leaving: &str) -> Result<u32, RequestError> {
-        let gone_after_ms = GONE_AFTER_MS.to_string();
-        self.connection.run(&self.announce, &[&self.key], &[agent, leaving, &gone_after_ms]).await
+    async fn update(&self, agent: &str, leaving: &str) -> Result<u32, StoreError> {
+        self.connection.run(&self.announce, &[&self.key], &[agent, leaving, &GONE_AFTER_MS.to_string()]).await
     }
 }
 

@@ -14,7 +14,6 @@ mod rule_mirror;
 mod fleet_registry;
 
 pub use connection::{Connection, Socket};
-pub use errors::RequestError;
 pub use fleet_registry::FleetRegistry;
 pub use rule_mirror::RuleMirror;
 pub use script::Script;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use redis::Cmd;
 use tollgate_core::clock::Clock;
+use tollgate_core::counter::StoreError;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
 use crate::connection::Connection;
-use crate::errors::RequestError;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
 
@@ -53,7 +53,7 @@ impl RuleMirror {
         &self,
         generation: Option<Generation>,
         published: &Published,
-    ) -> Result<Generation, RequestError> {
+    ) -> Result<Generation, StoreError> {
         self.connection.ping().await?;
         let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
         let args = [generation.as_str(), &published.name, &published.text];
@@ -64,9 +64,8 @@ impl RuleMirror {
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn read(&self) -> Result<Option<(Generation, Published)>, RequestError> {
-        let mut read = Cmd::new();
-        read.arg("HMGET").arg(&self.key).arg(&["generation", "name", "text"]);
+    pub async fn read(&self) -> Result<Option<(Generation, Published)>, StoreError> {
+        let read = Cmd::hmget(&self.key, &["generation", "name", "text"]);
         let (generation, name, text): (Option<Generation>, Option<String>, Option<String>) =
             self.connection.request(&read).await?;
         let published = text.map(|text| Published { name: name.unwrap_or_default(), text });
@@ -92,7 +91,7 @@ mod tests {
         let settings = RedisSettings { prefix: "mirror:".to_owned(), ..RedisSettings::new(&redis.url()) };
         let mirror = || RuleMirror::new(&settings, Arc::new(SystemClock::start())).expect("an address");
         let (one, other) = (mirror(), mirror());
-        assert_eq!(other.read().await, Err(RequestError::Unreachable), "no request waits for a connection");
+        assert_eq!(other.read().await, Err(StoreError::Unreachable), "no request waits for a connection");
         assert_eq!(other.connection.ping().await.map(|_| ()), Ok(()));
         assert_eq!(other.read().await, Ok(None));
         assert_eq!(one.publish(None, &published("a")).await, Ok(1));

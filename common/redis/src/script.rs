@@ -3,7 +3,7 @@
 //! A script is sent by its hash; a server that does not know the hash answers NOSCRIPT and is sent the text
 //! ([`Connection::run`](crate::Connection::run)).
 
-use redis::Cmd;
+use redis::{Cmd, ToRedisArgs};
 
 /// Lua that binds `now` to the server's time in ms.
 const STORE_TIME: &str = include_str!("lua/time.lua");
@@ -33,23 +33,11 @@ impl Script {
         Self::at_store_time("return now")
     }
 
-    pub(crate) fn by_hash(&self, keys: &[impl AsRef<[u8]>], args: &[impl AsRef<[u8]>]) -> Cmd {
-        command("EVALSHA", &self.hash, keys, args)
+    pub(crate) fn by_hash(&self, keys: &[impl ToRedisArgs], args: &[impl ToRedisArgs]) -> Cmd {
+        redis::cmd("EVALSHA").arg(&self.hash).arg(keys.len()).arg(keys).arg(args).take()
     }
 
-    pub(crate) fn by_text(&self, keys: &[impl AsRef<[u8]>], args: &[impl AsRef<[u8]>]) -> Cmd {
-        command("EVAL", &self.text, keys, args)
+    pub(crate) fn by_text(&self, keys: &[impl ToRedisArgs], args: &[impl ToRedisArgs]) -> Cmd {
+        redis::cmd("EVAL").arg(&self.text).arg(keys.len()).arg(keys).arg(args).take()
     }
-}
-
-fn command(name: &str, script: &str, keys: &[impl AsRef<[u8]>], args: &[impl AsRef<[u8]>]) -> Cmd {
-    let mut command = redis::cmd(name);
-    command.arg(script).arg(keys.len());
-    for key in keys {
-        command.arg(key.as_ref());
-    }
-    for arg in args {
-        command.arg(arg.as_ref());
-    }
-    command
 }

@@ -48,7 +48,7 @@ impl SimStore {
     /// Returns the number of counters.
     #[must_use]
     pub fn counters(&self) -> usize {
-        self.memory.len()
+        self.memory.counters()
     }
 
     pub(super) fn step_clock(&mut self, by_ms: i64) {

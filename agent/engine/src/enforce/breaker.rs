@@ -5,8 +5,7 @@
 //! lasting rate of misses above one in three. An error after which no request can succeed opens it at once.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-use crate::store_error::StoreError;
+use tollgate_core::counter::StoreError;
 
 /// Points of a miss.
 const MISS_WEIGHT: u32 = 2;

@@ -115,11 +115,8 @@ pub(crate) fn paced(
         }
     };
     let meter = view.pace.get_or_insert_with(|| Box::new(CounterState::new(&limit)));
-    meter.fit(&limit);
-    let now = meter.advance(facts.now.earliest).now;
-    let by_meter = meter.evaluate(&limit, now, cost);
+    let by_meter = meter.step(&limit, facts.now.earliest, cost);
     if by_meter.admitted {
-        meter.charge(now, cost);
         let remaining = verdict.remaining.min(by_meter.remaining);
         return Verdict { remaining, delay_ms: by_meter.delay_ms, ..verdict };
     }

@@ -17,13 +17,12 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{ChargeResults, StoreError};
 use tollgate_core::messages::presence::INTERVAL_MS;
 
 use crate::engine::Engine;
 use crate::notice::Notice;
 use crate::operation::{Operation, Output, Progress, StoreRequest};
-use crate::store_error::StoreError;
 use probe_pace::ProbePace;
 
 /// Interval of the engine's housekeeping, in ms.

@@ -31,7 +31,7 @@ pub(in crate::store) const KINDS: [(Algorithm, u64); 9] = [
     (Algorithm::Concurrency, 0),
     (Algorithm::SlidingWindow(Estimate::Conservative), 150),
 ];
-const START_MS: u64 = 1_000_000_000_000;
+const START: Timestamp = Timestamp::from_ms(1_000_000_000_000);
 const COUNTERS: u128 = 3;
 /// Windows that are wide enough that nothing leaves in the real time of a test.
 const WINDOWS: [(u64, u32); 6] =
@@ -41,15 +41,17 @@ const QUOTAS: [u64; 6] = [1, 9, 250, 10_000, 70_000_000_000, 1 << 52];
 
 #[derive(Clone, Debug)]
 enum HistoryEvent {
-    /// The clock moves on.
-    Wait(u64),
-    /// The clock steps back.
-    StepBack(u64),
+    /// The clock moves on, or back.
+    Pass(i64),
     /// A counter is lost.
     Lose(u128),
     /// A call.
-    Call(Vec<Charge>),
+    Call(Vec<PlannedCharge>),
 }
+
+/// A charge whose mode is made when the call is made, for an instant in ms after the clock's.
+type PlannedCharge = (Charge, Mode, i64);
+type Mode = fn(Timestamp) -> ChargeMode;
 
 /// The expected store: [`step`] over a plain map.
 #[derive(Clone, Default)]
@@ -108,10 +110,6 @@ impl Model {
         step(self, &refunds, now).expect("nothing expires");
         places
     }
-
-    fn lose(&mut self, counter: CounterId) {
-        self.counters.remove(&counter);
-    }
 }
 
 impl Counters for Model {
@@ -147,13 +145,13 @@ pub(in crate::store) fn slot_of(counter: CounterId) -> SlotId {
 }
 
 /// Generates a charge of a history in which the algorithms of the counters begin with this one.
-fn charges(first: usize) -> impl Strategy<Value = Charge> {
+fn charges(first: usize) -> impl Strategy<Value = PlannedCharge> {
     let limits = (0..KINDS.len(), 0..WINDOWS.len(), 0..QUOTAS.len())
         .prop_map(|(kind, window, quota)| limit(kind, QUOTAS[quota], WINDOWS[window]));
     // Mostly the first of each, so that a counter lives for a while before its rule changes.
     let changed = prop_oneof![4 => Just(None), 1 => limits.prop_map(Some)];
     let id = prop_oneof![6 => Just(None), 1 => (0..REQUESTS.len()).prop_map(|id| Some(REQUESTS[id]))];
-    (0..COUNTERS, changed, 0..4_u64, 0..1_200_u64, 0..120_000_u64, 0..14_u8, id).prop_map(
+    (0..COUNTERS, changed, 0..4_u64, 0..1_200_u64, 0..120_000_i64, 0..14_u8, id).prop_map(
         move |(counter, changed, generation, part, ago_ms, kind, id)| {
             let which = usize::try_from(counter).expect("a few");
             let limit = changed.unwrap_or(limit((first + which) % KINDS.len(), QUOTAS[which + 1], WINDOWS[0]));
@@ -161,21 +159,23 @@ fn charges(first: usize) -> impl Strategy<Value = Charge> {
             let cost = u64::try_from(u128::from(limit.units) * u128::from(part * part / 1_000) / 1_000).expect("small");
             let is_log = matches!(limit.algorithm, Algorithm::SlidingLog | Algorithm::Concurrency);
             let cost = if is_log { cost.min(4_000) } else { cost };
-            // Instants are relative to the clock until the call is made.
-            let at = Timestamp::from_ms(ago_ms);
-            let kind = match kind {
-                0..7 => ChargeMode::Enforce { expires_at: Timestamp::from_ms(5) },
-                7 => ChargeMode::Enforce { expires_at: Timestamp::from_ms(ago_ms % 3) },
-                8 => ChargeMode::Evaluate { expires_at: Timestamp::from_ms(5) },
-                9 => ChargeMode::CountOnly { expires_at: Timestamp::from_ms(5) },
-                10..12 => ChargeMode::Backfill { at },
+            // An instant is an offset from the clock until the call is made; before 0, a charge has expired.
+            let enforce: Mode = |expires_at| ChargeMode::Enforce { expires_at };
+            let (mode, at): (Mode, i64) = match kind {
+                0..7 => (enforce, 4),
+                7 => (enforce, ago_ms % 3 - 1),
+                8 => (|expires_at| ChargeMode::Evaluate { expires_at }, 4),
+                9 => (|expires_at| ChargeMode::CountOnly { expires_at }, 4),
+                10..12 => (|at| ChargeMode::Backfill { at }, 2_000 - ago_ms),
                 // Sometimes units that were charged just now.
-                12 => ChargeMode::Refund { at: Timestamp::from_ms(2_000) },
-                _ => ChargeMode::Refund { at },
+                12 => (|at| ChargeMode::Refund { at }, 0),
+                _ => (|at| ChargeMode::Refund { at }, 2_000 - ago_ms),
             };
             let generation = if changed.is_some() { generation } else { generation.min(1) };
             let counter = CounterId::from_u128(counter);
-            Charge { counter, slot: slot_of(counter), request: id, limit, generation, cost, mode: kind }
+            let charge =
+                Charge { counter, slot: slot_of(counter), request: id, limit, generation, cost, mode: mode(START) };
+            (charge, mode, at)
         },
     )
 }
@@ -183,12 +183,12 @@ fn charges(first: usize) -> impl Strategy<Value = Charge> {
 fn events(first: usize) -> impl Strategy<Value = HistoryEvent> {
     prop_oneof![
         // By whole sub-windows, so that things happen exactly W apart.
-        5 => (0..13_u64).prop_map(|parts| HistoryEvent::Wait(5_000 * parts)),
-        3 => (0..20_000_u64).prop_map(HistoryEvent::Wait),
-        1 => (0..400_000_u64).prop_map(HistoryEvent::Wait),
-        1 => Just(HistoryEvent::StepBack(1_000)),
-        1 => (1..1_500_u64).prop_map(HistoryEvent::StepBack),
-        1 => (1_000..90_000_u64).prop_map(HistoryEvent::StepBack),
+        5 => (0..13_i64).prop_map(|parts| HistoryEvent::Pass(5_000 * parts)),
+        3 => (0..20_000_i64).prop_map(HistoryEvent::Pass),
+        1 => (0..400_000_i64).prop_map(HistoryEvent::Pass),
+        1 => Just(HistoryEvent::Pass(-1_000)),
+        1 => (-1_500..0_i64).prop_map(HistoryEvent::Pass),
+        1 => (-90_000..-1_000_i64).prop_map(HistoryEvent::Pass),
         1 => (0..COUNTERS).prop_map(HistoryEvent::Lose),
         12 => prop::collection::vec(charges(first), 1..4).prop_map(|charges| HistoryEvent::Call(charged_once(charges))),
     ]
@@ -196,14 +196,15 @@ fn events(first: usize) -> impl Strategy<Value = HistoryEvent> {
 
 /// Removes request ids where a request charges a counter twice, and gives all charges of a counter limits that differ in quota
 /// and burst only.
-fn charged_once(mut charges: Vec<Charge>) -> Vec<Charge> {
+fn charged_once(mut charges: Vec<PlannedCharge>) -> Vec<PlannedCharge> {
     for place in 1..charges.len() {
-        let first = charges[..place].iter().find(|charge| charge.counter == charges[place].counter);
-        if let Some((limit, generation)) = first.map(|charge| (charge.limit, charge.generation)) {
-            let units = charges[place].limit.units;
-            let burst = limit.burst.min(LEVEL_MAX / Rate::of(units, limit.window.width_ms()).ms);
-            (charges[place].limit, charges[place].generation) = (Limit { units, burst, ..limit }, generation);
-            for charge in &mut charges {
+        let (earlier, later) = charges.split_at_mut(place);
+        let charge = &mut later[0].0;
+        if let Some((first, ..)) = earlier.iter().find(|(earlier, ..)| earlier.counter == charge.counter) {
+            let units = charge.limit.units;
+            let burst = first.limit.burst.min(LEVEL_MAX / Rate::of(units, first.limit.window.width_ms()).ms);
+            (charge.limit, charge.generation) = (Limit { units, burst, ..first.limit }, first.generation);
+            for (charge, ..) in &mut charges {
                 charge.request = None;
             }
         }
@@ -211,37 +212,25 @@ fn charged_once(mut charges: Vec<Charge>) -> Vec<Charge> {
     charges
 }
 
-/// Makes the instants of a charge absolute; a charge that expires 1 ms before now has expired.
-fn at_time(charge: &Charge, now_ms: u64) -> Charge {
-    let soon = |at: Timestamp| Timestamp::from_ms(now_ms - 1 + at.as_ms());
-    let ago = |at: Timestamp| Timestamp::from_ms(now_ms + 2_000 - at.as_ms());
-    let kind = match charge.mode {
-        ChargeMode::Enforce { expires_at } => ChargeMode::Enforce { expires_at: soon(expires_at) },
-        ChargeMode::CountOnly { expires_at } => ChargeMode::CountOnly { expires_at: soon(expires_at) },
-        ChargeMode::Evaluate { expires_at } => ChargeMode::Evaluate { expires_at: soon(expires_at) },
-        ChargeMode::Backfill { at } => ChargeMode::Backfill { at: ago(at) },
-        ChargeMode::Refund { at } => ChargeMode::Refund { at: ago(at) },
-    };
-    Charge { mode: kind, ..charge.clone() }
-}
-
 pub(super) fn equal_the_reference<S: Loses>(refusal: Refusal, fresh: impl Fn(u64) -> (S, Arc<HandClock>)) {
     let mut runner = TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
     let histories = (0..KINDS.len()).prop_flat_map(|first| prop::collection::vec(events(first), 1..60));
-    let run = runner.run(&histories, |history| {
-        let (store, clock) = fresh(START_MS);
-        let (mut model, mut ms) = (Model::default(), START_MS);
+    let outcome = runner.run(&histories, |history| {
+        let (store, clock) = fresh(START.as_ms());
+        let (mut model, mut ms) = (Model::default(), START.as_ms());
         for event in history {
             match event {
-                HistoryEvent::Wait(by_ms) => ms += by_ms,
-                HistoryEvent::StepBack(by_ms) => ms -= by_ms,
+                HistoryEvent::Pass(by_ms) => ms = ms.saturating_add_signed(by_ms),
                 HistoryEvent::Lose(counter) => {
                     store.lose(CounterId::from_u128(counter));
-                    model.lose(CounterId::from_u128(counter));
+                    model.counters.remove(&CounterId::from_u128(counter));
                 }
                 HistoryEvent::Call(charges) => {
                     clock.set(ms);
-                    let charges: Vec<Charge> = charges.iter().map(|charge| at_time(charge, ms)).collect();
+                    let at = |offset| Timestamp::from_ms(ms.saturating_add_signed(offset));
+                    let made =
+                        charges.into_iter().map(|(charge, mode, offset)| Charge { mode: mode(at(offset)), ..charge });
+                    let charges: Vec<Charge> = made.collect();
                     let mut results = super::now(store.charge(&charges));
                     if refusal == Refusal::IsRefunded {
                         // For a while a denial may rest on units that another call has just charged.
@@ -253,5 +242,5 @@ pub(super) fn equal_the_reference<S: Loses>(refusal: Refusal, fresh: impl Fn(u64
         }
         Ok(())
     });
-    run.unwrap();
+    outcome.unwrap();
 }

@@ -6,14 +6,13 @@ mod histories;
 mod own_table;
 
 use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, LazyLock};
 
+use tokio::runtime::{Builder, Runtime};
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::counter::{CounterId, RequestId, SlotId};
+use tollgate_core::counter::{CounterId, RequestId};
 use tollgate_core::window::{Estimate, Window};
 
 use super::{ChargeResults, ChargeStore, StoreError};
@@ -44,21 +43,10 @@ fn limit(algorithm: Algorithm, units: u64) -> Limit {
     Limit { algorithm, units, window: Window::new(60_000, 12).expect("a window"), burst: 0 }
 }
 
-fn strict(units: u64) -> Limit {
-    limit(Algorithm::SlidingWindow(Estimate::Conservative), units)
-}
-
 /// Enforced charge of 1 unit against so many per minute.
 pub(super) fn ask(counter: u128, units: u64) -> Charge {
-    Charge {
-        counter: CounterId::from_u128(counter),
-        slot: SlotId::of(CounterId::from_u128(counter)),
-        request: None,
-        limit: strict(units),
-        generation: 1,
-        cost: 1,
-        mode: ChargeMode::Enforce { expires_at: FOREVER },
-    }
+    let limit = limit(Algorithm::SlidingWindow(Estimate::Conservative), units);
+    Charge::enforce(CounterId::from_u128(counter), limit, 1, 1, FOREVER)
 }
 
 /// Store that can lose a counter, as in an eviction or a failover.
@@ -98,13 +86,9 @@ pub(super) fn run<S: Loses>(refusal: Refusal, make: impl Fn(Arc<HandClock>) -> S
 }
 
 fn now<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
-        std::thread::yield_now();
-    }
+    static RUNTIME: LazyLock<Runtime> =
+        LazyLock::new(|| Builder::new_current_thread().enable_all().build().expect("a runtime"));
+    RUNTIME.block_on(future)
 }
 
 fn charge<S: ChargeStore>(store: &S, charges: &[Charge]) -> ChargeResults {

@@ -1,17 +1,16 @@
 -- Applies the evaluated charges, writes the counters, and answers.
 for i = 1, #ARGV do
-  local c, cost, mode, at = counters[KEYS[i]], costs[i], modes[i], times[i]
-  local name = names and names[i]
+  local c, mode, cost, at, name, companion, token = unpack(charges[i], 1, 7)
   if mode == TAKE_BACK then
-    local charged_at, units = tentative.remove(companions[i], tokens[i])
+    local charged_at, units = tentative.remove(companion, token)
     if charged_at then
       refund(c, charged_at, units)
       if name then redis.call('DEL', name) end
     end
   elseif cost and (room or mode ~= ENFORCE) then
     if name then redis.call('SET', name, string.format('%.0f', c.last), 'PX', c.width) end
-    if tokens and tokens[i] and mode == ENFORCE and (cost > 0 or name) then
-      tentative.enter(companions[i], tokens[i], parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
+    if token and mode == ENFORCE and (cost > 0 or name) then
+      tentative.enter(companion, token, parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
     end
     local ring = c.ring
     if ring then
@@ -32,8 +31,10 @@ end
 
 -- A counter lives until it would be idle, at most a hundred years: a huge burst may take longer to refill than Redis accepts
 -- as a TTL. The TTL is text, because Redis does not read a large number of Lua as a whole one.
-for key, c in pairs(counters) do
+for i = 1, #ARGV do
+  local c = charges[i][1]
   if c.is_kept then
+    c.is_kept = false
     local ring, size, state, ttl = c.ring, 1, '', c.width + c.width / c.parts
     if ring then
       local slots, most = #ring, 0
@@ -51,7 +52,7 @@ for key, c in pairs(counters) do
     end
     local header = pack(HEADER, c.kind, c.parts, c.width, c.quota, c.burst, c.generation, c.last, size)
     ttl = string.format('%.0f', min(ttl + CLOCK_ERROR_MAX_MS, 3155760000000))
-    if c.count then log.write(c, header, ttl) else redis.call('SET', key, header .. state, 'PX', ttl) end
+    if c.count then log.write(c, header, ttl) else redis.call('SET', c.key, header .. state, 'PX', ttl) end
   end
 end
-return pack('<I1I6', room and CHARGED or REFUSED, now) .. table.concat(answers, '', 1, #ARGV)
+return pack('<I1I6', room and CHARGED or REFUSED, now) .. answer

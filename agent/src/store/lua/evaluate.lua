@@ -8,40 +8,35 @@
 local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, NAMED = 0, 2, 3, 4, 5, 8
 local REPEATED, LOOSE = 1, 2
 
--- The first kind with the same form of state: counts, a meter or a log.
-local function form(of_kind)
-  return of_kind >= LOG and LOG or of_kind >= TOKEN_BUCKET and TOKEN_BUCKET or INTERPOLATED
-end
-
--- Of each charge: its counter, cost (false if it is not charged), mode, instant.
-local counters, costs, modes, times, answers, room = { [first] = false }, { 0 }, { 0 }, { 0 }, { '' }, true
--- Of some charges: the key of the request id, that of tentative units, the token of the call.
-local names, companions, tokens
-local extra = #ARGV
+-- Of each charge: its counter, mode, cost (false if it is not charged) and instant; then, of some, the key of the request id,
+-- that of tentative units, and the token of the call.
+local charges, answer, room, extra = {}, '', true, #ARGV
 for i = 1, #ARGV do
   if i > 1 then mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[i]) end
   local key, expires_at, flags = KEYS[i], time, 0
+  local name, companion, token
   if mode >= NAMED then
     local wants = floor(mode / NAMED)
     mode = mode % NAMED
     if wants % 2 == 1 then
-      names, extra = names or {}, extra + 1
-      names[i] = KEYS[extra]
+      extra = extra + 1
+      name = KEYS[extra]
     end
     if wants >= 2 then
-      tentative = tentative or make_tentative()
-      companions, extra = companions or {}, extra + 1
-      companions[i] = KEYS[extra]
+      tentative, extra = tentative or make_tentative(), extra + 1
+      companion = KEYS[extra]
       if wants >= 4 then
-        tokens, expires_at = tokens or {}, parse('<I7', ARGV[i], #ARGV[i] - 6)
-        tokens[i] = sub(ARGV[i], -15, -8)
+        token, expires_at = sub(ARGV[i], -15, -8), parse('<I7', ARGV[i], #ARGV[i] - 6)
       end
     end
   end
-  if (mode < BACKFILL or tokens and tokens[i]) and expires_at < now then return pack('<I1I6', EXPIRED, now) end
+  if (mode < BACKFILL or token) and expires_at < now then return pack('<I1I6', EXPIRED, now) end
 
   -- The counter, from an earlier charge of this step or from its key.
-  local c = counters[key]
+  local c
+  for earlier = 1, i - 1 do
+    if KEYS[earlier] == key then c = charges[earlier][1] end
+  end
   if not c then
     local value = i == 1 and first_value or redis.pcall('GETRANGE', key, '0', '1023')
     if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
@@ -54,20 +49,20 @@ for i = 1, #ARGV do
         key = key, raw = raw, kind = of_kind, parts = n, width = w, quota = q, burst = b, generation = g, last = last,
         ring = false, is_kept = false,
       }
-      if c.kind >= LOG then
-        log = log or make_log()
-        readable = c.kind <= SLOTS and log.read(c, value)
-      elseif c.kind >= TOKEN_BUCKET then
-        meter = meter or make_meter()
+      if of_kind >= LOG then
+        log = log or make_log(HEADER_LEN)
+        readable = of_kind <= SLOTS and log.read(c, value)
+      elseif of_kind >= TOKEN_BUCKET then
+        meter = meter or make_meter(HEADER_LEN)
         readable = meter.read(c, value)
       else
         local place = HEADER_LEN + 1
-        if c.kind > FIXED then
+        if of_kind > FIXED then
           reserve, c.spent = reserve or make_reserve(), 0
           if #value >= HEADER_LEN + 7 then c.spent, place = parse('<I7', value, place) end
         end
         local slots = (#value + 1 - place) / size
-        readable = c.kind >= INTERPOLATED and slots <= c.parts + 1 and slots % 1 == 0
+        readable = of_kind >= INTERPOLATED and slots <= n + 1 and slots % 1 == 0
         if readable then
           local count = size == 1 and 'B' or size == 2 and 'H' or size == 4 and 'I4' or 'I8'
           c.ring = { parse('<' .. rep(count, slots), value, place) }
@@ -76,13 +71,13 @@ for i = 1, #ARGV do
       end
     end
     if not readable then return { err = 'UNREADABLE ' .. key } end
-    counters[key] = c
   end
 
   -- The newest policy that is known holds; a refund of tentative units needs none.
   local is_newest = generation >= c.generation and mode ~= TAKE_BACK
   if now < c.last - CLOCK_ERROR_MAX_MS or is_newest and (parts ~= c.parts or width ~= c.width
-    or kind ~= c.kind and form(kind) ~= form(c.kind)) then
+    -- Another form of state: counts, a meter or a log.
+    or (kind >= TOKEN_BUCKET) ~= (c.kind >= TOKEN_BUCKET) or (kind >= LOG) ~= (c.kind >= LOG)) then
     return pack('<I1I6I2', STALE, now, i - 1) .. (c.count and redis.call('GET', key) or c.raw)
   end
   if is_newest then
@@ -104,34 +99,34 @@ for i = 1, #ARGV do
       local by = floor(now / part) - floor(c.last / part)
       if by > 0 and c.spent then reserve.roll(c, by) elseif by > 0 then shift(c, by) end
     elseif c.count then
-      log.advance(c, now)
+      c.gone = log.after(c, now - c.width)
     end
     c.last = now
   end
 
   -- A request that was charged within the window is admitted again and costs nothing.
   local needed, charged, at = cost, cost, c.last
-  local charged_at = names and names[i] and mode ~= TAKE_BACK and redis.call('GET', names[i])
+  local charged_at = name and mode ~= TAKE_BACK and redis.call('GET', name)
   if charged_at and charged_at + c.width > c.last then needed, charged, flags = 0, false, REPEATED end
   if mode == EVALUATE then
     charged = false
   elseif mode == BACKFILL then
     at = min(time, at)
   elseif mode >= REFUND then
-    refund, needed = refund or make_refund(), 0
+    needed = 0
     -- The answer to a refund, and to charges after it, shows the counter after the refund.
     if mode == REFUND then
       refund(c, time, cost)
       charged = false
     end
   end
-  costs[i], modes[i], times[i] = charged, mode, at
+  charges[i] = { c, mode, charged, at, name, companion, token }
 
   if not admits(c, needed, 0, 0, 0) then
     if mode == ENFORCE then room = false end
-    if companions and companions[i] and not tentative.is_firm(c, companions[i], needed) then flags = flags + LOOSE end
+    if companion and not tentative.is_firm(c, companion, needed) then flags = flags + LOOSE end
   end
-  local shown = c.raw
-  if c.count and shown ~= '' then shown = sub(shown, 1, HEADER_LEN) .. log.runs(c, needed) end
-  answers[i] = pack('<I1I2', flags, #shown) .. shown
+  local shown, runs = c.raw, ''
+  if c.count and shown ~= '' then shown, runs = sub(shown, 1, HEADER_LEN), log.runs(c, needed) end
+  answer = answer .. pack('<I1I2', flags, #shown + #runs) .. shown .. runs
 end

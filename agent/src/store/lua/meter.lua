@@ -1,7 +1,7 @@
 -- The meter of buckets, as `Meter` in common/core/src/algorithm: with p units per q ms in lowest terms a unit is q of the
 -- level, and a millisecond drains p. Levels are at most 2^53, so they are exact; larger products only have to compare right.
-make_meter = function()
-  local meter = {}
+local function make_meter(HEADER_LEN)
+  local min, max = math.min, math.max
 
   local function set_rate(c)
     local a, b = c.quota, c.width
@@ -9,26 +9,8 @@ make_meter = function()
     c.drains, c.unit = c.quota / a, c.width / a
   end
 
-  -- Reads the state; false if it is not that of a meter.
-  function meter.read(c, value)
-    set_rate(c)
-    c.at, c.level = 0, 0
-    if #value == HEADER_LEN + 13 then c.at, c.level = parse('<I6I7', value, HEADER_LEN + 1) end
-    return #value == HEADER_LEN + 13 or #value == HEADER_LEN
-  end
-
   local function level_at(c, now)
     return max(c.level - c.drains * max(now - c.at, 0), 0)
-  end
-
-  -- Follows another quota or burst: the tokens stay, up to the new burst.
-  function meter.follow(c, quota, burst)
-    local room = max(c.burst * c.unit - level_at(c, c.last), 0)
-    local tokens = (room - room % c.unit) / c.unit
-    c.quota, c.burst = quota, burst
-    set_rate(c)
-    c.level = min(max(burst - tokens, 0) * c.unit, COUNT_MAX)
-    if c.level > 0 then c.at = c.last end
   end
 
   local function drain_ms(c, level)
@@ -37,25 +19,43 @@ make_meter = function()
     return (level - rest) / by + min(rest, 1)
   end
 
-  function meter.admits(c, cost, without)
-    local level = max(level_at(c, c.last) - without * c.unit, 0)
-    return cost <= c.burst and max(c.burst * c.unit - level, 0) >= cost * c.unit
-  end
+  return {
+    -- Reads the state; false if it is not that of a meter.
+    read = function(c, value)
+      set_rate(c)
+      c.at, c.level = 0, 0
+      if #value == HEADER_LEN + 13 then c.at, c.level = struct.unpack('<I6I7', value, HEADER_LEN + 1) end
+      return #value == HEADER_LEN + 13 or #value == HEADER_LEN
+    end,
 
-  function meter.charge(c, at, units)
-    if units == 0 then return end
-    if at >= c.at then
-      c.level, c.at = level_at(c, at), at
-    elseif c.at - at >= drain_ms(c, c.burst * c.unit) then
-      return
-    end
-    c.level = min(c.level + units * c.unit, COUNT_MAX)
-  end
+    -- Follows another quota or burst: the tokens stay, up to the new burst.
+    follow = function(c, quota, burst)
+      local room = max(c.burst * c.unit - level_at(c, c.last), 0)
+      local tokens = (room - room % c.unit) / c.unit
+      c.quota, c.burst = quota, burst
+      set_rate(c)
+      c.level = min(max(burst - tokens, 0) * c.unit, 2 ^ 53)
+      if c.level > 0 then c.at = c.last end
+    end,
 
-  -- Time until the last charge has left a window and all has drained.
-  function meter.idle_in(c)
-    return max(c.width, c.at + drain_ms(c, c.level) - c.last)
-  end
+    admits = function(c, cost, without)
+      local level = max(level_at(c, c.last) - without * c.unit, 0)
+      return cost <= c.burst and max(c.burst * c.unit - level, 0) >= cost * c.unit
+    end,
 
-  return meter
+    charge = function(c, at, units)
+      if units == 0 then return end
+      if at >= c.at then
+        c.level, c.at = level_at(c, at), at
+      elseif c.at - at >= drain_ms(c, c.burst * c.unit) then
+        return
+      end
+      c.level = min(c.level + units * c.unit, 2 ^ 53)
+    end,
+
+    -- Time until the last charge has left a window and all has drained.
+    idle_in = function(c)
+      return max(c.width, c.at + drain_ms(c, c.level) - c.last)
+    end,
+  }
 end

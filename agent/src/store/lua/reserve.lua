@@ -1,7 +1,7 @@
 -- The reserve of sliding windows with a burst, as `Reserve` in common/core/src/algorithm: units beyond the quota are spent of
 -- it, in units times sub-windows, and the part of the quota that a sub-window leaves unused refills it.
-make_reserve = function()
-  local reserve = {}
+local function make_reserve()
+  local min, max = math.min, math.max
 
   local function whole(c)
     return max(c.burst - c.quota, 0) * c.parts
@@ -11,38 +11,38 @@ make_reserve = function()
     return min(units, max(used(c, 0, 0) - c.quota, 0)) * c.parts
   end
 
-  -- Follows another quota or burst.
-  function reserve.follow(c)
-    c.spent = min(c.spent or 0, whole(c))
-  end
+  return {
+    -- Follows another quota or burst.
+    follow = function(c)
+      c.spent = min(c.spent or 0, whole(c))
+    end,
 
-  -- Units that are free, were so many units refunded.
-  function reserve.free(c, units)
-    local free = whole(c) - max(c.spent - taken_by(c, units), 0)
-    return (free - free % c.parts) / c.parts
-  end
+    -- Units that are free, were so many units refunded.
+    free = function(c, units)
+      local free = whole(c) - max(c.spent - taken_by(c, units), 0)
+      return (free - free % c.parts) / c.parts
+    end,
 
-  function reserve.charge(c, units)
-    local excess = min(units, max(used(c, 0, 0) + units - c.quota, 0))
-    c.spent = min(c.spent + excess * c.parts, whole(c))
-  end
+    charge = function(c, units)
+      local excess = min(units, max(used(c, 0, 0) + units - c.quota, 0))
+      c.spent = min(c.spent + excess * c.parts, whole(c))
+    end,
 
-  function reserve.refund(c, units)
-    c.spent = max(c.spent - taken_by(c, units), 0)
-  end
+    refund = function(c, units)
+      c.spent = max(c.spent - taken_by(c, units), 0)
+    end,
 
-  -- Moves the ring on; all sub-windows without any unit refill at once.
-  function reserve.roll(c, by)
-    while by > 0 and c.spent > 0 do
-      local ring, held, steps = c.ring, 0, 1
-      for slot = 1, min(#ring, c.parts) do held = held + ring[slot] end
-      if held == 0 and (ring[c.parts + 1] or 0) == 0 then steps = by end
-      c.spent = max(c.spent - max(c.quota - held, 0) * steps, 0)
-      shift(c, steps)
-      by = by - steps
-    end
-    shift(c, by)
-  end
-
-  return reserve
+    -- Moves the ring on; all sub-windows without any unit refill at once.
+    roll = function(c, by)
+      while by > 0 and c.spent > 0 do
+        local ring, held, steps = c.ring, 0, 1
+        for slot = 1, min(#ring, c.parts) do held = held + ring[slot] end
+        if held == 0 and (ring[c.parts + 1] or 0) == 0 then steps = by end
+        c.spent = max(c.spent - max(c.quota - held, 0) * steps, 0)
+        shift(c, steps)
+        by = by - steps
+      end
+      shift(c, by)
+    end,
+  }
 end

@@ -5,18 +5,15 @@
 //!
 //! [`value`]: super::value
 
-use smallvec::SmallVec;
+use bytes::{Buf, BufMut};
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoredCounter};
 
-use super::value::{self, ByteReader, EXACT_MAX};
+use super::value::{self, EXACT_MAX, number, time};
 
-/// Length of a charge without a token.
-const CHARGE_LEN: usize = 44;
-
-/// A charge as the script reads it.
-pub(super) type ChargeBytes = SmallVec<[u8; CHARGE_LEN + 15]>;
+/// Length of a charge with a token.
+const CHARGE_LEN_MAX: usize = 59;
 
 /// Name of the tentative units of a call.
 pub(super) type SlotToken = u64;
@@ -88,19 +85,19 @@ impl StepScope {
 impl StepAnswer {
     /// Reads the answer to these charges; `None` if it does not have the form of one.
     pub(super) fn read(answer: &[u8], charges: &[Charge]) -> Option<Self> {
-        let mut rest = ByteReader(answer);
-        let outcome = rest.byte()?;
-        let now = rest.time()?;
+        let rest = &mut &*answer;
+        let outcome = rest.try_get_u8().ok()?;
+        let now = time(rest)?;
         match outcome {
             EXPIRED => Some(Self::Expired),
             REFUSED | CHARGED => {
-                let mut read = |place| result(&mut rest, &charges[..=place], now, outcome == CHARGED);
+                let mut read = |place| result(rest, &charges[..=place], now, outcome == CHARGED);
                 let results: Option<ChargeResults> = (0..charges.len()).map(&mut read).collect();
-                results.filter(|_| rest.0.is_empty()).map(Self::Evaluated)
+                results.filter(|_| rest.is_empty()).map(Self::Evaluated)
             }
             STALE => {
-                let charge = usize::try_from(rest.number(2)?).ok().filter(|charge| *charge < charges.len())?;
-                Some(Self::Stale { charge, now, value: rest.0.to_vec() })
+                let charge = usize::try_from(number(rest, 2)?).ok().filter(|charge| *charge < charges.len())?;
+                Some(Self::Stale { charge, now, value: rest.to_vec() })
             }
             _ => None,
         }
@@ -108,8 +105,8 @@ impl StepAnswer {
 }
 
 /// Writes a charge.
-pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> ChargeBytes {
-    let (mode, time) = match charge.mode {
+pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
+    let (mode, at) = match charge.mode {
         _ if matches!(scope, StepScope::RefundSlot { .. }) => (5, Timestamp::default()),
         ChargeMode::Enforce { expires_at } => (0, expires_at),
         ChargeMode::CountOnly { expires_at } => (1, expires_at),
@@ -118,13 +115,13 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> ChargeBytes {
         ChargeMode::Refund { at } => (4, at),
     };
     let (flags, token) = scope.flags();
-    let mut bytes = SmallVec::new();
-    let mut put = |len, number| value::put(&mut bytes, len, number);
+    let mut bytes = Vec::with_capacity(CHARGE_LEN_MAX);
+    let mut put = |len, number| bytes.put_uint_le(number, len);
     put(1, u64::from(mode + if charge.request.is_some() { NAMED } else { 0 } + flags));
     value::put_policy(&mut put, &charge.limit, charge.generation);
     // More than any quota, and still exact.
     put(7, charge.cost.min(EXACT_MAX + 1));
-    put(7, time.as_ms().min(EXACT_MAX));
+    put(7, at.as_ms().min(EXACT_MAX));
     if let Some((token, expires_at)) = token {
         put(8, token);
         put(7, expires_at.as_ms().min(EXACT_MAX));
@@ -133,12 +130,14 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> ChargeBytes {
 }
 
 /// Reads the result of the last of these charges.
-fn result(rest: &mut ByteReader<'_>, charges: &[Charge], now: Timestamp, all_charged: bool) -> Option<ChargeResult> {
+fn result(rest: &mut &[u8], charges: &[Charge], now: Timestamp, all_charged: bool) -> Option<ChargeResult> {
     let charge = charges.last()?;
-    let flags = rest.byte()?;
-    let len = usize::try_from(rest.number(2)?).ok()?;
+    let flags = rest.try_get_u8().ok()?;
+    let len = usize::try_from(number(rest, 2)?).ok()?;
     let of_counter = charges.iter().filter(|earlier| earlier.counter == charge.counter).map(value::exact_charge);
-    let mut counter = match rest.bytes(len)? {
+    let (shown, others) = rest.split_at_checked(len)?;
+    *rest = others;
+    let mut counter = match shown {
         [] => StoredCounter::new(&of_counter.clone().next()?),
         shown => value::read_shown(shown)?,
     };

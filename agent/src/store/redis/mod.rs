@@ -14,7 +14,6 @@ mod multi_slot;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
@@ -24,8 +23,6 @@ use tollgate_redis::{Connection, FleetRegistry, RuleMirror};
 use super::{ChargeStore, FleetServices, StoreError};
 use codec::StepScope;
 use steps::Steps;
-
-pub(super) use steps::store_error;
 
 pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
 
@@ -82,12 +79,6 @@ impl ChargeStore for RedisStore {
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
-        self.steps.connection.ping().await.map_err(store_error)
-    }
-}
-
-impl fmt::Debug for RedisStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("address", &self.address()).finish_non_exhaustive()
+        self.steps.connection.ping().await
     }
 }

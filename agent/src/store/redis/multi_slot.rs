@@ -20,7 +20,7 @@ use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
 use tollgate_redis::Socket;
 
 use super::codec::{SlotToken, StepScope};
-use super::steps::{Steps, store_error};
+use super::steps::Steps;
 use crate::store::StoreError;
 
 type StepResult = Result<ChargeResults, StoreError>;
@@ -30,46 +30,29 @@ struct MultiSlotCall {
     steps: Steps,
     socket: Arc<Socket>,
     token: SlotToken,
-    slots: Vec<SlotCharges>,
-    /// Position in `slots` of each charge of the call.
-    slot_of_charge: SmallVec<[usize; 4]>,
+    /// The charges of each slot, in the order of the call.
+    slots: Vec<Vec<Charge>>,
+    /// Places in the call of the charges of `slots`.
+    places: Vec<usize>,
 }
-
-/// The charges of one slot, in the order of the call.
-type SlotCharges = SmallVec<[Charge; 2]>;
 
 /// Evaluates and charges the counters of a call, those of each slot in one step.
 pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
     if charges.iter().all(|charge| charge.slot == charges[0].slot) {
         return steps.run(charges, StepScope::WholeCallAmongTentative).await;
     }
-    let socket = steps.connection.socket().map_err(store_error)?;
-    let mut call = MultiSlotCall {
-        steps: steps.clone(),
-        socket: socket.clone(),
-        token: new_token(),
-        slots: Vec::new(),
-        slot_of_charge: SmallVec::new(),
-    };
-    for charge in charges {
-        call.add(charge);
-    }
+    let socket = steps.connection.socket()?;
+    let mut places: Vec<usize> = (0..charges.len()).collect();
+    places.sort_by_key(|place| charges[*place].slot);
+    let by_slot = places.chunk_by(|one, other| charges[*one].slot == charges[*other].slot);
+    let slots = by_slot.map(|slot| slot.iter().map(|place| charges[*place].clone()).collect()).collect();
+    let call = MultiSlotCall { steps: steps.clone(), socket: socket.clone(), token: new_token(), slots, places };
     let (sender, receiver) = oneshot::channel();
     socket.spawn(call.run(sender));
     receiver.await.unwrap_or(Err(StoreError::TimedOut))
 }
 
 impl MultiSlotCall {
-    fn add(&mut self, charge: &Charge) {
-        let known = self.slots.iter().position(|slot| slot[0].slot == charge.slot);
-        let slot = known.unwrap_or_else(|| {
-            self.slots.push(SlotCharges::new());
-            self.slots.len() - 1
-        });
-        self.slots[slot].push(charge.clone());
-        self.slot_of_charge.push(slot);
-    }
-
     async fn run(self, sender: oneshot::Sender<StepResult>) {
         let expires_at = self.slots.iter().flatten().filter_map(|charge| charge.mode.expires_at()).min();
         let scope =
@@ -96,12 +79,13 @@ impl MultiSlotCall {
         if charged {
             return (Ok(self.in_order(results, true)), Vec::new());
         }
-        let may_have_charged = |(slot, result): (&SlotCharges, &StepResult)| {
+        let may_have_charged = |(slot, result): (&Vec<Charge>, &StepResult)| {
             let may = match result {
                 Ok(results) => is_charged(slot, results),
                 Err(error) => *error == StoreError::TimedOut,
             };
-            may.then(|| enforced(slot)).filter(|enforced| !enforced.is_empty())
+            let enforced: Vec<Charge> = slot.iter().filter(|charge| charge.mode.is_enforced()).cloned().collect();
+            (may && !enforced.is_empty()).then_some(enforced)
         };
         let to_refund = slots().filter_map(may_have_charged).collect();
         let errors = || results.iter().filter_map(|result| result.as_ref().err().copied());
@@ -116,23 +100,18 @@ impl MultiSlotCall {
 
     /// The results in the order of the call's charges; unless all slots charged, no enforced charge counts as charged.
     fn in_order(&self, results: &[StepResult], all_charged: bool) -> ChargeResults {
-        let charges_and_results = self.slots.iter().zip(results);
-        let mut by_slot: Vec<_> =
-            charges_and_results.map(|(slot, results)| slot.iter().zip(results.iter().flatten())).collect();
-        let in_order = self.slot_of_charge.iter().filter_map(|slot| by_slot[*slot].next());
-        in_order
-            .map(|(charge, result)| ChargeResult { charged: charge.mode.is_charged(all_charged), ..*result })
-            .collect()
+        let charges_and_results = self.slots.iter().flatten().zip(results.iter().flatten().flatten());
+        let combined = charges_and_results
+            .map(|(charge, result)| ChargeResult { charged: charge.mode.is_charged(all_charged), ..*result });
+        let mut in_order: SmallVec<[(usize, ChargeResult); 4]> = self.places.iter().copied().zip(combined).collect();
+        in_order.sort_unstable_by_key(|(place, _)| *place);
+        in_order.into_iter().map(|(_, result)| result).collect()
     }
 }
 
 /// True if the enforced charges, if there are any, were charged.
-fn is_charged(slot: &SlotCharges, results: &ChargeResults) -> bool {
+fn is_charged(slot: &[Charge], results: &ChargeResults) -> bool {
     slot.iter().zip(results).all(|(charge, result)| result.charged || !charge.mode.is_enforced())
-}
-
-fn enforced(slot: &SlotCharges) -> Vec<Charge> {
-    slot.iter().filter(|charge| charge.mode.is_enforced()).cloned().collect()
 }
 
 /// A token that no other call has while it matters, of this agent or another one.

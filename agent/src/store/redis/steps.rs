@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 #[cfg(test)]
 use tollgate_core::clock::Clock;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, RequestId, SlotId};
-use tollgate_redis::{Connection, RequestError, Script, Socket};
+use tollgate_redis::{Connection, Script, Socket};
 
-use super::codec::{ChargeBytes, StepAnswer, StepScope, charge_bytes};
+use super::codec::{StepAnswer, StepScope, charge_bytes};
 use super::conversion::{self, Replacement};
 use crate::store::StoreError;
 
@@ -22,7 +22,6 @@ const CHARGE: &str = concat!(
     include_str!("../lua/log.lua"),
     include_str!("../lua/meter.lua"),
     include_str!("../lua/reserve.lua"),
-    include_str!("../lua/refund.lua"),
     include_str!("../lua/tentative.lua"),
     include_str!("../lua/evaluate.lua"),
     include_str!("../lua/commit.lua"),
@@ -74,7 +73,7 @@ impl Steps {
 
     /// Evaluates and charges these counters in one step.
     pub(super) async fn run(&self, charges: &[Charge], scope: StepScope) -> Result<ChargeResults, StoreError> {
-        let socket = self.connection.socket().map_err(store_error)?;
+        let socket = self.connection.socket()?;
         self.run_on(&socket, charges, scope).await
     }
 
@@ -101,7 +100,7 @@ impl Steps {
                 StepAnswer::Stale { charge, now, value } => {
                     let key = &keys[charge];
                     let replacement = conversion::replacement(&charges[charge], scope, &value, now)
-                        .ok_or_else(|| store_error(self.connection.value_unreadable(key)))?;
+                        .ok_or_else(|| self.connection.value_unreadable(key))?;
                     if replacement.rebased {
                         rebased.push(charge);
                         self.rebased.store(true, Ordering::Relaxed);
@@ -122,12 +121,11 @@ impl Steps {
         scope: StepScope,
     ) -> Result<StepAnswer, StoreError> {
         #[cfg_attr(not(test), expect(unused_mut, reason = "a test adds its time"))]
-        let mut args: SmallVec<[ChargeBytes; 2]> = charges.iter().map(|charge| charge_bytes(charge, scope)).collect();
+        let mut args: SmallVec<[Vec<u8>; 2]> = charges.iter().map(|charge| charge_bytes(charge, scope)).collect();
         #[cfg(test)]
-        args.extend(self.clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes().into()));
+        args.extend(self.clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes()));
         let answer: Result<Vec<u8>, _> = self.connection.run_on(socket, &self.charge, keys, &args).await;
-        StepAnswer::read(&answer.map_err(store_error)?, charges)
-            .ok_or_else(|| store_error(self.connection.answer_unreadable()))
+        StepAnswer::read(&answer?, charges).ok_or_else(|| self.connection.answer_unreadable())
     }
 
     /// Replaces a value, unless it has changed. Returns whether it was replaced; no outcome charges anything.
@@ -141,7 +139,7 @@ impl Steps {
         let ttl_ms = new.ttl_ms.to_string();
         let args = [old, &new.value, ttl_ms.as_bytes()];
         let replaced = self.connection.run_on(socket, &self.replace, &[key], &args).await;
-        replaced.map_err(|error| if error.may_have_run() { StoreError::Unreachable } else { store_error(error) })
+        replaced.map_err(|error| if error == StoreError::TimedOut { StoreError::Unreachable } else { error })
     }
 
     /// Returns whether a counter was re-based since the last call.
@@ -179,16 +177,4 @@ pub(super) fn request(counter: &str, id: RequestId) -> String {
 /// Key of the tentative units of a counter.
 pub(super) fn tentative(counter: &str) -> String {
     format!("{counter}:t")
-}
-
-/// The store's error for an error of its server.
-pub(in crate::store) fn store_error(error: RequestError) -> StoreError {
-    match error {
-        RequestError::Unreachable => StoreError::Unreachable,
-        RequestError::Busy => StoreError::Busy,
-        RequestError::Full => StoreError::Full,
-        RequestError::Unreadable => StoreError::Unreadable,
-        RequestError::Refused => StoreError::Refused,
-        _ => StoreError::TimedOut,
-    }
 }

@@ -3,6 +3,7 @@
 //! `lua/fast_path.lua` describes the layout. The script writes nearly all values; the agent writes one only when it replaces a
 //! value that the script cannot use ([`conversion`](super::conversion)).
 
+use bytes::{Buf, BufMut};
 use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Meter};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, StoredCounter};
@@ -13,41 +14,38 @@ use tollgate_core::window::{Estimate, Window};
 pub(super) const EXACT_MAX: u64 = (1 << 53) - 1;
 /// Version of the layout, in the high bits of the kind.
 const VERSION: u8 = 2 << 4;
+/// Algorithms by the kind of a value, from 1, and true for a sliding window with a burst.
+const KINDS: [(Algorithm, bool); 9] = [
+    (Algorithm::SlidingWindow(Estimate::Interpolated), false),
+    (Algorithm::SlidingWindow(Estimate::Conservative), false),
+    (Algorithm::FixedWindow, false),
+    (Algorithm::SlidingWindow(Estimate::Interpolated), true),
+    (Algorithm::SlidingWindow(Estimate::Conservative), true),
+    (Algorithm::TokenBucket, false),
+    (Algorithm::LeakyBucket, false),
+    (Algorithm::SlidingLog, false),
+    (Algorithm::Concurrency, false),
+];
 /// Length of the header.
 const HEADER_LEN: usize = 36;
 
-/// Bytes that are not yet read.
-pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
+/// Reads a number of so many bytes.
+pub(super) fn number(rest: &mut &[u8], len: usize) -> Option<u64> {
+    rest.try_get_uint_le(len).ok()
+}
 
-impl<'a> ByteReader<'a> {
-    pub(super) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (field, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(field)
-    }
-
-    pub(super) fn number(&mut self, len: usize) -> Option<u64> {
-        let mut bytes = [0; 8];
-        bytes.get_mut(..len)?.copy_from_slice(self.bytes(len)?);
-        Some(u64::from_le_bytes(bytes))
-    }
-
-    pub(super) fn byte(&mut self) -> Option<u8> {
-        u8::try_from(self.number(1)?).ok()
-    }
-
-    pub(super) fn time(&mut self) -> Option<Timestamp> {
-        self.number(6).map(Timestamp::from_ms)
-    }
+/// Reads an instant.
+pub(super) fn time(rest: &mut &[u8]) -> Option<Timestamp> {
+    number(rest, 6).map(Timestamp::from_ms)
 }
 
 /// Reads a value; `None` if it is not one.
 pub(super) fn read(value: &[u8]) -> Option<StoredCounter> {
     read_with(value, |rest, last, state| {
-        let left = usize::try_from(rest.number(2)?).ok()?;
-        let count = usize::try_from(rest.number(2)?).ok()?;
+        let left = usize::try_from(number(rest, 2)?).ok()?;
+        let count = usize::try_from(number(rest, 2)?).ok()?;
         for place in 0..count {
-            let low = u32::try_from(rest.number(4)?).ok()?;
+            let low = u32::try_from(number(rest, 4)?).ok()?;
             if place >= left {
                 state.charge(log_time(last, low), 1);
             }
@@ -59,9 +57,9 @@ pub(super) fn read(value: &[u8]) -> Option<StoredCounter> {
 /// Reads a value as the script shows it in its answer: of a log only the runs of entries on which the verdict depends.
 pub(super) fn read_shown(value: &[u8]) -> Option<StoredCounter> {
     read_with(value, |rest, _, state| {
-        while !rest.0.is_empty() {
-            let at = rest.time()?;
-            state.charge(at, rest.number(7)?);
+        while !rest.is_empty() {
+            let at = time(rest)?;
+            state.charge(at, number(rest, 7)?);
         }
         Some(())
     })
@@ -69,31 +67,31 @@ pub(super) fn read_shown(value: &[u8]) -> Option<StoredCounter> {
 
 fn read_with(
     value: &[u8],
-    read_log: impl Fn(&mut ByteReader<'_>, Timestamp, &mut CounterState) -> Option<()>,
+    read_log: impl Fn(&mut &[u8], Timestamp, &mut CounterState) -> Option<()>,
 ) -> Option<StoredCounter> {
-    let mut rest = ByteReader(value);
-    let kind = rest.byte()?;
-    let parts = u32::from(rest.byte()?);
-    let window = Window::new(rest.number(6)?, parts).ok()?;
-    let limit = Limit { algorithm: algorithm(kind)?, window, units: rest.number(7)?, burst: rest.number(7)? };
-    let generation = rest.number(7)?;
-    let last = rest.time()?;
-    let count_len = usize::from(rest.byte()?);
+    let rest = &mut &*value;
+    let kind = rest.try_get_u8().ok()?;
+    let parts = u32::from(rest.try_get_u8().ok()?);
+    let window = Window::new(number(rest, 6)?, parts).ok()?;
+    let limit = Limit { algorithm: algorithm(kind)?, window, units: number(rest, 7)?, burst: number(rest, 7)? };
+    let generation = number(rest, 7)?;
+    let last = time(rest)?;
+    let count_len = usize::from(rest.try_get_u8().ok().filter(|len| (1..=8).contains(len))?);
     // The reserve of a burst follows the charges: its state is read, not computed.
     let mut state = CounterState::new(&Limit { burst: 0, ..limit });
     match limit.algorithm {
-        Algorithm::SlidingLog | Algorithm::Concurrency => read_log(&mut rest, last, &mut state)?,
+        Algorithm::SlidingLog | Algorithm::Concurrency => read_log(rest, last, &mut state)?,
         Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-            let (at, level) = (rest.time()?, rest.number(7)?);
-            state = CounterState::Meter { meter: Meter::of(&limit, at, level), last };
+            let (at, level) = (time(rest)?, number(rest, 7)?);
+            state = CounterState::Meter(Meter::of(&limit, at, level));
         }
         Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => {
-            let spent = if limit.burst > 0 { rest.number(7)? } else { 0 };
+            let spent = if limit.burst > 0 { number(rest, 7)? } else { 0 };
             let newest = window.sub_window(last);
-            let mut back = rest.0.len().checked_div(count_len)?;
+            let mut back = rest.len() / count_len;
             let mut counts = Vec::with_capacity(back);
-            while !rest.0.is_empty() {
-                counts.push(rest.number(count_len)?);
+            while !rest.is_empty() {
+                counts.push(number(rest, count_len)?);
             }
             for units in counts.into_iter().rev() {
                 back -= 1;
@@ -114,7 +112,7 @@ pub(super) fn write(stored: &StoredCounter, last: Timestamp) -> Vec<u8> {
     let (limit, admitted) = (stored.limit(), stored.state().admitted());
     let window = limit.window;
     let mut bytes = Vec::with_capacity(HEADER_LEN);
-    let mut put = |len, number| put(&mut bytes, len, number);
+    let mut put = |len, number| bytes.put_uint_le(number, len);
     put_policy(&mut put, &limit, stored.generation());
     put(6, last.as_ms());
     match stored.state() {
@@ -142,12 +140,12 @@ pub(super) fn write(stored: &StoredCounter, last: Timestamp) -> Vec<u8> {
         CounterState::Log(_) => {
             put(1, 1);
             put(2, 0);
-            put(2, admitted.iter().map(|(_, units)| units).sum());
-            for (at, units) in admitted {
-                (0..units).for_each(|_| put(4, at.as_ms()));
+            put(2, admitted.len() as u64);
+            for (at, _) in admitted {
+                put(4, at.as_ms());
             }
         }
-        CounterState::Meter { meter, .. } => {
+        CounterState::Meter(meter) => {
             let (at, level) = meter.charged();
             put(1, 1);
             put(6, at.as_ms());
@@ -155,11 +153,6 @@ pub(super) fn write(stored: &StoredCounter, last: Timestamp) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// Appends the low `len` bytes of a number.
-pub(super) fn put(bytes: &mut impl Extend<u8>, len: usize, number: u64) {
-    bytes.extend(number.to_le_bytes().into_iter().take(len));
 }
 
 /// Puts the fields that a charge and a value have in common.
@@ -195,29 +188,14 @@ fn log_time(last: Timestamp, low: u32) -> Timestamp {
 }
 
 fn kind(limit: &Limit) -> u8 {
-    VERSION
-        + match limit.algorithm {
-            Algorithm::SlidingWindow(Estimate::Interpolated) if limit.burst > 0 => 4,
-            Algorithm::SlidingWindow(_) if limit.burst > 0 => 5,
-            Algorithm::SlidingWindow(Estimate::Interpolated) => 1,
-            Algorithm::SlidingWindow(_) => 2,
-            Algorithm::FixedWindow => 3,
-            Algorithm::TokenBucket => 6,
-            Algorithm::LeakyBucket => 7,
-            Algorithm::SlidingLog => 8,
-            Algorithm::Concurrency => 9,
-        }
+    let bursts = limit.burst > 0 && matches!(limit.algorithm, Algorithm::SlidingWindow(_));
+    (1..)
+        .zip(KINDS)
+        .find_map(|(kind, of)| (of == (limit.algorithm, bursts)).then_some(VERSION + kind))
+        .unwrap_or(VERSION)
 }
 
-const fn algorithm(kind: u8) -> Option<Algorithm> {
-    match kind ^ VERSION {
-        1 | 4 => Some(Algorithm::SlidingWindow(Estimate::Interpolated)),
-        2 | 5 => Some(Algorithm::SlidingWindow(Estimate::Conservative)),
-        3 => Some(Algorithm::FixedWindow),
-        6 => Some(Algorithm::TokenBucket),
-        7 => Some(Algorithm::LeakyBucket),
-        8 => Some(Algorithm::SlidingLog),
-        9 => Some(Algorithm::Concurrency),
-        _ => None,
-    }
+fn algorithm(kind: u8) -> Option<Algorithm> {
+    let place = usize::from(kind ^ VERSION).checked_sub(1)?;
+    KINDS.get(place).map(|(algorithm, _)| *algorithm)
 }

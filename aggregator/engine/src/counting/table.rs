@@ -10,7 +10,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::{CounterEntry, Outcome, Row};
 use tollgate_core::rules::Generation;
-use tollgate_core::window::{Added, Estimate, Ring};
+use tollgate_core::window::{Estimate, Ring};
 
 /// Interval at which expired counters are removed, in ms, and the number of counters that are examined each time.
 const SWEEP_INTERVAL_MS: u64 = 100;
@@ -78,7 +78,7 @@ impl CountedCounter {
             ring.subtract(row.sub_window, row.cost.unsigned_abs());
             return true;
         }
-        ring.add(row.sub_window, row.cost.unsigned_abs()) == Added::Counted
+        ring.add(row.sub_window, row.cost.unsigned_abs())
     }
 
     /// Returns the units admitted in the window, by the conservative estimate.

@@ -24,6 +24,8 @@ pub struct Meter {
     at: Timestamp,
     /// Level at `at`, in units times `rate.ms`.
     level: u64,
+    /// Time of the counter's last step.
+    pub(super) last: Timestamp,
 }
 
 /// Rate as a fraction in lowest terms.
@@ -45,19 +47,13 @@ impl Rate {
         }
         Self { units: units / a.max(1), ms: width_ms / a.max(1) }
     }
-
-    /// Returns true if the level of a full bucket with this rate and burst does not exceed [`LEVEL_MAX`].
-    #[must_use]
-    pub fn is_exact_for(self, burst: u64) -> bool {
-        burst.checked_mul(self.ms).is_some_and(|level| level <= LEVEL_MAX)
-    }
 }
 
 impl Meter {
     pub(super) fn new(limit: &Limit) -> Self {
         let (units, window, burst) = (limit.units, limit.window, limit.burst);
         let rate = Rate::of(units, window.width_ms());
-        Self { units, window, burst, rate, at: Timestamp::default(), level: 0 }
+        Self { units, window, burst, rate, at: Timestamp::default(), level: 0, last: Timestamp::default() }
     }
 
     /// Returns a meter with the level that a store reports as of `at`.
@@ -72,27 +68,15 @@ impl Meter {
         (self.at, self.level)
     }
 
-    pub(super) fn fits(&self, limit: &Limit) -> bool {
-        (self.units, self.window, self.burst) == (limit.units, limit.window, limit.burst)
-    }
-
-    /// Returns a meter for another limit. The present tokens are kept up to the new burst, and the new rate applies
-    /// from `now`.
-    pub(super) fn refitted(&self, limit: &Limit, now: Timestamp) -> Self {
-        let mut fitting = Self::new(limit);
-        let tokens = self.room(now) / self.rate.ms;
-        fitting.level = limit.burst.saturating_sub(tokens).saturating_mul(fitting.rate.ms).min(LEVEL_MAX);
-        fitting.at = if fitting.level > 0 { now } else { self.at };
-        fitting
-    }
-
-    /// Returns a meter for the limit after a charge of `units` at `now`.
-    pub(super) fn filled(limit: &Limit, now: Timestamp, units: u64) -> Self {
-        let mut fitting = Self::new(limit);
-        if units > 0 {
-            fitting.charge(now, units);
+    /// Adapts the meter to another limit. The present tokens are kept up to the new burst, and the new rate applies from the
+    /// last step.
+    pub(super) fn fit(&mut self, limit: &Limit) {
+        if (self.units, self.window, self.burst) == (limit.units, limit.window, limit.burst) {
+            return;
         }
-        fitting
+        let (fitting, tokens) = (Self::new(limit), self.units_in(self.room(self.last)));
+        let level = limit.burst.saturating_sub(tokens).saturating_mul(fitting.rate.ms).min(LEVEL_MAX);
+        *self = Self { at: if level > 0 { self.last } else { self.at }, level, last: self.last, ..fitting };
     }
 
     /// Returns the level at `now`.
@@ -126,6 +110,7 @@ impl Meter {
     }
 
     pub(super) fn charge(&mut self, at: Timestamp, units: u64) {
+        self.last = self.last.max(at);
         if units == 0 {
             return;
         }
@@ -140,12 +125,22 @@ impl Meter {
         self.level = self.level.saturating_add(size).min(LEVEL_MAX);
     }
 
-    pub(super) fn refund(&mut self, units: u64) {
+    pub(super) fn refund(&mut self, _at: Timestamp, units: u64) {
         self.level = self.level.saturating_sub(units.saturating_mul(self.rate.ms));
     }
 
-    pub(super) fn rebase(&mut self, back_ms: u64) {
-        self.at = self.at.minus_ms(back_ms);
+    pub(super) fn move_to(&mut self, now: Timestamp) {
+        self.last = now;
+    }
+
+    pub(super) fn rebase(&mut self, now: Timestamp) {
+        self.at = self.at.minus_ms(self.last.ms_since(now));
+        self.last = now;
+    }
+
+    /// Returns the whole units of the level.
+    pub(super) fn held(&self) -> u64 {
+        self.units_in(self.level_at(self.last))
     }
 
     pub(super) fn is_idle_at(&self, now: Timestamp) -> bool {
@@ -156,7 +151,7 @@ impl Meter {
     /// Returns the maximum units that may have been admitted and their latest possible times, oldest first: the level
     /// at the last charge, and before it the rate in steps of one sub-window. The meter cannot tell steady demand from
     /// one call after a long idle time.
-    pub(super) fn admitted(&self, now: Timestamp) -> Vec<(Timestamp, u64)> {
+    pub(super) fn admitted(&self) -> Vec<(Timestamp, u64)> {
         if self.at == Timestamp::default() {
             return Vec::new();
         }
@@ -166,7 +161,7 @@ impl Meter {
             (at, self.units.div_ceil(parts))
         });
         let last = std::iter::once((self.at, self.level.div_ceil(self.rate.ms)));
-        let inside = |at: Timestamp| at.plus_ms(self.window.width_ms()) > now;
+        let inside = |at: Timestamp| at.plus_ms(self.window.width_ms()) > self.last;
         before.chain(last).filter(|(at, units)| *units > 0 && inside(*at)).collect()
     }
 

@@ -6,16 +6,14 @@
 //! ([`CounterState::fit`]).
 //!
 //! Three forms of state serve all algorithms: counts per sub-window, a log of timestamps, and a meter. A new algorithm
-//! is a variant of [`Algorithm`], a file in this folder, and a branch in each function of `state.rs`.
+//! is a variant of [`Algorithm`] and a branch in `state.rs`; one with another form of state also has a file in this folder.
 
 mod meter;
 mod token_bucket;
 mod leaky_bucket;
 mod reserve;
 mod sliding_window;
-mod fixed_window;
 mod sliding_log;
-mod concurrency;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -35,13 +33,17 @@ pub enum Algorithm {
     SlidingWindow(Estimate),
     /// Log of admitted timestamps. Exact; 4 bytes per unit, for quotas up to [`SLIDING_LOG_QUOTA_MAX`].
     SlidingLog,
-    /// One count that restarts. Admits up to twice the quota around a window edge.
+    /// One count that restarts at each whole multiple of the window since the epoch (INCR with EXPIRE, as in the Redis
+    /// documentation's "rate limiter" pattern). Admits up to twice the quota around a window edge. The state is a ring with a
+    /// single sub-window, so the previous count is still available when a rule switches to another algorithm.
     FixedWindow,
     /// Tokens that accrue at the quota's rate up to the burst. Admits up to burst + quota in a window.
     TokenBucket,
     /// Queue that drains at the quota's rate; the verdict contains the delay.
     LeakyBucket,
-    /// Slots that are released when the call ends, or expire after the quota's duration.
+    /// Maximum number of calls in progress (a counting semaphore with leases, as in Gray and Cheriton, "Leases", 1989). A
+    /// slot is the timestamp of its call in a log; it is released when the call ends, or expires after the quota's duration.
+    /// Exact, but a caller that crashes holds its slot for that duration.
     Concurrency,
 }
 
@@ -74,12 +76,12 @@ pub struct Verdict {
     pub delay_ms: u64,
 }
 
-impl Limit {
-    /// Returns the estimate of a sliding window with a burst, or `None` without a burst.
-    fn reserve_estimate(&self) -> Option<Estimate> {
-        match self.algorithm {
-            Algorithm::SlidingWindow(estimate) if self.burst > 0 => Some(estimate),
-            _ => None,
-        }
+impl Verdict {
+    const fn admission(now: Timestamp, remaining: u64, reset_at: Timestamp) -> Self {
+        Self { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 }
+    }
+
+    const fn denial(remaining: u64, retry_at: Timestamp, reset_at: Timestamp) -> Self {
+        Self { admitted: false, remaining, retry_at, reset_at, delay_ms: 0 }
     }
 }

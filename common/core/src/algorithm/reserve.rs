@@ -5,7 +5,7 @@
 //! it. Under steady demand the burst is admitted once and then the quota. Error: a window holds at most the burst, and
 //! any time t at most burst + quota x t / window.
 
-use super::Limit;
+use super::{Algorithm, Limit};
 use crate::window::Estimate;
 
 /// Units taken beyond the quota that have not been refilled.
@@ -13,32 +13,19 @@ use crate::window::Estimate;
 pub(super) struct Reserve {
     quota: u64,
     burst: u64,
-    estimate: Estimate,
+    pub(super) estimate: Estimate,
     parts: u64,
     /// Spent units times the number of sub-windows, so that one sub-window's share is a whole number.
-    spent: u64,
+    pub(super) spent: u64,
 }
 
 impl Reserve {
-    /// Returns a reserve with `spent` units times sub-windows.
-    pub(super) fn of(limit: &Limit, estimate: Estimate, spent: u64) -> Self {
-        let parts = u64::from(limit.window.parts());
-        Self { quota: limit.units, burst: limit.burst, estimate, parts, spent: 0 }.spending(spent)
-    }
-
-    /// Converts the reserve to another limit.
-    pub(super) fn fitted(self, limit: &Limit, estimate: Estimate) -> Self {
-        let units = self.spent.div_ceil(self.parts);
-        let parts = u64::from(limit.window.parts());
-        Self::of(limit, estimate, if parts == self.parts { self.spent } else { units.saturating_mul(parts) })
-    }
-
-    pub(super) fn estimate(self) -> Estimate {
-        self.estimate
-    }
-
-    pub(super) fn spent(self) -> u64 {
-        self.spent
+    /// Returns the reserve of a sliding window with a burst, of which `spent` units times sub-windows are spent; none for
+    /// other limits.
+    pub(super) fn of(limit: &Limit, spent: u64) -> Option<Self> {
+        let Algorithm::SlidingWindow(estimate) = limit.algorithm else { return None };
+        let (quota, burst, parts) = (limit.units, limit.burst, u64::from(limit.window.parts()));
+        (burst > 0).then(|| Self { quota, burst, estimate, parts, spent: 0 }.spending(spent))
     }
 
     pub(super) fn is_full(self) -> bool {

@@ -37,13 +37,7 @@ impl SlidingLog {
         let left = limit.units.saturating_sub(used);
         if let Some(remaining) = left.checked_sub(cost) {
             let newest = if cost > 0 { Some(now) } else { self.newest() };
-            return Verdict {
-                admitted: true,
-                remaining,
-                retry_at: now,
-                reset_at: self.leaves_at(newest, now),
-                delay_ms: 0,
-            };
+            return Verdict::admission(now, remaining, self.leaves_at(newest, now));
         }
         let retry_at = if cost > limit.units {
             now.plus_ms(self.window.width_ms())
@@ -52,13 +46,7 @@ impl SlidingLog {
             let leaving = usize::try_from(used + cost - limit.units).unwrap_or(usize::MAX);
             self.leaves_at(self.entries.get(expired + leaving - 1).map(|entry| self.time_of(*entry)), now)
         };
-        Verdict {
-            admitted: false,
-            remaining: left,
-            retry_at,
-            reset_at: self.leaves_at(self.newest(), now),
-            delay_ms: 0,
-        }
+        Verdict::denial(left, retry_at, self.leaves_at(self.newest(), now))
     }
 
     pub(super) fn charge(&mut self, at: Timestamp, units: u64) {
@@ -68,13 +56,9 @@ impl SlidingLog {
         self.move_to(self.last.max(at));
         let index = self.entries.partition_point(|entry| self.time_of(*entry) <= at);
         let units = usize::try_from(units.min(QUOTA_MAX)).unwrap_or(usize::MAX);
-        if index == self.entries.len() {
-            self.entries.extend(std::iter::repeat_n(low_bits(at), units));
-        } else {
-            for _ in 0..units {
-                self.entries.insert(index, low_bits(at));
-            }
-        }
+        let later = self.entries.split_off(index);
+        self.entries.extend(std::iter::repeat_n(low_bits(at), units));
+        self.entries.extend(later);
         // Only the last L units affect decisions.
         let excess = self.entries.len().saturating_sub(usize::try_from(QUOTA_MAX).unwrap_or(usize::MAX));
         self.entries.drain(..excess);
@@ -101,12 +85,8 @@ impl SlidingLog {
     }
 
     pub(super) fn rebase(&mut self, now: Timestamp) {
-        let admitted = self.admitted();
-        let step_back_ms = self.last.ms_since(now);
-        *self = Self::new(self.window);
-        for (at, units) in admitted {
-            self.charge(at.minus_ms(step_back_ms), units);
-        }
+        let back = low_bits(self.last).wrapping_sub(low_bits(now));
+        self.entries.iter_mut().for_each(|entry| *entry = entry.wrapping_sub(back));
         self.last = now;
     }
 
@@ -115,15 +95,7 @@ impl SlidingLog {
     }
 
     pub(super) fn admitted(&self) -> Vec<(Timestamp, u64)> {
-        let mut admitted: Vec<(Timestamp, u64)> = Vec::new();
-        for entry in &self.entries {
-            let at = self.time_of(*entry);
-            match admitted.last_mut() {
-                Some((last, units)) if *last == at => *units += 1,
-                _ => admitted.push((at, 1)),
-            }
-        }
-        admitted
+        self.entries.iter().map(|entry| (self.time_of(*entry), 1)).collect()
     }
 
     fn newest(&self) -> Option<Timestamp> {

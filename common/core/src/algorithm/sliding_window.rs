@@ -21,31 +21,22 @@ pub struct SlidingWindow {
 
 impl SlidingWindow {
     pub(super) fn new(limit: &Limit) -> Self {
-        let reserve = limit.reserve_estimate().map(|estimate| Reserve::of(limit, estimate, 0));
-        Self { ring: Ring::new(limit.window), reserve, last: Timestamp::default() }
+        Self { ring: Ring::new(limit.window), reserve: Reserve::of(limit, 0), last: Timestamp::default() }
     }
 
     pub(super) fn window(&self) -> Window {
         self.ring.window()
     }
 
-    /// Sets the spent part of the reserve, when a store reports it.
+    /// Adapts the reserve to a burst and quota, and sets its spent part; the counts stay.
     pub fn set_spent(&mut self, limit: &Limit, spent: u64) {
-        self.reserve = limit.reserve_estimate().map(|estimate| Reserve::of(limit, estimate, spent));
+        self.reserve = Reserve::of(limit, spent);
     }
 
     /// Returns the spent part of the reserve, in units times sub-windows.
     #[must_use]
     pub fn spent(&self) -> u64 {
-        self.reserve.map_or(0, Reserve::spent)
-    }
-
-    /// Adapts the reserve to a changed burst or quota; the counts stay.
-    pub(super) fn fit_reserve(&mut self, limit: &Limit) {
-        self.reserve = limit.reserve_estimate().map(|estimate| match self.reserve {
-            Some(reserve) => reserve.fitted(limit, estimate),
-            None => Reserve::of(limit, estimate, 0),
-        });
+        self.reserve.map_or(0, |reserve| reserve.spent)
     }
 
     /// Returns the sum of all counts in the ring.
@@ -62,20 +53,19 @@ impl SlidingWindow {
         };
         if let Some(remaining) = left.checked_sub(cost) {
             let reset_at = self.reset_after(limit.window, estimate, now, cost);
-            return Verdict { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 };
+            return Verdict::admission(now, remaining, reset_at);
         }
         let retry_at = match &self.reserve {
             None => limit.units.checked_sub(cost).map(|room| self.ring.falls_to(room, now, estimate)),
             Some(_) => (cost <= limit.burst).then(|| self.has_room_at(now, cost, estimate)),
         };
         let retry_at = retry_at.unwrap_or_else(|| now.plus_ms(limit.window.width_ms()));
-        let reset_at = self.reset_at(estimate, now);
-        Verdict { admitted: false, remaining: left, retry_at, reset_at, delay_ms: 0 }
+        Verdict::denial(left, retry_at, self.reset_at(estimate, now))
     }
 
     pub(super) fn charge(&mut self, at: Timestamp, units: u64) {
         if let Some(reserve) = &mut self.reserve {
-            reserve.charge(self.ring.used(self.last.max(at), reserve.estimate()), units);
+            reserve.charge(self.ring.used(self.last.max(at), reserve.estimate), units);
         }
         let sub_window = self.window().sub_window(at);
         // Counts above this are not exact in Redis's Lua.
@@ -86,17 +76,23 @@ impl SlidingWindow {
     pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
         let held = self.ring.get(self.window().sub_window(at)).min(units);
         if let Some(reserve) = &mut self.reserve {
-            reserve.refund(self.ring.used(self.last, reserve.estimate()), held);
+            reserve.refund(self.ring.used(self.last, reserve.estimate), held);
         }
         self.ring.subtract(self.window().sub_window(at), units);
     }
 
-    /// Drops the sub-windows that have left by `now`. After a step back of the clock, every unit then has the age that
-    /// it had before.
+    /// Drops the sub-windows that have left by `now`, and refills the reserve by the unused quota of each; if the window is
+    /// empty, of all at once. After a step back of the clock, every unit then has the age that it had before.
     pub(super) fn move_to(&mut self, now: Timestamp) {
         let target = self.window().sub_window(now);
-        while self.reserve.is_some_and(|reserve| !reserve.is_full()) && self.ring.newest() < target {
-            self.end_sub_window(target);
+        while let Some(reserve) = self.reserve.as_mut().filter(|reserve| !reserve.is_full())
+            && self.ring.newest() < target
+        {
+            let newest = self.ring.newest();
+            let ended = self.ring.window().end_of(newest);
+            let next = if self.ring.is_empty_at(ended) { target } else { newest + 1 };
+            reserve.fill(self.ring.used(ended, Estimate::Ignored), next - newest);
+            self.ring.roll_to(next);
         }
         self.ring.roll_to(target);
         self.last = now;
@@ -108,30 +104,12 @@ impl SlidingWindow {
     }
 
     pub(super) fn is_idle_at(&self, now: Timestamp) -> bool {
-        if self.reserve.is_none_or(Reserve::is_full) || now <= self.last {
-            return self.ring.is_empty_at(now) && self.reserve.is_none_or(Reserve::is_full);
-        }
-        let mut then = self.clone();
-        then.move_to(now);
-        then.ring.is_empty_at(now) && then.reserve.is_none_or(Reserve::is_full)
+        self.ring.is_empty_at(now) && (self.has_full_reserve() || self.reset_at(Estimate::Conservative, now) <= now)
     }
 
     pub(super) fn admitted(&self) -> Vec<(Timestamp, u64)> {
         let window = self.window();
         self.ring.counts().map(|(sub_window, units)| (window.end_of(sub_window).min(self.last), units)).collect()
-    }
-
-    /// Ends the newest sub-window and refills the reserve by its unused quota. If the window is empty, all sub-windows
-    /// before `target` end at once.
-    fn end_sub_window(&mut self, target: u64) {
-        let newest = self.ring.newest();
-        let ended = self.window().end_of(newest);
-        let (held, empty) = (self.ring.used(ended, Estimate::Ignored), self.ring.is_empty_at(ended));
-        let next = if empty { target } else { newest + 1 };
-        if let Some(reserve) = &mut self.reserve {
-            reserve.fill(held, next - newest);
-        }
-        self.ring.roll_to(next);
     }
 
     /// Returns the earliest instant at which `cost` is admitted. The burst must be at least `cost`.
@@ -171,15 +149,18 @@ impl SlidingWindow {
     /// Returns the earliest instant at which the window is empty and the reserve is full.
     fn reset_at(&self, estimate: Estimate, now: Timestamp) -> Timestamp {
         let empty_at = self.ring.falls_to(0, now, estimate);
-        if self.reserve.is_none_or(Reserve::is_full) {
+        if self.has_full_reserve() {
             return empty_at;
         }
         let mut then = self.clone();
         then.move_to(empty_at.max(self.last));
-        let Some(reserve) = then.reserve.filter(|reserve| !reserve.is_full()) else {
-            return empty_at;
-        };
-        self.window()
-            .start_of(self.window().sub_window(empty_at.max(self.last)) + reserve.idle_sub_windows_until_full())
+        match then.reserve.map_or(0, Reserve::idle_sub_windows_until_full) {
+            0 => empty_at,
+            missing => self.window().start_of(self.window().sub_window(then.last) + missing),
+        }
+    }
+
+    fn has_full_reserve(&self) -> bool {
+        self.reserve.is_none_or(Reserve::is_full)
     }
 }

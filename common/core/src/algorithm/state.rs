@@ -1,11 +1,20 @@
-//! State of a counter: three kinds serve all algorithms. A step advances it, evaluates a charge and, if all counters of the
+//! State of a counter: three forms serve all algorithms. A step advances it, evaluates a charge and, if all counters of the
 //! call have room, charges it.
 
-use super::{
-    Algorithm, Limit, Meter, SlidingLog, SlidingWindow, Verdict, concurrency, fixed_window, leaky_bucket, token_bucket,
-};
+use super::{Algorithm, Limit, Meter, SlidingLog, SlidingWindow, Verdict, leaky_bucket, token_bucket};
 use crate::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use crate::window::Estimate;
+
+/// Evaluates an expression for the state in either of its forms.
+macro_rules! in_each_form {
+    ($state:expr, $form:ident => $value:expr) => {
+        match $state {
+            Self::Counts($form) => $value,
+            Self::Log($form) => $value,
+            Self::Meter($form) => $value,
+        }
+    };
+}
 
 /// State of one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +25,7 @@ pub enum CounterState {
     /// Timestamps, for [`Algorithm::SlidingLog`] and, as slots, [`Algorithm::Concurrency`].
     Log(SlidingLog),
     /// Level, for [`Algorithm::TokenBucket`] and [`Algorithm::LeakyBucket`].
-    Meter {
-        /// Level and rate.
-        meter: Meter,
-        /// Time of the counter's last step.
-        last: Timestamp,
-    },
+    Meter(Meter),
 }
 
 /// Result of [`CounterState::advance`].
@@ -41,9 +45,7 @@ impl CounterState {
         match limit.algorithm {
             Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => Self::Counts(SlidingWindow::new(limit)),
             Algorithm::SlidingLog | Algorithm::Concurrency => Self::Log(SlidingLog::new(limit.window)),
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                Self::Meter { meter: Meter::new(limit), last: Timestamp::default() }
-            }
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Self::Meter(Meter::new(limit)),
         }
     }
 
@@ -52,31 +54,26 @@ impl CounterState {
     /// possible times, so that neither leaves the window too early. A bucket takes over the units of other forms as
     /// spent; if only its quota changes, it keeps its tokens.
     pub fn fit(&mut self, limit: &Limit) {
-        let last = self.last();
         match (&mut *self, limit.algorithm) {
             (Self::Counts(state), Algorithm::SlidingWindow(_) | Algorithm::FixedWindow)
                 if state.window() == limit.window =>
             {
-                state.fit_reserve(limit);
+                return state.set_spent(limit, state.spent());
             }
-            (Self::Log(state), Algorithm::SlidingLog | Algorithm::Concurrency) if state.window() == limit.window => {}
-            (Self::Meter { meter, .. }, Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
-                if !meter.fits(limit) {
-                    *meter = meter.refitted(limit, last);
-                }
+            (Self::Log(state), Algorithm::SlidingLog | Algorithm::Concurrency) if state.window() == limit.window => {
+                return;
             }
-            (state, Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
-                *self = Self::Meter { meter: Meter::filled(limit, last, state.held()), last };
-            }
-            _ => {
-                let mut fitting = Self::new(limit);
-                for (at, units) in self.admitted() {
-                    fitting.charge(at, units);
-                }
-                fitting.move_to(last);
-                *self = fitting;
-            }
+            (Self::Meter(meter), Algorithm::TokenBucket | Algorithm::LeakyBucket) => return meter.fit(limit),
+            _ => {}
         }
+        let (mut fitting, last) = (Self::new(limit), self.last());
+        let is_bucket = matches!(fitting, Self::Meter(_));
+        let carried = if is_bucket { vec![(last, self.held())] } else { self.admitted() };
+        for (at, units) in carried {
+            fitting.charge(at, units);
+        }
+        fitting.move_to(last);
+        *self = fitting;
     }
 
     /// Advances the state to `now`. A step back of at most [`CLOCK_ERROR_MAX_MS`] is ignored; after a larger one the
@@ -90,14 +87,7 @@ impl CounterState {
         if last.ms_since(now) <= CLOCK_ERROR_MAX_MS {
             return StepInstant { now: last, rebased: false };
         }
-        match self {
-            Self::Counts(state) => state.rebase(now),
-            Self::Log(state) => state.rebase(now),
-            Self::Meter { meter, last } => {
-                meter.rebase(last.ms_since(now));
-                *last = now;
-            }
-        }
+        in_each_form!(self, form => form.rebase(now));
         StepInstant { now, rebased: true }
     }
 
@@ -106,36 +96,24 @@ impl CounterState {
     pub fn evaluate(&self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
         match (self, limit.algorithm) {
             (Self::Counts(state), Algorithm::SlidingWindow(estimate)) => state.evaluate(limit, estimate, now, cost),
-            (Self::Counts(state), Algorithm::FixedWindow) => fixed_window::evaluate(state, limit, now, cost),
-            (Self::Log(state), Algorithm::Concurrency) => concurrency::evaluate(state, limit, now, cost),
-            (Self::Log(state), _) => state.evaluate(limit, now, cost),
-            (Self::Meter { meter, .. }, Algorithm::LeakyBucket) => leaky_bucket::evaluate(meter, limit, now, cost),
-            (Self::Meter { meter, .. }, _) => token_bucket::evaluate(meter, limit, now, cost),
+            (Self::Counts(state), Algorithm::FixedWindow) => state.evaluate(limit, Estimate::Ignored, now, cost),
             // Counts that were not fitted to the limit use the conservative estimate.
             (Self::Counts(state), _) => state.evaluate(limit, Estimate::Conservative, now, cost),
+            (Self::Log(state), _) => state.evaluate(limit, now, cost),
+            (Self::Meter(meter), Algorithm::LeakyBucket) => leaky_bucket::evaluate(meter, limit, now, cost),
+            (Self::Meter(meter), _) => token_bucket::evaluate(meter, limit, now, cost),
         }
     }
 
     /// Charges units that were admitted at `at`, without checking for room.
     pub fn charge(&mut self, at: Timestamp, units: u64) {
-        match self {
-            Self::Counts(state) => state.charge(at, units),
-            Self::Log(state) => state.charge(at, units),
-            Self::Meter { meter, last } => {
-                meter.charge(at, units);
-                *last = (*last).max(at);
-            }
-        }
+        in_each_form!(self, form => form.charge(at, units));
     }
 
     /// Refunds units that were charged at `at`, up to the units that are still counted. A log refunds only entries with
     /// exactly that timestamp.
     pub fn refund(&mut self, at: Timestamp, units: u64) {
-        match self {
-            Self::Counts(state) => state.refund(at, units),
-            Self::Log(state) => state.refund(at, units),
-            Self::Meter { meter, .. } => meter.refund(units),
-        }
+        in_each_form!(self, form => form.refund(at, units));
     }
 
     /// Performs one whole step on one counter: fits, advances, evaluates, and charges if admitted.
@@ -152,11 +130,7 @@ impl CounterState {
     /// Returns true if the state has no effect on later steps and may be dropped.
     #[must_use]
     pub fn is_idle_at(&self, now: Timestamp) -> bool {
-        match self {
-            Self::Counts(state) => state.is_idle_at(now),
-            Self::Log(state) => state.is_idle_at(now),
-            Self::Meter { meter, .. } => meter.is_idle_at(now),
-        }
+        in_each_form!(self, form => form.is_idle_at(now))
     }
 
     /// Returns the admitted units and their times, oldest first. The units of a sub-window are dated at its last
@@ -164,35 +138,19 @@ impl CounterState {
     /// maximum number.
     #[must_use]
     pub fn admitted(&self) -> Vec<(Timestamp, u64)> {
-        match self {
-            Self::Counts(state) => state.admitted(),
-            Self::Log(state) => state.admitted(),
-            Self::Meter { meter, last } => meter.admitted(*last),
-        }
+        in_each_form!(self, form => form.admitted())
     }
 
     /// Returns the counted units; for a bucket, the units of its level.
     fn held(&self) -> u64 {
-        match self {
-            Self::Counts(state) => state.held(),
-            Self::Log(state) => state.held(),
-            Self::Meter { meter, last } => meter.units_in(meter.level_at(*last)),
-        }
+        in_each_form!(self, form => form.held())
     }
 
     fn last(&self) -> Timestamp {
-        match self {
-            Self::Counts(state) => state.last,
-            Self::Log(state) => state.last,
-            Self::Meter { last, .. } => *last,
-        }
+        in_each_form!(self, form => form.last)
     }
 
     fn move_to(&mut self, now: Timestamp) {
-        match self {
-            Self::Counts(state) => state.move_to(now),
-            Self::Log(state) => state.move_to(now),
-            Self::Meter { last, .. } => *last = now,
-        }
+        in_each_form!(self, form => form.move_to(now));
     }
 }

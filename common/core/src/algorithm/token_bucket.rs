@@ -8,27 +8,16 @@ use super::{Limit, Verdict};
 use crate::clock::Timestamp;
 
 pub(super) fn evaluate(meter: &Meter, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
-    let (room, level) = (meter.room(now), meter.level_at(now));
-    let Some(size) = meter.size(cost) else {
-        let retry_at = now.plus_ms(limit.window.width_ms());
-        let reset_at = now.plus_ms(meter.drain_ms(level));
-        return Verdict { admitted: false, remaining: meter.units_in(room), retry_at, reset_at, delay_ms: 0 };
-    };
-    match room.checked_sub(size) {
-        Some(left) => Verdict {
-            admitted: true,
-            remaining: meter.units_in(left),
-            retry_at: now,
-            reset_at: now.plus_ms(meter.drain_ms(level + size)),
-            delay_ms: 0,
-        },
-        None => Verdict {
-            admitted: false,
-            remaining: meter.units_in(room),
-            // A level above the capacity drains first.
-            retry_at: now.plus_ms(meter.drain_ms(meter.shortfall(now, size))),
-            reset_at: now.plus_ms(meter.drain_ms(level)),
-            delay_ms: 0,
-        },
+    let (room, level, size) = (meter.room(now), meter.level_at(now), meter.size(cost));
+    let drained_at = |level| now.plus_ms(meter.drain_ms(level));
+    if let Some(size) = size.filter(|size| *size <= room) {
+        return Verdict::admission(now, meter.units_in(room - size), drained_at(level + size));
     }
+    // A level above the capacity drains first.
+    let retry_at = size.map(|size| drained_at(meter.shortfall(now, size)));
+    Verdict::denial(
+        meter.units_in(room),
+        retry_at.unwrap_or_else(|| now.plus_ms(limit.window.width_ms())),
+        drained_at(level),
+    )
 }

@@ -1,12 +1,14 @@
-//! Counters: their names (`id`), the charges of a request (`charge`), the stored record (`stored`), and the reference
-//! semantics of charging ([`step()`]).
+//! Counters: their names (`id`), the charges of a request (`charge`), the stored record (`stored`), the reference semantics of
+//! charging ([`step()`]), and the errors of stores (`store_error`).
 
 mod id;
 mod charge;
+mod store_error;
 mod stored;
 mod step;
 
 pub use charge::{Charge, ChargeMode, ChargeResult, ChargeResults};
 pub use id::{CounterId, DigestKey, Partition, RequestId, SlotId};
-pub use step::{Counters, StepError, step};
+pub use step::{Counters, step};
+pub use store_error::StoreError;
 pub use stored::StoredCounter;

@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, StoredCounter};
+use super::{Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, StoreError, StoredCounter};
 use crate::clock::Timestamp;
 
 /// Container of counters.
@@ -22,24 +22,13 @@ pub trait Counters {
     fn remove(&mut self, counter: CounterId);
 }
 
-/// Reason for which a step charged nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StepError {
-    /// A charge had expired.
-    #[error("the request has expired")]
-    Expired,
-    /// A counter is absent and there is no room for another one.
-    #[error("there is no room for another counter")]
-    Full,
-}
-
 /// Applies the charges of one request at `now`.
 ///
 /// # Errors
 /// If a charge has expired, or a counter is absent and the container is full. Nothing is charged then.
-pub fn step<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StepError> {
+pub fn step<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StoreError> {
     if charges.iter().any(|charge| charge.mode.has_expired(now)) {
-        return Err(StepError::Expired);
+        return Err(StoreError::Expired);
     }
     match charges {
         [charge] => Ok(ChargeResults::from_iter([step_one(counters, charge, now)?])),
@@ -48,11 +37,11 @@ pub fn step<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -
 }
 
 /// Applies the only charge of a request: one look-up in the container.
-fn step_one<C: Counters>(counters: &mut C, charge: &Charge, now: Timestamp) -> Result<ChargeResult, StepError> {
+fn step_one<C: Counters>(counters: &mut C, charge: &Charge, now: Timestamp) -> Result<ChargeResult, StoreError> {
     if !creates(charge) && counters.get(charge.counter).is_none() {
         return Ok(result_of_absent(charge, now));
     }
-    let counter = counters.get_or_create(charge).ok_or(StepError::Full)?;
+    let counter = counters.get_or_create(charge).ok_or(StoreError::Full)?;
     let mut result = counter.evaluate(charge, now);
     if charge.mode.is_charged(result.verdict.admitted) {
         counter.commit(charge, &mut result);
@@ -60,7 +49,11 @@ fn step_one<C: Counters>(counters: &mut C, charge: &Charge, now: Timestamp) -> R
     Ok(result)
 }
 
-fn step_several<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StepError> {
+fn step_several<C: Counters>(
+    counters: &mut C,
+    charges: &[Charge],
+    now: Timestamp,
+) -> Result<ChargeResults, StoreError> {
     // A counter that only charges refer to that create none is removed again.
     let is_temporary =
         |charge: &&Charge| charges.iter().all(|other| other.counter != charge.counter || !creates(other));
@@ -71,18 +64,18 @@ fn step_several<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestam
         }
     }
     for charge in charges {
-        counters.get_or_create(charge).ok_or(StepError::Full)?;
+        counters.get_or_create(charge).ok_or(StoreError::Full)?;
     }
     let mut results = ChargeResults::new();
     for charge in charges {
-        let counter = counters.get(charge.counter).ok_or(StepError::Full)?;
+        let counter = counters.get(charge.counter).ok_or(StoreError::Full)?;
         results.push(counter.evaluate(charge, now));
     }
     let refused = |(charge, result): (&Charge, &ChargeResult)| charge.mode.is_enforced() && !result.verdict.admitted;
     let has_room = !charges.iter().zip(&results).any(refused);
     for (charge, result) in charges.iter().zip(&mut results) {
         if charge.mode.is_charged(has_room) {
-            counters.get(charge.counter).ok_or(StepError::Full)?.commit(charge, result);
+            counters.get(charge.counter).ok_or(StoreError::Full)?.commit(charge, result);
         }
     }
     for counter in created {
@@ -212,11 +205,11 @@ mod tests {
     fn an_expired_request_and_one_without_a_place_charge_nothing() {
         let mut map = Map(HashMap::new(), 1);
         let late = with_mode(&enforce(1, 9, 1), ChargeMode::Enforce { expires_at: NOW.minus_ms(1) });
-        assert_eq!(step(&mut map, &[enforce(2, 9, 1), late], NOW), Err(StepError::Expired));
+        assert_eq!(step(&mut map, &[enforce(2, 9, 1), late], NOW), Err(StoreError::Expired));
         assert!(map.0.is_empty());
         assert!(step(&mut map, &[enforce(1, 9, 1)], NOW).is_ok());
-        assert_eq!(step(&mut map, &[enforce(2, 9, 1)], NOW), Err(StepError::Full));
-        assert_eq!(step(&mut map, &[enforce(1, 9, 1), enforce(2, 9, 1)], NOW), Err(StepError::Full));
+        assert_eq!(step(&mut map, &[enforce(2, 9, 1)], NOW), Err(StoreError::Full));
+        assert_eq!(step(&mut map, &[enforce(1, 9, 1), enforce(2, 9, 1)], NOW), Err(StoreError::Full));
         assert_eq!(step(&mut map, &[enforce(1, 9, 0)], NOW).unwrap()[0].verdict.remaining, 8);
     }
     /// Container of one place that drops the counter in it for another one, as no container may.
@@ -240,7 +233,7 @@ mod tests {
     #[test]
     fn a_request_is_never_admitted_without_a_counter_to_charge() {
         let mut counters = Forgetful(Map(HashMap::new(), 1));
-        assert_eq!(step(&mut counters, &[enforce(1, 9, 1), enforce(2, 9, 1)], NOW), Err(StepError::Full));
+        assert_eq!(step(&mut counters, &[enforce(1, 9, 1), enforce(2, 9, 1)], NOW), Err(StoreError::Full));
         assert_eq!(step(&mut counters, &[enforce(2, 9, 0)], NOW).unwrap()[0].verdict.remaining, 9);
     }
 }

@@ -164,12 +164,11 @@ impl LimitPolicy {
 
     /// Returns true if the arithmetic of the burst stays within exact numbers.
     fn is_exact(&self) -> bool {
-        match self.algorithm {
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                Rate::of(self.quota.units(), self.quota.width_ms()).is_exact_for(self.burst)
-            }
-            _ => self.burst.checked_mul(self.window.parts().into()).is_some_and(|units| units <= LEVEL_MAX),
-        }
+        let of_unit = match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Rate::of(self.quota.units(), self.quota.width_ms()).ms,
+            _ => self.window.parts().into(),
+        };
+        self.burst.checked_mul(of_unit).is_some_and(|level| level <= LEVEL_MAX)
     }
 
     /// Returns the largest number of units that pass at once.

@@ -12,7 +12,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use crate::clock::Timestamp;
 
-pub use ring::{Added, Estimate, Ring};
+pub use ring::{Estimate, Ring};
 
 /// Maximum width of a window, in ms: a leap year.
 pub const WIDTH_MS_MAX: u64 = 366 * 24 * 3_600 * 1_000;
@@ -33,26 +33,15 @@ pub struct Window {
 /// Error of a window that cannot be represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
-    /// Width of zero, or above [`WIDTH_MS_MAX`].
-    #[error("a window is between 1 ms and 366 days wide, not {width_ms} ms")]
-    Width {
-        /// Requested width in ms.
-        width_ms: u64,
-    },
+    /// Width of zero, or above [`WIDTH_MS_MAX`], in ms.
+    #[error("a window is between 1 ms and 366 days wide, not {0} ms")]
+    Width(u64),
     /// No sub-windows, or more than [`PARTS_MAX`].
-    #[error("a window has 1 to {PARTS_MAX} sub-windows, not {parts}")]
-    Parts {
-        /// Requested number of sub-windows.
-        parts: u32,
-    },
-    /// Sub-windows that are not whole milliseconds.
-    #[error("{parts} sub-windows do not divide {width_ms} ms into whole milliseconds")]
-    Uneven {
-        /// Requested width in ms.
-        width_ms: u64,
-        /// Requested number of sub-windows.
-        parts: u32,
-    },
+    #[error("a window has 1 to {PARTS_MAX} sub-windows, not {0}")]
+    Parts(u32),
+    /// Width in ms, and a number of sub-windows that are not whole milliseconds.
+    #[error("{1} sub-windows do not divide {0} ms into whole milliseconds")]
+    Uneven(u64, u32),
 }
 
 impl Window {
@@ -61,20 +50,12 @@ impl Window {
     /// # Errors
     /// Returns an error if either is out of range, or if the sub-windows would not be whole milliseconds.
     pub fn new(width_ms: u64, parts: u32) -> Result<Self, WindowError> {
-        let (width, count) = match (NonZeroU64::new(width_ms), NonZeroU32::new(parts)) {
-            (Some(width), _) if width.get() > WIDTH_MS_MAX => {
-                return Err(WindowError::Width { width_ms });
-            }
-            (None, _) => return Err(WindowError::Width { width_ms }),
-            (_, Some(count)) if count.get() > PARTS_MAX => {
-                return Err(WindowError::Parts { parts });
-            }
-            (_, None) => return Err(WindowError::Parts { parts }),
-            (Some(width), Some(count)) => (width, count),
-        };
-        let part_ms =
-            NonZeroU64::new(width_ms / u64::from(parts)).filter(|part| part.get() * u64::from(parts) == width_ms);
-        let part_ms = part_ms.ok_or(WindowError::Uneven { width_ms, parts })?;
+        let width = NonZeroU64::new(width_ms).filter(|width| width.get() <= WIDTH_MS_MAX);
+        let count = NonZeroU32::new(parts).filter(|count| count.get() <= PARTS_MAX);
+        let width = width.ok_or(WindowError::Width(width_ms))?;
+        let count = count.ok_or(WindowError::Parts(parts))?;
+        let part_ms = NonZeroU64::new(width_ms / u64::from(parts)).filter(|_| width_ms.is_multiple_of(parts.into()));
+        let part_ms = part_ms.ok_or(WindowError::Uneven(width_ms, parts))?;
         Ok(Self { width_ms: width, parts: count, part_ms })
     }
 
@@ -140,9 +121,9 @@ mod tests {
 
     #[test]
     fn impossible_windows_are_refused() {
-        assert!(matches!(Window::new(0, 1), Err(WindowError::Width { .. })));
-        assert!(matches!(Window::new(WIDTH_MS_MAX + 1, 1), Err(WindowError::Width { .. })));
-        assert!(matches!(Window::new(1_000, 0), Err(WindowError::Parts { .. })));
-        assert!(matches!(Window::new(1_000, 7), Err(WindowError::Uneven { .. })));
+        assert!(matches!(Window::new(0, 1), Err(WindowError::Width(_))));
+        assert!(matches!(Window::new(WIDTH_MS_MAX + 1, 1), Err(WindowError::Width(_))));
+        assert!(matches!(Window::new(1_000, 0), Err(WindowError::Parts(_))));
+        assert!(matches!(Window::new(1_000, 7), Err(WindowError::Uneven(..))));
     }
 }

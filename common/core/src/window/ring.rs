@@ -20,15 +20,6 @@ pub enum Estimate {
     Ignored,
 }
 
-/// Result of [`Ring::add`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
-    /// The units were counted.
-    Counted,
-    /// The sub-window had left the ring; nothing was counted.
-    TooOld,
-}
-
 /// Counts of the newest sub-window and of the n before it.
 #[derive(Clone, Debug)]
 pub struct Ring {
@@ -58,14 +49,15 @@ impl Ring {
         self.newest
     }
 
-    /// Adds units to a sub-window. A sub-window after the newest one evicts the oldest.
-    pub fn add(&mut self, sub_window: SubWindow, units: u64) -> Added {
+    /// Adds units to a sub-window. A sub-window after the newest one evicts the oldest. Returns false, and counts nothing, if
+    /// the sub-window had left the ring.
+    pub fn add(&mut self, sub_window: SubWindow, units: u64) -> bool {
         self.roll_to(sub_window);
-        let Some(slot) = self.slot_of(sub_window) else {
-            return Added::TooOld;
-        };
-        self.slots[slot] = self.slots[slot].saturating_add(units);
-        Added::Counted
+        let slot = self.slot_of(sub_window);
+        if let Some(slot) = slot {
+            self.slots[slot] = self.slots[slot].saturating_add(units);
+        }
+        slot.is_some()
     }
 
     /// Makes a sub-window the newest, unless the newest one is later, and drops the counts that are too old for it.
@@ -174,15 +166,9 @@ impl Ring {
 
     /// Returns the index in `slots` of a sub-window, or `None` outside the ring.
     fn slot_of(&self, sub_window: SubWindow) -> Option<usize> {
-        let back = usize::try_from(self.newest.checked_sub(sub_window)?).ok()?;
-        if back >= self.slots.len() {
-            return None;
-        }
-        Some(if back <= self.newest_slot {
-            self.newest_slot - back
-        } else {
-            self.newest_slot + self.slots.len() - back
-        })
+        let back =
+            usize::try_from(self.newest.checked_sub(sub_window)?).ok().filter(|back| *back < self.slots.len())?;
+        Some(self.newest_slot.checked_sub(back).unwrap_or_else(|| self.newest_slot + self.slots.len() - back))
     }
 
     /// Returns the effective sub-window of `now` and the offset in ms within it.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use redis::AsyncConnectionConfig;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::StoreError;
 
 use super::{Connection, Socket};
-use crate::errors::RequestError;
 
 /// Maximum number of requests that wait to be written.
 const UNWRITTEN_LEN_MAX: usize = 1_024;
@@ -19,77 +19,41 @@ const CONNECT_PAUSE_MIN_MS: u64 = 100;
 /// Maximum time between attempts that time out.
 const CONNECT_PAUSE_MAX_MS: u64 = 5_000;
 
-/// Schedule of the attempts.
+/// Schedule of the attempts; it is locked while one is in progress.
+#[derive(Default)]
 pub(super) struct AttemptSchedule {
-    in_progress: bool,
     not_before: Timestamp,
     pause_ms: u64,
 }
 
-/// An attempt to connect; it ends when it is dropped.
-pub(super) struct ConnectAttempt {
-    connection: Arc<Connection>,
-    /// True if the next attempt waits for a growing pause, because this one timed out or was refused.
-    backs_off: bool,
+/// Connects, unless an attempt is in progress or it is too early for one. Returns the server's time.
+pub(super) async fn connect(connection: Arc<Connection>) -> Result<Timestamp, StoreError> {
+    let now = connection.clock.now();
+    let schedule = connection.schedule.try_lock().ok().filter(|schedule| schedule.not_before <= now);
+    let mut schedule = schedule.ok_or(StoreError::Unreachable)?;
+    let connected = tokio::time::timeout(CONNECT_MAX, open_socket(&connection)).await;
+    if matches!(connected, Err(_) | Ok(Err(StoreError::Refused))) {
+        let pause_ms = schedule.pause_ms.max(CONNECT_PAUSE_MIN_MS);
+        schedule.not_before = connection.clock.now().plus_ms(pause_ms);
+        schedule.pause_ms = (2 * pause_ms).min(CONNECT_PAUSE_MAX_MS);
+    } else {
+        // No server listens, or this attempt succeeded.
+        *schedule = AttemptSchedule { not_before: now.plus_ms(CONNECT_PAUSE_MIN_MS), pause_ms: 0 };
+    }
+    connected.unwrap_or(Err(StoreError::Unreachable))
 }
 
-impl Default for AttemptSchedule {
-    fn default() -> Self {
-        Self { in_progress: false, not_before: Timestamp::default(), pause_ms: CONNECT_PAUSE_MIN_MS }
+async fn open_socket(connection: &Arc<Connection>) -> Result<Timestamp, StoreError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(UNWRITTEN_LEN_MAX);
+    let redis = connection.client.get_multiplexed_async_connection_with_config(&config).await;
+    let socket = Arc::new(Socket::new(redis.map_err(|error| connection.errors.connect_failed(&error))?));
+    let time = connection.time(&socket).await;
+    // A server that refuses keeps its socket: the reason may pass.
+    if matches!(time, Ok(_) | Err(StoreError::Refused)) {
+        connection.socket.store(Some(socket));
     }
-}
-
-impl ConnectAttempt {
-    /// Begins an attempt, unless it is too early for one.
-    pub(super) fn begin(connection: Arc<Connection>) -> Option<Self> {
-        let now = connection.clock.now();
-        let mut schedule = connection.schedule.lock();
-        if schedule.in_progress || now < schedule.not_before {
-            return None;
-        }
-        schedule.in_progress = true;
-        schedule.not_before = now.plus_ms(CONNECT_PAUSE_MIN_MS);
-        drop(schedule);
-        Some(Self { connection, backs_off: true })
-    }
-
-    /// Connects. Returns the server's time.
-    pub(super) async fn run(mut self) -> Result<Timestamp, RequestError> {
-        let connection = self.connection.clone();
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(UNWRITTEN_LEN_MAX);
-        let connect = async {
-            let redis = connection.client.get_multiplexed_async_connection_with_config(&config).await;
-            let socket = Arc::new(Socket::new(redis.map_err(|error| connection.errors.connect_failed(&error))?));
-            let time = connection.time(&socket).await;
-            // A server that refuses keeps its socket: the reason may pass.
-            if matches!(time, Ok(_) | Err(RequestError::Refused)) {
-                connection.socket.store(Some(socket));
-            }
-            time
-        };
-        let Ok(connected) = tokio::time::timeout(CONNECT_MAX, connect).await else {
-            return Err(RequestError::Unreachable);
-        };
-        if connected != Err(RequestError::Refused) {
-            // No server listens, or this attempt succeeded.
-            self.backs_off = false;
-        }
-        connected
-    }
-}
-
-impl Drop for ConnectAttempt {
-    fn drop(&mut self) {
-        let mut schedule = self.connection.schedule.lock();
-        schedule.in_progress = false;
-        if self.backs_off {
-            schedule.not_before = self.connection.clock.now().plus_ms(schedule.pause_ms);
-            schedule.pause_ms = (2 * schedule.pause_ms).min(CONNECT_PAUSE_MAX_MS);
-        } else {
-            schedule.pause_ms = CONNECT_PAUSE_MIN_MS;
-        }
-    }
+    time
 }

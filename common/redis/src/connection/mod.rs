@@ -14,15 +14,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
-use redis::{Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind};
+use redis::{Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, ToRedisArgs};
+use tokio::sync::Mutex;
 use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::StoreError;
 
-use crate::errors::{ErrorLog, RequestError};
+use crate::errors::ErrorLog;
 use crate::eviction;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
-use attempt::{AttemptSchedule, ConnectAttempt};
+use attempt::{AttemptSchedule, connect};
 
 pub use socket::Socket;
 
@@ -55,16 +56,16 @@ impl Connection {
     /// Address of the server, without the password.
     #[must_use]
     pub fn address(&self) -> &str {
-        self.errors.address()
+        &self.errors.address
     }
 
     /// The current socket, if there is one with room for a request.
     ///
     /// # Errors
     /// When there is none.
-    pub fn socket(&self) -> Result<Arc<Socket>, RequestError> {
-        let socket = self.socket.load_full().ok_or(RequestError::Unreachable)?;
-        if socket.is_full() { Err(RequestError::Busy) } else { Ok(socket) }
+    pub fn socket(&self) -> Result<Arc<Socket>, StoreError> {
+        let socket = self.socket.load_full().ok_or(StoreError::Unreachable)?;
+        if socket.is_full() { Err(StoreError::Busy) } else { Ok(socket) }
     }
 
     /// Runs a script on the current socket.
@@ -74,9 +75,9 @@ impl Connection {
     pub async fn run<T: FromRedisValue>(
         &self,
         script: &Script,
-        keys: &[impl AsRef<[u8]>],
-        args: &[impl AsRef<[u8]>],
-    ) -> Result<T, RequestError> {
+        keys: &[impl ToRedisArgs],
+        args: &[impl ToRedisArgs],
+    ) -> Result<T, StoreError> {
         let socket = self.socket()?;
         self.run_on(&socket, script, keys, args).await
     }
@@ -89,9 +90,9 @@ impl Connection {
         &self,
         socket: &Arc<Socket>,
         script: &Script,
-        keys: &[impl AsRef<[u8]>],
-        args: &[impl AsRef<[u8]>],
-    ) -> Result<T, RequestError> {
+        keys: &[impl ToRedisArgs],
+        args: &[impl ToRedisArgs],
+    ) -> Result<T, StoreError> {
         let answer = match socket.exchange(&script.by_hash(keys, args)).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 socket.exchange(&script.by_text(keys, args)).await
@@ -105,64 +106,59 @@ impl Connection {
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RequestError> {
+    pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
         let socket = self.socket()?;
         socket.exchange(command).await.map_err(|error| self.failed(&socket, &error))
     }
 
     /// The error for an answer to a script that does not have the form of its answers; it is logged.
-    pub fn answer_unreadable(&self) -> RequestError {
-        self.errors.log("UNREADABLE-ANSWER", "the answer to a script cannot be read", RequestError::TimedOut)
+    pub fn answer_unreadable(&self) -> StoreError {
+        self.errors.log("UNREADABLE-ANSWER", "the answer to a script cannot be read", StoreError::TimedOut)
     }
 
     /// The error for a foreign value, which has passed the checks of a script; it is logged.
-    pub fn value_unreadable(&self, key: &str) -> RequestError {
-        self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), RequestError::Unreadable)
+    pub fn value_unreadable(&self, key: &str) -> StoreError {
+        self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), StoreError::Unreadable)
     }
 
     /// The server's time. Connects if there is no socket or the socket is silent; must be called inside a tokio runtime.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn ping(self: &Arc<Self>) -> Result<Timestamp, RequestError> {
+    pub async fn ping(self: &Arc<Self>) -> Result<Timestamp, StoreError> {
         let connection = self.clone();
         let task = match self.socket.load_full() {
             Some(socket) if !socket.is_silent() => {
                 socket.pings_lost.fetch_add(1, Ordering::Relaxed);
                 let time = async move { connection.time(&socket).await };
                 tokio::spawn(async {
-                    tokio::time::timeout(PING_WAIT_MAX, time).await.unwrap_or(Err(RequestError::TimedOut))
+                    tokio::time::timeout(PING_WAIT_MAX, time).await.unwrap_or(Err(StoreError::TimedOut))
                 })
             }
-            _ => tokio::spawn(ConnectAttempt::begin(connection).ok_or(RequestError::Unreachable)?.run()),
+            _ => tokio::spawn(connect(connection)),
         };
-        task.await.unwrap_or(Err(RequestError::Unreachable))
+        task.await.unwrap_or(Err(StoreError::Unreachable))
     }
 
-    async fn time(self: &Arc<Self>, socket: &Arc<Socket>) -> Result<Timestamp, RequestError> {
+    async fn time(&self, socket: &Arc<Socket>) -> Result<Timestamp, StoreError> {
         let now_ms = self.run_on(socket, &self.ping, &NONE, &NONE).await?;
         socket.pings_lost.store(0, Ordering::Relaxed);
         if !socket.has_answered.swap(true, Ordering::Relaxed) {
-            self.log_connected(socket.clone());
+            self.errors.clear();
+            tracing::info!(store = %self.errors.address, "connected to Redis");
+            let (socket, address) = (socket.clone(), self.errors.address.clone());
+            // A task of its own: no caller needs the answer, and a server that refuses INFO is usable.
+            tokio::spawn(async move {
+                let memory: RedisResult<String> = socket.exchange(redis::cmd("INFO").arg("memory")).await;
+                if let Some(warning) = memory.ok().as_deref().and_then(eviction::warning) {
+                    tracing::warn!(store = %address, "{warning}");
+                }
+            });
         }
         Ok(Timestamp::from_ms(now_ms))
     }
 
-    /// Logs the first answer on a socket, and whether the server may evict counters.
-    fn log_connected(self: &Arc<Self>, socket: Arc<Socket>) {
-        self.errors.clear();
-        tracing::info!(store = %self.address(), "connected to Redis");
-        let connection = self.clone();
-        // A task of its own: no caller needs the answer, and a server that refuses INFO is usable.
-        tokio::spawn(async move {
-            let memory: RedisResult<String> = socket.exchange(redis::cmd("INFO").arg("memory")).await;
-            if let Some(warning) = memory.ok().as_deref().and_then(eviction::warning) {
-                tracing::warn!(store = %connection.address(), "{warning}");
-            }
-        });
-    }
-
-    fn failed(&self, socket: &Arc<Socket>, error: &RedisError) -> RequestError {
+    fn failed(&self, socket: &Arc<Socket>, error: &RedisError) -> StoreError {
         if error.is_io_error() || error.is_unrecoverable_error() {
             self.socket.compare_and_swap(&Some(socket.clone()), None);
         } else {
