@@ -11,7 +11,7 @@ use crate::matched_rule::MatchedRule;
 use crate::stage::{Charges, Stage, UNATTENDED_DEADLINE};
 use crate::store_error::StoreError;
 use crate::unsynced_queue::UnsyncedCounter;
-use crate::view::{Unsynced, ViewEvent, update};
+use crate::view::{BackfillStep, Unsynced, ViewEvent, update};
 
 /// Maximum number of counters in one request.
 const REQUEST_COUNTERS_MAX: usize = 64;
@@ -32,12 +32,12 @@ impl Engine {
         while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
             let Some(counter) = self.unsynced.next() else { break };
             let UnsyncedCounter { matched, generation } = &counter;
-            let charge = |unsynced: Unsynced| {
-                matched.charge(*generation, unsynced.units, ChargeMode::Backfill { at: unsynced.at })
-            };
             let has_units = self.table.with(matched.counter, |view| {
-                charges.extend(view.unsynced().map(charge));
-                update(&matched.policy, view, ViewEvent::BackfillSent);
+                let charge = |unsynced: &Unsynced| {
+                    matched.charge(*generation, unsynced.units, ChargeMode::Backfill { at: unsynced.at })
+                };
+                charges.extend(view.unsynced().iter().map(charge));
+                update(&matched.policy, view, ViewEvent::Backfill(BackfillStep::Sent));
                 view.has_unsynced()
             });
             // All units of the others were refunded.
@@ -74,10 +74,10 @@ impl Engine {
             self.metrics.unsynced_units.add(charges.iter().map(|charge| charge.cost).sum());
         }
         let has_ended = is_charged || is_dropped;
-        let event = || if has_ended { ViewEvent::BackfillEnded } else { ViewEvent::BackfillFailed };
+        let step = if has_ended { BackfillStep::Ended } else { BackfillStep::Failed };
         let still_unsynced = |counter: &UnsyncedCounter| {
             self.table.with(counter.matched.counter, |view| {
-                update(&counter.matched.policy, view, event());
+                update(&counter.matched.policy, view, ViewEvent::Backfill(step));
                 view.has_unsynced()
             })
         };
@@ -91,12 +91,9 @@ impl Engine {
     /// Updates the view of a counter, and queues the counter if it has unsynced units and is not queued.
     pub(crate) fn update_counter(&self, matched: &MatchedRule, generation: Generation, event: ViewEvent<'_>) {
         let needs_queue = self.table.with(matched.counter, |view| {
+            let was_queued = view.is_queued();
             update(&matched.policy, view, event);
-            let needs_queue = view.needs_queue();
-            if needs_queue {
-                update(&matched.policy, view, ViewEvent::BackfillQueued);
-            }
-            needs_queue
+            view.is_queued() && !was_queued
         });
         if !needs_queue {
             return;
@@ -106,8 +103,8 @@ impl Engine {
             let MatchedRule { counter, policy, .. } = &dropped.matched;
             self.table.with(*counter, |view| {
                 // A queued counter has no units in flight, so these are all.
-                update(policy, view, ViewEvent::BackfillSent);
-                update(policy, view, ViewEvent::BackfillEnded);
+                update(policy, view, ViewEvent::Backfill(BackfillStep::Sent));
+                update(policy, view, ViewEvent::Backfill(BackfillStep::Ended));
             });
         }
         self.health.waker.wake();

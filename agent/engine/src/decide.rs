@@ -15,7 +15,7 @@ use crate::match_rules::Rejection;
 use crate::matched_rule::MatchedRule;
 use crate::store_error::StoreError;
 use crate::time_bounds::TimeBounds;
-use crate::view::{Sequence, ViewEvent};
+use crate::view::{Sequence, ViewEvent, update};
 
 /// Verdict of each rule of a call; none for a rule that was not evaluated.
 pub(crate) type Verdicts = SmallVec<[Option<RuleVerdict>; 2]>;
@@ -102,9 +102,16 @@ impl Engine {
             let facts = Facts { now: bounds, authority, fleet: self.fleet.size() };
             let MatchedRule { policy, cost, enforcement, .. } = matched;
             let generation = active.set.generation;
-            match self.table.with(matched.counter, |view| plan(policy, generation, view, &facts, *cost, *enforcement)) {
+            let plan = self.table.with(matched.counter, |view| {
+                let plan = plan(policy, generation, view, &facts, *cost, *enforcement);
+                if let Plan::Decided(_, _, Some(admission)) = plan {
+                    update(policy, view, admission);
+                }
+                plan
+            });
+            match plan {
                 Plan::NeedsStore => needs_store = true,
-                Plan::Decided(verdict, source) => {
+                Plan::Decided(verdict, source, _) => {
                     verdicts.resize(matched.position, None);
                     verdicts.push(Some(RuleVerdict { verdict, limit: policy.quota.units(), source }));
                     if !verdict.admitted {

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StepError, StoredCounter, step};
 
-use crate::view::{CounterView, clock_stepped_back, update_in_step};
+use crate::view::{CounterView, forget_denial, update_in_step};
 
 const SHARDS: usize = 64;
 /// Multiple of the free places that one rule may hold: alone it fills four fifths.
@@ -132,7 +132,7 @@ impl AgentTable {
     /// Drops all cached denials: the store's clock stepped back, and they may hold too long.
     pub(crate) fn forget_denials(&self) {
         for shard in &self.shards {
-            shard.lock().counters.values_mut().for_each(|entry| clock_stepped_back(&mut entry.view));
+            shard.lock().counters.values_mut().for_each(|entry| forget_denial(&mut entry.view));
         }
     }
 

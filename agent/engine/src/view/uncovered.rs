@@ -32,7 +32,7 @@ pub(crate) struct CoveredBatches {
 
 /// Units that no signal contains yet, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UncoveredUnits {
+pub(crate) struct UncoveredUnits {
     entries: VecDeque<Uncovered>,
 }
 
@@ -54,6 +54,13 @@ impl CoveredBatches {
         };
         let is_lost = self.lost.iter().any(|lost| (first..=last).contains(lost));
         self.none_through < first && last <= self.through && !is_lost
+    }
+}
+
+impl Uncovered {
+    /// Returns true if the units were admitted in the last `width_ms` and are not all contained.
+    fn counts(&self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) -> bool {
+        !covered.covers(self.first, self.last) && self.at.plus_ms(width_ms) > now
     }
 }
 
@@ -87,10 +94,14 @@ impl UncoveredUnits {
         newest.map(|index| self.entries.remove(index));
     }
 
-    /// Returns the units admitted in the last `width_ms` that no signal contains, and forgets the others.
-    pub(super) fn beyond(&mut self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) -> u64 {
-        self.entries.retain(|entry| !covered.covers(entry.first, entry.last) && entry.at.plus_ms(width_ms) > now);
-        self.entries.iter().map(|entry| entry.units).sum()
+    /// Returns the units admitted in the last `width_ms` that no signal contains.
+    pub(crate) fn beyond(&self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) -> u64 {
+        self.entries.iter().filter(|entry| entry.counts(covered, now, width_ms)).map(|entry| entry.units).sum()
+    }
+
+    /// Forgets the others.
+    pub(super) fn forget_covered(&mut self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) {
+        self.entries.retain(|entry| entry.counts(covered, now, width_ms));
     }
 
     /// Merges the two oldest entries into one, which is covered when all batches from the first to the last are.

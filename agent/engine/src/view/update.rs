@@ -1,8 +1,9 @@
 //! The changes of a view: one function per way in which the agent learns about a counter.
 //!
-//! [`update`] applies an event after a decision, a correction, a backfill or a signal. [`update_in_step`] applies the result of
-//! a charge to counts in the engine's own table, under the same lock as the charge.
+//! [`update`] applies an event: an admission that was planned, a decision, a correction, a backfill or a signal.
+//! [`update_in_step`] applies the result of a charge to counts in the engine's own table, under the same lock as the charge.
 
+use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 use tollgate_core::messages::signals::{LogId, Offset, Signal};
@@ -10,7 +11,9 @@ use tollgate_core::rules::{Generation, LimitPolicy};
 
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
-use super::uncovered::Sequence;
+use super::uncovered::{CoveredBatches, Sequence};
+use super::unsynced_units::BackfillStep;
+use crate::time_bounds::TimeBounds;
 
 /// Event that changes the view of a counter.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +30,17 @@ pub(crate) enum ViewEvent<'a> {
         generation: Generation,
         /// Batch that publishes the charge.
         sequence: Sequence,
+    },
+    /// The plan admits a call without the store.
+    Planned {
+        /// Bounds of the store's time.
+        now: TimeBounds,
+        /// Units.
+        cost: u64,
+        /// Limit of the meter that paces the admission.
+        pace: Option<Limit>,
+        /// Own batches that fresh signals contain, if signals decide.
+        covered: Option<&'a CoveredBatches>,
     },
     /// A call was admitted without the store.
     AdmittedLocally {
@@ -73,14 +87,8 @@ pub(crate) enum ViewEvent<'a> {
         /// Units.
         units: u64,
     },
-    /// The counter is queued for a backfill.
-    BackfillQueued,
-    /// The unsynced units were sent to the store.
-    BackfillSent,
-    /// The units that were sent are charged, or may be, or never will be.
-    BackfillEnded,
-    /// The units that were sent are not charged.
-    BackfillFailed,
+    /// A backfill has made progress. A counter without units leaves the queue when the others are sent.
+    Backfill(BackfillStep),
     /// A signal has arrived.
     Signal {
         /// The signal.
@@ -103,36 +111,35 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
         }
         // The counter had room, but another counter denied the call.
         ViewEvent::Charged { .. } => {}
-        ViewEvent::AdmittedLocally { at, cost, sequence, is_unsynced } => {
+        ViewEvent::Planned { now, cost, pace, covered } => {
             let local = view.local(policy);
-            local.published(at, cost, sequence);
-            if is_unsynced {
-                local.add_unsynced(at, cost);
+            if let Some(covered) = covered {
+                local.uncovered.forget_covered(covered, now.earliest, policy.window.width_ms());
+            }
+            local.admit(now.latest, cost, Sequence::Unknown);
+            if let Some(limit) = pace {
+                let meter = view.pace.get_or_insert_with(|| Box::new(CounterState::new(&limit)));
+                meter.step(&limit, now.earliest, cost);
             }
         }
-        ViewEvent::Withdrawn { at, cost } => refund(policy, view, at, cost),
+        ViewEvent::AdmittedLocally { at, cost, sequence, is_unsynced } => {
+            view.local(policy).uncovered.published(at, cost, sequence);
+            add_unsynced(policy, view, at, cost, is_unsynced);
+        }
+        ViewEvent::Withdrawn { at, cost } => refund(policy, view, at, cost, false),
         ViewEvent::Used { at, units, sequence, is_unsynced } => {
-            let local = view.local(policy);
-            local.admit(at, units, sequence);
-            if is_unsynced {
-                local.add_unsynced(at, units);
-            }
+            view.local(policy).admit(at, units, sequence);
+            add_unsynced(policy, view, at, units, is_unsynced);
         }
         ViewEvent::Refunded { at, units, is_unsynced } => {
-            if is_unsynced {
-                view.local(policy).remove_unsynced(at, units);
-            }
-            refund(policy, view, at, units);
-            view.denial = None;
+            refund(policy, view, at, units, is_unsynced);
+            forget_denial(view);
         }
-        ViewEvent::UnsyncedRefunded { at, units } => {
-            view.local(policy).remove_unsynced(at, units);
-            refund(policy, view, at, units);
+        ViewEvent::UnsyncedRefunded { at, units } => refund(policy, view, at, units, true),
+        ViewEvent::Backfill(step) => {
+            view.unsynced.iter_mut().for_each(|unsynced| unsynced.backfill(step));
+            view.unsynced.take_if(|unsynced| unsynced.is_empty());
         }
-        ViewEvent::BackfillQueued => view.local(policy).is_queued = true,
-        ViewEvent::BackfillSent => view.local(policy).backfill_sent(),
-        ViewEvent::BackfillEnded => view.local(policy).backfill_ended(),
-        ViewEvent::BackfillFailed => view.local(policy).backfill_failed(),
         ViewEvent::Signal { signal, log, as_of } => {
             // An older signal changes nothing; offsets of different logs cannot be compared.
             if view.remote.as_ref().is_none_or(|remote| remote.log != log || remote.as_of <= as_of) {
@@ -151,18 +158,28 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 /// ever decides.
 pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult) {
     if matches!(charge.mode, ChargeMode::Refund { .. }) {
-        view.denial = None;
+        forget_denial(view);
     } else if !result.charged && !result.verdict.admitted {
         view.denial = Some(CachedDenial::new(result, charge.limit, charge.generation, charge.cost));
     }
 }
 
-/// Changes a view when the store's clock has stepped back: a denial in store time may hold too long.
-pub(crate) fn clock_stepped_back(view: &mut CounterView) {
+/// Drops the cached denial: the store's clock has stepped back, or units were refunded.
+pub(crate) fn forget_denial(view: &mut CounterView) {
     view.denial = None;
 }
 
-fn refund(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64) {
+fn add_unsynced(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64, is_unsynced: bool) {
+    if is_unsynced {
+        let part_ms = view.local(policy).ring.window().part_ms();
+        view.unsynced.get_or_insert_default().add(at, units, part_ms);
+    }
+}
+
+fn refund(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64, is_unsynced: bool) {
+    if is_unsynced && let Some(unsynced) = &mut view.unsynced {
+        unsynced.remove(at, units);
+    }
     view.local(policy).refund(at, units);
     if let Some(pace) = &mut view.pace {
         pace.refund(at, units);
