@@ -107,7 +107,7 @@ impl Engine {
                 update(policy, view, ViewEvent::Backfill(BackfillStep::Ended));
             });
         }
-        self.health.waker.wake();
+        self.maintenance_waker.wake();
     }
 
     /// Returns true if a counter of a call has units that the store does not know.

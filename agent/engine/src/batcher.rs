@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use atomic_waker::AtomicWaker;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tollgate_core::call::Call;
@@ -16,7 +17,6 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Row};
 
-use crate::shell_waker::ShellWaker;
 use crate::view::Sequence;
 
 /// Time for which an open batch waits for further rows, in ms.
@@ -33,7 +33,7 @@ const WAITING_LEN_MAX: usize = 64;
 /// Open and waiting batches of all partitions.
 pub(crate) struct Batcher {
     /// Wakes the shell of the exchange.
-    pub(crate) waker: ShellWaker,
+    pub(crate) waker: AtomicWaker,
     agent: Arc<str>,
     region: Arc<str>,
     epoch: u64,
@@ -64,7 +64,7 @@ impl Batcher {
     pub(crate) fn new(agent: Arc<str>, region: Arc<str>, epoch: u64, partitions: u32) -> Self {
         let open = || Mutex::new(OpenBatch { sequence: 1, ..OpenBatch::default() });
         Self {
-            waker: ShellWaker::default(),
+            waker: AtomicWaker::default(),
             agent,
             region,
             epoch,

@@ -5,6 +5,8 @@
 //! (`tollgate`, or the simulator of `tollgate-experiments`) does that. Modules are listed in the order of their layers: each
 //! imports only the modules before it.
 
+#[cfg(test)]
+mod tests;
 mod store_error;
 mod notice;
 mod metrics;
@@ -12,16 +14,14 @@ mod time_bounds;
 mod view;
 mod enforce;
 mod table;
-mod shell_waker;
 mod batcher;
 mod signals;
 mod fleet;
 mod matched_rule;
 mod unsynced_queue;
-mod store_health;
 mod engine;
 mod match_rules;
-mod store_answers;
+mod store_health;
 mod stage;
 mod decide;
 mod record;

@@ -34,7 +34,7 @@ impl Engine {
                 let known = self.known_fleet_size();
                 self.fleet.presence(now, presence);
                 if self.known_fleet_size() != known {
-                    self.health.waker.wake();
+                    self.maintenance_waker.wake();
                 }
             }
             Incoming::Undecodable => self.metrics.undecodable_records.add(1),

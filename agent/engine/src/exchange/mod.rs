@@ -63,6 +63,8 @@ pub enum ExchangeEffect {
 /// Outgoing half of the exchange with the bus.
 pub struct Exchange {
     engine: Arc<Engine>,
+    /// Waker of a shell that sleeps.
+    shell: Option<Waker>,
     /// Numbers of rows, by the partitions and sequences of their batches.
     in_flight: InFlight<(Partition, u64), usize>,
     announce_at: Timestamp,
@@ -76,13 +78,13 @@ impl Exchange {
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
         let (in_flight, announce_at) = (InFlight::default(), Timestamp::default());
-        Self { engine, in_flight, announce_at, stopped: false, drops_refused: false }
+        Self { engine, shell: None, in_flight, announce_at, stopped: false, drops_refused: false }
     }
 
     /// Sets the waker of a shell that sleeps until [`Exchange::wake_at`]. It is woken when the first row of a batch comes
     /// earlier.
-    pub fn set_waker(&self, waker: Waker) {
-        self.engine.batcher.waker.set(waker);
+    pub fn set_waker(&mut self, waker: Waker) {
+        self.shell = Some(waker);
     }
 
     /// Applies an input and appends the effects that follow from it.
@@ -122,12 +124,13 @@ impl Exchange {
     #[must_use]
     pub fn wake_at(&self, now: Timestamp) -> Timestamp {
         let waker = &self.engine.batcher.waker;
-        waker.disarm();
+        waker.take();
         let wake_at = self.due_at();
         if self.stopped || wake_at.ms_since(now) <= LINGER_MS {
             return wake_at.max(now.plus_ms(1));
         }
-        waker.arm();
+        // Before another look at the work: either it is seen here, or the operation that makes it wakes the shell.
+        self.shell.iter().for_each(|shell| waker.register(shell));
         self.due_at().max(now.plus_ms(1))
     }
 

@@ -87,6 +87,8 @@ pub enum MaintenanceRequest {
 pub struct Maintenance {
     engine: Arc<Engine>,
     settings: MaintenanceSettings,
+    /// Waker of a shell that sleeps.
+    shell: Option<Waker>,
     /// True if the last request that the maintenance itself sent was answered.
     reached: bool,
     probe: Probe,
@@ -125,6 +127,7 @@ impl Maintenance {
             reached: engine.has_reached_store(),
             engine,
             settings,
+            shell: None,
             probe: Probe::Idle,
             pace: ProbePace::default(),
             announcing: false,
@@ -139,8 +142,8 @@ impl Maintenance {
 
     /// Sets the waker of a shell that sleeps until [`Maintenance::wake_at`]. It is woken when the breaker opens, when the
     /// first unsynced units appear, when presence changes the size of the fleet, and when a notice waits.
-    pub fn set_waker(&self, waker: Waker) {
-        self.engine.health.waker.set(waker);
+    pub fn set_waker(&mut self, waker: Waker) {
+        self.shell = Some(waker);
     }
 
     /// Applies an input and appends the effects that follow from it.
@@ -167,13 +170,14 @@ impl Maintenance {
     /// A request that the store does not answer can bring it forward: a shell without a waker asks again after each one.
     #[must_use]
     pub fn wake_at(&self, now: Timestamp) -> Timestamp {
-        self.engine.health.waker.arm();
+        // Before the look at the work: either it is seen here, or the operation that makes it wakes the shell.
+        self.shell.iter().for_each(|shell| self.engine.maintenance_waker.register(shell));
         self.due_at().max(now.plus_ms(1))
     }
 
     fn due_at(&self) -> Timestamp {
         let duties = [
-            (self.engine.notices.wait(), Timestamp::default()),
+            (!self.engine.notices.lock().is_empty(), Timestamp::default()),
             (self.needs_probe(), self.pace.probe_at()),
             (true, self.housekeeping_at),
             (self.may_announce(), self.announce_at),
@@ -210,7 +214,7 @@ impl Maintenance {
             self.saved = Some(agents);
             effects.push(MaintenanceEffect::SaveFleetSize(agents));
         }
-        effects.extend(self.engine.notices.take().into_iter().map(MaintenanceEffect::Notify));
+        effects.extend(self.engine.notices.lock().drain(..).map(MaintenanceEffect::Notify));
     }
 
     fn needs_probe(&self) -> bool {

@@ -116,7 +116,7 @@ impl<'c> SimAgent<'c> {
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         let duties = MaintenanceSettings { announces: settings.has_bus && !self.owns_table, follows_rules: false };
-        let (exchange, maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
+        let (mut exchange, mut maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
         let (exchange_sleep, maintenance_sleep) = (Sleep::default(), Sleep::default());
         exchange.set_waker(exchange_sleep.waker());
         maintenance.set_waker(maintenance_sleep.waker());
