@@ -141,12 +141,7 @@ impl Engine {
             reached_store: AtomicBool::default(),
             maintenance_waker: AtomicWaker::default(),
             notices: Mutex::default(),
-            batcher: Batcher::new(
-                settings.node.clone(),
-                settings.region.clone(),
-                settings.epoch.as_ms(),
-                settings.partitions,
-            ),
+            batcher: Batcher::new(&settings.node, &settings.region, settings.epoch.as_ms(), settings.partitions),
             signals: Signals::new(settings.partitions),
             fleet: Fleet::new(settings.agents_expected),
             calls: AtomicU64::new(0),
@@ -249,7 +244,7 @@ impl Engine {
     /// Returns the number of rows that were dropped in this life.
     #[must_use]
     pub fn dropped_rows(&self) -> u64 {
-        self.batcher.dropped_rows()
+        self.batcher.dropped_rows.get()
     }
 }
 

@@ -92,16 +92,12 @@ impl Exchange {
         match input {
             ExchangeInput::Tick => self.tick(now, effects),
             ExchangeInput::Accepted { partition } => self.append_next(partition, effects),
-            ExchangeInput::Refused(batch) if self.drops_refused => {
-                let (partition, sequence) = (batch.name.partition, batch.name.sequence);
-                self.in_flight.refuse((partition, sequence));
-                self.delivered(partition, sequence, None, batch.rows.len());
-                self.append_next(partition, effects);
-            }
             ExchangeInput::Refused(batch) => {
-                self.in_flight.refuse((batch.name.partition, batch.name.sequence));
-                if let Some((partition, sequence)) = self.engine.batcher.put_back(batch) {
-                    self.engine.signals.delivered(partition, sequence, None);
+                let (partition, sequence, rows) = (batch.name.partition, batch.name.sequence, batch.rows.len());
+                self.in_flight.refuse((partition, sequence));
+                if self.drops_refused || !self.engine.batcher.put_back(batch) {
+                    self.delivered(partition, sequence, None, rows);
+                    self.append_next(partition, effects);
                 }
             }
             ExchangeInput::Delivered { partition, sequence, offset } => {
@@ -111,7 +107,6 @@ impl Exchange {
             ExchangeInput::Stop => {
                 self.drops_refused = self.stopped;
                 self.stopped = true;
-                self.engine.batcher.close_all(now, self.engine.complete_through(now));
                 self.begin_round(now, effects);
                 effects.push(ExchangeEffect::Announce(self.presence(now)));
             }
@@ -157,7 +152,6 @@ impl Exchange {
             return;
         }
         if self.in_flight.may_send(now) && self.engine.batcher.due_at() <= now {
-            self.engine.batcher.close_due(now, self.engine.complete_through(now));
             self.begin_round(now, effects);
         }
         if now >= self.announce_at {
@@ -167,6 +161,7 @@ impl Exchange {
     }
 
     fn begin_round(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
+        self.engine.batcher.close(now, self.engine.complete_through(now), self.stopped);
         self.in_flight.begin_round(now);
         for partition in 0..self.engine.settings.partitions {
             self.append_next(partition, effects);
@@ -186,7 +181,7 @@ impl Exchange {
     /// Records the offset of a batch, or that it is lost.
     fn delivered(&self, partition: Partition, sequence: u64, offset: Option<Offset>, rows: usize) {
         if offset.is_none() {
-            self.engine.batcher.count_lost(rows);
+            self.engine.batcher.dropped_rows.add(rows as u64);
         }
         self.engine.signals.delivered(partition, sequence, offset);
     }

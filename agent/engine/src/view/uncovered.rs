@@ -3,7 +3,7 @@
 //! Each entry names the batches that publish its units, so that an entry is dropped once a signal contains all of them. Other
 //! forms of the same units are in [`local_usage`](super::local_usage).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use tollgate_core::clock::Timestamp;
 
@@ -22,12 +22,12 @@ pub(crate) enum Sequence {
 /// The agent's own batches that a signal contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoveredBatches {
-    /// No batch up to this one is known to be contained.
+    /// No batch up to this one counts as contained, because too many were lost or the log was recreated.
     pub(crate) none_through: u64,
     /// Later batches up to this one are contained, unless they are lost.
     pub(crate) through: u64,
     /// Batches that never reached the log.
-    pub(crate) lost: Vec<u64>,
+    pub(crate) lost: BTreeSet<u64>,
 }
 
 /// Units that no signal contains yet, oldest first.
@@ -52,8 +52,7 @@ impl CoveredBatches {
         let (Sequence::Batch(first), Sequence::Batch(last)) = (first, last) else {
             return false;
         };
-        let is_lost = self.lost.iter().any(|lost| (first..=last).contains(lost));
-        self.none_through < first && last <= self.through && !is_lost
+        self.none_through < first && last <= self.through && self.lost.range(first..=last).next().is_none()
     }
 }
 
@@ -131,7 +130,8 @@ mod tests {
         uncovered.admit(at(20), 3, Sequence::Batch(2));
         uncovered.admit(at(30), 5, Sequence::Unknown);
         uncovered.published(at(30), 5, Sequence::Batch(3));
-        let covered = |through, lost: &[u64]| CoveredBatches { none_through: 0, through, lost: lost.to_vec() };
+        let covered =
+            |through, lost: &[u64]| CoveredBatches { none_through: 0, through, lost: lost.iter().copied().collect() };
         assert_eq!(uncovered.beyond(&covered(0, &[]), at(40), 1_000), 10);
         assert_eq!(uncovered.beyond(&covered(1, &[]), at(40), 1_000), 8);
         assert_eq!(uncovered.beyond(&covered(3, &[2]), at(40), 1_000), 3, "a lost batch is never covered");
@@ -155,7 +155,7 @@ mod tests {
         for number in 1..=200 {
             uncovered.admit(at(number), 1, Sequence::Batch(number));
         }
-        let covered = CoveredBatches { none_through: 0, through: 200, lost: vec![5] };
+        let covered = CoveredBatches { none_through: 0, through: 200, lost: [5].into() };
         assert!(uncovered.beyond(&covered, at(200), 5_000) >= 1);
     }
 }
