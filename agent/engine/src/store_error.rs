@@ -52,6 +52,12 @@ impl StoreError {
         !matches!(self, Self::TimedOut | Self::Unreadable)
     }
 
+    /// Returns true if the store answers and only a counter of the request cannot be charged.
+    #[must_use]
+    pub const fn is_of_counter(self) -> bool {
+        matches!(self, Self::Full | Self::Contended | Self::Unreadable)
+    }
+
     /// Returns its name in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -260,14 +260,15 @@ impl Maintenance {
         }
     }
 
-    /// Sends the next unsynced units. When none are left, the store is used again.
+    /// Sends the next unsynced units. When the round is over, the store is used again. Units that it has no room for are sent
+    /// again with the next probe.
     fn backfill_next(&mut self, now: Timestamp, ping: Ping, requests: u32, effects: &mut Vec<MaintenanceEffect>) {
-        while requests < BACKFILLS_MAX && self.engine.has_unsynced() {
-            if let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Backfill) {
-                self.probe = Probe::Backfilling { ping, requests: requests + 1 };
-                effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
-                return;
-            }
+        if requests < BACKFILLS_MAX
+            && let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Backfill)
+        {
+            self.probe = Probe::Backfilling { ping, requests: requests + 1 };
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
+            return;
         }
         self.probe = Probe::Idle;
         self.reached = true;

@@ -162,7 +162,7 @@ impl<'c> SimAgent<'c> {
             SimRequest::Ping | SimRequest::Announce => {}
             SimRequest::Backfill(request) => {
                 env.observe(finished(&request));
-                env.observe(Observation::Probed { agent, is_answered: error.is_none() });
+                env.observe(Observation::Probed { agent, is_answered: error.is_none_or(StoreError::is_of_counter) });
                 self.maintain(env, MaintenanceInput::Backfilled(request, answer));
             }
             SimRequest::Check(asked, request) => {
