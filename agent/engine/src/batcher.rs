@@ -42,6 +42,7 @@ pub(crate) struct Batcher {
 }
 
 /// The open batch of one partition, and the closed ones that wait for the bus.
+#[derive(Default)]
 pub(crate) struct OpenBatch {
     name: BatchName,
     opened_at: Option<Timestamp>,
@@ -62,23 +63,13 @@ type Dictionary<K, V> = IndexMap<K, V, RandomState>;
 
 impl Batcher {
     pub(crate) fn new(agent: &Arc<str>, region: &Arc<str>, epoch: u64, partitions: u32) -> Self {
-        let open = |partition| OpenBatch {
-            name: BatchName { agent: agent.clone(), epoch, partition, sequence: 1 },
-            opened_at: None,
-            closed_at: Timestamp::default(),
-            complete_through: Timestamp::default(),
-            counters: Dictionary::default(),
-            texts: Dictionary::default(),
-            text_bytes: 0,
-            descriptor_sets: Dictionary::default(),
-            rows: Vec::new(),
-            waiting: VecDeque::new(),
-        };
+        let name = |partition| BatchName { agent: agent.clone(), epoch, partition, sequence: 1 };
+        let open = |partition| Mutex::new(OpenBatch { name: name(partition), ..OpenBatch::default() });
         Self {
             waker: AtomicWaker::new(),
             dropped_rows: Total::default(),
             region: region.clone(),
-            partitions: (0..partitions).map(|partition| Mutex::new(open(partition))).collect(),
+            partitions: (0..partitions).map(open).collect(),
         }
     }
 

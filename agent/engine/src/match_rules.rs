@@ -61,11 +61,9 @@ impl Engine {
             }
             let Some(policy) = applicable.policy else { continue };
             let own = key.counter(&rule.name, rule.values(resolved));
-            let counter = self.table.place(own, &rule.name, bounds.earliest, || key.overflow(&rule.name));
-            let overflow = counter != own;
-            if overflow {
-                self.metrics.overflow_charges.add(1);
-            }
+            let overflow = !self.table.place(own, &rule.name, bounds.earliest);
+            let counter = if overflow { key.overflow(&rule.name) } else { own };
+            self.metrics.overflow_charges.add(overflow.into());
             let shared = slot.as_ref().filter(|(name, _)| !overflow && rule.per.contains(name));
             let cost = rule.cost_of(resolved, call.cost());
             matched.push(MatchedRule {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use strum::VariantArray;
 use tollgate_core::decision::Source;
 
 use crate::store_error::StoreError;
@@ -40,7 +41,7 @@ pub struct EngineMetrics {
     pub undecodable_records: Total,
     /// Rule sets that were refused.
     pub rules_rejected: Total,
-    store_errors: [Total; StoreError::ALL.len()],
+    store_errors: [Total; StoreError::VARIANTS.len()],
     rules: Mutex<BTreeMap<Arc<str>, Arc<RuleCounts>>>,
 }
 
@@ -83,6 +84,6 @@ impl EngineMetrics {
 
     /// Returns the number of requests that the store did not answer, by reason.
     pub fn store_errors(&self) -> impl Iterator<Item = (StoreError, u64)> + '_ {
-        StoreError::ALL.into_iter().zip(self.store_errors.iter().map(Total::get))
+        StoreError::VARIANTS.iter().copied().zip(self.store_errors.iter().map(Total::get))
     }
 }

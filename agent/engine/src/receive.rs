@@ -87,13 +87,11 @@ impl Engine {
         if self.counts_in_own_table() && !self.table.holds(signal.counter) {
             return false;
         }
-        let overflow = || self.settings.digest_key.overflow(&rule.name);
-        let counter = self.table.place(signal.counter, &rule.name, now, overflow);
         // A signal of one caller says nothing about a counter that many callers share.
-        if counter != signal.counter {
+        if !self.table.place(signal.counter, &rule.name, now) {
             return false;
         }
-        self.table.with(counter, |view| {
+        self.table.with(signal.counter, |view| {
             let known = view.remote.as_ref().map(|remote| remote.newest_at);
             update(policy, view, ViewEvent::Signal { signal, log: batch.log, as_of: batch.as_of });
             known.is_none_or(|known| known < signal.newest_at)

@@ -147,7 +147,7 @@ impl Engine {
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.
     fn refund_unsynced(&self, matched: &MatchedRule, at: Timestamp, units: u64) -> bool {
         self.table.with(matched.counter, |view| {
-            let is_unsynced = view.has_unsynced_of(at, units);
+            let is_unsynced = view.unsynced().iter().any(|unsynced| unsynced.contains(at, units));
             if is_unsynced {
                 update(&matched.policy, view, ViewEvent::UnsyncedRefunded { at, units });
             }

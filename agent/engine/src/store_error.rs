@@ -2,8 +2,9 @@
 
 use tollgate_core::counter::StepError;
 
-/// Reason for which a store did not answer. None of these is ever a denial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+/// Reason for which a store did not answer. None of these is ever a denial. Its name as a string is that in metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum StoreError {
     /// It did not answer before the deadline. It is not known if it charged.
     #[error("the store did not answer in time")]
@@ -33,18 +34,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// All reasons.
-    pub const ALL: [Self; 8] = [
-        Self::TimedOut,
-        Self::Expired,
-        Self::Unreachable,
-        Self::Full,
-        Self::Busy,
-        Self::Contended,
-        Self::Unreadable,
-        Self::Refused,
-    ];
-
     /// Returns true if units that are admitted without the store must be backfilled. Units that the store may have charged
     /// would count twice, and a counter without a valid value cannot be charged.
     #[must_use]
@@ -56,21 +45,6 @@ impl StoreError {
     #[must_use]
     pub const fn is_of_counter(self) -> bool {
         matches!(self, Self::Full | Self::Contended | Self::Unreadable)
-    }
-
-    /// Returns its name in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TimedOut => "timed_out",
-            Self::Expired => "expired",
-            Self::Unreachable => "unreachable",
-            Self::Full => "full",
-            Self::Unreadable => "unreadable",
-            Self::Busy => "busy",
-            Self::Contended => "contended",
-            Self::Refused => "refused",
-        }
     }
 }
 

@@ -40,9 +40,16 @@ impl Engine {
         self.counts_in_own_table() || self.reached_store.load(Ordering::Relaxed)
     }
 
-    /// Records the answer to a ping: sent and received by this agent's clock, and the store's time. Closes the breaker.
-    pub fn store_answers(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        self.update_store_clock(sent, received, store_now);
+    /// Records the store's time in an answer, which was sent for and received by this agent's clock.
+    pub fn note_store_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+        let updated = self.store_clock.read().updated(sent, received, store_now);
+        if let Some(clock) = updated {
+            *self.store_clock.write() = clock;
+        }
+    }
+
+    /// Closes the breaker: the store has answered a ping and received the unsynced units.
+    pub(crate) fn use_store(&self) {
         self.reached_store.store(true, Ordering::Relaxed);
         if self.breaker.close() {
             self.notify(Notice::StoreRecovered);
@@ -54,7 +61,7 @@ impl Engine {
         self.note_clock_step(results);
         if let Some(result) = results.first() {
             self.breaker.answered();
-            self.update_store_clock(sent, received, result.at);
+            self.note_store_time(sent, received, result.at);
         }
     }
 
@@ -72,13 +79,6 @@ impl Engine {
         self.metrics.store_error(error);
         if self.breaker.missed(error) {
             self.notify(Notice::StoreUnavailable(error));
-        }
-    }
-
-    fn update_store_clock(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        let updated = self.store_clock.read().updated(sent, received, store_now);
-        if let Some(clock) = updated {
-            *self.store_clock.write() = clock;
         }
     }
 

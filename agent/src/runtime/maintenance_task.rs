@@ -2,7 +2,6 @@
 //! and the state directory.
 
 use std::sync::Arc;
-use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -14,7 +13,7 @@ use tollgate_engine::{
     StoreError, UNATTENDED_DEADLINE,
 };
 
-use super::RulesListener;
+use super::{RulesListener, WakeFn};
 use crate::state_dir::StateDir;
 use crate::store::{ChargeStore, FleetServices};
 
@@ -36,15 +35,6 @@ pub(crate) struct MaintenanceTask {
     fleet: Option<Arc<FleetServices>>,
     reached_store: watch::Receiver<bool>,
     stop: Arc<Notify>,
-}
-
-/// Waker of the task.
-struct TaskWaker(Notify);
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.0.notify_one();
-    }
 }
 
 impl MaintenanceTask {
@@ -97,8 +87,9 @@ impl<S: ChargeStore> MaintenanceParts<S> {
             follows_rules: self.fleet.is_some() && self.rules.is_some(),
         };
         let mut maintenance = Maintenance::new(self.engine.clone(), settings);
-        let waker = Arc::new(TaskWaker(Notify::new()));
-        maintenance.set_waker(Waker::from(waker.clone()));
+        let work = Arc::new(Notify::new());
+        let made = work.clone();
+        maintenance.set_waker(Arc::new(WakeFn(move || made.notify_one())).into());
         let mut requests = FuturesUnordered::new();
         let mut effects = Vec::new();
         let mut input = MaintenanceInput::Tick;
@@ -116,12 +107,11 @@ impl<S: ChargeStore> MaintenanceParts<S> {
                     MaintenanceEffect::Send(request) => requests.push(self.execute(request)),
                 }
             }
-            let has_reached = self.engine.has_reached_store();
-            reached.send_if_modified(|reached| !std::mem::replace(reached, has_reached) && has_reached);
+            reached.send_replace(self.engine.has_reached_store());
             let wait = Duration::from_millis(maintenance.wake_at(now).ms_since(now));
             input = tokio::select! {
                 Some(answer) = requests.next(), if !requests.is_empty() => answer,
-                () = waker.0.notified() => MaintenanceInput::Tick,
+                () = work.notified() => MaintenanceInput::Tick,
                 () = sleep(wait) => MaintenanceInput::Tick,
             };
         }
@@ -129,38 +119,26 @@ impl<S: ChargeStore> MaintenanceParts<S> {
 
     /// Executes a request to the store, within its deadline.
     async fn execute(&self, request: MaintenanceRequest) -> MaintenanceInput {
+        let store = self.store.as_deref().ok_or(StoreError::Unreachable);
+        let fleet = self.fleet.as_deref().ok_or(StoreError::Unreachable);
         match request {
-            MaintenanceRequest::Ping => MaintenanceInput::Pinged(match &self.store {
-                Some(store) => in_time(store.ping()).await,
-                None => Err(StoreError::Unreachable),
-            }),
+            MaintenanceRequest::Ping => MaintenanceInput::Pinged(in_time(async { store?.ping().await }).await),
             MaintenanceRequest::Backfill(request) => {
-                let answer = match &self.store {
-                    Some(store) => in_time(store.charge(request.charges())).await,
-                    None => Err(StoreError::Unreachable),
-                };
+                let answer = in_time(async { store?.charge(request.charges()).await }).await;
                 MaintenanceInput::Backfilled(request, answer)
             }
-            MaintenanceRequest::Announce => MaintenanceInput::Announced(self.announce().await),
+            MaintenanceRequest::Announce => {
+                let node = &self.engine.settings().node;
+                MaintenanceInput::Announced(in_time(async { fleet?.announce(node).await }).await)
+            }
             MaintenanceRequest::ReadRules => {
-                self.read_rules().await;
+                if let Some(receive) = &self.rules
+                    && let Ok(Some((generation, published))) = in_time(async { fleet?.published_rules().await }).await
+                {
+                    receive(generation, None, published);
+                }
                 MaintenanceInput::RulesRead
             }
-        }
-    }
-
-    async fn announce(&self) -> Result<u32, StoreError> {
-        match &self.fleet {
-            Some(fleet) => in_time(fleet.announce(&self.engine.settings().node)).await,
-            None => Ok(0),
-        }
-    }
-
-    async fn read_rules(&self) {
-        if let (Some(fleet), Some(receive)) = (&self.fleet, &self.rules)
-            && let Ok(Some((generation, published))) = in_time(fleet.published_rules()).await
-        {
-            receive(generation, None, published);
         }
     }
 }

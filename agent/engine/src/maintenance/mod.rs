@@ -107,15 +107,7 @@ pub struct Maintenance {
 enum Probe {
     Idle,
     Pinging { sent: Timestamp },
-    Backfilling { ping: Ping, requests: u32 },
-}
-
-/// A ping that was answered.
-#[derive(Clone, Copy, Debug)]
-struct Ping {
-    sent: Timestamp,
-    received: Timestamp,
-    store_now: Timestamp,
+    Backfilling { requests: u32 },
 }
 
 impl Maintenance {
@@ -240,7 +232,10 @@ impl Maintenance {
     fn pinged(&mut self, now: Timestamp, answer: Result<Timestamp, StoreError>, effects: &mut Vec<MaintenanceEffect>) {
         let Probe::Pinging { sent } = self.probe else { return };
         match answer {
-            Ok(store_now) => self.backfill_next(now, Ping { sent, received: now, store_now }, 0, effects),
+            Ok(store_now) => {
+                self.engine.note_store_time(sent, now, store_now);
+                self.backfill_next(now, 0, effects);
+            }
             Err(error) => self.probe_missed(now, error),
         }
     }
@@ -253,27 +248,27 @@ impl Maintenance {
         effects: &mut Vec<MaintenanceEffect>,
     ) {
         let output = self.engine.finish(now, request, answer);
-        let Probe::Backfilling { ping, requests } = self.probe else { return };
+        let Probe::Backfilling { requests } = self.probe else { return };
         match output {
             Output::Backfilled(Err(error)) => self.probe_missed(now, error),
-            _ => self.backfill_next(now, ping, requests, effects),
+            _ => self.backfill_next(now, requests, effects),
         }
     }
 
     /// Sends the next unsynced units. When the round is over, the store is used again. Units that it has no room for are sent
     /// again with the next probe.
-    fn backfill_next(&mut self, now: Timestamp, ping: Ping, requests: u32, effects: &mut Vec<MaintenanceEffect>) {
+    fn backfill_next(&mut self, now: Timestamp, requests: u32, effects: &mut Vec<MaintenanceEffect>) {
         if requests < BACKFILLS_MAX
             && let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Backfill)
         {
-            self.probe = Probe::Backfilling { ping, requests: requests + 1 };
+            self.probe = Probe::Backfilling { requests: requests + 1 };
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
             return;
         }
         self.probe = Probe::Idle;
         self.reached = true;
-        self.pace.found(ping.received);
-        self.engine.store_answers(ping.sent, ping.received, ping.store_now);
+        self.pace.found(now, self.engine.has_unsynced());
+        self.engine.use_store();
     }
 
     fn probe_missed(&mut self, now: Timestamp, error: StoreError) {

@@ -23,9 +23,10 @@ impl ProbePace {
         self.probe_at
     }
 
-    /// Records that the store answered a probe.
-    pub(super) fn found(&mut self, now: Timestamp) {
-        let relapsed = self.found_at.is_some_and(|found_at| now.ms_since(found_at) < RELAPSE_MS + self.pause_ms);
+    /// Records that the store answered a probe. If it had no room for some units, the next probe comes as after a relapse.
+    pub(super) fn found(&mut self, now: Timestamp, are_units_left: bool) {
+        let is_soon = |found_at| now.ms_since(found_at) < RELAPSE_MS + self.pause_ms;
+        let relapsed = are_units_left || self.found_at.is_some_and(is_soon);
         self.pause_ms = if relapsed { (2 * self.pause_ms).clamp(PROBE_INTERVAL_MS, PAUSE_MS_MAX) } else { 0 };
         self.found_at = Some(now);
         self.probe_at = now.plus_ms(self.pause_ms);
@@ -48,17 +49,19 @@ mod tests {
     #[test]
     fn a_store_that_relapses_is_probed_less_and_less_often() {
         let mut pace = ProbePace::default();
-        pace.found(at(10_000));
+        pace.found(at(10_000), false);
         let mut pauses = Vec::new();
         let mut now = at(10_000);
         for _ in 0..12 {
             now = pace.probe_at().plus_ms(20);
-            pace.found(now);
+            pace.found(now, false);
             pauses.push(pace.probe_at().ms_since(now));
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_000, 5_000, 5_000]);
-        pace.found(now.plus_ms(RELAPSE_MS + PAUSE_MS_MAX));
+        pace.found(now.plus_ms(RELAPSE_MS + PAUSE_MS_MAX), false);
         assert_eq!(pace.probe_at(), now.plus_ms(RELAPSE_MS + PAUSE_MS_MAX), "it held for a while");
+        pace.found(now.plus_ms(60_000), true);
+        assert_eq!(pace.probe_at(), now.plus_ms(60_010), "it had no room");
     }
 
     #[test]

@@ -67,11 +67,6 @@ impl CounterView {
         self.unsynced.as_ref().is_some_and(|unsynced| !unsynced.is_empty())
     }
 
-    /// Returns true if at least so many units of exactly this instant are unsynced and not being backfilled.
-    pub(crate) fn has_unsynced_of(&self, at: Timestamp, units: u64) -> bool {
-        self.unsynced.as_ref().is_some_and(|unsynced| unsynced.has_unsent_of(at, units))
-    }
-
     /// Returns the unsynced units that are not being backfilled, oldest first.
     pub(crate) fn unsynced(&self) -> &[Unsynced] {
         self.unsynced.as_ref().map_or(&[], |unsynced| unsynced.unsent())

@@ -35,6 +35,13 @@ pub(super) struct UnsyncedUnits {
     sent: usize,
 }
 
+impl Unsynced {
+    /// Returns true if these are at least so many units of exactly this instant.
+    pub(crate) fn contains(&self, at: Timestamp, units: u64) -> bool {
+        self.at == at && self.units >= units
+    }
+}
+
 impl UnsyncedUnits {
     /// Returns true if there are none: all were refunded, or the backfill has ended.
     pub(super) fn is_empty(&self) -> bool {
@@ -61,14 +68,10 @@ impl UnsyncedUnits {
         }
     }
 
-    /// Returns true if at least so many units of exactly this instant are not being backfilled.
-    pub(super) fn has_unsent_of(&self, at: Timestamp, units: u64) -> bool {
-        self.position_of(at, units).is_some_and(|position| position >= self.sent)
-    }
-
     /// Removes units of exactly this instant. If they are being backfilled, they are not sent again after a failure.
     pub(super) fn remove(&mut self, at: Timestamp, units: u64) {
-        if let Some(position) = self.position_of(at, units) {
+        // The newest entry: one that is being backfilled only if there is no other.
+        if let Some(position) = self.entries.iter().rposition(|unsynced| unsynced.contains(at, units)) {
             self.entries[position].units -= units;
             if self.entries[position].units == 0 {
                 self.entries.remove(position);
@@ -83,11 +86,6 @@ impl UnsyncedUnits {
             self.entries.drain(..self.sent);
         }
         self.sent = if let BackfillStep::Sent = step { self.entries.len() } else { 0 };
-    }
-
-    /// Returns the newest entry with so many units: one that is being backfilled only if there is no other.
-    fn position_of(&self, at: Timestamp, units: u64) -> Option<usize> {
-        self.entries.iter().rposition(|unsynced| unsynced.at == at && unsynced.units >= units)
     }
 }
 
@@ -107,7 +105,7 @@ mod tests {
         unsynced.backfill(BackfillStep::Sent);
         unsynced.add(at(10), 3, 100);
         assert_eq!(unsynced.unsent(), [Unsynced { at: at(10), units: 3 }], "units are sent once");
-        assert!(unsynced.has_unsent_of(at(10), 3) && !unsynced.has_unsent_of(at(10), 4));
+        assert!(unsynced.unsent()[0].contains(at(10), 3) && !unsynced.unsent()[0].contains(at(10), 4));
         unsynced.backfill(BackfillStep::Ended);
         assert_eq!(unsynced.unsent(), [Unsynced { at: at(10), units: 3 }]);
         unsynced.backfill(BackfillStep::Sent);
