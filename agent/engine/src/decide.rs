@@ -184,13 +184,11 @@ impl Engine {
             Some(result) => {
                 ViewEvent::Charged { result, cost, evaluated_cost: matched.evaluated_cost, generation, sequence }
             }
-            None if admitted_locally && evaluation.stands(combined, matched) => ViewEvent::AdmittedLocally {
-                at,
-                cost,
-                sequence,
-                is_unsynced: evaluation.error.is_none_or(StoreError::needs_backfill),
-            },
-            None if admitted_locally => ViewEvent::Withdrawn { at, cost },
+            None if admitted_locally && evaluation.stands(combined, matched) => {
+                let is_unsynced = evaluation.error.is_none_or(StoreError::needs_backfill);
+                ViewEvent::Admitted { at, units: cost, is_planned: true, sequence, is_unsynced }
+            }
+            None if admitted_locally => ViewEvent::Refunded { at, units: cost, is_unsynced: false, by_store: false },
             None => return,
         };
         self.update_counter(matched, generation, event);

@@ -93,7 +93,7 @@ impl Engine {
         }
         self.table.with(signal.counter, |view| {
             let known = view.remote.as_ref().map(|remote| remote.newest_at);
-            update(policy, view, ViewEvent::Signal { signal, log: batch.log, as_of: batch.as_of });
+            update(policy, view, ViewEvent::Signal { signal, batch });
             known.is_none_or(|known| known < signal.newest_at)
         })
     }

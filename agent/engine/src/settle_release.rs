@@ -124,9 +124,9 @@ impl Engine {
                 }
                 // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store.
                 let is_slot = matched.policy.algorithm == Algorithm::Concurrency;
-                ViewEvent::Refunded { at, units, is_unsynced: is_unsynced || is_slot }
+                ViewEvent::Refunded { at, units, is_unsynced: is_unsynced || is_slot, by_store: true }
             } else {
-                ViewEvent::Used { at, units, sequence: publish(), is_unsynced }
+                ViewEvent::Admitted { at, units, is_planned: false, sequence: publish(), is_unsynced }
             };
             if !self.counts_in_own_table() {
                 self.update_counter(matched, active.set.generation, event);
@@ -149,7 +149,8 @@ impl Engine {
         self.table.with(matched.counter, |view| {
             let is_unsynced = view.unsynced().iter().any(|unsynced| unsynced.contains(at, units));
             if is_unsynced {
-                update(&matched.policy, view, ViewEvent::UnsyncedRefunded { at, units });
+                let refunded = ViewEvent::Refunded { at, units, is_unsynced: true, by_store: false };
+                update(&matched.policy, view, refunded);
             }
             is_unsynced
         })

@@ -41,7 +41,6 @@ impl TimeBounds {
 impl StoreClock {
     /// Returns the bounds of the store's time at the agent's `now`; before the first answer, the agent's own time plus or minus
     /// the maximum clock error.
-    #[must_use]
     pub(crate) fn at(&self, now: Timestamp) -> TimeBounds {
         let Some((received, bounds)) = self.best else {
             return TimeBounds { earliest: now.minus_ms(CLOCK_ERROR_MAX_MS), latest: now.plus_ms(CLOCK_ERROR_MAX_MS) };
@@ -57,7 +56,6 @@ impl StoreClock {
 
     /// Returns the clock after an answer that was requested at `sent`, received at `received` and given at `store_now`; nothing
     /// if it changes nothing.
-    #[must_use]
     pub(crate) fn updated(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) -> Option<Self> {
         // A store's clock reads whole milliseconds, so a sample is at least one wide.
         let sample = TimeBounds { earliest: store_now, latest: store_now.plus_ms(received.ms_since(sent) + 1) };

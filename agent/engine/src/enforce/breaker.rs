@@ -22,7 +22,6 @@ pub(crate) struct Breaker {
 
 impl Breaker {
     /// Returns true if no request is sent.
-    #[must_use]
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }

@@ -164,65 +164,54 @@ impl Maintenance {
     pub fn wake_at(&self, now: Timestamp) -> Timestamp {
         // Before the look at the work: either it is seen here, or the operation that makes it wakes the shell.
         self.shell.iter().for_each(|shell| self.engine.maintenance_waker.register(shell));
-        self.due_at().max(now.plus_ms(1))
+        let due_at = self.due().into_iter().flatten().min();
+        due_at.unwrap_or_default().max(now.plus_ms(1))
     }
 
-    fn due_at(&self) -> Timestamp {
-        let duties = [
-            (!self.engine.notices.lock().is_empty(), Timestamp::default()),
-            (self.needs_probe(), self.pace.probe_at()),
-            (true, self.housekeeping_at),
-            (self.may_announce(), self.announce_at),
-            (self.may_read_rules(), self.rules_at),
-            (self.size_to_save().is_some(), self.save_at),
-        ];
-        let due = duties.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, at)| at);
-        due.min().unwrap_or(Timestamp::from_ms(u64::MAX))
+    /// Returns the times from which the duties are due that are wanted now: probe, housekeeping, announcement, rules, the size
+    /// of the fleet, notices.
+    fn due(&self) -> [Option<Timestamp>; 6] {
+        let store_answers = self.reached && !self.engine.is_degraded();
+        let needs_probe = !self.reached || self.engine.needs_store();
+        let announces = self.settings.announces && !self.announcing && store_answers;
+        let reads_rules = self.settings.follows_rules && !self.reading_rules && store_answers;
+        [
+            (needs_probe && matches!(self.probe, Probe::Idle)).then_some(self.pace.probe_at),
+            Some(self.housekeeping_at),
+            announces.then_some(self.announce_at),
+            reads_rules.then_some(self.rules_at),
+            self.size_to_save().map(|_| self.save_at),
+            (!self.engine.notices.lock().is_empty()).then(Timestamp::default),
+        ]
     }
 
     fn begin_what_is_due(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
-        if self.needs_probe() && now >= self.pace.probe_at() {
+        let is_due = |at: Option<Timestamp>| at.is_some_and(|at| now >= at);
+        let [probe, housekeeping, announcement, rules, size, _] = self.due().map(is_due);
+        if probe {
             self.probe = Probe::Pinging { sent: now };
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping));
         }
-        if now >= self.housekeeping_at {
+        if housekeeping {
             self.housekeeping_at = now.plus_ms(HOUSEKEEPING_INTERVAL_MS);
             self.engine.tick(now);
         }
-        if self.may_announce() && now >= self.announce_at {
+        if announcement {
             self.announce_at = now.plus_ms(INTERVAL_MS);
             self.announcing = true;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Announce));
         }
-        if self.may_read_rules() && now >= self.rules_at {
+        if rules {
             self.rules_at = now.plus_ms(RULES_INTERVAL_MS);
             self.reading_rules = true;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::ReadRules));
         }
-        if now >= self.save_at
-            && let Some(agents) = self.size_to_save()
-        {
+        if size && let Some(agents) = self.size_to_save() {
             self.save_at = now.plus_ms(SAVE_INTERVAL_MS);
             self.saved = Some(agents);
             effects.push(MaintenanceEffect::SaveFleetSize(agents));
         }
         effects.extend(self.engine.notices.lock().drain(..).map(MaintenanceEffect::Notify));
-    }
-
-    fn needs_probe(&self) -> bool {
-        matches!(self.probe, Probe::Idle) && (!self.reached || self.engine.needs_store())
-    }
-
-    fn may_announce(&self) -> bool {
-        self.settings.announces && !self.announcing && self.store_answers()
-    }
-
-    fn may_read_rules(&self) -> bool {
-        self.settings.follows_rules && !self.reading_rules && self.store_answers()
-    }
-
-    fn store_answers(&self) -> bool {
-        self.reached && !self.engine.is_degraded()
     }
 
     fn size_to_save(&self) -> Option<NonZeroU32> {

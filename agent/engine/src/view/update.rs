@@ -6,7 +6,7 @@
 use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
-use tollgate_core::messages::signals::{LogId, Offset, Signal};
+use tollgate_core::messages::signals::{Signal, SignalBatch};
 use tollgate_core::rules::{Generation, LimitPolicy};
 
 use super::cached_denial::CachedDenial;
@@ -42,50 +42,29 @@ pub(crate) enum ViewEvent<'a> {
         /// Own batches that fresh signals contain, if signals decide.
         covered: Option<&'a CoveredBatches>,
     },
-    /// A call was admitted without the store.
-    AdmittedLocally {
-        /// Instant under which the plan entered the units.
+    /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
+    Admitted {
+        /// Instant at which they count.
         at: Timestamp,
         /// Units.
-        cost: u64,
+        units: u64,
+        /// True if a plan has entered them already.
+        is_planned: bool,
         /// Batch that publishes them.
         sequence: Sequence,
         /// True if the store must be told; false if it may have charged them.
         is_unsynced: bool,
     },
-    /// The plan had entered units, but another counter denied the call.
-    Withdrawn {
-        /// Instant under which the plan entered the units.
-        at: Timestamp,
-        /// Units.
-        cost: u64,
-    },
-    /// A settlement reported more units than were charged.
-    Used {
-        /// Instant at which they count.
-        at: Timestamp,
-        /// Units.
-        units: u64,
-        /// Batch that publishes them.
-        sequence: Sequence,
-        /// True if the store must be told.
-        is_unsynced: bool,
-    },
-    /// Units were refunded.
+    /// Units do not count any more: they were refunded, or another counter denied the call.
     Refunded {
-        /// Instant of their charge.
+        /// Instant at which they counted.
         at: Timestamp,
         /// Units.
         units: u64,
-        /// True if the store may not know of the refund: it also applies to units that are being backfilled.
+        /// True if the store may not know of the refund: it also applies to unsynced units.
         is_unsynced: bool,
-    },
-    /// Unsynced units were refunded, so the store need not be told.
-    UnsyncedRefunded {
-        /// Instant of their admission.
-        at: Timestamp,
-        /// Units.
-        units: u64,
+        /// True if the store may know of the refund and admit earlier than it denied.
+        by_store: bool,
     },
     /// A backfill has made progress. A counter without units leaves the queue when the others are sent.
     Backfill(BackfillStep),
@@ -93,10 +72,8 @@ pub(crate) enum ViewEvent<'a> {
     Signal {
         /// The signal.
         signal: &'a Signal,
-        /// Log whose records it counts.
-        log: LogId,
-        /// Last offset of `calls` that it counts.
-        as_of: Offset,
+        /// The record that contains it.
+        batch: &'a SignalBatch,
     },
 }
 
@@ -122,33 +99,37 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 meter.step(&limit, now.earliest, cost);
             }
         }
-        ViewEvent::AdmittedLocally { at, cost, sequence, is_unsynced } => {
-            view.local(policy).uncovered.published(at, cost, sequence);
-            add_unsynced(policy, view, at, cost, is_unsynced);
+        ViewEvent::Admitted { at, units, is_planned, sequence, is_unsynced } => {
+            let local = view.local(policy);
+            if is_planned {
+                local.uncovered.published(at, units, sequence);
+            } else {
+                local.admit(at, units, sequence);
+            }
+            if is_unsynced {
+                let part_ms = local.ring.window().part_ms();
+                view.unsynced.get_or_insert_default().add(at, units, part_ms);
+            }
         }
-        ViewEvent::Withdrawn { at, cost } => refund(policy, view, at, cost, false),
-        ViewEvent::Used { at, units, sequence, is_unsynced } => {
-            view.local(policy).admit(at, units, sequence);
-            add_unsynced(policy, view, at, units, is_unsynced);
+        ViewEvent::Refunded { at, units, is_unsynced, by_store } => {
+            view.local(policy).refund(at, units);
+            view.pace.iter_mut().for_each(|pace| pace.refund(at, units));
+            if is_unsynced {
+                view.unsynced.iter_mut().for_each(|unsynced| unsynced.remove(at, units));
+            }
+            if by_store {
+                forget_denial(view);
+            }
         }
-        ViewEvent::Refunded { at, units, is_unsynced } => {
-            refund(policy, view, at, units, is_unsynced);
-            forget_denial(view);
-        }
-        ViewEvent::UnsyncedRefunded { at, units } => refund(policy, view, at, units, true),
         ViewEvent::Backfill(step) => {
             view.unsynced.iter_mut().for_each(|unsynced| unsynced.backfill(step));
             view.unsynced.take_if(|unsynced| unsynced.is_empty());
         }
-        ViewEvent::Signal { signal, log, as_of } => {
+        ViewEvent::Signal { signal, batch: &SignalBatch { log, as_of, .. } } => {
             // An older signal changes nothing; offsets of different logs cannot be compared.
             if view.remote.as_ref().is_none_or(|remote| remote.log != log || remote.as_of <= as_of) {
-                view.remote = Some(Box::new(RemoteCount {
-                    log,
-                    as_of,
-                    admitted: signal.admitted.clone(),
-                    newest_at: signal.newest_at,
-                }));
+                let (admitted, newest_at) = (signal.admitted.clone(), signal.newest_at);
+                view.remote = Some(Box::new(RemoteCount { log, as_of, admitted, newest_at }));
             }
         }
     }
@@ -167,21 +148,4 @@ pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &C
 /// Drops the cached denial: the store's clock has stepped back, or units were refunded.
 pub(crate) fn forget_denial(view: &mut CounterView) {
     view.denial = None;
-}
-
-fn add_unsynced(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64, is_unsynced: bool) {
-    if is_unsynced {
-        let part_ms = view.local(policy).ring.window().part_ms();
-        view.unsynced.get_or_insert_default().add(at, units, part_ms);
-    }
-}
-
-fn refund(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64, is_unsynced: bool) {
-    if is_unsynced && let Some(unsynced) = &mut view.unsynced {
-        unsynced.remove(at, units);
-    }
-    view.local(policy).refund(at, units);
-    if let Some(pace) = &mut view.pace {
-        pace.refund(at, units);
-    }
 }
