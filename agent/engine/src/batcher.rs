@@ -156,26 +156,21 @@ impl OpenBatch {
 
     /// Returns the index of a counter, whose entry is made if it is new to the batch.
     pub(crate) fn index_of_counter(&mut self, id: CounterId, entry: impl FnOnce() -> CounterEntry) -> u32 {
-        let place = self.counters.entry(id);
-        let index = place.index();
-        place.or_insert_with(|| {
+        index_of(&mut self.counters, id, || {
             let entry = entry();
             self.text_bytes += entry.label.len() + entry.rule.len();
             entry
-        });
-        index_in_batch(index)
+        })
     }
 
     /// Returns the index of the text with this key.
     pub(crate) fn index_of_text(&mut self, key: impl Hash, text: impl FnOnce() -> String) -> u32 {
-        let place = self.texts.entry(self.texts.hasher().hash_one(key));
-        let index = place.index();
-        place.or_insert_with(|| {
+        let digest = self.texts.hasher().hash_one(key);
+        index_of(&mut self.texts, digest, || {
             let text = text();
             self.text_bytes += text.len();
             text
-        });
-        index_in_batch(index)
+        })
     }
 
     /// Returns the time from which the batch is closed: its first row has waited long enough, or the partition is silent.
@@ -204,6 +199,14 @@ impl OpenBatch {
 /// Takes the values of a dictionary, which keeps its capacity.
 fn values<K, V>(dictionary: &mut Dictionary<K, V>) -> Vec<V> {
     dictionary.drain(..).map(|(_, value)| value).collect()
+}
+
+/// Returns the index of the value with this key, which is made if it is new.
+fn index_of<K: Eq + Hash, V>(dictionary: &mut Dictionary<K, V>, key: K, value: impl FnOnce() -> V) -> u32 {
+    let place = dictionary.entry(key);
+    let index = place.index();
+    place.or_insert_with(value);
+    index_in_batch(index)
 }
 
 fn index_in_batch(index: usize) -> u32 {

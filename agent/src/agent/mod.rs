@@ -136,10 +136,8 @@ impl<S: ChargeStore> Agent<S> {
         #[cfg(feature = "bus")]
         {
             let bus_threads = self.shared.bus_threads.lock().take();
-            if let Some(mut bus_threads) = bus_threads {
-                // Threads are joined, which must not block the runtime.
-                let _ = tokio::task::spawn_blocking(move || bus_threads.stop()).await;
-            }
+            // Threads are joined, which must not block the runtime.
+            let _ = tokio::task::spawn_blocking(move || drop(bus_threads)).await;
         }
         self.shared.maintenance.stop().await;
     }

@@ -28,7 +28,7 @@ const READ_RECORDS_LEN_MAX: usize = 1_000;
 /// Time for which a stop waits until the last records are in the log.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
-/// Running threads of one agent.
+/// Running threads of one agent. They end when this is dropped.
 pub(crate) struct BusThreads {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -104,17 +104,6 @@ impl BusThreads {
         Ok(threads)
     }
 
-    /// Sends what is left and ends the threads.
-    pub(crate) fn stop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.thread().unpark();
-            if thread.join().is_err() {
-                tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
-            }
-        }
-    }
-
     fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         self.threads.push(std::thread::Builder::new().name(name.into()).spawn(run)?);
         Ok(())
@@ -122,8 +111,15 @@ impl BusThreads {
 }
 
 impl Drop for BusThreads {
+    /// Sends what is left and ends the threads.
     fn drop(&mut self) {
-        self.stop();
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
+            }
+        }
     }
 }
 
