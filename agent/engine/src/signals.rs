@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
@@ -49,10 +49,7 @@ impl Signals {
 
     /// Applies the heartbeat of a batch that the bus appended at this time. Returns true if its signals are not outdated.
     pub(crate) fn received(&self, appended: Timestamp, batch: &SignalBatch) -> bool {
-        let Some(view) = self.partitions.get(batch.partition as usize) else {
-            return false;
-        };
-        let mut view = view.lock();
+        let Some(mut view) = self.partition(batch.partition) else { return false };
         view.read = Some((view.read.map_or(appended, |(first, _)| first), appended));
         if view.log.replace(batch.log).is_some_and(|log| log != batch.log) {
             // The log was recreated and contains nothing of the old one.
@@ -67,10 +64,9 @@ impl Signals {
         view.as_of = batch.as_of;
         view.as_of_appended = view.as_of_appended.max(batch.as_of_appended);
         view.threshold_permille = batch.threshold_permille;
-        while let Some((sequence, offset)) = view.delivered.front().copied() {
-            if offset > batch.as_of {
-                break;
-            }
+        while let Some((sequence, offset)) = view.delivered.front().copied()
+            && offset <= batch.as_of
+        {
             view.delivered.pop_front();
             view.covered.through = view.covered.through.max(sequence);
         }
@@ -79,10 +75,7 @@ impl Signals {
 
     /// Records the offset of an own batch, or that the batch is lost.
     pub(crate) fn delivered(&self, partition: Partition, sequence: u64, offset: Option<Offset>) {
-        let Some(view) = self.partitions.get(partition as usize) else {
-            return;
-        };
-        let mut view = view.lock();
+        let Some(mut view) = self.partition(partition) else { return };
         match offset {
             Some(offset) if view.delivered.len() < DELIVERED_LEN_MAX => view.delivered.push_back((sequence, offset)),
             // A batch of unknown fate counts as lost: its units may count twice, but they are never missing.
@@ -98,7 +91,7 @@ impl Signals {
 
     /// Returns the facts that fresh signals prove about a partition; nothing if they are not fresh or not read long enough.
     pub(crate) fn fresh(&self, partition: Partition, store: TimeBounds) -> Option<FreshSignals> {
-        let view = self.partitions.get(partition as usize)?.lock();
+        let view = self.partition(partition)?;
         let fresh = store.latest.ms_since(view.as_of_appended) < FRESH_MS;
         let (threshold_permille, covered) = (view.threshold_permille, &view.covered);
         (view.has_read_enough() && fresh).then(|| FreshSignals { threshold_permille, covered: covered.clone() })
@@ -113,6 +106,10 @@ impl Signals {
     pub(crate) fn kept(&self) -> usize {
         let kept = |view: &SignalPartition| view.delivered.len() + view.covered.lost.len();
         self.partitions.iter().map(|view| kept(&view.lock())).sum()
+    }
+
+    fn partition(&self, partition: Partition) -> Option<MutexGuard<'_, SignalPartition>> {
+        self.partitions.get(partition as usize).map(Mutex::lock)
     }
 }
 

@@ -90,7 +90,16 @@ impl Exchange {
     /// Applies an input and appends the effects that follow from it.
     pub fn poll(&mut self, now: Timestamp, input: ExchangeInput, effects: &mut Vec<ExchangeEffect>) {
         match input {
-            ExchangeInput::Tick => self.tick(now, effects),
+            ExchangeInput::Tick if self.stopped => {}
+            ExchangeInput::Tick => {
+                if self.in_flight.may_send(now) && self.engine.batcher.due_at() <= now {
+                    self.begin_round(now, effects);
+                }
+                if now >= self.announce_at {
+                    self.announce_at = now.plus_ms(INTERVAL_MS);
+                    effects.push(ExchangeEffect::Announce(self.presence(now)));
+                }
+            }
             ExchangeInput::Accepted { partition } => self.append_next(partition, effects),
             ExchangeInput::Refused(batch) => {
                 let (partition, sequence, rows) = (batch.name.partition, batch.name.sequence, batch.rows.len());
@@ -145,19 +154,6 @@ impl Exchange {
         }
         let batches_at = self.engine.batcher.due_at().max(self.in_flight.may_send_at());
         batches_at.min(self.announce_at)
-    }
-
-    fn tick(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
-        if self.stopped {
-            return;
-        }
-        if self.in_flight.may_send(now) && self.engine.batcher.due_at() <= now {
-            self.begin_round(now, effects);
-        }
-        if now >= self.announce_at {
-            self.announce_at = now.plus_ms(INTERVAL_MS);
-            effects.push(ExchangeEffect::Announce(self.presence(now)));
-        }
     }
 
     fn begin_round(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {

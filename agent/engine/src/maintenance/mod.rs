@@ -91,7 +91,7 @@ pub struct Maintenance {
     shell: Option<Waker>,
     /// True if the last request that the maintenance itself sent was answered.
     reached: bool,
-    probe: Probe,
+    probe: Option<Probe>,
     pace: ProbePace,
     announcing: bool,
     reading_rules: bool,
@@ -102,12 +102,10 @@ pub struct Maintenance {
     saved: Option<NonZeroU32>,
 }
 
-/// State of the probe.
-#[derive(Debug)]
-enum Probe {
-    Idle,
-    Pinging { sent: Timestamp },
-    Backfilling { requests: u32 },
+/// Probe that is under way: a ping, and then backfills.
+struct Probe {
+    ping_sent: Timestamp,
+    backfills: u32,
 }
 
 impl Maintenance {
@@ -120,7 +118,7 @@ impl Maintenance {
             engine,
             settings,
             shell: None,
-            probe: Probe::Idle,
+            probe: None,
             pace: ProbePace::default(),
             announcing: false,
             reading_rules: false,
@@ -142,8 +140,15 @@ impl Maintenance {
     pub fn poll(&mut self, now: Timestamp, input: MaintenanceInput, effects: &mut Vec<MaintenanceEffect>) {
         match input {
             MaintenanceInput::Tick => {}
-            MaintenanceInput::Pinged(answer) => self.pinged(now, answer, effects),
-            MaintenanceInput::Backfilled(request, answer) => self.backfilled(now, request, answer, effects),
+            MaintenanceInput::Pinged(Ok(store_now)) => {
+                self.probe.iter().for_each(|probe| self.engine.note_store_time(probe.ping_sent, now, store_now));
+                self.backfill_next(now, effects);
+            }
+            MaintenanceInput::Pinged(Err(error)) => self.probe_missed(now, error),
+            MaintenanceInput::Backfilled(request, answer) => match self.engine.finish(now, request, answer) {
+                Output::Backfilled(Err(error)) => self.probe_missed(now, error),
+                _ => self.backfill_next(now, effects),
+            },
             MaintenanceInput::Announced(answer) => {
                 self.announcing = false;
                 match answer {
@@ -176,7 +181,7 @@ impl Maintenance {
         let announces = self.settings.announces && !self.announcing && store_answers;
         let reads_rules = self.settings.follows_rules && !self.reading_rules && store_answers;
         [
-            (needs_probe && matches!(self.probe, Probe::Idle)).then_some(self.pace.probe_at),
+            (needs_probe && self.probe.is_none()).then_some(self.pace.probe_at),
             Some(self.housekeeping_at),
             announces.then_some(self.announce_at),
             reads_rules.then_some(self.rules_at),
@@ -189,7 +194,7 @@ impl Maintenance {
         let is_due = |at: Option<Timestamp>| at.is_some_and(|at| now >= at);
         let [probe, housekeeping, announcement, rules, size, _] = self.due().map(is_due);
         if probe {
-            self.probe = Probe::Pinging { sent: now };
+            self.probe = Some(Probe { ping_sent: now, backfills: 0 });
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping));
         }
         if housekeeping {
@@ -218,50 +223,25 @@ impl Maintenance {
         self.engine.known_fleet_size().filter(|agents| self.saved != Some(*agents))
     }
 
-    fn pinged(&mut self, now: Timestamp, answer: Result<Timestamp, StoreError>, effects: &mut Vec<MaintenanceEffect>) {
-        let Probe::Pinging { sent } = self.probe else { return };
-        match answer {
-            Ok(store_now) => {
-                self.engine.note_store_time(sent, now, store_now);
-                self.backfill_next(now, 0, effects);
-            }
-            Err(error) => self.probe_missed(now, error),
-        }
-    }
-
-    fn backfilled(
-        &mut self,
-        now: Timestamp,
-        request: StoreRequest,
-        answer: Result<ChargeResults, StoreError>,
-        effects: &mut Vec<MaintenanceEffect>,
-    ) {
-        let output = self.engine.finish(now, request, answer);
-        let Probe::Backfilling { requests } = self.probe else { return };
-        match output {
-            Output::Backfilled(Err(error)) => self.probe_missed(now, error),
-            _ => self.backfill_next(now, requests, effects),
-        }
-    }
-
     /// Sends the next unsynced units. When the round is over, the store is used again. Units that it has no room for are sent
     /// again with the next probe.
-    fn backfill_next(&mut self, now: Timestamp, requests: u32, effects: &mut Vec<MaintenanceEffect>) {
-        if requests < BACKFILLS_MAX
+    fn backfill_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
+        if let Some(probe) = &mut self.probe
+            && probe.backfills < BACKFILLS_MAX
             && let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Backfill)
         {
-            self.probe = Probe::Backfilling { requests: requests + 1 };
+            probe.backfills += 1;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
             return;
         }
-        self.probe = Probe::Idle;
+        self.probe = None;
         self.reached = true;
         self.pace.found(now, self.engine.has_unsynced());
         self.engine.use_store();
     }
 
     fn probe_missed(&mut self, now: Timestamp, error: StoreError) {
-        self.probe = Probe::Idle;
+        self.probe = None;
         self.reached = false;
         self.pace.missed(now);
         self.engine.unanswered(error);
