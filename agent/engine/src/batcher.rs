@@ -84,7 +84,7 @@ impl Batcher {
         if open.rows.len() >= BATCH_ROWS_MAX || open.text_bytes >= BATCH_TEXT_BYTES_MAX {
             if open.waiting.len() >= WAITING_LEN_MAX {
                 self.dropped_rows.add(1);
-                return Sequence::Unknown;
+                return None;
             }
             open.close(now, &self.region);
         }
@@ -94,7 +94,7 @@ impl Batcher {
             open.opened_at = Some(now);
             self.waker.wake();
         }
-        Sequence::Batch(open.name.sequence)
+        Some(open.name.sequence)
     }
 
     /// Returns the time from which a batch is due for the bus; the past if one waits already.

@@ -31,7 +31,7 @@ impl Engine {
         matched: Option<&MatchedRule>,
     ) -> Sequence {
         if !self.settings.publishes {
-            return Sequence::Unknown;
+            return None;
         }
         let outcome = match matched {
             None if combined.allowed => Outcome::Admitted,
@@ -84,7 +84,7 @@ impl Engine {
         home: Option<(Option<Arc<str>>, Source)>,
     ) -> Sequence {
         if !self.settings.publishes {
-            return Sequence::Unknown;
+            return None;
         }
         let key = &self.settings.digest_key;
         let placed_by = matched.map_or_else(|| key.call(call.descriptors()), |matched| matched.counter);

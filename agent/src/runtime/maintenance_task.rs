@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tollgate_core::clock::Clock;
 use tollgate_engine::{
@@ -34,7 +35,7 @@ pub(crate) struct MaintenanceTask {
     node: Arc<str>,
     fleet: Option<Arc<FleetServices>>,
     reached_store: watch::Receiver<bool>,
-    stop: Arc<Notify>,
+    task: AbortHandle,
 }
 
 impl MaintenanceTask {
@@ -44,21 +45,14 @@ impl MaintenanceTask {
     /// Outside a tokio runtime.
     pub(crate) fn start<S: ChargeStore>(parts: MaintenanceParts<S>) -> Self {
         let (reached, reached_store) = watch::channel(false);
-        let stop = Arc::new(Notify::new());
-        let stopped = stop.clone();
         let (node, fleet) = (parts.engine.settings().node.clone(), parts.fleet.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = stopped.notified() => {}
-                () = parts.run(&reached) => {}
-            }
-        });
-        Self { node, fleet, reached_store, stop }
+        let task = tokio::spawn(parts.run(reached)).abort_handle();
+        Self { node, fleet, reached_store, task }
     }
 
     /// Ends the task and removes the agent from the store's registry. An announcement that is under way comes first.
     pub(crate) async fn stop(&self) {
-        self.stop.notify_one();
+        self.task.abort();
         let mut reached = self.reached_store.clone();
         // The task drops the sender when it ends.
         while reached.changed().await.is_ok() {}
@@ -76,12 +70,12 @@ impl MaintenanceTask {
 
 impl Drop for MaintenanceTask {
     fn drop(&mut self) {
-        self.stop.notify_one();
+        self.task.abort();
     }
 }
 
 impl<S: ChargeStore> MaintenanceParts<S> {
-    async fn run(self, reached: &watch::Sender<bool>) {
+    async fn run(self, reached: watch::Sender<bool>) {
         let settings = MaintenanceSettings {
             announces: self.fleet.is_some(),
             follows_rules: self.fleet.is_some() && self.rules.is_some(),

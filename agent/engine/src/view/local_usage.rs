@@ -47,7 +47,7 @@ mod tests {
     fn units_that_another_counter_denied_are_removed() {
         let at = Timestamp::from_ms(10);
         let mut local = LocalUsage::new(Window::new(1_000, 10).unwrap());
-        local.admit(at, 2, Sequence::Unknown);
+        local.admit(at, 2, None);
         local.refund(at, 2);
         let uncovered = local.uncovered.beyond(&CoveredBatches::default(), at, 1_000);
         assert_eq!((local.ring.used(at, Estimate::Conservative), uncovered), (0, 0));

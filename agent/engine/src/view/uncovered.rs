@@ -10,14 +10,9 @@ use tollgate_core::clock::Timestamp;
 /// Maximum number of entries of units that no signal contains; past the cap the two oldest become one.
 const UNCOVERED_LEN_MAX: usize = 64;
 
-/// Number of the batch that publishes a charge, within this life of the agent and the partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sequence {
-    /// In this batch.
-    Batch(u64),
-    /// In no known batch: dropped, or not handed over yet.
-    Unknown,
-}
+/// Number of the batch that publishes a charge, within this life of the agent and the partition. There is none for a charge
+/// that was dropped, or that is not handed over yet.
+pub(crate) type Sequence = Option<u64>;
 
 /// The agent's own batches that a signal contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,9 +44,7 @@ struct Uncovered {
 impl CoveredBatches {
     /// Returns true if all batches of a range are contained.
     fn covers(&self, first: Sequence, last: Sequence) -> bool {
-        let (Sequence::Batch(first), Sequence::Batch(last)) = (first, last) else {
-            return false;
-        };
+        let (Some(first), Some(last)) = (first, last) else { return false };
         self.none_through < first && last <= self.through && self.lost.range(first..=last).next().is_none()
     }
 }
@@ -67,7 +60,7 @@ impl UncoveredUnits {
     /// Enters units that were admitted at `at`.
     pub(super) fn admit(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
         match self.entries.back_mut() {
-            Some(newest) if newest.last == sequence && sequence != Sequence::Unknown => {
+            Some(newest) if newest.last == sequence && sequence.is_some() => {
                 newest.units += units;
                 newest.at = newest.at.max(at);
             }
@@ -80,8 +73,7 @@ impl UncoveredUnits {
 
     /// Sets the batch of units that were admitted before it was known.
     pub(super) fn published(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
-        let unknown =
-            |entry: &&mut Uncovered| entry.last == Sequence::Unknown && entry.at == at && entry.units == units;
+        let unknown = |entry: &&mut Uncovered| entry.last.is_none() && entry.at == at && entry.units == units;
         if let Some(entry) = self.entries.iter_mut().rev().find(unknown) {
             (entry.first, entry.last) = (sequence, sequence);
         }
@@ -126,10 +118,10 @@ mod tests {
     #[test]
     fn units_count_beyond_the_signal_until_their_batch_is_counted() {
         let mut uncovered = UncoveredUnits::default();
-        uncovered.admit(at(10), 2, Sequence::Batch(1));
-        uncovered.admit(at(20), 3, Sequence::Batch(2));
-        uncovered.admit(at(30), 5, Sequence::Unknown);
-        uncovered.published(at(30), 5, Sequence::Batch(3));
+        uncovered.admit(at(10), 2, Some(1));
+        uncovered.admit(at(20), 3, Some(2));
+        uncovered.admit(at(30), 5, None);
+        uncovered.published(at(30), 5, Some(3));
         let covered =
             |through, lost: &[u64]| CoveredBatches { none_through: 0, through, lost: lost.iter().copied().collect() };
         assert_eq!(uncovered.beyond(&covered(0, &[]), at(40), 1_000), 10);
@@ -142,7 +134,7 @@ mod tests {
     fn many_batches_are_kept_in_little_space_and_never_forgotten() {
         let mut uncovered = UncoveredUnits::default();
         for number in 1..=1_000 {
-            uncovered.admit(at(number), 1, Sequence::Batch(number));
+            uncovered.admit(at(number), 1, Some(number));
         }
         assert!(uncovered.entries.len() <= UNCOVERED_LEN_MAX);
         let through = CoveredBatches { through: 990, ..CoveredBatches::default() };
@@ -153,7 +145,7 @@ mod tests {
     fn a_lost_batch_stays_uncovered_when_its_entry_is_merged() {
         let mut uncovered = UncoveredUnits::default();
         for number in 1..=200 {
-            uncovered.admit(at(number), 1, Sequence::Batch(number));
+            uncovered.admit(at(number), 1, Some(number));
         }
         let covered = CoveredBatches { none_through: 0, through: 200, lost: [5].into() };
         assert!(uncovered.beyond(&covered, at(200), 5_000) >= 1);

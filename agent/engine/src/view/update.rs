@@ -93,7 +93,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             if let Some(covered) = covered {
                 local.uncovered.forget_covered(covered, now.earliest, policy.window.width_ms());
             }
-            local.admit(now.latest, cost, Sequence::Unknown);
+            local.admit(now.latest, cost, None);
             if let Some(limit) = pace {
                 let meter = view.pace.get_or_insert_with(|| Box::new(CounterState::new(&limit)));
                 meter.step(&limit, now.earliest, cost);
