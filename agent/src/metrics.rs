@@ -115,7 +115,7 @@ impl Collector for AgentCollector {
         let help = "Requests that the store did not answer, by reason.";
         let mut store_errors = encoder.encode_descriptor("store_errors", help, None, MetricType::Counter)?;
         for (error, count) in metrics.store_errors().filter(|(_, count)| *count > 0) {
-            ConstCounter::new(count).encode(store_errors.encode_family(&[("error", <&str>::from(error))])?)?;
+            ConstCounter::new(count).encode(store_errors.encode_family(&[("error", error)])?)?;
         }
         #[cfg(feature = "jwt")]
         {

@@ -42,9 +42,10 @@ impl Engine {
 
     /// Records the store's time in an answer, which was sent for and received by this agent's clock.
     pub fn note_store_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        let updated = self.store_clock.read().updated(sent, received, store_now);
-        if let Some(clock) = updated {
-            *self.store_clock.write() = clock;
+        if self.store_clock.read().updated(sent, received, store_now).is_some() {
+            let mut clock = self.store_clock.write();
+            // Another answer may have narrowed the bounds meanwhile.
+            *clock = clock.updated(sent, received, store_now).unwrap_or(*clock);
         }
     }
 
