@@ -91,7 +91,7 @@ impl Collector for AgentCollector {
         let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.shadow_denials.get()));
         encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
         let errors = metrics.store_errors().filter(|(_, count)| *count > 0);
-        let errors = errors.map(|(error, count)| ([("error", <&str>::from(error))], count));
+        let errors = errors.map(|(error, count)| ([("error", error)], count));
         encode_family(&mut encoder, "store_errors", "Requests that the store did not answer, by reason.", errors)?;
         #[cfg(feature = "jwt")]
         {

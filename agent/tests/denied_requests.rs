@@ -25,7 +25,7 @@ fn engine(owns_table: bool) -> Engine {
 #[test]
 fn the_store_only_evaluates_the_calls_of_a_request_that_is_denied_already() {
     let engine = engine(false);
-    engine.store_answers(START, START, START);
+    engine.note_store_time(START, START, START);
     let calls = [Call::new().with("api_key", "k"), Call::new().with("endpoint", "/closed")];
     let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
     let Progress::NeedsStore(request) = engine.begin(START, operation) else { panic!("the store is asked") };

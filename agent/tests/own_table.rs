@@ -201,7 +201,7 @@ fn counts_in_the_own_table_decide_as_a_memory_store() {
         let clock = Arc::new(HandClock(AtomicU64::new(START.as_ms())));
         let (mut own, mut stored) = (Subject::new(None), Subject::new(Some(MemoryStore::new(clock.clone()))));
         // The agent with a store learns its time from a first answer.
-        stored.engine.store_answers(START, START, START);
+        stored.engine.note_store_time(START, START, START);
         let (mut now, mut decided) = (START, Vec::<(Call<'static>, Timestamp)>::new());
         for event in &history {
             let earlier = |index: usize| decided.get(index.checked_rem(decided.len()).unwrap_or(0)).cloned();

@@ -116,7 +116,7 @@ fn each_planted_bug_is_found() {
             PlantedBug::BackfillDropped
             | PlantedBug::BackfillTwice
             | PlantedBug::RefundDropped
-            | PlantedBug::RefundTwice => "backfill",
+            | PlantedBug::RefundTwice => "backfill and refund:",
             PlantedBug::DenialReportedCharged => "never-over:",
             PlantedBug::WriterNotWoken | PlantedBug::MaintenanceNotWoken | PlantedBug::NextTickLost => "wake-up:",
         };

@@ -3,15 +3,14 @@
 //! A queue holds the counters with unsynced units; the units themselves are in each counter's view. Until they are charged, no
 //! call asks the store about such a counter, because its count is too low.
 
-use std::mem;
 
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;
 
 use crate::engine::Engine;
 use crate::matched_rule::{Charges, MatchedRule};
-use crate::unsynced_queue::UnsyncedCounter;
-use crate::view::{Unsynced, ViewEvent, update};
+use crate::unsynced_queue::{UnsyncedCounter, UnsyncedTurn};
+use crate::view::{BackfillStep, Unsynced, ViewEvent, update};
 use tollgate_core::counter::StoreError;
 
 /// Maximum number of counters in one request.
@@ -25,20 +24,20 @@ impl Engine {
         !self.unsynced.is_empty()
     }
 
-    /// Begins to charge the units of the next few counters. They stay unsynced until the store answers, so that no call
-    /// overtakes the backfill.
+    /// Begins to charge the units of the next few counters; there are no charges once the round is over. The units stay
+    /// unsynced until the store answers, so that no call overtakes the backfill.
     pub(crate) fn begin_backfill(&self) -> (Charges, Vec<UnsyncedCounter>) {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
-        let counters_max = if self.unsynced.is_one_by_one() { 1 } else { REQUEST_COUNTERS_MAX };
+        let counters_max = if self.unsynced.is_next_alone() { 1 } else { REQUEST_COUNTERS_MAX };
         while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
             let Some(counter) = self.unsynced.next() else { break };
             let UnsyncedCounter { matched, generation } = &counter;
-            let charge = |unsynced: Unsynced| {
-                matched.charge(*generation, unsynced.units, ChargeMode::Backfill { at: unsynced.at })
-            };
             let has_units = self.table.with(matched.counter, |view| {
-                charges.extend(view.unsynced().map(charge));
-                update(&matched.policy, view, ViewEvent::BackfillSent);
+                let charge = |unsynced: &Unsynced| {
+                    matched.charge(*generation, unsynced.units, ChargeMode::Backfill { at: unsynced.at })
+                };
+                charges.extend(view.unsynced().iter().map(charge));
+                update(&matched.policy, view, ViewEvent::Backfill(BackfillStep::Sent));
                 view.has_unsynced()
             });
             // All units of the others were refunded.
@@ -47,56 +46,50 @@ impl Engine {
             }
         }
         if charges.is_empty() {
-            self.unsynced.put_back(mem::take(&mut counters));
+            self.unsynced.end_round();
         }
         (charges, counters)
     }
 
     /// Finishes a backfill. If it is not known whether the store has charged, the units count as charged: sent again, they
-    /// would count twice. If the store cannot charge one of the counters, each is sent alone, and what was sent of that one
-    /// is dropped.
+    /// would count twice. If the store cannot charge one of the counters, each is sent alone. What was sent of the one without
+    /// a valid value is dropped; one that the store has no room for waits for the next round.
     pub(crate) fn finish_backfill(
         &self,
         counters: Vec<UnsyncedCounter>,
         charges: &[Charge],
         answer: &Result<ChargeResults, StoreError>,
     ) -> Result<(), StoreError> {
-        let is_unreadable = matches!(answer, Err(StoreError::Unreadable));
-        let is_dropped = is_unreadable && counters.len() == 1;
-        let is_charged = matches!(answer, Ok(_) | Err(StoreError::TimedOut));
-        if is_unreadable {
-            self.unsynced.set_one_by_one(!is_dropped);
-        }
-        if is_dropped {
-            self.metrics.unsynced_forgotten.add(1);
-        }
-        if is_charged {
-            self.metrics.unsynced_units.add(charges.iter().map(|charge| charge.cost).sum());
-        }
-        let has_ended = is_charged || is_dropped;
-        let event = || if has_ended { ViewEvent::BackfillEnded } else { ViewEvent::BackfillFailed };
-        let still_unsynced = |counter: &UnsyncedCounter| {
-            self.table.with(counter.matched.counter, |view| {
-                update(&counter.matched.policy, view, event());
+        let error = answer.as_ref().err().copied();
+        let (step, turn) = match error {
+            None | Some(StoreError::TimedOut) => {
+                self.metrics.unsynced_units.add(charges.iter().map(|charge| charge.cost).sum());
+                (BackfillStep::Ended, UnsyncedTurn::Last)
+            }
+            Some(error) if error.is_of_counter() && counters.len() > 1 => (BackfillStep::Failed, UnsyncedTurn::Alone),
+            Some(StoreError::Unreadable) => {
+                self.metrics.unsynced_forgotten.add(1);
+                (BackfillStep::Ended, UnsyncedTurn::Last)
+            }
+            Some(error) if error.is_of_counter() => (BackfillStep::Failed, UnsyncedTurn::NextRound),
+            Some(_) => (BackfillStep::Failed, UnsyncedTurn::Last),
+        };
+        let still_unsynced = |UnsyncedCounter { matched, .. }: &UnsyncedCounter| {
+            self.table.with(matched.counter, |view| {
+                update(&matched.policy, view, ViewEvent::Backfill(step));
                 view.has_unsynced()
             })
         };
-        self.unsynced.put_back(counters.into_iter().filter(still_unsynced).collect());
-        match answer {
-            Err(error) if !is_unreadable => Err(*error),
-            _ => Ok(()),
-        }
+        self.unsynced.put_back(counters.into_iter().filter(still_unsynced).collect(), turn);
+        error.filter(|error| !error.is_of_counter()).map_or(Ok(()), Err)
     }
 
     /// Updates the view of a counter, and queues the counter if it has unsynced units and is not queued.
     pub(crate) fn update_counter(&self, matched: &MatchedRule, generation: Generation, event: ViewEvent<'_>) {
         let needs_queue = self.table.with(matched.counter, |view| {
+            let was_queued = view.is_queued();
             update(&matched.policy, view, event);
-            let needs_queue = view.needs_queue();
-            if needs_queue {
-                update(&matched.policy, view, ViewEvent::BackfillQueued);
-            }
-            needs_queue
+            view.is_queued() && !was_queued
         });
         if !needs_queue {
             return;
@@ -106,11 +99,11 @@ impl Engine {
             let MatchedRule { counter, policy, .. } = &dropped.matched;
             self.table.with(*counter, |view| {
                 // A queued counter has no units in flight, so these are all.
-                update(policy, view, ViewEvent::BackfillSent);
-                update(policy, view, ViewEvent::BackfillEnded);
+                update(policy, view, ViewEvent::Backfill(BackfillStep::Sent));
+                update(policy, view, ViewEvent::Backfill(BackfillStep::Ended));
             });
         }
-        self.health.waker.wake();
+        self.maintenance_waker.wake();
     }
 
     /// Returns true if a counter of a call has units that the store does not know.
@@ -211,6 +204,32 @@ mod tests {
         assert_eq!(modes, [ChargeMode::Backfill { at: later }]);
         let _ = engine.finish(START, second, Ok(ChargeResults::new()));
         assert!(!engine.has_unsynced());
+    }
+
+    /// A counter that the store has no room for does not keep the others from being charged.
+    #[test]
+    fn what_a_full_store_refuses_waits_for_the_next_round() {
+        let engine = engine();
+        for key in ["a", "b", "c"] {
+            admit(&engine, 0, key);
+        }
+        let mut seen = Vec::new();
+        let mut answer = |answer| {
+            let request = backfill(&engine)?;
+            seen.push(request.charges().len());
+            assert!(matches!(engine.finish(START, request, answer), Output::Backfilled(Ok(()))), "the store answers");
+            Some(())
+        };
+        let charged = || Ok(ChargeResults::new());
+        let full = || Err(StoreError::Full);
+        let round: Vec<_> = [full(), charged(), full(), charged(), charged()].map(&mut answer).into();
+        assert_eq!(round, [Some(()), Some(()), Some(()), Some(()), None], "the round is over");
+        assert!(engine.has_unsynced() && answer(charged()).is_some() && !engine.has_unsynced());
+        for key in ["d", "e"] {
+            admit(&engine, 10, key);
+        }
+        answer(charged());
+        assert_eq!(seen, [3, 1, 1, 1, 1, 2], "counters are sent alone until all of the request were");
     }
 
     /// A slot that is released during a backfill is not charged after the backfill has failed.

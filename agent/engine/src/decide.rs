@@ -16,7 +16,7 @@ use crate::match_rules::Rejection;
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::record::{row, signed};
 use crate::time_bounds::TimeBounds;
-use crate::view::ViewEvent;
+use crate::view::{ViewEvent, update};
 use tollgate_core::counter::StoreError;
 
 /// Verdict of each rule of a call; none for a rule that was not evaluated.
@@ -67,9 +67,16 @@ impl Engine {
             };
             let facts = Facts { now: context.bounds, authority, fleet: self.fleet.size() };
             let generation = context.active.set.generation;
-            match self.table.with(*counter, |view| plan(policy, generation, view, &facts, *cost, *enforcement)) {
+            let plan = self.table.with(*counter, |view| {
+                let plan = plan(policy, generation, view, &facts, *cost, *enforcement);
+                if let Plan::Decided(_, _, Some(admission)) = plan {
+                    update(policy, view, admission);
+                }
+                plan
+            });
+            match plan {
                 Plan::NeedsStore => verdicts.push(None),
-                Plan::Decided(verdict, source) => {
+                Plan::Decided(verdict, source, _) => {
                     verdicts.push(Some(RuleVerdict { verdict, limit: policy.quota.units(), source }));
                     if !verdict.admitted {
                         verdicts.resize(matched.len(), None);
@@ -122,13 +129,21 @@ impl Engine {
             }
             let event = match (result, verdicts[position]) {
                 (Some(result), _) if result.charged && !result.repeated && !self.settings.owns_table => {
-                    ViewEvent::Used { at: result.at, units: matched.cost, sequence, is_unsynced: false }
+                    ViewEvent::Admitted {
+                        at: result.at,
+                        units: matched.cost,
+                        is_planned: false,
+                        sequence,
+                        is_unsynced: false,
+                    }
                 }
                 (None, Some(rule)) if rule.verdict.admitted && stands => {
                     let is_unsynced = planned.error.is_none_or(StoreError::needs_backfill);
-                    ViewEvent::AdmittedLocally { at, cost: matched.cost, sequence, is_unsynced }
+                    ViewEvent::Admitted { at, units: matched.cost, is_planned: true, sequence, is_unsynced }
                 }
-                (None, Some(rule)) if rule.verdict.admitted => ViewEvent::Withdrawn { at, cost: matched.cost },
+                (None, Some(rule)) if rule.verdict.admitted => {
+                    ViewEvent::Refunded { at, units: matched.cost, is_unsynced: false, by_store: false }
+                }
                 _ => continue,
             };
             self.update_counter(matched, context.active.set.generation, event);

@@ -2,25 +2,27 @@
 //!
 //! All methods may be called from many threads at once. Operations begin in [`operation`](crate::operation).
 
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
+use atomic_waker::AtomicWaker;
+use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
 use tollgate_core::decision::DENY_LIST;
 use tollgate_core::rules::{Generation, Index, RuleSet};
 
 use crate::batcher::Batcher;
+use crate::enforce::Breaker;
 use crate::fleet::Fleet;
 use crate::metrics::{EngineMetrics, RuleCounts};
-use crate::notice::Notices;
+use crate::notice::Notice;
 use crate::signals::Signals;
-use crate::store_health::StoreHealth;
 use crate::table::AgentTable;
-use crate::time_bounds::TimeBounds;
+use crate::time_bounds::{StoreClock, TimeBounds};
 use crate::unsynced_queue::UnsyncedQueue;
 
 /// Default cap on the counters of one agent.
@@ -55,7 +57,14 @@ pub struct Engine {
     pub(crate) settings: EngineSettings,
     pub(crate) rules: ArcSwap<ActiveRules>,
     pub(crate) table: AgentTable,
-    pub(crate) health: StoreHealth,
+    pub(crate) store_clock: RwLock<StoreClock>,
+    pub(crate) breaker: Breaker,
+    /// True once a ping was answered.
+    pub(crate) reached_store: AtomicBool,
+    /// Wakes the shell of the maintenance.
+    pub(crate) maintenance_waker: AtomicWaker,
+    /// Notices that wait for the shell.
+    pub(crate) notices: Mutex<VecDeque<Notice>>,
     pub(crate) batcher: Batcher,
     pub(crate) signals: Signals,
     pub(crate) fleet: Fleet,
@@ -65,7 +74,6 @@ pub struct Engine {
     pub(crate) unlimited: Arc<RuleCounts>,
     pub(crate) listed: Arc<RuleCounts>,
     pub(crate) metrics: EngineMetrics,
-    pub(crate) notices: Notices,
     rejection: Mutex<Option<String>>,
     ticks: AtomicUsize,
 }
@@ -127,8 +135,12 @@ impl Engine {
         Self {
             rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
-            health: StoreHealth::default(),
-            batcher: Batcher::new(node.clone(), region.clone(), epoch.as_ms(), *partitions),
+            store_clock: RwLock::default(),
+            breaker: Breaker::default(),
+            reached_store: AtomicBool::default(),
+            maintenance_waker: AtomicWaker::default(),
+            notices: Mutex::default(),
+            batcher: Batcher::new(node, region, epoch.as_ms(), *partitions),
             signals: Signals::new(*partitions),
             fleet: Fleet::new(settings.agents_expected),
             calls: AtomicU64::new(0),
@@ -137,7 +149,6 @@ impl Engine {
             unlimited: metrics.of_rule(&"".into()),
             listed: metrics.of_rule(&DENY_LIST.into()),
             metrics,
-            notices: Notices::default(),
             rejection: Mutex::default(),
             ticks: AtomicUsize::new(0),
             settings,
@@ -226,7 +237,7 @@ impl Engine {
     /// Returns the number of rows that were dropped in this life.
     #[must_use]
     pub fn dropped_rows(&self) -> u64 {
-        self.batcher.dropped_rows()
+        self.batcher.dropped_rows.get()
     }
 }
 

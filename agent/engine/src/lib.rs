@@ -5,22 +5,22 @@
 //! (`tollgate`, or the simulator of `tollgate-experiments`) does that. Modules are listed in the order of their layers: each
 //! imports only the modules before it.
 
+#[cfg(test)]
+mod tests;
 mod notice;
 mod metrics;
 mod time_bounds;
 mod view;
 mod enforce;
 mod table;
-mod shell_waker;
 mod batcher;
 mod signals;
 mod fleet;
 mod matched_rule;
 mod unsynced_queue;
-mod store_health;
 mod engine;
 mod match_rules;
-mod store_answers;
+mod store_health;
 mod record;
 mod decide;
 mod backfill;

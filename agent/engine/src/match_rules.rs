@@ -74,11 +74,10 @@ impl Engine {
             }
             let Some(policy) = applicable.policy else { continue };
             let own = key.counter(&rule.name, rule.values(&resolved));
-            let counter = self.table.place(own, &rule.name, context.bounds.earliest, || key.overflow(&rule.name));
-            if counter != own {
-                self.metrics.overflow_charges.add(1);
-            }
-            let shared = slot.as_ref().filter(|(name, _)| counter == own && rule.per.contains(name));
+            let overflow = !self.table.place(own, &rule.name, context.bounds.earliest);
+            let counter = if overflow { key.overflow(&rule.name) } else { own };
+            self.metrics.overflow_charges.add(overflow.into());
+            let shared = slot.as_ref().filter(|(name, _)| !overflow && rule.per.contains(name));
             matched.push(MatchedRule {
                 rule: rule.clone(),
                 policy,

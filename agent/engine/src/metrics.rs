@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate_core::counter::StoreError;
 
 use parking_lot::Mutex;
-use strum::VariantArray;
 use tollgate_core::decision::Source;
 
 /// Maximum number of rules with counts of their own. Decisions of further rules are counted under the empty name.
@@ -40,7 +39,7 @@ pub struct EngineMetrics {
     pub undecodable_records: Total,
     /// Rule sets that were refused.
     pub rules_rejected: Total,
-    store_errors: [Total; StoreError::VARIANTS.len()],
+    store_errors: [Total; StoreError::NAMES.len()],
     rules: Mutex<BTreeMap<Arc<str>, Arc<RuleCounts>>>,
 }
 
@@ -75,8 +74,8 @@ impl EngineMetrics {
         self.rules.lock().iter().map(|(name, counts)| (name.clone(), counts.clone())).collect()
     }
 
-    /// Returns the number of requests that the store did not answer, by reason.
-    pub fn store_errors(&self) -> impl Iterator<Item = (StoreError, u64)> + '_ {
-        StoreError::VARIANTS.iter().copied().zip(self.store_errors.iter().map(Total::get))
+    /// Returns the number of requests that the store did not answer, by the names of the reasons.
+    pub fn store_errors(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        StoreError::NAMES.map(|(_, name)| name).into_iter().zip(self.store_errors.iter().map(Total::get))
     }
 }

@@ -34,7 +34,7 @@ impl Engine {
                 let known = self.known_fleet_size();
                 self.fleet.presence(now, presence);
                 if self.known_fleet_size() != known {
-                    self.health.waker.wake();
+                    self.maintenance_waker.wake();
                 }
             }
             Incoming::Undecodable => self.metrics.undecodable_records.add(1),
@@ -70,32 +70,25 @@ impl Engine {
         }
         let active = self.rules.load();
         let store_time = self.store_time(now);
-        for signal in &batch.signals {
-            if self.receive_signal(&active, store_time.earliest, batch, signal) {
-                lags.push(Duration::from_millis(store_time.latest.ms_since(signal.newest_at)));
-            }
-        }
+        let is_news = |signal: &&Signal| self.receive_signal(&active, store_time.earliest, batch, signal);
+        let lag = |signal: &Signal| Duration::from_millis(store_time.latest.ms_since(signal.newest_at));
+        lags.extend(batch.signals.iter().filter(is_news).map(lag));
     }
 
     /// Applies the signal of one counter. Returns true if it contains charges that no earlier signal contained. Where the
     /// counts are in the own table, signals decide nothing: only the lag of the agent's own counters is of use.
     fn receive_signal(&self, active: &ActiveRules, now: Timestamp, batch: &SignalBatch, signal: &Signal) -> bool {
-        let Some(rule) = active.set.rules.iter().find(|rule| rule.name == signal.rule) else { return false };
-        let Some(policy) = rule.all_policies().find(|policy| policy.window == signal.admitted.window()) else {
-            return false;
-        };
-        if self.settings.owns_table && !self.table.holds(signal.counter) {
-            return false;
-        }
-        let overflow = || self.settings.digest_key.overflow(&rule.name);
-        let counter = self.table.place(signal.counter, &rule.name, now, overflow);
+        let rule = active.set.rules.iter().find(|rule| rule.name == signal.rule);
+        let mut policies = rule.into_iter().flat_map(|rule| rule.all_policies());
+        let Some(policy) = policies.find(|policy| policy.window == signal.admitted.window()) else { return false };
+        let is_other = self.settings.owns_table && !self.table.holds(signal.counter);
         // A signal of one caller says nothing about a counter that many callers share.
-        if counter != signal.counter {
+        if is_other || !self.table.place(signal.counter, &signal.rule, now) {
             return false;
         }
-        self.table.with(counter, |view| {
+        self.table.with(signal.counter, |view| {
             let known = view.remote.as_ref().map(|remote| remote.newest_at);
-            update(policy, view, ViewEvent::Signal { signal, log: batch.log, as_of: batch.as_of });
+            update(policy, view, ViewEvent::Signal { signal, batch });
             known.is_none_or(|known| known < signal.newest_at)
         })
     }

@@ -30,7 +30,7 @@ impl Engine {
         home: Option<(Option<&Arc<str>>, Source)>,
     ) -> Sequence {
         if !self.settings.publishes {
-            return Sequence::Unknown;
+            return None;
         }
         let (key, set) = (&self.settings.digest_key, &context.active.set);
         let placed_by = matched.map_or_else(|| key.call(call.descriptors()), |matched| matched.counter);

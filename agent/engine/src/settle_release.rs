@@ -15,7 +15,7 @@ use crate::enforce::combine;
 use crate::engine::{Context, Engine};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::{row, signed};
-use crate::view::{Sequence, ViewEvent, update};
+use crate::view::{ViewEvent, update};
 use tollgate_core::counter::StoreError;
 
 /// Correction of a call.
@@ -78,12 +78,13 @@ impl Engine {
             let (at, units) = (*at, charge.cost);
             let is_published = !is_refund || answer.is_ok();
             let publish = || self.publish(context, call, Some(matched), adjustment.row(units), None);
-            let sequence = if is_published { publish() } else { Sequence::Unknown };
+            let sequence = is_published.then(publish).flatten();
             let event = if *is_refund {
                 // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store.
-                ViewEvent::Refunded { at, units, is_unsynced: is_unsynced || matched.is_slot() }
+                let is_unsynced = is_unsynced || matched.is_slot();
+                ViewEvent::Refunded { at, units, is_unsynced, by_store: true }
             } else {
-                ViewEvent::Used { at, units, sequence, is_unsynced }
+                ViewEvent::Admitted { at, units, is_planned: false, sequence, is_unsynced }
             };
             if !self.settings.owns_table {
                 self.update_counter(matched, context.active.set.generation, event);
@@ -102,9 +103,10 @@ impl Engine {
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.
     fn refund_unsynced(&self, matched: &MatchedRule, at: Timestamp, units: u64) -> bool {
         self.table.with(matched.counter, |view| {
-            let is_unsynced = view.has_unsynced_of(at, units);
+            let is_unsynced = view.unsynced().iter().any(|unsynced| unsynced.contains(at, units));
             if is_unsynced {
-                update(&matched.policy, view, ViewEvent::UnsyncedRefunded { at, units });
+                let refunded = ViewEvent::Refunded { at, units, is_unsynced: true, by_store: false };
+                update(&matched.policy, view, refunded);
             }
             is_unsynced
         })

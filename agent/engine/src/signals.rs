@@ -2,9 +2,9 @@
 //!
 //! [`crate::receive`] writes here, and decisions read. The signal of a single counter is part of its view ([`crate::view`]).
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
@@ -39,10 +39,7 @@ struct SignalPartition {
     read: Option<(Timestamp, Timestamp)>,
     /// Own batches in the log that no signal contains yet, in their order.
     delivered: VecDeque<(u64, Offset)>,
-    covered: u64,
-    lost: HashSet<u64>,
-    /// Number up to which no batch counts as covered, because too many were lost or the log was recreated.
-    none_through: u64,
+    covered: CoveredBatches,
 }
 
 impl Signals {
@@ -52,15 +49,13 @@ impl Signals {
 
     /// Applies the heartbeat of a batch that the bus appended at this time. Returns true if its signals are not outdated.
     pub(crate) fn received(&self, appended: Timestamp, batch: &SignalBatch) -> bool {
-        let Some(view) = self.partitions.get(batch.partition as usize) else {
-            return false;
-        };
-        let mut view = view.lock();
+        let Some(mut view) = self.partition(batch.partition) else { return false };
         view.read = Some((view.read.map_or(appended, |(first, _)| first), appended));
         if view.log.replace(batch.log).is_some_and(|log| log != batch.log) {
             // The log was recreated and contains nothing of the old one.
             let last = view.delivered.drain(..).map(|(sequence, _)| sequence).next_back();
-            view.none_through = view.none_through.max(view.covered).max(last.unwrap_or_default());
+            let through = view.covered.through.max(last.unwrap_or_default());
+            view.covered.none_through = view.covered.none_through.max(through);
             view.as_of = 0;
         }
         if batch.as_of < view.as_of {
@@ -69,30 +64,26 @@ impl Signals {
         view.as_of = batch.as_of;
         view.as_of_appended = view.as_of_appended.max(batch.as_of_appended);
         view.threshold_permille = batch.threshold_permille;
-        while let Some((sequence, offset)) = view.delivered.front().copied() {
-            if offset > batch.as_of {
-                break;
-            }
+        while let Some((sequence, offset)) = view.delivered.front().copied()
+            && offset <= batch.as_of
+        {
             view.delivered.pop_front();
-            view.covered = view.covered.max(sequence);
+            view.covered.through = view.covered.through.max(sequence);
         }
         true
     }
 
     /// Records the offset of an own batch, or that the batch is lost.
     pub(crate) fn delivered(&self, partition: Partition, sequence: u64, offset: Option<Offset>) {
-        let Some(view) = self.partitions.get(partition as usize) else {
-            return;
-        };
-        let mut view = view.lock();
+        let Some(mut view) = self.partition(partition) else { return };
         match offset {
             Some(offset) if view.delivered.len() < DELIVERED_LEN_MAX => view.delivered.push_back((sequence, offset)),
             // A batch of unknown fate counts as lost: its units may count twice, but they are never missing.
             _ => {
-                view.lost.insert(sequence);
-                if view.lost.len() > LOST_LEN_MAX {
-                    let last = view.lost.drain().max().unwrap_or_default();
-                    view.none_through = view.none_through.max(last);
+                view.covered.lost.insert(sequence);
+                if view.covered.lost.len() > LOST_LEN_MAX {
+                    let last = std::mem::take(&mut view.covered.lost).pop_last().unwrap_or_default();
+                    view.covered.none_through = view.covered.none_through.max(last);
                 }
             }
         }
@@ -100,16 +91,10 @@ impl Signals {
 
     /// Returns the facts that fresh signals prove about a partition; nothing if they are not fresh or not read long enough.
     pub(crate) fn fresh(&self, partition: Partition, store: TimeBounds) -> Option<FreshSignals> {
-        let view = self.partitions.get(partition as usize)?.lock();
+        let view = self.partition(partition)?;
         let fresh = store.latest.ms_since(view.as_of_appended) < FRESH_MS;
-        (view.has_read_enough() && fresh).then(|| FreshSignals {
-            threshold_permille: view.threshold_permille,
-            covered: CoveredBatches {
-                none_through: view.none_through,
-                through: view.covered,
-                lost: view.lost.iter().copied().collect(),
-            },
-        })
+        let (threshold_permille, covered) = (view.threshold_permille, &view.covered);
+        (view.has_read_enough() && fresh).then(|| FreshSignals { threshold_permille, covered: covered.clone() })
     }
 
     /// Returns true if the signals of every partition have been read for long enough to be relied on.
@@ -119,8 +104,12 @@ impl Signals {
 
     /// Returns the number of kept entries.
     pub(crate) fn kept(&self) -> usize {
-        let kept = |view: &SignalPartition| view.delivered.len() + view.lost.len();
+        let kept = |view: &SignalPartition| view.delivered.len() + view.covered.lost.len();
         self.partitions.iter().map(|view| kept(&view.lock())).sum()
+    }
+
+    fn partition(&self, partition: Partition) -> Option<MutexGuard<'_, SignalPartition>> {
+        self.partitions.get(partition as usize).map(Mutex::lock)
     }
 }
 
@@ -180,7 +169,7 @@ mod tests {
         signals.received(at(10_000), &heartbeat(1, 5, 10_000));
         signals.received(at(12_000), &heartbeat(1, 5, 12_000));
         let covered = heard(&signals, 12_000).unwrap().covered;
-        assert_eq!(covered, CoveredBatches { none_through: 0, through: 1, lost: vec![2] });
+        assert_eq!(covered, CoveredBatches { none_through: 0, through: 1, lost: [2].into() });
         signals.received(at(12_001), &heartbeat(2, 0, 12_001));
         let covered = heard(&signals, 12_001).unwrap().covered;
         assert!(covered.none_through >= 3, "a new log contains nothing of the old one");

@@ -1,32 +1,95 @@
-//! State of the store's health: the breaker, and the interval in which the store's time lies.
+//! Health of the store: every answer and every missed deadline is recorded here, for the breaker and the store's time.
 //!
-//! [`crate::store_answers`] updates it with every answer and every missed deadline.
+//! [`crate::maintenance`] sends the pings that close the breaker, and hands the notices to the shell.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 
-use parking_lot::RwLock;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::ChargeResults;
 
-use crate::enforce::Breaker;
-use crate::shell_waker::ShellWaker;
-use crate::time_bounds::StoreClock;
+use crate::engine::Engine;
+use crate::notice::Notice;
+use crate::time_bounds::TimeBounds;
+use tollgate_core::counter::StoreError;
 
-/// Health of the store, as this agent knows it.
-#[derive(Debug, Default)]
-pub(crate) struct StoreHealth {
-    pub(crate) time: RwLock<StoreClock>,
-    pub(crate) breaker: Breaker,
-    /// True once a ping was answered.
-    pub(crate) reached: AtomicBool,
-    /// Wakes the shell of the maintenance.
-    pub(crate) waker: ShellWaker,
-}
+/// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
+const NOTICES_LEN_MAX: usize = 64;
 
-impl StoreHealth {
-    /// Applies the store's time in an answer.
-    pub(crate) fn update_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        if self.time.read().would_learn(sent, received) {
-            self.time.write().update(sent, received, store_now);
+impl Engine {
+    /// Returns the interval in which the store's time lies.
+    #[must_use]
+    pub fn store_time(&self, now: Timestamp) -> TimeBounds {
+        if self.settings.owns_table { TimeBounds::exactly(now) } else { self.store_clock.read().at(now) }
+    }
+
+    /// Returns true while the breaker is open: calls are decided without the store.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.breaker.is_open()
+    }
+
+    /// Returns true if the store has to be probed: the breaker is open, or unsynced units wait for the store.
+    #[must_use]
+    pub fn needs_store(&self) -> bool {
+        self.is_degraded() || self.has_unsynced()
+    }
+
+    /// Returns true if the store has answered a ping in this life, or the counts are in the engine's own table.
+    #[must_use]
+    pub fn has_reached_store(&self) -> bool {
+        self.settings.owns_table || self.reached_store.load(Ordering::Relaxed)
+    }
+
+    /// Records the store's time in an answer, which was sent for and received by this agent's clock.
+    pub fn note_store_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+        if self.store_clock.read().updated(sent, received, store_now).is_some() {
+            let mut clock = self.store_clock.write();
+            // Another answer may have narrowed the bounds meanwhile.
+            *clock = clock.updated(sent, received, store_now).unwrap_or(*clock);
         }
+    }
+
+    /// Closes the breaker: the store has answered a ping and received the unsynced units.
+    pub(crate) fn use_store(&self) {
+        self.reached_store.store(true, Ordering::Relaxed);
+        if self.breaker.close() {
+            self.notify(Notice::StoreRecovered);
+        }
+    }
+
+    /// Records the answer to charges.
+    pub(crate) fn answered(&self, sent: Timestamp, received: Timestamp, results: &ChargeResults) {
+        self.note_clock_step(results);
+        if let Some(result) = results.first() {
+            self.breaker.answered();
+            self.note_store_time(sent, received, result.at);
+        }
+    }
+
+    /// Drops what was cached in store time if the store's clock stepped back.
+    pub(crate) fn note_clock_step(&self, results: &ChargeResults) {
+        if let Some(result) = results.iter().find(|result| result.rebased) {
+            self.metrics.store_clock_steps.add(1);
+            self.table.forget_denials();
+            self.notify(Notice::StoreClockSteppedBack { store_now: result.at });
+        }
+    }
+
+    /// Records a request that the store did not answer.
+    pub(crate) fn unanswered(&self, error: StoreError) {
+        self.metrics.store_error(error);
+        if self.breaker.missed(error) {
+            self.notify(Notice::StoreUnavailable(error));
+        }
+    }
+
+    fn notify(&self, notice: Notice) {
+        let mut notices = self.notices.lock();
+        if notices.len() >= NOTICES_LEN_MAX {
+            notices.pop_front();
+        }
+        notices.push_back(notice);
+        drop(notices);
+        self.maintenance_waker.wake();
     }
 }

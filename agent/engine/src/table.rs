@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step};
 
-use crate::view::{CounterView, clock_stepped_back, update_in_step};
+use crate::view::{CounterView, forget_denial, update_in_step};
 
 const SHARDS: usize = 64;
 /// Multiple of the free places that one rule may hold: alone it fills four fifths.
@@ -65,31 +65,24 @@ impl AgentTable {
         Self { shard_len_max: counters_max.div_ceil(SHARDS), names: RandomState::default(), shards }
     }
 
-    /// Returns the counter to charge under this rule: `counter` itself, or the overflow counter if there is no place for
-    /// another one.
-    pub(crate) fn place(
-        &self,
-        counter: CounterId,
-        rule: &str,
-        now: Timestamp,
-        overflow: impl FnOnce() -> CounterId,
-    ) -> CounterId {
+    /// Finds a place for a counter of this rule; returns false if there is none. Its callers then share the overflow counter.
+    pub(crate) fn place(&self, counter: CounterId, rule: &str, now: Timestamp) -> bool {
         let mut shard = self.shards[shard_of(counter)].lock();
         let kept_until = now.plus_ms(PLACE_KEPT_MS);
         if let Some(entry) = shard.counters.get_mut(&counter) {
             entry.kept_until = kept_until;
-            return counter;
+            return true;
         }
         let rule = self.names.hash_one(rule);
         if !shard.has_place(rule, self.shard_len_max) && now.ms_since(shard.swept_at) >= SWEEP_INTERVAL_MS {
             shard.sweep(now);
         }
-        if !shard.has_place(rule, self.shard_len_max) {
-            return overflow();
+        let has_place = shard.has_place(rule, self.shard_len_max);
+        if has_place {
+            shard.counters.insert(counter, TableEntry { rule: Some(rule), kept_until, ..TableEntry::default() });
+            *shard.held.entry(rule).or_default() += 1;
         }
-        shard.counters.insert(counter, TableEntry { rule: Some(rule), kept_until, ..TableEntry::default() });
-        *shard.held.entry(rule).or_default() += 1;
-        counter
+        has_place
     }
 
     /// Returns true if the table holds a counter.
@@ -132,7 +125,7 @@ impl AgentTable {
     /// Drops all cached denials: the store's clock stepped back, and they may hold too long.
     pub(crate) fn forget_denials(&self) {
         for shard in &self.shards {
-            shard.lock().counters.values_mut().for_each(|entry| clock_stepped_back(&mut entry.view));
+            shard.lock().counters.values_mut().for_each(|entry| forget_denial(&mut entry.view));
         }
     }
 
@@ -231,10 +224,7 @@ mod tests {
     fn a_counter_with_live_counts_is_never_evicted() {
         let table = AgentTable::new(640);
         let at = Timestamp::from_ms(1_000_000);
-        let place = |number: u128, now| {
-            let counter = CounterId::from_u128(number);
-            table.place(counter, "rule", now, || CounterId::from_u128(u128::MAX)) == counter
-        };
+        let place = |number: u128, now| table.place(CounterId::from_u128(number), "rule", now);
         let charge_at = |number, now| table.charge(&[charge(number)], now).unwrap()[0].verdict.remaining;
         let placed: Vec<u128> = (0..2_000).filter(|number| place(*number, at) && charge_at(*number, at) == 8).collect();
         assert!(placed.len() <= 640 && placed.len() > 400, "{}", placed.len());
@@ -245,11 +235,12 @@ mod tests {
         (0..SHARDS).for_each(|turn| table.sweep(turn, later));
         assert!(table.len() == 0 && place(5_000, later));
     }
+
     /// capped: a sweep between the match of a call and its charge leaves the counter to its rule.
     #[test]
     fn a_placed_counter_stays_until_its_call_has_been_charged() {
         let (table, at) = (AgentTable::new(640), Timestamp::from_ms(1_000_000));
-        table.place(CounterId::from_u128(1), "rule", at, || unreachable!("the table is empty"));
+        assert!(table.place(CounterId::from_u128(1), "rule", at));
         let held = || table.shards[1].lock().held.len();
         let sweep = |now| (0..SHARDS).for_each(|turn| table.sweep(turn, now));
         sweep(at.plus_ms(PLACE_KEPT_MS - 1));

@@ -22,15 +22,8 @@ pub struct TimeBounds {
 /// The store's time as a function of the agent's own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StoreClock {
-    best: Option<Sample>,
-}
-
-/// One answer: at the agent's instant `received`, the store's clock stood in `earliest..=latest`.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    received: Timestamp,
-    earliest: Timestamp,
-    latest: Timestamp,
+    /// The best answer: the agent's instant at which it was received, and the store's time then.
+    best: Option<(Timestamp, TimeBounds)>,
 }
 
 impl TimeBounds {
@@ -48,45 +41,29 @@ impl TimeBounds {
 impl StoreClock {
     /// Returns the bounds of the store's time at the agent's `now`; before the first answer, the agent's own time plus or minus
     /// the maximum clock error.
-    #[must_use]
     pub(crate) fn at(&self, now: Timestamp) -> TimeBounds {
-        match &self.best {
-            None => TimeBounds { earliest: now.minus_ms(CLOCK_ERROR_MAX_MS), latest: now.plus_ms(CLOCK_ERROR_MAX_MS) },
-            Some(sample) => sample.at(now),
-        }
-    }
-
-    /// Returns true if an answer that was sent for at `sent` would narrow the bounds.
-    #[must_use]
-    pub(crate) fn would_learn(&self, sent: Timestamp, received: Timestamp) -> bool {
-        // A store's clock reads whole milliseconds, so a sample is at least one wide.
-        self.best.is_none_or(|best| best.at(received).width_ms() > received.ms_since(sent) + 1)
-    }
-
-    /// Takes an answer into account: requested at `sent`, received at `received`, given at `store_now`.
-    pub(crate) fn update(&mut self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        let sample = Sample { received, earliest: store_now, latest: store_now.plus_ms(received.ms_since(sent) + 1) };
-        let replaces = self.best.is_none_or(|best| {
-            let known = best.at(received);
-            // A sample that contradicts the estimate replaces it: one of the clocks was set.
-            known.width_ms() > received.ms_since(sent) + 1
-                || sample.latest < known.earliest
-                || sample.earliest > known.latest
-        });
-        if replaces {
-            self.best = Some(sample);
-        }
-    }
-}
-
-impl Sample {
-    fn at(&self, now: Timestamp) -> TimeBounds {
-        let since_ms = now.ms_since(self.received);
+        let Some((received, bounds)) = self.best else {
+            return TimeBounds { earliest: now.minus_ms(CLOCK_ERROR_MAX_MS), latest: now.plus_ms(CLOCK_ERROR_MAX_MS) };
+        };
+        let since_ms = now.ms_since(received);
         let drift_ms = since_ms.saturating_mul(DRIFT_PPM) / 1_000_000;
+        let rounding_ms = u64::from(since_ms > 0);
         TimeBounds {
-            earliest: self.earliest.plus_ms(since_ms - drift_ms.min(since_ms)).minus_ms(u64::from(since_ms > 0)),
-            latest: self.latest.plus_ms(since_ms + drift_ms).plus_ms(u64::from(since_ms > 0)),
+            earliest: bounds.earliest.plus_ms(since_ms - drift_ms.min(since_ms)).minus_ms(rounding_ms),
+            latest: bounds.latest.plus_ms(since_ms + drift_ms + rounding_ms),
         }
+    }
+
+    /// Returns the clock after an answer that was requested at `sent`, received at `received` and given at `store_now`; nothing
+    /// if it changes nothing.
+    pub(crate) fn updated(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) -> Option<Self> {
+        // A store's clock reads whole milliseconds, so a sample is at least one wide.
+        let sample = TimeBounds { earliest: store_now, latest: store_now.plus_ms(received.ms_since(sent) + 1) };
+        let known = self.at(received);
+        // A sample that contradicts the bounds replaces them: one of the clocks was set.
+        let contradicts = sample.latest < known.earliest || sample.earliest > known.latest;
+        let replaces = self.best.is_none() || contradicts || sample.width_ms() < known.width_ms();
+        replaces.then_some(Self { best: Some((received, sample)) })
     }
 }
 
@@ -108,8 +85,9 @@ mod tests {
     #[test]
     fn a_store_whose_clock_was_set_is_believed_again() {
         let mut time = StoreClock::default();
-        time.update(at(100), at(101), at(50_000));
-        time.update(at(200), at(205), at(20_000));
+        for (sent, received, store_now) in [(100, 101, 50_000), (200, 205, 20_000)] {
+            time = time.updated(at(sent), at(received), at(store_now)).expect("it narrows or contradicts");
+        }
         assert!(time.at(at(205)).latest <= at(20_006));
     }
 
@@ -137,7 +115,7 @@ mod tests {
                 }
                 let (sent, read) = (now, now + there_ms);
                 now = read + back_ms;
-                time.update(at(sent), at(now), at(store_us(read) / 1_000));
+                time = time.updated(at(sent), at(now), at(store_us(read) / 1_000)).unwrap_or(time);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The queue of counters with unsynced units, which [`backfill`](crate::backfill) empties.
+//! The queue of counters with unsynced units, which [`backfill`](crate::backfill) empties round by round.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +10,13 @@ use crate::matched_rule::MatchedRule;
 
 /// Maximum number of counters with unsynced units. Past the cap, the units of the oldest counter are dropped.
 const UNSYNCED_COUNTERS_MAX: usize = 100_000;
+
 /// Counters with unsynced units.
 #[derive(Debug, Default)]
 pub(crate) struct UnsyncedQueue {
-    counters: Mutex<VecDeque<UnsyncedCounter>>,
-    /// True if the queue is not empty. Every call reads it.
+    counters: Mutex<UnsyncedCounters>,
+    /// True if a counter waits, or is in a backfill request. Every call reads it.
     any: AtomicBool,
-    /// True if each counter is sent alone, because the store cannot charge one of them.
-    one_by_one: AtomicBool,
 }
 
 /// A counter with unsynced units. The units themselves are in its view.
@@ -27,44 +26,82 @@ pub(crate) struct UnsyncedCounter {
     pub(crate) generation: Generation,
 }
 
+/// Turn of counters that are put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnsyncedTurn {
+    /// In this round, after all others.
+    Last,
+    /// Next, each in a request of its own.
+    Alone,
+    /// In the next round.
+    NextRound,
+}
+
+#[derive(Debug, Default)]
+struct UnsyncedCounters {
+    waiting: VecDeque<UnsyncedCounter>,
+    /// Number of the next counters that are sent alone.
+    alone: usize,
+    next_round: VecDeque<UnsyncedCounter>,
+}
+
 impl UnsyncedQueue {
     /// Returns the number of counters.
     pub(crate) fn len(&self) -> usize {
         self.counters.lock().len()
     }
 
-    /// Returns true if the queue is empty.
+    /// Returns true if there are no unsynced units.
     pub(crate) fn is_empty(&self) -> bool {
         !self.any.load(Ordering::Relaxed)
     }
 
-    /// Removes the oldest counter.
+    /// Returns true if the next counter is sent alone.
+    pub(crate) fn is_next_alone(&self) -> bool {
+        self.counters.lock().alone > 0
+    }
+
+    /// Removes the next counter of the round.
     pub(crate) fn next(&self) -> Option<UnsyncedCounter> {
-        self.counters.lock().pop_front()
+        let mut counters = self.counters.lock();
+        counters.alone = counters.alone.saturating_sub(1);
+        counters.waiting.pop_front()
     }
 
-    /// Returns true if each counter is sent alone.
-    pub(crate) fn is_one_by_one(&self) -> bool {
-        self.one_by_one.load(Ordering::Relaxed)
-    }
-
-    /// Sends each counter alone from now on, or many at once.
-    pub(crate) fn set_one_by_one(&self, one_by_one: bool) {
-        self.one_by_one.store(one_by_one, Ordering::Relaxed);
+    /// Ends the round, which has no more counters.
+    pub(crate) fn end_round(&self) {
+        let mut counters = self.counters.lock();
+        let UnsyncedCounters { waiting, next_round, .. } = &mut *counters;
+        waiting.append(next_round);
+        self.any.store(!waiting.is_empty(), Ordering::Relaxed);
     }
 
     /// Adds a counter; returns the oldest if there are too many.
     pub(crate) fn add(&self, counter: UnsyncedCounter) -> Option<UnsyncedCounter> {
         let mut counters = self.counters.lock();
         self.any.store(true, Ordering::Relaxed);
-        counters.push_back(counter);
-        if counters.len() > UNSYNCED_COUNTERS_MAX { counters.pop_front() } else { None }
+        counters.waiting.push_back(counter);
+        let has_room = counters.len() <= UNSYNCED_COUNTERS_MAX;
+        if has_room { None } else { counters.next_round.pop_front().or_else(|| counters.waiting.pop_front()) }
     }
 
-    /// Puts counters back that are still unsynced.
-    pub(crate) fn put_back(&self, unsynced: Vec<UnsyncedCounter>) {
+    /// Puts the counters of a request back that are still unsynced.
+    pub(crate) fn put_back(&self, unsynced: Vec<UnsyncedCounter>, turn: UnsyncedTurn) {
         let mut counters = self.counters.lock();
-        counters.extend(unsynced);
-        self.any.store(!counters.is_empty(), Ordering::Relaxed);
+        match turn {
+            UnsyncedTurn::Last => counters.waiting.extend(unsynced),
+            UnsyncedTurn::Alone => {
+                counters.alone = unsynced.len();
+                unsynced.into_iter().rev().for_each(|counter| counters.waiting.push_front(counter));
+            }
+            UnsyncedTurn::NextRound => counters.next_round.extend(unsynced),
+        }
+        self.any.store(counters.len() > 0, Ordering::Relaxed);
+    }
+}
+
+impl UnsyncedCounters {
+    fn len(&self) -> usize {
+        self.waiting.len() + self.next_round.len()
     }
 }

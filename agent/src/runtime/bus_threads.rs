@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Wake, Waker};
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tollgate_bus::{Bus, BusError, LogReader, LogWriter, ReadFrom, Topic, supervise};
@@ -18,7 +17,7 @@ use tollgate_core::messages::signals::SignalBatch;
 use tollgate_engine::{Engine, Exchange, ExchangeEffect, ExchangeInput, Incoming};
 use tollgate_wire::Record;
 
-use super::RulesListener;
+use super::{RulesListener, WakeFn};
 #[cfg(feature = "metrics")]
 use crate::metrics::AgentMetrics;
 
@@ -29,7 +28,7 @@ const READ_RECORDS_LEN_MAX: usize = 1_000;
 /// Time for which a stop waits until the last records are in the log.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
-/// Running threads of one agent.
+/// Running threads of one agent. They end when this is dropped.
 pub(crate) struct BusThreads {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -55,10 +54,8 @@ struct BusReader<R> {
     clock: Arc<dyn Clock>,
     signals: R,
     presence: R,
-    rules: Option<(RulesListener, R)>,
-    observer: Option<SignalObserver>,
-    #[cfg(feature = "metrics")]
-    metrics: AgentMetrics,
+    rules: Option<R>,
+    listeners: BusListeners,
     lags: Vec<Duration>,
 }
 
@@ -68,11 +65,7 @@ struct BusWriter<L> {
     clock: Arc<dyn Clock>,
     calls: L,
     presence: L,
-    effects: Vec<ExchangeEffect>,
 }
-
-/// Waker of a thread that parks itself.
-struct ThreadWaker(Thread);
 
 impl BusThreads {
     /// Starts the threads.
@@ -94,10 +87,8 @@ impl BusThreads {
             clock: clock.clone(),
             signals: bus.reader(Topic::Signals, &partitions, ReadFrom::Next),
             presence: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
-            rules: listeners.rules.map(|listener| (listener, bus.reader(Topic::Rules, &[0], ReadFrom::Oldest))),
-            observer: listeners.observer,
-            #[cfg(feature = "metrics")]
-            metrics: listeners.metrics,
+            rules: listeners.rules.as_ref().map(|_| bus.reader(Topic::Rules, &[0], ReadFrom::Oldest)),
+            listeners,
             lags: Vec::new(),
         };
         let stopped = stop.clone();
@@ -108,21 +99,9 @@ impl BusThreads {
             clock: clock.clone(),
             calls: bus.writer(Topic::Calls),
             presence: bus.writer(Topic::Presence),
-            effects: Vec::new(),
         };
         threads.spawn("tollgate-write", move || writer.run(&stop))?;
         Ok(threads)
-    }
-
-    /// Sends what is left and ends the threads.
-    pub(crate) fn stop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.thread().unpark();
-            if thread.join().is_err() {
-                tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
-            }
-        }
     }
 
     fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
@@ -132,8 +111,15 @@ impl BusThreads {
 }
 
 impl Drop for BusThreads {
+    /// Sends what is left and ends the threads.
     fn drop(&mut self) {
-        self.stop();
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
+            }
+        }
     }
 }
 
@@ -155,19 +141,17 @@ impl<R: LogReader> BusReader<R> {
             for record in self.signals.poll(READ_WAIT, READ_RECORDS_LEN_MAX) {
                 let batch = SignalBatch::decode(&record.payload);
                 self.receive(batch.as_ref().map(|batch| Incoming::Signals(record.appended, batch)).ok());
-                if let (Ok(batch), Some(observe)) = (&batch, &mut self.observer) {
+                if let (Ok(batch), Some(observe)) = (&batch, &mut self.listeners.observer) {
                     observe(batch, record.appended);
                 }
             }
             for record in self.presence.poll(Duration::ZERO, READ_RECORDS_LEN_MAX) {
                 self.receive(Presence::decode(&record.payload).as_ref().map(Incoming::Presence).ok());
             }
-            let rules = self.rules.as_mut().map(|(_, rules)| rules.poll(Duration::ZERO, READ_RECORDS_LEN_MAX));
+            let rules = self.rules.as_mut().map(|rules| rules.poll(Duration::ZERO, READ_RECORDS_LEN_MAX));
             for record in rules.unwrap_or_default() {
-                match (Published::decode(&record.payload), &self.rules) {
-                    (Ok(published), Some((receive, _))) => {
-                        receive(record.offset, Some(record.appended), published);
-                    }
+                match (Published::decode(&record.payload), &self.listeners.rules) {
+                    (Ok(published), Some(receive)) => receive(record.offset, Some(record.appended), published),
                     _ => self.receive(None),
                 }
             }
@@ -179,14 +163,15 @@ impl<R: LogReader> BusReader<R> {
         let incoming = incoming.unwrap_or(Incoming::Undecodable);
         self.engine.receive(self.clock.now(), incoming, &mut self.lags);
         #[cfg(feature = "metrics")]
-        self.lags.iter().for_each(|lag| self.metrics.signal_lag.observe(lag.as_secs_f64()));
+        self.lags.iter().for_each(|lag| self.listeners.metrics.signal_lag.observe(lag.as_secs_f64()));
         self.lags.clear();
     }
 }
 
 impl<L: LogWriter> BusWriter<L> {
     fn run(&mut self, stop: &AtomicBool) {
-        self.exchange.set_waker(ThreadWaker::current());
+        let thread = std::thread::current();
+        self.exchange.set_waker(Arc::new(WakeFn(move || thread.unpark())).into());
         while !stop.load(Ordering::Relaxed) {
             self.fetch_reports();
             self.poll(ExchangeInput::Tick);
@@ -213,41 +198,25 @@ impl<L: LogWriter> BusWriter<L> {
         }
     }
 
-    /// Polls the state machine with this input, and with those that its effects lead to. Returns true if the bus refused a
-    /// batch.
+    /// Polls the state machine with this input, and with the answers to its effects. Returns true if the bus refused a batch.
     fn poll(&mut self, input: ExchangeInput) -> bool {
-        let (mut inputs, mut is_refused) = (vec![input], false);
-        while let Some(input) = inputs.pop() {
-            self.exchange.poll(self.clock.now(), input, &mut self.effects);
-            for effect in self.effects.drain(..) {
-                match effect {
-                    ExchangeEffect::Append(batch) => {
-                        let (partition, sequence) = (batch.name.partition, batch.name.sequence);
-                        let is_accepted = self.calls.append(partition, batch.encode(), sequence).is_ok();
-                        is_refused |= !is_accepted;
-                        let accepted = ExchangeInput::Accepted { partition };
-                        inputs.push(if is_accepted { accepted } else { ExchangeInput::Refused(batch) });
-                    }
-                    ExchangeEffect::Announce(presence) => {
-                        let _ = self.presence.append(0, presence.encode(), 0);
-                        self.presence.reports();
-                    }
+        let (mut effects, mut is_refused) = (Vec::new(), false);
+        self.exchange.poll(self.clock.now(), input, &mut effects);
+        for effect in effects {
+            match effect {
+                ExchangeEffect::Append(batch) => {
+                    let (partition, sequence) = (batch.name.partition, batch.name.sequence);
+                    let is_accepted = self.calls.append(partition, batch.encode(), sequence).is_ok();
+                    let accepted = ExchangeInput::Accepted { partition };
+                    is_refused |= self.poll(if is_accepted { accepted } else { ExchangeInput::Refused(batch) });
+                    is_refused |= !is_accepted;
+                }
+                ExchangeEffect::Announce(presence) => {
+                    let _ = self.presence.append(0, presence.encode(), 0);
+                    self.presence.reports();
                 }
             }
         }
         is_refused
-    }
-}
-
-impl ThreadWaker {
-    /// Returns the waker of the current thread.
-    fn current() -> Waker {
-        Waker::from(Arc::new(Self(std::thread::current())))
-    }
-}
-
-impl Wake for ThreadWaker {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }

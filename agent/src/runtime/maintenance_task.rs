@@ -2,11 +2,11 @@
 //! and the state directory.
 
 use std::sync::Arc;
-use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tollgate_core::clock::Clock;
 use tollgate_engine::{
@@ -14,7 +14,7 @@ use tollgate_engine::{
     StoreError, UNATTENDED_DEADLINE,
 };
 
-use super::RulesListener;
+use super::{RulesListener, WakeFn};
 use crate::state_dir::StateDir;
 use crate::store::{ChargeStore, FleetServices};
 
@@ -35,16 +35,7 @@ pub(crate) struct MaintenanceTask {
     node: Arc<str>,
     fleet: Option<Arc<FleetServices>>,
     reached_store: watch::Receiver<bool>,
-    stop: Arc<Notify>,
-}
-
-/// Waker of the task.
-struct TaskWaker(Notify);
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.0.notify_one();
-    }
+    task: AbortHandle,
 }
 
 impl MaintenanceTask {
@@ -54,21 +45,14 @@ impl MaintenanceTask {
     /// Outside a tokio runtime.
     pub(crate) fn start<S: ChargeStore>(parts: MaintenanceParts<S>) -> Self {
         let (reached, reached_store) = watch::channel(false);
-        let stop = Arc::new(Notify::new());
-        let stopped = stop.clone();
         let (node, fleet) = (parts.engine.settings().node.clone(), parts.fleet.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = stopped.notified() => {}
-                () = parts.run(&reached) => {}
-            }
-        });
-        Self { node, fleet, reached_store, stop }
+        let task = tokio::spawn(parts.run(reached)).abort_handle();
+        Self { node, fleet, reached_store, task }
     }
 
     /// Ends the task and removes the agent from the store's registry. An announcement that is under way comes first.
     pub(crate) async fn stop(&self) {
-        self.stop.notify_one();
+        self.task.abort();
         let mut reached = self.reached_store.clone();
         // The task drops the sender when it ends.
         while reached.changed().await.is_ok() {}
@@ -86,19 +70,20 @@ impl MaintenanceTask {
 
 impl Drop for MaintenanceTask {
     fn drop(&mut self) {
-        self.stop.notify_one();
+        self.task.abort();
     }
 }
 
 impl<S: ChargeStore> MaintenanceParts<S> {
-    async fn run(self, reached: &watch::Sender<bool>) {
+    async fn run(self, reached: watch::Sender<bool>) {
         let settings = MaintenanceSettings {
             announces: self.fleet.is_some(),
             follows_rules: self.fleet.is_some() && self.rules.is_some(),
         };
         let mut maintenance = Maintenance::new(self.engine.clone(), settings);
-        let waker = Arc::new(TaskWaker(Notify::new()));
-        maintenance.set_waker(Waker::from(waker.clone()));
+        let work = Arc::new(Notify::new());
+        let made = work.clone();
+        maintenance.set_waker(Arc::new(WakeFn(move || made.notify_one())).into());
         let mut requests = FuturesUnordered::new();
         let mut effects = Vec::new();
         let mut input = MaintenanceInput::Tick;
@@ -116,12 +101,11 @@ impl<S: ChargeStore> MaintenanceParts<S> {
                     MaintenanceEffect::Send(request) => requests.push(self.execute(request)),
                 }
             }
-            let has_reached = self.engine.has_reached_store();
-            reached.send_if_modified(|reached| !std::mem::replace(reached, has_reached) && has_reached);
+            reached.send_replace(self.engine.has_reached_store());
             let wait = Duration::from_millis(maintenance.wake_at(now).ms_since(now));
             input = tokio::select! {
                 Some(answer) = requests.next(), if !requests.is_empty() => answer,
-                () = waker.0.notified() => MaintenanceInput::Tick,
+                () = work.notified() => MaintenanceInput::Tick,
                 () = sleep(wait) => MaintenanceInput::Tick,
             };
         }
@@ -129,38 +113,26 @@ impl<S: ChargeStore> MaintenanceParts<S> {
 
     /// Executes a request to the store, within its deadline.
     async fn execute(&self, request: MaintenanceRequest) -> MaintenanceInput {
+        let store = self.store.as_deref().ok_or(StoreError::Unreachable);
+        let fleet = self.fleet.as_deref().ok_or(StoreError::Unreachable);
         match request {
-            MaintenanceRequest::Ping => MaintenanceInput::Pinged(match &self.store {
-                Some(store) => in_time(store.ping()).await,
-                None => Err(StoreError::Unreachable),
-            }),
+            MaintenanceRequest::Ping => MaintenanceInput::Pinged(in_time(async { store?.ping().await }).await),
             MaintenanceRequest::Backfill(request) => {
-                let answer = match &self.store {
-                    Some(store) => in_time(store.charge(request.charges())).await,
-                    None => Err(StoreError::Unreachable),
-                };
+                let answer = in_time(async { store?.charge(request.charges()).await }).await;
                 MaintenanceInput::Backfilled(request, answer)
             }
-            MaintenanceRequest::Announce => MaintenanceInput::Announced(self.announce().await),
+            MaintenanceRequest::Announce => {
+                let node = &self.engine.settings().node;
+                MaintenanceInput::Announced(in_time(async { fleet?.announce(node).await }).await)
+            }
             MaintenanceRequest::ReadRules => {
-                self.read_rules().await;
+                if let Some(receive) = &self.rules
+                    && let Ok(Some((generation, published))) = in_time(async { fleet?.published_rules().await }).await
+                {
+                    receive(generation, None, published);
+                }
                 MaintenanceInput::RulesRead
             }
-        }
-    }
-
-    async fn announce(&self) -> Result<u32, StoreError> {
-        match &self.fleet {
-            Some(fleet) => in_time(fleet.announce(&self.engine.settings().node)).await,
-            None => Ok(0),
-        }
-    }
-
-    async fn read_rules(&self) {
-        if let (Some(fleet), Some(receive)) = (&self.fleet, &self.rules)
-            && let Ok(Some((generation, published))) = in_time(fleet.published_rules()).await
-        {
-            receive(generation, None, published);
         }
     }
 }

@@ -5,6 +5,7 @@ mod bus_threads;
 mod maintenance_task;
 
 use std::sync::Arc;
+use std::task::Wake;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rules::Published;
@@ -16,3 +17,12 @@ pub(crate) use maintenance_task::{MaintenanceParts, MaintenanceTask};
 
 /// Receiver of published rules, with the time at which the bus appended them; a store knows none.
 pub(crate) type RulesListener = Arc<dyn Fn(Generation, Option<Timestamp>, Published) + Send + Sync>;
+
+/// Waker that calls a function.
+struct WakeFn<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for WakeFn<F> {
+    fn wake(self: Arc<Self>) {
+        self.0();
+    }
+}

@@ -1,9 +1,10 @@
 //! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in turns,
-//! and recovered only once nothing is unsynced; a fleet size is saved when it is another one, at most each 10 s.
+//! and recovered only once nothing is unsynced that the store has room for; a fleet size is saved when it is another one, at most each 10 s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use tollgate::store::StoreError;
 use tollgate_engine::Notice;
 use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 
@@ -16,6 +17,8 @@ pub(crate) struct Notices {
     unavailable: BTreeSet<usize>,
     /// Agents whose last notice in this step was about the store.
     changed: BTreeSet<usize>,
+    /// Agents with a counter that the store had no room for.
+    refused: BTreeSet<usize>,
     saved: BTreeMap<usize, (u64, NonZeroU32)>,
 }
 
@@ -25,7 +28,13 @@ impl Notices {
             Observation::Ended(SimNode::Agent(agent)) => {
                 self.unavailable.remove(agent);
                 self.changed.remove(agent);
+                self.refused.remove(agent);
                 self.saved.remove(agent);
+            }
+            Observation::Finished { agent, charges, error: Some(StoreError::Full), .. }
+                if charges.iter().all(|charge| charge.counter == charges[0].counter) =>
+            {
+                self.refused.insert(*agent);
             }
             Observation::Notified(agent, notice) => {
                 let is_in_turn = match notice {
@@ -36,7 +45,8 @@ impl Notices {
                 self.changed.insert(*agent);
                 let engine = sim.agents()[*agent].engine();
                 let has_unsynced = engine.is_some_and(tollgate_engine::Engine::has_unsynced);
-                if !is_in_turn || (*notice == Notice::StoreRecovered && has_unsynced) {
+                let may_be_unsynced = *notice != Notice::StoreRecovered || self.refused.remove(agent);
+                if !is_in_turn || (has_unsynced && !may_be_unsynced) {
                     return Err(format!("notices: agent {agent}: {notice}; unsynced units: {has_unsynced}"));
                 }
             }

@@ -122,7 +122,7 @@ impl WakeUps {
             let Some(engine) = agent.engine() else { continue };
             let probes = self.probes.entry(index).or_default();
             if !probes.is_outstanding && std::mem::take(&mut probes.is_answered) {
-                probes.found(now);
+                probes.found(now, engine.has_unsynced());
                 if engine.is_degraded() {
                     return Err(format!("wake-up: the store answered agent {index}, which does not use it"));
                 }
@@ -162,9 +162,9 @@ impl Writer {
 }
 
 impl Probes {
-    /// Records that the store answered a probe, and calls use it again.
-    fn found(&mut self, now: u64) {
-        let is_relapse = self.found_ms.is_some_and(|found_ms| now < found_ms + RELAPSE_MS);
+    /// Records that the store answered a probe, and calls use it again. Units that it has no room for wait as after a relapse.
+    fn found(&mut self, now: u64, are_units_left: bool) {
+        let is_relapse = are_units_left || self.found_ms.is_some_and(|found_ms| now < found_ms + RELAPSE_MS);
         self.relapses = if is_relapse { self.relapses + 1 } else { 0 };
         let pause_ms = if is_relapse { PROBE_MS << (self.relapses - 1).min(20) } else { 0 };
         (self.found_ms, self.due_ms) = (Some(now), now + pause_ms.min(PAUSE_MS_MAX));

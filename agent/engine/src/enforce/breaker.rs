@@ -21,7 +21,6 @@ pub(crate) struct Breaker {
 
 impl Breaker {
     /// Returns true if no request is sent.
-    #[must_use]
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
@@ -40,9 +39,7 @@ impl Breaker {
             StoreError::TimedOut | StoreError::Expired | StoreError::Busy => {
                 self.score.fetch_add(MISS_WEIGHT, Ordering::Relaxed) + MISS_WEIGHT >= OPEN_AT
             }
-            StoreError::Unreachable | StoreError::Refused => true,
-            // The store answers; only this counter cannot be charged.
-            StoreError::Full | StoreError::Contended | StoreError::Unreadable => false,
+            error => !error.is_of_counter(),
         };
         opens && !self.open.swap(true, Ordering::Relaxed)
     }

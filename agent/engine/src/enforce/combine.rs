@@ -26,7 +26,6 @@ pub(crate) struct Combined {
 }
 
 /// Combines verdicts. A rule that was not evaluated has none.
-#[must_use]
 pub(crate) fn combine(verdicts: &[Option<RuleVerdict>]) -> Combined {
     let evaluated = || verdicts.iter().enumerate().filter_map(|(position, rule)| Some((position, rule.as_ref()?)));
     let denied = evaluated().filter(|(_, rule)| !rule.verdict.admitted);

@@ -1,20 +1,20 @@
 //! The plan for one matched rule: a decision from the view, or a request to the store.
 //!
-//! A plan that admits enters the units in the view under the same lock, so that concurrent calls cannot admit the same unit.
-//! The verdicts without the store are in [`fallback`].
+//! A plan changes nothing. Its caller applies the event of an admission to the view under the same lock, so that concurrent
+//! calls cannot admit the same unit. The verdicts without the store are in [`fallback`].
 
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::decision::Source;
 use tollgate_core::rules::{Generation, LimitPolicy};
 
 use super::{Authority, Facts, fallback};
-use crate::view::{CounterView, Sequence};
+use crate::view::{CounterView, ViewEvent};
 
 /// Plan for one matched rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
-    /// The agent decides. An admission is already entered in the view, so that two calls never get the same unit.
-    Decided(Verdict, Source),
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Plan<'a> {
+    /// The agent decides. The event enters an admission in the view.
+    Decided(Verdict, Source, Option<ViewEvent<'a>>),
     /// The store must be asked.
     NeedsStore,
 }
@@ -31,32 +31,35 @@ pub(crate) enum Enforcement {
 }
 
 /// Plans a charge of `cost` units on the counter of this view.
-pub(crate) fn plan(
+pub(crate) fn plan<'a>(
     policy: &LimitPolicy,
     generation: Generation,
-    view: &mut CounterView,
-    facts: &Facts,
+    view: &CounterView,
+    facts: &'a Facts,
     cost: u64,
     enforcement: Enforcement,
-) -> Plan {
+) -> Plan<'a> {
     let cached = view
         .denial
         .filter(|denial| enforcement == Enforcement::Normal && denial.holds(policy, generation, cost, facts.now));
     if let Some(denial) = cached {
-        return Plan::Decided(denial.verdict, Source::Local);
+        return Plan::Decided(denial.verdict, Source::Local, None);
     }
-    let (mut verdict, source) = match &facts.authority {
+    let (mut verdict, source, covered) = match &facts.authority {
         Authority::Store => return Plan::NeedsStore,
-        Authority::Signals(fresh) => (fallback::by_signal(policy, view, facts, fresh, cost), Source::Signal),
+        Authority::Signals(fresh) => {
+            (fallback::by_signal(policy, view, facts, fresh, cost), Source::Signal, Some(&fresh.covered))
+        }
         Authority::Fallback => match fallback::denied_by_old_signal(policy, view, facts.now, cost) {
-            Some(denial) => (denial, Source::Signal),
-            None => (fallback::on_failure(policy, view, facts, cost), Source::Fallback),
+            Some(denial) => (denial, Source::Signal, None),
+            None => (fallback::on_failure(policy, view, facts, cost), Source::Fallback, None),
         },
     };
-    verdict = fallback::paced(policy, view, facts, cost, verdict);
-    verdict.admitted |= enforcement == Enforcement::NeverDeny;
-    if verdict.admitted {
-        view.local(policy).admit(facts.now.latest, cost, Sequence::Unknown);
+    let pace = fallback::pace(policy, facts).filter(|_| verdict.admitted);
+    if let Some(limit) = &pace {
+        verdict = fallback::paced(limit, view, facts.now.earliest, cost, verdict);
     }
-    Plan::Decided(verdict, source)
+    verdict.admitted |= enforcement == Enforcement::NeverDeny;
+    let admission = ViewEvent::Planned { now: facts.now, cost, pace, covered };
+    Plan::Decided(verdict, source, verdict.admitted.then_some(admission))
 }

@@ -63,6 +63,8 @@ pub enum ExchangeEffect {
 /// Outgoing half of the exchange with the bus.
 pub struct Exchange {
     engine: Arc<Engine>,
+    /// Waker of a shell that sleeps.
+    shell: Option<Waker>,
     /// Numbers of rows, by the partitions and sequences of their batches.
     in_flight: InFlight<(Partition, u64), usize>,
     announce_at: Timestamp,
@@ -76,30 +78,35 @@ impl Exchange {
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
         let (in_flight, announce_at) = (InFlight::default(), Timestamp::default());
-        Self { engine, in_flight, announce_at, stopped: false, drops_refused: false }
+        Self { engine, shell: None, in_flight, announce_at, stopped: false, drops_refused: false }
     }
 
     /// Sets the waker of a shell that sleeps until [`Exchange::wake_at`]. It is woken when the first row of a batch comes
     /// earlier.
-    pub fn set_waker(&self, waker: Waker) {
-        self.engine.batcher.waker.set(waker);
+    pub fn set_waker(&mut self, waker: Waker) {
+        self.shell = Some(waker);
     }
 
     /// Applies an input and appends the effects that follow from it.
     pub fn poll(&mut self, now: Timestamp, input: ExchangeInput, effects: &mut Vec<ExchangeEffect>) {
         match input {
-            ExchangeInput::Tick => self.tick(now, effects),
-            ExchangeInput::Accepted { partition } => self.append_next(partition, effects),
-            ExchangeInput::Refused(batch) if self.drops_refused => {
-                let (partition, sequence) = (batch.name.partition, batch.name.sequence);
-                self.in_flight.refuse((partition, sequence));
-                self.delivered(partition, sequence, None, batch.rows.len());
-                self.append_next(partition, effects);
+            ExchangeInput::Tick if self.stopped => {}
+            ExchangeInput::Tick => {
+                if self.in_flight.may_send(now) && self.engine.batcher.due_at() <= now {
+                    self.begin_round(now, effects);
+                }
+                if now >= self.announce_at {
+                    self.announce_at = now.plus_ms(INTERVAL_MS);
+                    effects.push(ExchangeEffect::Announce(self.presence(now)));
+                }
             }
+            ExchangeInput::Accepted { partition } => self.append_next(partition, effects),
             ExchangeInput::Refused(batch) => {
-                self.in_flight.refuse((batch.name.partition, batch.name.sequence));
-                if let Some((partition, sequence)) = self.engine.batcher.put_back(batch) {
-                    self.engine.signals.delivered(partition, sequence, None);
+                let (partition, sequence, rows) = (batch.name.partition, batch.name.sequence, batch.rows.len());
+                self.in_flight.refuse((partition, sequence));
+                if self.drops_refused || !self.engine.batcher.put_back(batch) {
+                    self.delivered(partition, sequence, None, rows);
+                    self.append_next(partition, effects);
                 }
             }
             ExchangeInput::Delivered { partition, sequence, offset } => {
@@ -109,7 +116,6 @@ impl Exchange {
             ExchangeInput::Stop => {
                 self.drops_refused = self.stopped;
                 self.stopped = true;
-                self.engine.batcher.close_all(now, self.engine.complete_through(now));
                 self.begin_round(now, effects);
                 effects.push(ExchangeEffect::Announce(self.presence(now)));
             }
@@ -122,12 +128,13 @@ impl Exchange {
     #[must_use]
     pub fn wake_at(&self, now: Timestamp) -> Timestamp {
         let waker = &self.engine.batcher.waker;
-        waker.disarm();
+        waker.take();
         let wake_at = self.due_at();
         if self.stopped || wake_at.ms_since(now) <= LINGER_MS {
             return wake_at.max(now.plus_ms(1));
         }
-        waker.arm();
+        // Before another look at the work: either it is seen here, or the operation that makes it wakes the shell.
+        self.shell.iter().for_each(|shell| waker.register(shell));
         self.due_at().max(now.plus_ms(1))
     }
 
@@ -149,21 +156,8 @@ impl Exchange {
         batches_at.min(self.announce_at)
     }
 
-    fn tick(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
-        if self.stopped {
-            return;
-        }
-        if self.in_flight.may_send(now) && self.engine.batcher.due_at() <= now {
-            self.engine.batcher.close_due(now, self.engine.complete_through(now));
-            self.begin_round(now, effects);
-        }
-        if now >= self.announce_at {
-            self.announce_at = now.plus_ms(INTERVAL_MS);
-            effects.push(ExchangeEffect::Announce(self.presence(now)));
-        }
-    }
-
     fn begin_round(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
+        self.engine.batcher.close(now, self.engine.complete_through(now), self.stopped);
         self.in_flight.begin_round(now);
         for partition in 0..self.engine.settings.partitions {
             self.append_next(partition, effects);
@@ -183,7 +177,7 @@ impl Exchange {
     /// Records the offset of a batch, or that it is lost.
     fn delivered(&self, partition: Partition, sequence: u64, offset: Option<Offset>, rows: usize) {
         if offset.is_none() {
-            self.engine.batcher.count_lost(rows);
+            self.engine.batcher.dropped_rows.add(rows as u64);
         }
         self.engine.signals.delivered(partition, sequence, offset);
     }

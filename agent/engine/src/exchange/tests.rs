@@ -8,7 +8,7 @@ use tollgate_core::rules::RuleSet;
 use super::*;
 use crate::batcher::OpenBatch;
 use crate::engine::EngineSettings;
-use crate::shell_waker::tests::WakeUps;
+use crate::tests::WakeUps;
 
 /// Time of all tests' first tick, long after the epoch, so that everything is due.
 const START: Timestamp = Timestamp::from_ms(1_000_000);

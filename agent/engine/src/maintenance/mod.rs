@@ -86,9 +86,11 @@ pub enum MaintenanceRequest {
 pub struct Maintenance {
     engine: Arc<Engine>,
     settings: MaintenanceSettings,
+    /// Waker of a shell that sleeps.
+    shell: Option<Waker>,
     /// True if the last request that the maintenance itself sent was answered.
     reached: bool,
-    probe: Probe,
+    probe: Option<Probe>,
     pace: ProbePace,
     announcing: bool,
     reading_rules: bool,
@@ -99,20 +101,10 @@ pub struct Maintenance {
     saved: Option<NonZeroU32>,
 }
 
-/// State of the probe.
-#[derive(Debug)]
-enum Probe {
-    Idle,
-    Pinging { sent: Timestamp },
-    Backfilling { ping: Ping, requests: u32 },
-}
-
-/// A ping that was answered.
-#[derive(Clone, Copy, Debug)]
-struct Ping {
-    sent: Timestamp,
-    received: Timestamp,
-    store_now: Timestamp,
+/// Probe that is under way: a ping, and then backfills.
+struct Probe {
+    ping_sent: Timestamp,
+    backfills: u32,
 }
 
 impl Maintenance {
@@ -124,7 +116,8 @@ impl Maintenance {
             reached: engine.has_reached_store(),
             engine,
             settings,
-            probe: Probe::Idle,
+            shell: None,
+            probe: None,
             pace: ProbePace::default(),
             announcing: false,
             reading_rules: false,
@@ -138,16 +131,23 @@ impl Maintenance {
 
     /// Sets the waker of a shell that sleeps until [`Maintenance::wake_at`]. It is woken when the breaker opens, when the
     /// first unsynced units appear, when presence changes the size of the fleet, and when a notice waits.
-    pub fn set_waker(&self, waker: Waker) {
-        self.engine.health.waker.set(waker);
+    pub fn set_waker(&mut self, waker: Waker) {
+        self.shell = Some(waker);
     }
 
     /// Applies an input and appends the effects that follow from it.
     pub fn poll(&mut self, now: Timestamp, input: MaintenanceInput, effects: &mut Vec<MaintenanceEffect>) {
         match input {
             MaintenanceInput::Tick => {}
-            MaintenanceInput::Pinged(answer) => self.pinged(now, answer, effects),
-            MaintenanceInput::Backfilled(request, answer) => self.backfilled(now, request, answer, effects),
+            MaintenanceInput::Pinged(Ok(store_now)) => {
+                self.probe.iter().for_each(|probe| self.engine.note_store_time(probe.ping_sent, now, store_now));
+                self.backfill_next(now, effects);
+            }
+            MaintenanceInput::Pinged(Err(error)) => self.probe_missed(now, error),
+            MaintenanceInput::Backfilled(request, answer) => match self.engine.finish(now, request, answer) {
+                Output::Backfilled(Err(error)) => self.probe_missed(now, error),
+                _ => self.backfill_next(now, effects),
+            },
             MaintenanceInput::Announced(answer) => {
                 self.announcing = false;
                 match answer {
@@ -166,112 +166,81 @@ impl Maintenance {
     /// A request that the store does not answer can bring it forward: a shell without a waker asks again after each one.
     #[must_use]
     pub fn wake_at(&self, now: Timestamp) -> Timestamp {
-        self.engine.health.waker.arm();
-        self.due_at().max(now.plus_ms(1))
+        // Before the look at the work: either it is seen here, or the operation that makes it wakes the shell.
+        self.shell.iter().for_each(|shell| self.engine.maintenance_waker.register(shell));
+        let due_at = self.due().into_iter().flatten().min();
+        due_at.unwrap_or_default().max(now.plus_ms(1))
     }
 
-    fn due_at(&self) -> Timestamp {
-        let duties = [
-            (self.engine.notices.wait(), Timestamp::default()),
-            (self.needs_probe(), self.pace.probe_at()),
-            (true, self.housekeeping_at),
-            (self.may_announce(), self.announce_at),
-            (self.may_read_rules(), self.rules_at),
-            (self.size_to_save().is_some(), self.save_at),
-        ];
-        let due = duties.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, at)| at);
-        due.min().unwrap_or(Timestamp::from_ms(u64::MAX))
+    /// Returns the times from which the duties are due that are wanted now: probe, housekeeping, announcement, rules, the size
+    /// of the fleet, notices.
+    fn due(&self) -> [Option<Timestamp>; 6] {
+        let store_answers = self.reached && !self.engine.is_degraded();
+        let needs_probe = !self.reached || self.engine.needs_store();
+        let announces = self.settings.announces && !self.announcing && store_answers;
+        let reads_rules = self.settings.follows_rules && !self.reading_rules && store_answers;
+        [
+            (needs_probe && self.probe.is_none()).then_some(self.pace.probe_at),
+            Some(self.housekeeping_at),
+            announces.then_some(self.announce_at),
+            reads_rules.then_some(self.rules_at),
+            self.size_to_save().map(|_| self.save_at),
+            (!self.engine.notices.lock().is_empty()).then(Timestamp::default),
+        ]
     }
 
     fn begin_what_is_due(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
-        if self.needs_probe() && now >= self.pace.probe_at() {
-            self.probe = Probe::Pinging { sent: now };
+        let is_due = |at: Option<Timestamp>| at.is_some_and(|at| now >= at);
+        let [probe, housekeeping, announcement, rules, size, _] = self.due().map(is_due);
+        if probe {
+            self.probe = Some(Probe { ping_sent: now, backfills: 0 });
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping));
         }
-        if now >= self.housekeeping_at {
+        if housekeeping {
             self.housekeeping_at = now.plus_ms(HOUSEKEEPING_INTERVAL_MS);
             self.engine.tick(now);
         }
-        if self.may_announce() && now >= self.announce_at {
+        if announcement {
             self.announce_at = now.plus_ms(INTERVAL_MS);
             self.announcing = true;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Announce));
         }
-        if self.may_read_rules() && now >= self.rules_at {
+        if rules {
             self.rules_at = now.plus_ms(RULES_INTERVAL_MS);
             self.reading_rules = true;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::ReadRules));
         }
-        if now >= self.save_at
-            && let Some(agents) = self.size_to_save()
-        {
+        if size && let Some(agents) = self.size_to_save() {
             self.save_at = now.plus_ms(SAVE_INTERVAL_MS);
             self.saved = Some(agents);
             effects.push(MaintenanceEffect::SaveFleetSize(agents));
         }
-        effects.extend(self.engine.notices.take().into_iter().map(MaintenanceEffect::Notify));
-    }
-
-    fn needs_probe(&self) -> bool {
-        matches!(self.probe, Probe::Idle) && (!self.reached || self.engine.needs_store())
-    }
-
-    fn may_announce(&self) -> bool {
-        self.settings.announces && !self.announcing && self.store_answers()
-    }
-
-    fn may_read_rules(&self) -> bool {
-        self.settings.follows_rules && !self.reading_rules && self.store_answers()
-    }
-
-    fn store_answers(&self) -> bool {
-        self.reached && !self.engine.is_degraded()
+        effects.extend(self.engine.notices.lock().drain(..).map(MaintenanceEffect::Notify));
     }
 
     fn size_to_save(&self) -> Option<NonZeroU32> {
         self.engine.known_fleet_size().filter(|agents| self.saved != Some(*agents))
     }
 
-    fn pinged(&mut self, now: Timestamp, answer: Result<Timestamp, StoreError>, effects: &mut Vec<MaintenanceEffect>) {
-        let Probe::Pinging { sent } = self.probe else { return };
-        match answer {
-            Ok(store_now) => self.backfill_next(now, Ping { sent, received: now, store_now }, 0, effects),
-            Err(error) => self.probe_missed(now, error),
+    /// Sends the next unsynced units. When the round is over, the store is used again. Units that it has no room for are sent
+    /// again with the next probe.
+    fn backfill_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
+        if let Some(probe) = &mut self.probe
+            && probe.backfills < BACKFILLS_MAX
+            && let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Backfill)
+        {
+            probe.backfills += 1;
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
+            return;
         }
-    }
-
-    fn backfilled(
-        &mut self,
-        now: Timestamp,
-        request: StoreRequest,
-        answer: Result<ChargeResults, StoreError>,
-        effects: &mut Vec<MaintenanceEffect>,
-    ) {
-        let output = self.engine.finish(now, request, answer);
-        let Probe::Backfilling { ping, requests } = self.probe else { return };
-        match output {
-            Output::Backfilled(Err(error)) => self.probe_missed(now, error),
-            _ => self.backfill_next(now, ping, requests, effects),
-        }
-    }
-
-    /// Sends the next unsynced units. When none are left, the store is used again.
-    fn backfill_next(&mut self, now: Timestamp, ping: Ping, requests: u32, effects: &mut Vec<MaintenanceEffect>) {
-        while requests < BACKFILLS_MAX && self.engine.has_unsynced() {
-            if let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Backfill) {
-                self.probe = Probe::Backfilling { ping, requests: requests + 1 };
-                effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
-                return;
-            }
-        }
-        self.probe = Probe::Idle;
+        self.probe = None;
         self.reached = true;
-        self.pace.found(ping.received);
-        self.engine.store_answers(ping.sent, ping.received, ping.store_now);
+        self.pace.found(now, self.engine.has_unsynced());
+        self.engine.use_store();
     }
 
     fn probe_missed(&mut self, now: Timestamp, error: StoreError) {
-        self.probe = Probe::Idle;
+        self.probe = None;
         self.reached = false;
         self.pace.missed(now);
         self.engine.unanswered(error);

@@ -12,20 +12,17 @@ const PAUSE_MS_MAX: u64 = 5_000;
 /// Time of the next probe.
 #[derive(Debug, Default)]
 pub(super) struct ProbePace {
-    probe_at: Timestamp,
+    /// Time from which the store may be probed again.
+    pub(super) probe_at: Timestamp,
     found_at: Option<Timestamp>,
     pause_ms: u64,
 }
 
 impl ProbePace {
-    /// Returns the time from which the store may be probed again.
-    pub(super) fn probe_at(&self) -> Timestamp {
-        self.probe_at
-    }
-
-    /// Records that the store answered a probe.
-    pub(super) fn found(&mut self, now: Timestamp) {
-        let relapsed = self.found_at.is_some_and(|found_at| now.ms_since(found_at) < RELAPSE_MS + self.pause_ms);
+    /// Records that the store answered a probe. If it had no room for some units, the next probe comes as after a relapse.
+    pub(super) fn found(&mut self, now: Timestamp, are_units_left: bool) {
+        let is_soon = |found_at| now.ms_since(found_at) < RELAPSE_MS + self.pause_ms;
+        let relapsed = are_units_left || self.found_at.is_some_and(is_soon);
         self.pause_ms = if relapsed { (2 * self.pause_ms).clamp(PROBE_INTERVAL_MS, PAUSE_MS_MAX) } else { 0 };
         self.found_at = Some(now);
         self.probe_at = now.plus_ms(self.pause_ms);
@@ -48,24 +45,26 @@ mod tests {
     #[test]
     fn a_store_that_relapses_is_probed_less_and_less_often() {
         let mut pace = ProbePace::default();
-        pace.found(at(10_000));
+        pace.found(at(10_000), false);
         let mut pauses = Vec::new();
         let mut now = at(10_000);
         for _ in 0..12 {
-            now = pace.probe_at().plus_ms(20);
-            pace.found(now);
-            pauses.push(pace.probe_at().ms_since(now));
+            now = pace.probe_at.plus_ms(20);
+            pace.found(now, false);
+            pauses.push(pace.probe_at.ms_since(now));
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_000, 5_000, 5_000]);
-        pace.found(now.plus_ms(RELAPSE_MS + PAUSE_MS_MAX));
-        assert_eq!(pace.probe_at(), now.plus_ms(RELAPSE_MS + PAUSE_MS_MAX), "it held for a while");
+        pace.found(now.plus_ms(RELAPSE_MS + PAUSE_MS_MAX), false);
+        assert_eq!(pace.probe_at, now.plus_ms(RELAPSE_MS + PAUSE_MS_MAX), "it held for a while");
+        pace.found(now.plus_ms(60_000), true);
+        assert_eq!(pace.probe_at, now.plus_ms(60_010), "it had no room");
     }
 
     #[test]
     fn a_silent_store_is_probed_at_a_steady_pace() {
         let mut pace = ProbePace::default();
-        assert_eq!(pace.probe_at(), at(0));
+        assert_eq!(pace.probe_at, at(0));
         pace.missed(at(1_000));
-        assert_eq!(pace.probe_at(), at(1_010));
+        assert_eq!(pace.probe_at, at(1_010));
     }
 }

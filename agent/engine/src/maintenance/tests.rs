@@ -7,7 +7,7 @@ use tollgate_core::rules::{Rule, RuleSet};
 use super::*;
 use crate::engine::EngineSettings;
 use crate::receive::Incoming;
-use crate::shell_waker::tests::WakeUps;
+use crate::tests::WakeUps;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 /// Duties of an agent on Redis with a bus.
@@ -246,7 +246,7 @@ fn a_shell_that_sleeps_is_woken_when_a_call_or_a_heartbeat_makes_work() {
     assert_eq!(fixture.wake_ms(20), 100);
     fixture.engine.unanswered(StoreError::Unreachable);
     assert_eq!((count(), fixture.wake_ms(20)), (2, 21));
-    let fixture = Fixture::reached(ALONE);
+    let mut fixture = Fixture::reached(ALONE);
     let woken = Arc::new(WakeUps::default());
     fixture.maintenance.set_waker(woken.clone().into());
     let wakes = [("a", 0), ("a", 2_000), ("a", 2_100), ("b", 2_200)].map(|(id, ms)| {

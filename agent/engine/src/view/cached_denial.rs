@@ -31,7 +31,6 @@ pub(crate) struct CachedDenial {
 
 impl CachedDenial {
     /// Creates the cached denial of a charge.
-    #[must_use]
     pub(super) fn new(result: &ChargeResult, limit: Limit, generation: Generation, cost: u64) -> Self {
         let retry_at = result.verdict.retry_at;
         let may_be_refunded = !result.firm || limit.algorithm == Algorithm::Concurrency;
@@ -40,7 +39,6 @@ impl CachedDenial {
     }
 
     /// Returns true if the store would surely deny a charge of this cost, too.
-    #[must_use]
     pub(crate) fn holds(&self, policy: &LimitPolicy, generation: Generation, cost: u64, now: TimeBounds) -> bool {
         generation == self.generation && cost >= self.cost && now.latest < self.until && policy.limit() == self.limit
     }

@@ -1,5 +1,7 @@
-//! The view of one counter: a cached denial, the agent's local usage, the count of the latest signal, and the pace of a bucket
-//! while the store is away.
+//! The view of one counter: a cached denial, the agent's local usage, its unsynced units, the count of the latest signal, and
+//! the pace of a bucket while the store is away.
+
+use std::borrow::Cow;
 
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
@@ -8,13 +10,17 @@ use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
 
 use super::cached_denial::CachedDenial;
-use super::local_usage::{LocalUsage, Unsynced};
+use super::local_usage::LocalUsage;
+use super::unsynced_units::{Unsynced, UnsyncedUnits};
 
 /// An agent's knowledge about one counter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CounterView {
     pub(crate) denial: Option<CachedDenial>,
     pub(crate) local: Option<Box<LocalUsage>>,
+    /// Units that the store does not know, as long as the counter is in the queue of unsynced counters or in a backfill
+    /// request. They are empty if all were refunded meanwhile.
+    pub(super) unsynced: Option<Box<UnsyncedUnits>>,
     pub(crate) remote: Option<Box<RemoteCount>>,
     /// Meter of the units that the agent admitted from a bucket while the store was away.
     pub(crate) pace: Option<Box<CounterState>>,
@@ -34,42 +40,43 @@ pub(crate) struct RemoteCount {
 }
 
 impl CounterView {
-    /// Returns the local usage over the window in which the policy's `on_failure` looks back.
-    pub(crate) fn local(&mut self, policy: &LimitPolicy) -> &mut LocalUsage {
+    /// Returns the units that the agent admitted in the window in which the policy's `on_failure` looks back.
+    pub(crate) fn admitted(&self, policy: &LimitPolicy) -> Option<Cow<'_, Ring>> {
+        let (ring, window) = (&self.local.as_ref()?.ring, look_back(policy));
+        Some(if ring.window() == window { Cow::Borrowed(ring) } else { Cow::Owned(ring.carried_to(window)) })
+    }
+
+    /// Returns the local usage over that window. Units move to the end of their sub-window if the window has changed, so that
+    /// none leaves too early.
+    pub(super) fn local(&mut self, policy: &LimitPolicy) -> &mut LocalUsage {
         let window = look_back(policy);
         let local = self.local.get_or_insert_with(|| Box::new(LocalUsage::new(window)));
-        local.fit(window);
+        if local.ring.window() != window {
+            local.ring = local.ring.carried_to(window);
+        }
         local
     }
 
+    /// Returns true if the counter is in the queue of unsynced counters, or in a backfill request.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.unsynced.is_some()
+    }
+
     /// Returns true if units were admitted that the store does not know.
-    #[must_use]
     pub(crate) fn has_unsynced(&self) -> bool {
-        self.local.as_ref().is_some_and(|local| local.has_unsynced())
-    }
-
-    /// Returns true if units were admitted that the store does not know, and the counter is not queued for a backfill.
-    #[must_use]
-    pub(crate) fn needs_queue(&self) -> bool {
-        self.local.as_ref().is_some_and(|local| local.has_unsynced() && !local.is_queued)
-    }
-
-    /// Returns true if at least so many units of exactly this instant are unsynced and not being backfilled.
-    #[must_use]
-    pub(crate) fn has_unsynced_of(&self, at: Timestamp, units: u64) -> bool {
-        self.local.as_ref().is_some_and(|local| local.has_unsynced_of(at, units))
+        self.unsynced.as_ref().is_some_and(|unsynced| !unsynced.is_empty())
     }
 
     /// Returns the unsynced units that are not being backfilled, oldest first.
-    pub(crate) fn unsynced(&self) -> impl Iterator<Item = Unsynced> + '_ {
-        self.local.iter().flat_map(|local| local.unsynced())
+    pub(crate) fn unsynced(&self) -> &[Unsynced] {
+        self.unsynced.as_ref().map_or(&[], |unsynced| unsynced.unsent())
     }
 
     /// Returns true if nothing here matters any more.
-    #[must_use]
     pub(crate) fn is_idle_at(&self, now: Timestamp) -> bool {
-        self.denial.is_none_or(|denial| denial.until <= now)
-            && self.local.as_ref().is_none_or(|local| local.is_idle_at(now))
+        !self.is_queued()
+            && self.denial.is_none_or(|denial| denial.until <= now)
+            && self.local.as_ref().is_none_or(|local| local.ring.is_empty_at(now))
             && self.remote.as_ref().is_none_or(|remote| remote.admitted.is_empty_at(now))
             && self.pace.as_ref().is_none_or(|pace| pace.is_idle_at(now))
     }

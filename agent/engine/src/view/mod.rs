@@ -1,12 +1,14 @@
-//! An agent's knowledge about one counter. Only [`update`](mod@update) changes a view after planning.
+//! An agent's knowledge about one counter. Only [`update`](mod@update) changes a view.
 
 mod cached_denial;
 mod uncovered;
 mod local_usage;
+mod unsynced_units;
 mod counter_view;
 mod update;
 
 pub(crate) use counter_view::{CounterView, RemoteCount};
-pub(crate) use local_usage::Unsynced;
+pub(crate) use local_usage::LocalUsage;
 pub(crate) use uncovered::{CoveredBatches, Sequence};
-pub(crate) use update::{ViewEvent, clock_stepped_back, update, update_in_step};
+pub(crate) use unsynced_units::{BackfillStep, Unsynced};
+pub(crate) use update::{ViewEvent, forget_denial, update, update_in_step};

@@ -3,36 +3,31 @@
 //! Each entry names the batches that publish its units, so that an entry is dropped once a signal contains all of them. Other
 //! forms of the same units are in [`local_usage`](super::local_usage).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use tollgate_core::clock::Timestamp;
 
 /// Maximum number of entries of units that no signal contains; past the cap the two oldest become one.
 const UNCOVERED_LEN_MAX: usize = 64;
 
-/// Number of the batch that publishes a charge, within this life of the agent and the partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sequence {
-    /// In this batch.
-    Batch(u64),
-    /// In no known batch: dropped, or not handed over yet.
-    Unknown,
-}
+/// Number of the batch that publishes a charge, within this life of the agent and the partition. There is none for a charge
+/// that was dropped, or that is not handed over yet.
+pub(crate) type Sequence = Option<u64>;
 
 /// The agent's own batches that a signal contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoveredBatches {
-    /// No batch up to this one is known to be contained.
+    /// No batch up to this one counts as contained, because too many were lost or the log was recreated.
     pub(crate) none_through: u64,
     /// Later batches up to this one are contained, unless they are lost.
     pub(crate) through: u64,
     /// Batches that never reached the log.
-    pub(crate) lost: Vec<u64>,
+    pub(crate) lost: BTreeSet<u64>,
 }
 
 /// Units that no signal contains yet, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UncoveredUnits {
+pub(crate) struct UncoveredUnits {
     entries: VecDeque<Uncovered>,
 }
 
@@ -49,11 +44,15 @@ struct Uncovered {
 impl CoveredBatches {
     /// Returns true if all batches of a range are contained.
     fn covers(&self, first: Sequence, last: Sequence) -> bool {
-        let (Sequence::Batch(first), Sequence::Batch(last)) = (first, last) else {
-            return false;
-        };
-        let is_lost = self.lost.iter().any(|lost| (first..=last).contains(lost));
-        self.none_through < first && last <= self.through && !is_lost
+        let (Some(first), Some(last)) = (first, last) else { return false };
+        self.none_through < first && last <= self.through && self.lost.range(first..=last).next().is_none()
+    }
+}
+
+impl Uncovered {
+    /// Returns true if the units were admitted in the last `width_ms` and are not all contained.
+    fn counts(&self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) -> bool {
+        !covered.covers(self.first, self.last) && self.at.plus_ms(width_ms) > now
     }
 }
 
@@ -61,7 +60,7 @@ impl UncoveredUnits {
     /// Enters units that were admitted at `at`.
     pub(super) fn admit(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
         match self.entries.back_mut() {
-            Some(newest) if newest.last == sequence && sequence != Sequence::Unknown => {
+            Some(newest) if newest.last == sequence && sequence.is_some() => {
                 newest.units += units;
                 newest.at = newest.at.max(at);
             }
@@ -74,8 +73,7 @@ impl UncoveredUnits {
 
     /// Sets the batch of units that were admitted before it was known.
     pub(super) fn published(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
-        let unknown =
-            |entry: &&mut Uncovered| entry.last == Sequence::Unknown && entry.at == at && entry.units == units;
+        let unknown = |entry: &&mut Uncovered| entry.last.is_none() && entry.at == at && entry.units == units;
         if let Some(entry) = self.entries.iter_mut().rev().find(unknown) {
             (entry.first, entry.last) = (sequence, sequence);
         }
@@ -87,10 +85,14 @@ impl UncoveredUnits {
         newest.map(|index| self.entries.remove(index));
     }
 
-    /// Returns the units admitted in the last `width_ms` that no signal contains, and forgets the others.
-    pub(super) fn beyond(&mut self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) -> u64 {
-        self.entries.retain(|entry| !covered.covers(entry.first, entry.last) && entry.at.plus_ms(width_ms) > now);
-        self.entries.iter().map(|entry| entry.units).sum()
+    /// Returns the units admitted in the last `width_ms` that no signal contains.
+    pub(crate) fn beyond(&self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) -> u64 {
+        self.entries.iter().filter(|entry| entry.counts(covered, now, width_ms)).map(|entry| entry.units).sum()
+    }
+
+    /// Forgets the others.
+    pub(super) fn forget_covered(&mut self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) {
+        self.entries.retain(|entry| entry.counts(covered, now, width_ms));
     }
 
     /// Merges the two oldest entries into one, which is covered when all batches from the first to the last are.
@@ -116,11 +118,12 @@ mod tests {
     #[test]
     fn units_count_beyond_the_signal_until_their_batch_is_counted() {
         let mut uncovered = UncoveredUnits::default();
-        uncovered.admit(at(10), 2, Sequence::Batch(1));
-        uncovered.admit(at(20), 3, Sequence::Batch(2));
-        uncovered.admit(at(30), 5, Sequence::Unknown);
-        uncovered.published(at(30), 5, Sequence::Batch(3));
-        let covered = |through, lost: &[u64]| CoveredBatches { none_through: 0, through, lost: lost.to_vec() };
+        uncovered.admit(at(10), 2, Some(1));
+        uncovered.admit(at(20), 3, Some(2));
+        uncovered.admit(at(30), 5, None);
+        uncovered.published(at(30), 5, Some(3));
+        let covered =
+            |through, lost: &[u64]| CoveredBatches { none_through: 0, through, lost: lost.iter().copied().collect() };
         assert_eq!(uncovered.beyond(&covered(0, &[]), at(40), 1_000), 10);
         assert_eq!(uncovered.beyond(&covered(1, &[]), at(40), 1_000), 8);
         assert_eq!(uncovered.beyond(&covered(3, &[2]), at(40), 1_000), 3, "a lost batch is never covered");
@@ -131,7 +134,7 @@ mod tests {
     fn many_batches_are_kept_in_little_space_and_never_forgotten() {
         let mut uncovered = UncoveredUnits::default();
         for number in 1..=1_000 {
-            uncovered.admit(at(number), 1, Sequence::Batch(number));
+            uncovered.admit(at(number), 1, Some(number));
         }
         assert!(uncovered.entries.len() <= UNCOVERED_LEN_MAX);
         let through = CoveredBatches { through: 990, ..CoveredBatches::default() };
@@ -142,9 +145,9 @@ mod tests {
     fn a_lost_batch_stays_uncovered_when_its_entry_is_merged() {
         let mut uncovered = UncoveredUnits::default();
         for number in 1..=200 {
-            uncovered.admit(at(number), 1, Sequence::Batch(number));
+            uncovered.admit(at(number), 1, Some(number));
         }
-        let covered = CoveredBatches { none_through: 0, through: 200, lost: vec![5] };
+        let covered = CoveredBatches { none_through: 0, through: 200, lost: [5].into() };
         assert!(uncovered.beyond(&covered, at(200), 5_000) >= 1);
     }
 }

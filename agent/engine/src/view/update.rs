@@ -3,124 +3,112 @@
 //! [`update`] applies an event after a decision, a correction, a backfill or a signal. [`update_in_step`] applies the result of
 //! a charge; with counts in the engine's own table, under the same lock as the charge.
 
+use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
-use tollgate_core::messages::signals::{LogId, Offset, Signal};
+use tollgate_core::messages::signals::{Signal, SignalBatch};
 use tollgate_core::rules::LimitPolicy;
 
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
-use super::uncovered::Sequence;
+use super::uncovered::{CoveredBatches, Sequence};
+use super::unsynced_units::BackfillStep;
+use crate::time_bounds::TimeBounds;
 
 /// Event that changes the view of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ViewEvent<'a> {
-    /// A call was admitted without the store.
-    AdmittedLocally {
-        /// Instant under which the plan entered the units.
-        at: Timestamp,
+    /// The plan admits a call without the store.
+    Planned {
+        /// Bounds of the store's time.
+        now: TimeBounds,
         /// Units.
         cost: u64,
+        /// Limit of the meter that paces the admission.
+        pace: Option<Limit>,
+        /// Own batches that fresh signals contain, if signals decide.
+        covered: Option<&'a CoveredBatches>,
+    },
+    /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
+    Admitted {
+        /// Instant at which they count.
+        at: Timestamp,
+        /// Units.
+        units: u64,
+        /// True if a plan has entered them already.
+        is_planned: bool,
         /// Batch that publishes them.
         sequence: Sequence,
         /// True if the store must be told; false if it may have charged them.
         is_unsynced: bool,
     },
-    /// The plan had entered units, but another counter denied the call.
-    Withdrawn {
-        /// Instant under which the plan entered the units.
-        at: Timestamp,
-        /// Units.
-        cost: u64,
-    },
-    /// The store charged a call, or a settlement reported more units than were charged.
-    Used {
-        /// Instant at which they count.
-        at: Timestamp,
-        /// Units.
-        units: u64,
-        /// Batch that publishes them.
-        sequence: Sequence,
-        /// True if the store must be told.
-        is_unsynced: bool,
-    },
-    /// Units were refunded.
+    /// Units do not count any more: they were refunded, or another counter denied the call.
     Refunded {
-        /// Instant of their charge.
+        /// Instant at which they counted.
         at: Timestamp,
         /// Units.
         units: u64,
-        /// True if the store may not know of the refund: it also applies to units that are being backfilled.
+        /// True if the store may not know of the refund: it also applies to unsynced units.
         is_unsynced: bool,
+        /// True if the store may know of the refund and admit earlier than it denied.
+        by_store: bool,
     },
-    /// Unsynced units were refunded, so the store need not be told.
-    UnsyncedRefunded {
-        /// Instant of their admission.
-        at: Timestamp,
-        /// Units.
-        units: u64,
-    },
-    /// The counter is queued for a backfill.
-    BackfillQueued,
-    /// The unsynced units were sent to the store.
-    BackfillSent,
-    /// The units that were sent are charged, or may be, or never will be.
-    BackfillEnded,
-    /// The units that were sent are not charged.
-    BackfillFailed,
+    /// A backfill has made progress. A counter without units leaves the queue when the others are sent.
+    Backfill(BackfillStep),
     /// A signal has arrived.
     Signal {
         /// The signal.
         signal: &'a Signal,
-        /// Log whose records it counts.
-        log: LogId,
-        /// Last offset of `calls` that it counts.
-        as_of: Offset,
+        /// The record that contains it.
+        batch: &'a SignalBatch,
     },
 }
 
 /// Changes a view by an event.
 pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEvent<'_>) {
     match event {
-        ViewEvent::AdmittedLocally { at, cost, sequence, is_unsynced } => {
+        ViewEvent::Planned { now, cost, pace, covered } => {
             let local = view.local(policy);
-            local.published(at, cost, sequence);
-            if is_unsynced {
-                local.add_unsynced(at, cost);
+            if let Some(covered) = covered {
+                local.uncovered.forget_covered(covered, now.earliest, policy.window.width_ms());
+            }
+            local.admit(now.latest, cost, None);
+            if let Some(limit) = pace {
+                let meter = view.pace.get_or_insert_with(|| Box::new(CounterState::new(&limit)));
+                meter.step(&limit, now.earliest, cost);
             }
         }
-        ViewEvent::Withdrawn { at, cost } => refund(policy, view, at, cost),
-        ViewEvent::Used { at, units, sequence, is_unsynced } => {
+        ViewEvent::Admitted { at, units, is_planned, sequence, is_unsynced } => {
             let local = view.local(policy);
-            local.admit(at, units, sequence);
+            if is_planned {
+                local.uncovered.published(at, units, sequence);
+            } else {
+                local.admit(at, units, sequence);
+            }
             if is_unsynced {
-                local.add_unsynced(at, units);
+                let part_ms = local.ring.window().part_ms();
+                view.unsynced.get_or_insert_default().add(at, units, part_ms);
             }
         }
-        ViewEvent::Refunded { at, units, is_unsynced } => {
+        ViewEvent::Refunded { at, units, is_unsynced, by_store } => {
+            view.local(policy).refund(at, units);
+            view.pace.iter_mut().for_each(|pace| pace.refund(at, units));
             if is_unsynced {
-                view.local(policy).remove_unsynced(at, units);
+                view.unsynced.iter_mut().for_each(|unsynced| unsynced.remove(at, units));
             }
-            refund(policy, view, at, units);
-            view.denial = None;
+            if by_store {
+                forget_denial(view);
+            }
         }
-        ViewEvent::UnsyncedRefunded { at, units } => {
-            view.local(policy).remove_unsynced(at, units);
-            refund(policy, view, at, units);
+        ViewEvent::Backfill(step) => {
+            view.unsynced.iter_mut().for_each(|unsynced| unsynced.backfill(step));
+            view.unsynced.take_if(|unsynced| unsynced.is_empty());
         }
-        ViewEvent::BackfillQueued => view.local(policy).is_queued = true,
-        ViewEvent::BackfillSent => view.local(policy).backfill_sent(),
-        ViewEvent::BackfillEnded => view.local(policy).backfill_ended(),
-        ViewEvent::BackfillFailed => view.local(policy).backfill_failed(),
-        ViewEvent::Signal { signal, log, as_of } => {
+        ViewEvent::Signal { signal, batch: &SignalBatch { log, as_of, .. } } => {
             // An older signal changes nothing; offsets of different logs cannot be compared.
             if view.remote.as_ref().is_none_or(|remote| remote.log != log || remote.as_of <= as_of) {
-                view.remote = Some(Box::new(RemoteCount {
-                    log,
-                    as_of,
-                    admitted: signal.admitted.clone(),
-                    newest_at: signal.newest_at,
-                }));
+                let (admitted, newest_at) = (signal.admitted.clone(), signal.newest_at);
+                view.remote = Some(Box::new(RemoteCount { log, as_of, admitted, newest_at }));
             }
         }
     }
@@ -130,20 +118,13 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 /// [`ViewEvent::Used`]; the own table keeps no local usage, because nothing else ever decides there.
 pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult) {
     if matches!(charge.mode, ChargeMode::Refund { .. }) {
-        view.denial = None;
+        forget_denial(view);
     } else if !result.charged && !result.verdict.admitted {
         view.denial = Some(CachedDenial::new(result, charge.limit, charge.generation, charge.cost));
     }
 }
 
-/// Changes a view when the store's clock has stepped back: a denial in store time may hold too long.
-pub(crate) fn clock_stepped_back(view: &mut CounterView) {
+/// Drops the cached denial: the store's clock has stepped back, or units were refunded.
+pub(crate) fn forget_denial(view: &mut CounterView) {
     view.denial = None;
-}
-
-fn refund(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64) {
-    view.local(policy).refund(at, units);
-    if let Some(pace) = &mut view.pace {
-        pace.refund(at, units);
-    }
 }

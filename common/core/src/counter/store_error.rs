@@ -1,8 +1,7 @@
 //! Reasons for which a store did not answer. Each tells whether the request may have charged.
 
-/// Reason for which a store did not answer. None of these is ever a denial. Its name as a string is that in metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, strum::IntoStaticStr, strum::VariantArray)]
-#[strum(serialize_all = "snake_case")]
+/// Reason for which a store did not answer. None of these is ever a denial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum StoreError {
     /// It did not answer before the deadline. It is not known if it charged.
     #[error("the store did not answer in time")]
@@ -32,10 +31,38 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// All reasons in their order, with their names in metrics.
+    pub const NAMES: [(Self, &'static str); 8] = [
+        (Self::TimedOut, "timed_out"),
+        (Self::Expired, "expired"),
+        (Self::Unreachable, "unreachable"),
+        (Self::Full, "full"),
+        (Self::Busy, "busy"),
+        (Self::Contended, "contended"),
+        (Self::Unreadable, "unreadable"),
+        (Self::Refused, "refused"),
+    ];
+
     /// Returns true if units that are admitted without the store must be backfilled. Units that the store may have charged
     /// would count twice, and a counter without a valid value cannot be charged.
     #[must_use]
     pub const fn needs_backfill(self) -> bool {
         !matches!(self, Self::TimedOut | Self::Unreadable)
+    }
+
+    /// Returns true if the store answers and only a counter of the request cannot be charged.
+    #[must_use]
+    pub const fn is_of_counter(self) -> bool {
+        matches!(self, Self::Full | Self::Contended | Self::Unreadable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_in_the_order_of_the_reasons() {
+        assert!(StoreError::NAMES.iter().enumerate().all(|(index, (error, _))| *error as usize == index));
     }
 }

@@ -15,7 +15,7 @@ use crate::rules::Generation;
 use crate::window::{SubWindow, Window};
 
 /// Identity of a batch. Two batches with equal names are the same batch, delivered twice.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BatchName {
     /// Name of the writing agent.
     pub agent: Arc<str>,

@@ -117,7 +117,7 @@ impl<'c> SimAgent<'c> {
         let engine = Arc::new(Engine::new(engine, rules));
         let duties =
             MaintenanceSettings { announces: settings.has_bus && !self.settings.owns_table, follows_rules: false };
-        let (exchange, maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
+        let (mut exchange, mut maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
         let sleeps = <[Sleep; 2]>::default();
         exchange.set_waker(sleeps[AgentShell::Exchange as usize].waker());
         maintenance.set_waker(sleeps[AgentShell::Maintenance as usize].waker());

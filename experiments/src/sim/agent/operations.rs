@@ -146,7 +146,7 @@ impl<'c> AgentLife<'c> {
                 env.observe(Observation::Corrected(CorrectedCall { error, ..*corrected }));
             }
             ChargePurpose::Backfill => {
-                env.observe(Observation::Probed { agent, is_answered: error.is_none() });
+                env.observe(Observation::Probed { agent, is_answered: error.is_none_or(StoreError::is_of_counter) });
                 self.maintain(env, MaintenanceInput::Backfilled(request, results));
             }
         }
