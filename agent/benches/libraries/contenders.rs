@@ -1,0 +1,193 @@
+//! Contenders: the ways to decide a call that the bench compares.
+//!
+//! Each decides a block of calls in one function, so that the compiler sees the loop. A contender counts the calls that were
+//! not decided as its name says, and the rows that were dropped, so that a run that measured something else fails.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use futures_util::FutureExt;
+use governor::DefaultKeyedRateLimiter;
+use parking_lot::Mutex;
+use throttlecrab::PeriodicStore;
+use tollgate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
+use tollgate::{Agent, Builder, Call, Decision, Rule, Source};
+use tollgate_bus::embedded::EmbeddedBus;
+use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
+use tollgate_core::algorithm::Verdict;
+use tollgate_core::clock::{Clock, SystemClock, Timestamp};
+use tollgate_core::counter::{Charge, ChargeResult};
+
+/// Quota that no call of the bench exhausts.
+const ADMITS: &str = "1000000000/min";
+/// Quota that the first call of a key exhausts until the end of the bench.
+const DENIES: &str = "1/24d";
+/// Largest ratio to governor on one thread: an answer from a view, an admission in memory, an admission with a bus.
+const VIEW_RATIO_MAX: f64 = 2.5;
+const MEMORY_RATIO_MAX: f64 = 4.0;
+const BUS_RATIO_MAX: f64 = 6.0;
+/// Largest ratio of an answer from a view to governor when both run on two threads.
+const TWO_THREADS_RATIO_MAX: f64 = 1.5;
+/// Cap on counters: no rule of a million callers may reach its share.
+const COUNTERS_MAX: usize = 4_000_000;
+const PARTITIONS: u32 = 8;
+/// Time after which the rows of a block are in batches that wait for the bus.
+const LINGER: Duration = Duration::from_millis(10);
+
+/// Decides a call for each key, and returns the number of calls that were not decided as expected.
+pub(crate) type Decide = Box<dyn Fn(&[String]) -> usize + Sync>;
+
+/// A way to decide calls.
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    /// Position of the contender that this one is compared with.
+    pub(crate) reference: usize,
+    /// Largest ratio to the reference on one thread and on two.
+    pub(crate) ratios_max: [Option<f64>; 2],
+    /// True if the bytes of a counter are limited.
+    pub(crate) limits_bytes: bool,
+    pub(crate) decide: Decide,
+    /// Waits until all rows are on the bus, and returns the number of those that were dropped. None without a bus.
+    pub(crate) flush: Option<Box<dyn Fn() -> u64 + Sync>>,
+}
+
+/// Store that admits everything and holds nothing: only the agent's own memory is left.
+struct InstantStore(SystemClock);
+
+/// Returns all contenders, in the order of the table.
+pub(crate) fn contenders() -> Vec<Contender> {
+    let (denying, admitting) = (with_bus(DENIES), with_bus(ADMITS));
+    let store = Arc::new(InstantStore(SystemClock::start()));
+    vec![
+        Contender::new("governor denies", 0, governor(governor::Quota::per_hour(NonZeroU32::MIN), false)),
+        Contender::new("governor admits", 1, governor(governor::Quota::per_second(NonZeroU32::MAX), true)),
+        Contender::new("throttlecrab denies", 0, throttlecrab([2, 1, 3_600], false)),
+        Contender::new("throttlecrab admits", 1, throttlecrab([1 << 20, 1 << 30, 1], true)),
+        Contender::new("cached denial", 0, try_check(start(builder(DENIES)), is_cached_denial))
+            .limited([Some(VIEW_RATIO_MAX), Some(TWO_THREADS_RATIO_MAX)]),
+        Contender::new("admission, memory", 1, try_check(start(builder(ADMITS)), is_admission))
+            .limited([Some(MEMORY_RATIO_MAX), None]),
+        Contender::new("cached denial, bus", 0, check(denying.clone(), is_cached_denial))
+            .limited([Some(VIEW_RATIO_MAX), Some(TWO_THREADS_RATIO_MAX)])
+            .on_bus(denying),
+        Contender::new("admission, bus", 1, check(admitting.clone(), is_admission))
+            .limited([Some(BUS_RATIO_MAX), None])
+            .on_bus(admitting),
+        Contender::new("admission, store", 1, try_check(start(builder(ADMITS).store(store)), is_admission))
+            .limited([None, None]),
+    ]
+}
+
+impl Contender {
+    fn new(name: &'static str, reference: usize, decide: Decide) -> Self {
+        Self { name, reference, ratios_max: [None; 2], limits_bytes: false, decide, flush: None }
+    }
+
+    fn limited(self, ratios_max: [Option<f64>; 2]) -> Self {
+        Self { ratios_max, limits_bytes: true, ..self }
+    }
+
+    fn on_bus(self, agent: Agent) -> Self {
+        Self { flush: Some(Box::new(move || flush(&agent))), ..self }
+    }
+}
+
+fn governor(quota: governor::Quota, admits: bool) -> Decide {
+    let limiter: DefaultKeyedRateLimiter<String> = DefaultKeyedRateLimiter::dashmap(quota);
+    Box::new(move |keys| keys.iter().filter(|key| limiter.check_key(key).is_ok() != admits).count())
+}
+
+/// A limiter of burst, calls per period, and period in seconds. It forgets a key with a burst of 1 at once.
+#[expect(clippy::disallowed_methods, reason = "the library takes the time from its caller")]
+fn throttlecrab([burst, count, period_s]: [i64; 3], admits: bool) -> Decide {
+    let limiter = Mutex::new(throttlecrab::RateLimiter::new(PeriodicStore::new()));
+    let decide = move |key: &String| {
+        let answer = limiter.lock().rate_limit(key, burst, count, period_s, 1, SystemTime::now());
+        answer.expect("valid parameters").0
+    };
+    Box::new(move |keys| keys.iter().filter(|key| decide(key) != admits).count())
+}
+
+/// An agent behind the method that never waits and takes no metrics of durations.
+fn try_check<S: ChargeStore>(agent: Agent<S>, expected: impl Fn(&Decision) -> bool + Sync + 'static) -> Decide {
+    let is_expected = move |key: &String| {
+        let decision = agent.try_check(&Call::new().with("api_key", key.as_str()));
+        decision.is_some_and(|decision| expected(&decision))
+    };
+    Box::new(move |keys| keys.iter().filter(|key| !is_expected(key)).count())
+}
+
+/// An agent behind the method that gateways call, with all its metrics.
+fn check(agent: Agent, expected: impl Fn(&Decision) -> bool + Sync + 'static) -> Decide {
+    let is_expected = move |key: &String| {
+        let decision = agent.check(&Call::new().with("api_key", key.as_str())).now_or_never();
+        decision.is_some_and(|decision| expected(&decision))
+    };
+    Box::new(move |keys| keys.iter().filter(|key| !is_expected(key)).count())
+}
+
+fn is_cached_denial(decision: &Decision) -> bool {
+    !decision.allowed && decision.source == Source::Local
+}
+
+fn is_admission(decision: &Decision) -> bool {
+    decision.allowed && decision.source == Source::Store
+}
+
+fn builder(quota: &str) -> Builder<AnyStore> {
+    let rule = Rule::per("per-key", &["api_key"], quota.parse().expect("a quota")).strict();
+    Agent::builder().rule(rule).counters_max(COUNTERS_MAX)
+}
+
+fn start<S: ChargeStore>(builder: Builder<S>) -> Agent<S> {
+    builder.start_with_store().expect("an agent")
+}
+
+/// An agent with a bus, and a thread that reads all records as an aggregator does.
+fn with_bus(quota: &str) -> Agent {
+    let bus = EmbeddedBus::new(Arc::new(SystemClock::start()), PARTITIONS);
+    let partitions: Vec<_> = (0..PARTITIONS).collect();
+    let mut reader = bus.reader(Topic::Calls, &partitions, ReadFrom::Next);
+    let agent = start(builder(quota).bus(bus));
+    thread::spawn(move || {
+        // The bus ends with the process.
+        loop {
+            drop(reader.poll(Duration::from_millis(50), 1_000));
+        }
+    });
+    agent
+}
+
+/// Waits until all rows are on the bus, and returns the number of those that were dropped.
+fn flush(agent: &Agent) -> u64 {
+    thread::sleep(LINGER);
+    while agent.engine().held().waiting_batches > 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    agent.engine().dropped_rows()
+}
+
+impl InstantStore {
+    fn admit(&self, charge: &Charge) -> ChargeResult {
+        let at = self.0.now();
+        let limit = charge.limit.units;
+        let verdict = Verdict { admitted: true, remaining: limit, retry_at: at, reset_at: at, delay_ms: 0 };
+        ChargeResult { verdict, charged: true, repeated: false, firm: true, at, limit, rebased: false }
+    }
+}
+
+impl ChargeStore for InstantStore {
+    async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+        Ok(charges.iter().map(|charge| self.admit(charge)).collect())
+    }
+
+    fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
+        Some(Ok(charges.iter().map(|charge| self.admit(charge)).collect()))
+    }
+
+    async fn ping(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.0.now())
+    }
+}

@@ -1,0 +1,153 @@
+//! Measurements: the time of a call, its allocations, and the bytes of a counter.
+//!
+//! Contenders take short turns, so that a change of the machine's speed meets all of them; a ratio is the median of
+//! the ratios within each round. Times are the CPU times of the calling threads, because other processes use the machine,
+//! too. A thread that waits for a lock uses no CPU, so the wall time is measured beside it.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use allocation_counter::AllocationInfo;
+use rustix::time::{ClockId, clock_gettime};
+use tollgate_core::clock::Stopwatch;
+
+use super::contenders::Contender;
+use super::key_set::KeySet;
+
+/// Number of calls of a key after which every contender decides all later ones as its name says.
+const FIRST_CALLS: usize = 2;
+
+/// Size of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    pub(crate) rounds: usize,
+    /// Time of one contender in one round. Both threads end at that time, so that they run at once.
+    pub(crate) turn: Duration,
+}
+
+/// Time of a call in one turn, in ns.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn {
+    pub(crate) cpu_ns: f64,
+    pub(crate) wall_ns: f64,
+    /// Calls that were not decided as expected.
+    unexpected: usize,
+}
+
+/// Makes every key known to a contender. Returns the bytes that a counter holds.
+pub(crate) fn fill(contender: &Contender, keys: &[String]) -> f64 {
+    let held = allocation_counter::measure(|| {
+        for chunk in keys.chunks(100_000) {
+            for _ in 0..FIRST_CALLS {
+                (contender.decide)(chunk);
+            }
+            flush(contender);
+        }
+    });
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let bytes = held.bytes_current as f64 / keys.len() as f64;
+    bytes
+}
+
+/// Returns the allocations of a call on the calling thread.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+pub(crate) fn allocations(contender: &Contender, keys: &KeySet, effort: Effort) -> f64 {
+    turn(contender, keys.blocks(0, 0), effort.turn);
+    let mut calls = 0;
+    let AllocationInfo { count_total, .. } = allocation_counter::measure(|| {
+        (calls, _) = turn(contender, keys.blocks(0, 0), effort.turn);
+    });
+    flush(contender);
+    count_total as f64 / calls as f64
+}
+
+/// Returns the turns of each contender, one for each round.
+///
+/// # Panics
+/// If a contender did not do the work that its name says.
+pub(crate) fn rounds(contenders: &[Contender], keys: &KeySet, threads: usize, effort: Effort) -> Vec<Vec<Turn>> {
+    let barrier = &Barrier::new(threads);
+    let run = move |thread: usize| {
+        pin(thread);
+        let mut turns = vec![Vec::new(); contenders.len()];
+        for round in 0..effort.rounds {
+            for (contender, turns) in contenders.iter().zip(&mut turns) {
+                let mut blocks = keys.blocks(thread, round);
+                turn(contender, &mut blocks, effort.turn / 4);
+                barrier.wait();
+                turns.push(timed_turn(contender, &mut blocks, effort.turn));
+                if barrier.wait().is_leader() {
+                    flush(contender);
+                }
+                barrier.wait();
+            }
+        }
+        turns
+    };
+    let by_thread: Vec<Vec<Vec<Turn>>> = thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || run(thread))).collect();
+        running.into_iter().map(|thread| thread.join().expect("no contender panics")).collect()
+    });
+    for (position, contender) in contenders.iter().enumerate() {
+        let unexpected: usize = by_thread.iter().flat_map(|turns| &turns[position]).map(|turn| turn.unexpected).sum();
+        assert_eq!((unexpected, flush(contender)), (0, 0), "{}: unexpected decisions, dropped rows", contender.name);
+    }
+    let mean = |contender: usize, round: usize| {
+        #[expect(clippy::cast_precision_loss, reason = "one or two")]
+        let mean_of = |time: fn(&Turn) -> f64| {
+            by_thread.iter().map(|turns| time(&turns[contender][round])).sum::<f64>() / threads as f64
+        };
+        Turn { cpu_ns: mean_of(|turn| turn.cpu_ns), wall_ns: mean_of(|turn| turn.wall_ns), unexpected: 0 }
+    };
+    (0..contenders.len()).map(|contender| (0..effort.rounds).map(|round| mean(contender, round)).collect()).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn timed_turn<'a>(contender: &Contender, blocks: impl Iterator<Item = &'a [String]>, time: Duration) -> Turn {
+    let (wall, cpu_ns) = (Stopwatch::start(), thread_cpu_ns());
+    let (calls, unexpected) = turn(contender, blocks, time);
+    let cpu_ns = (thread_cpu_ns() - cpu_ns) as f64 / calls as f64;
+    Turn { cpu_ns, wall_ns: wall.elapsed().as_nanos() as f64 / calls as f64, unexpected }
+}
+
+/// Decides calls for some time. Returns their number, and the number of those that were not decided as expected.
+fn turn<'a>(contender: &Contender, blocks: impl Iterator<Item = &'a [String]>, time: Duration) -> (usize, usize) {
+    let watch = Stopwatch::start();
+    let (mut calls, mut unexpected) = (0, 0);
+    for block in blocks {
+        calls += block.len();
+        unexpected += (contender.decide)(block);
+        if watch.elapsed() >= time {
+            break;
+        }
+    }
+    (calls, unexpected)
+}
+
+/// Returns the median of some numbers.
+pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+fn flush(contender: &Contender) -> u64 {
+    contender.flush.as_ref().map_or(0, |flush| flush())
+}
+
+/// Binds the calling thread to a processor, or else the scheduler may keep both threads on one. A failure changes nothing.
+#[cfg(target_os = "linux")]
+fn pin(processor: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pin(_: usize) {}
+
+fn thread_cpu_ns() -> i64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
