@@ -10,7 +10,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_experiments::replay::{self, Recording};
 
 use crate::exit::{Exit, Usage};
-use crate::limits::Limits;
+use crate::limits::{Limits, unknown_descriptor};
 use crate::output::{Format, progress_bar, say};
 
 const EXAMPLES: &str = "\
@@ -51,6 +51,12 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
         let first = recording.bad_lines_shown.first().map(|bad| format!("{}: {}", bad.place, bad.reason));
         anyhow::bail!("none of {} lines is a call; the first: {}", recording.bad_lines, first.unwrap_or_default());
     }
+    if let Limits::Short(_) = args.limits
+        && let Some((name, hint)) = unknown_descriptor(&rules, recording.descriptors().iter().copied())
+        && !recording.is_empty()
+    {
+        anyhow::bail!(Usage(format!("--limit counts by `{name}`, which no call of the log has{hint}")));
+    }
     let replaying = progress_bar("replaying {bar:40} {human_pos} of {human_len} calls, {per_sec}")?;
     let mut decisions = args.decisions.as_deref().map(create).transpose()?;
     let out = decisions.as_mut().map(|(_, out)| &mut **out as &mut dyn Write);
@@ -76,7 +82,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
 fn rules(limits: &Limits) -> anyhow::Result<RuleSet> {
     match limits {
         Limits::From(from) => Ok(from.read(Timestamp::from_ms(1))?),
-        Limits::Limit(text) => Ok(tollgate_rules::from_shorthand(text, 1)?),
+        Limits::Short(limits) => Ok(tollgate_rules::from_shorthand(limits, 1)?),
         Limits::Unset => {
             Err(Usage("no limit is given: add --limit \"60/min per ip\" or --rules rules.yaml".to_owned()).into())
         }

@@ -55,7 +55,7 @@ fn start<B: Bus>(args: &AgentArgs, clock: &Arc<dyn Clock>, bus: &B) -> anyhow::R
     let limits = match &args.limits {
         Limits::Unset => {
             tracing::info!("no --rules and no --limit: {LIMIT_DEFAULT} is enforced");
-            &Limits::Limit(LIMIT_DEFAULT.to_owned())
+            &Limits::Short(vec![LIMIT_DEFAULT.to_owned()])
         }
         given => given,
     };

@@ -7,6 +7,7 @@ mod replay;
 mod rules;
 mod rules_output;
 mod up;
+mod limit;
 mod reload;
 mod cookbook;
 mod import;
