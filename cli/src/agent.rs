@@ -64,7 +64,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
 }
 
 async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
-    let stopping = serve::stop_requested()?;
+    let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock = SystemClock::start();
     let mut builder = args.apply(Agent::builder())?;
     if let Some(redis) = args.redis.settings() {
@@ -79,6 +79,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let listener = serve::listen(args.http).await?;
     let agent = builder.start()?;
     announce(&agent, listener.local_addr()?)?;
+    serve::reload_at(hang_ups, agent.clone());
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.stop().await;
     log_totals(&agent);
