@@ -11,6 +11,7 @@ use tollgate_core::counter::DigestKey;
 
 use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
+use crate::logging::LogArgs;
 use crate::output;
 use crate::serve;
 use crate::servers::{self, KafkaArgs, RedisArgs};
@@ -47,6 +48,8 @@ pub(crate) struct AgentArgs {
     digest_key_file: Option<PathBuf>,
     #[command(flatten)]
     tokens: TokenArgs,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
     /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = serve::address)]
     pub(crate) http: SocketAddr,

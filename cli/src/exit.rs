@@ -37,6 +37,12 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
     exit
 }
 
+/// Logs an error, for programs that read the log.
+pub(crate) fn log(error: &anyhow::Error) -> Exit {
+    tracing::error!("{error:#}");
+    kind(error).0
+}
+
 /// Returns the exit code of an error, and true if its text begins with a place.
 fn kind(error: &anyhow::Error) -> (Exit, bool) {
     let start_error = error.downcast_ref::<StartError>();

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::Exit;
+use crate::output::Format;
 
 const START_HERE: &str = "\
 Start here, no server is needed:
@@ -81,11 +82,24 @@ fn parse() -> anyhow::Result<Cli> {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {
-    logging::start(match cli.command {
+    let format = match &cli.command {
+        Some(Command::Up(args) | Command::Agent(args)) => args.log.log_format,
+        Some(Command::Aggregator(args)) => args.log.log_format,
+        _ => Format::Text,
+    };
+    let level = match &cli.command {
         // These commands draw tables and progress bars, which log lines would break.
         Some(Command::Demo(_) | Command::Experiment(_)) => "error",
         _ => "info",
-    });
+    };
+    logging::start(level, format)?;
+    match execute(cli) {
+        Err(error) if format == Format::Json => Ok(exit::log(&error)),
+        ended => ended,
+    }
+}
+
+fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         None => {
             output::say(command().render_help())?;

@@ -12,6 +12,7 @@ mod reload;
 mod cookbook;
 mod import;
 mod stop;
+mod log;
 mod tokens;
 mod check;
 mod config;
