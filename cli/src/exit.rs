@@ -6,6 +6,8 @@ use tollgate_core::rules::problem::Problems;
 use tollgate_redis::RedisAddressError;
 use tollgate_rules::ShorthandError;
 
+use crate::output;
+
 /// Exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -30,9 +32,9 @@ pub(crate) struct Usage(pub(crate) String);
 pub(crate) fn report(error: &anyhow::Error) -> Exit {
     let (exit, has_place) = kind(error);
     if has_place {
-        eprintln!("{error}");
+        output::note(format_args!("{error}"));
     } else {
-        eprintln!("error: {error:#}");
+        output::note(format_args!("error: {error:#}"));
     }
     exit
 }

@@ -2,8 +2,10 @@
 //!
 //! A new command is a file with `Args` and `run`, a variant of [`Command`] and an arm in [`run`].
 
-mod exit;
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic when the reader of a pipe has ended
+
 mod output;
+mod exit;
 mod logging;
 mod secret;
 mod config;

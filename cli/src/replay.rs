@@ -1,7 +1,7 @@
 //! `tollgate replay`: the callers that rules would have limited, from access logs.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -11,7 +11,7 @@ use tollgate_experiments::replay::{self, Recording};
 
 use crate::exit::{Exit, Usage};
 use crate::limits::{Limits, unknown_descriptor};
-use crate::output::{Format, progress_bar, say};
+use crate::output::{self, Format, progress_bar, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +43,7 @@ pub(crate) struct ReplayArgs {
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
     let rules = rules(&args.limits)?;
     for warning in rules.warnings.iter().filter(|_| args.format == Format::Text) {
-        eprintln!("warning: {warning}");
+        output::note(format_args!("warning: {warning}"));
     }
     let reading = progress_bar("reading   {bar:40} {bytes} of {total_bytes}")?;
     let recording = Recording::read(&args.logs, &rules, &reading)?;
@@ -65,13 +65,16 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
         Some((_, out)) => out.flush().map(|()| report),
         None => Ok(report),
     });
+    if report.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        return Ok(Exit::Done); // the reader of the decisions has read enough
+    }
     let report =
         report.with_context(|| format!("{}: cannot write decisions", decisions.map_or("", |(name, _)| name)))?;
     match args.format {
         Format::Text => say(&report)?,
         Format::Json => {
             for bad in &report.bad_lines_shown {
-                eprintln!("warning: {}: {}", bad.place, bad.reason);
+                output::note(format_args!("warning: {}: {}", bad.place, bad.reason));
             }
             say(serde_json::to_string(&report)?)?;
         }

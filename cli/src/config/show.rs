@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
+use comfy_table::ContentArrangement;
 use serde_json::{Value, json};
 
 use super::{ConfigFile, key, layer};
@@ -43,7 +44,9 @@ pub(crate) fn run(args: &ConfigArgs, whole: &Command) -> anyhow::Result<Exit> {
     let settings = settings(command, matches, file.as_ref());
     let cells =
         |setting: &Value| ["key", "value", "origin"].map(|name| setting[name].as_str().unwrap_or("-").to_owned());
-    let table = output::table(&["KEY", "VALUE", "FROM"], settings.iter().map(cells));
+    let mut table = output::table(&["KEY", "VALUE", "FROM"], settings.iter().map(cells));
+    // A wrapped path or address could not be copied.
+    table.set_content_arrangement(ContentArrangement::Disabled);
     output::say_as(args.format, table, json!({ "command": args.command, "settings": settings }))?;
     Ok(Exit::Done)
 }

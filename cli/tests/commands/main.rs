@@ -13,6 +13,8 @@ mod cookbook;
 mod import;
 mod stop;
 mod log;
+mod pipes;
+mod width;
 mod tokens;
 mod check;
 mod config;
