@@ -10,6 +10,7 @@ use tollgate_core::clock::SystemClock;
 use tollgate_core::counter::DigestKey;
 
 use crate::exit::{Exit, Usage};
+use crate::limited_calls;
 use crate::limits::Limits;
 use crate::logging::LogArgs;
 use crate::output;
@@ -89,10 +90,13 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Reports the warnings of the rules, and the address.
+/// Reports the warnings of the rules, the calls that no rule limits, and the address.
 pub(crate) fn announce(agent: &Agent, address: SocketAddr) -> std::io::Result<()> {
     for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
         tracing::warn!("{warning}");
+    }
+    if let Some(notice) = agent.engine().with_rules(limited_calls::notice) {
+        tracing::info!("{notice}");
     }
     output::say(format_args!("listening on http://{address}"))
 }

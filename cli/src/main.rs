@@ -14,6 +14,7 @@ mod serve;
 mod servers;
 mod tokens;
 mod sample;
+mod limited_calls;
 mod demo;
 mod replay;
 mod agent;
