@@ -8,6 +8,7 @@ use anyhow::bail;
 use tollgate::{Agent, Builder};
 use tollgate_core::clock::SystemClock;
 use tollgate_core::counter::DigestKey;
+use tollgate_engine::FLEET_EXPECTED_DEFAULT;
 
 use crate::exit::{Exit, Usage};
 use crate::limited_calls;
@@ -38,8 +39,9 @@ pub(crate) struct AgentArgs {
     /// Folder for the last good rules and the fleet size, with which the agent starts while no server can be reached
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Number of agents in the fleet to assume until heartbeats arrive
-    #[arg(long, value_name = "N", value_parser = serve::positive)]
+    #[arg(long, value_name = "N", value_parser = serve::positive, help = format!(
+        "Number of agents in the fleet to assume until heartbeats arrive [default: {FLEET_EXPECTED_DEFAULT}; 1 for `up` without --kafka]"
+    ))]
     agents_expected: Option<NonZeroU32>,
     /// Cap on the counters of this agent; callers past the cap share one counter per rule
     #[arg(long, value_name = "N", default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT)]
