@@ -10,6 +10,7 @@ mod up;
 mod limit;
 mod reload;
 mod cookbook;
+mod tour;
 mod import;
 mod stop;
 mod log;
