@@ -44,7 +44,9 @@ pub(crate) fn start(
         while !stop.load(Ordering::Relaxed) {
             std::thread::park_timeout(POLL_INTERVAL);
             let is_requested = reload.swap(false, Ordering::Relaxed);
-            watches.iter_mut().for_each(|watch| watch.poll(is_requested));
+            for watch in &mut watches {
+                watch.poll(is_requested);
+            }
         }
     });
     thread.map(|_| true)

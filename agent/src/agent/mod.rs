@@ -115,6 +115,7 @@ impl<S: ChargeStore> Agent<S> {
     /// Reads the files with rules and with keys of tokens again, although they may not have changed. The log tells the result
     /// within a second; invalid files never replace valid ones. Returns false if the agent has no such file.
     #[cfg(any(feature = "rules-file", feature = "jwt"))]
+    #[must_use]
     pub fn reload_files(&self) -> bool {
         let reload = self.shared.reload.as_ref();
         reload.inspect(|reload| reload.store(true, Ordering::Relaxed)).is_some()
