@@ -16,30 +16,38 @@ pub(crate) struct FileWatch {
     pub(crate) content: Box<dyn Fn() -> Option<Vec<u8>> + Send>,
     /// Content that was loaded.
     pub(crate) known: Option<Vec<u8>>,
-    /// Handles a change.
+    /// Handles a change, or a request to load the content again.
     pub(crate) changed: Box<dyn FnMut() + Send>,
 }
 
 impl FileWatch {
-    fn poll(&mut self) {
+    fn poll(&mut self, is_requested: bool) {
         let content = (self.content)();
-        if content != self.known {
+        if is_requested || content != self.known {
             self.known = content;
             (self.changed)();
         }
     }
 }
 
-/// Starts a thread that polls the files until `stop` is set; does nothing without files.
-pub(crate) fn start(mut watches: Vec<FileWatch>, stop: Arc<AtomicBool>) -> std::io::Result<()> {
+/// Starts a thread that polls the files until `stop` is set, and loads them again when `reload` is set. Returns false and
+/// does nothing without files.
+pub(crate) fn start(
+    mut watches: Vec<FileWatch>,
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+) -> std::io::Result<bool> {
     if watches.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let thread = Builder::new().name("tollgate-files".into()).spawn(move || {
         while !stop.load(Ordering::Relaxed) {
             std::thread::park_timeout(POLL_INTERVAL);
-            watches.iter_mut().for_each(FileWatch::poll);
+            let is_requested = reload.swap(false, Ordering::Relaxed);
+            for watch in &mut watches {
+                watch.poll(is_requested);
+            }
         }
     });
-    thread.map(drop)
+    thread.map(|_| true)
 }

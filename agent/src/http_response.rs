@@ -25,9 +25,7 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
         }
     };
     set(NODE, node.to_owned());
-    let Some(status) = &decision.status else {
-        return headers;
-    };
+    let Some(status) = &decision.status else { return headers };
     let reset_at_s = decision.at.plus_ms(status.reset_ms).as_ms().div_ceil(1_000);
     set("x-ratelimit-limit", status.limit.to_string());
     set("x-ratelimit-remaining", status.remaining.to_string());

@@ -22,8 +22,6 @@ use crate::request::jwt::Verifier;
 const DURATION_BUCKETS_S: [f64; 12] = [1e-6, 5e-6, 2e-5, 1e-4, 5e-4, 1e-3, 2e-3, 4e-3, 6e-3, 1e-2, 5e-2, 0.5];
 /// Buckets of the lag of signals, in seconds.
 const LAG_BUCKETS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0];
-/// Prefix of all metric names.
-const PREFIX: &str = "tollgate";
 
 /// Metrics of an agent, and the registry that exports them.
 #[derive(Clone, Debug)]
@@ -51,7 +49,7 @@ impl AgentMetrics {
         #[cfg(feature = "jwt")] tokens: Arc<Verifier>,
     ) -> Self {
         let (check, signal_lag) = (Histogram::new(DURATION_BUCKETS_S), Histogram::new(LAG_BUCKETS_S));
-        let prefixed = registry.sub_registry_with_prefix(PREFIX);
+        let prefixed = registry.sub_registry_with_prefix("tollgate");
         prefixed.register_with_unit("check_duration", "Duration of a check", Unit::Seconds, check.clone());
         let lag = "Time from a charge to its signal at this agent";
         prefixed.register_with_unit("signal_lag", lag, Unit::Seconds, signal_lag.clone());

@@ -8,9 +8,12 @@ use anyhow::bail;
 use tollgate::{Agent, Builder};
 use tollgate_core::clock::SystemClock;
 use tollgate_core::counter::DigestKey;
+use tollgate_engine::FLEET_EXPECTED_DEFAULT;
 
 use crate::exit::{Exit, Usage};
+use crate::limited_calls;
 use crate::limits::Limits;
+use crate::logging::LogArgs;
 use crate::output;
 use crate::serve;
 use crate::servers::{self, KafkaArgs, RedisArgs};
@@ -36,8 +39,9 @@ pub(crate) struct AgentArgs {
     /// Folder for the last good rules and the fleet size, with which the agent starts while no server can be reached
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Number of agents in the fleet to assume until heartbeats arrive
-    #[arg(long, value_name = "N", value_parser = serve::positive)]
+    #[arg(long, value_name = "N", value_parser = serve::positive, help = format!(
+        "Number of agents in the fleet to assume until heartbeats arrive [default: {FLEET_EXPECTED_DEFAULT}; 1 for `up` without --kafka]"
+    ))]
     agents_expected: Option<NonZeroU32>,
     /// Cap on the counters of this agent; callers past the cap share one counter per rule
     #[arg(long, value_name = "N", default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT)]
@@ -47,6 +51,8 @@ pub(crate) struct AgentArgs {
     digest_key_file: Option<PathBuf>,
     #[command(flatten)]
     tokens: TokenArgs,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
     /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = serve::address)]
     pub(crate) http: SocketAddr,
@@ -64,7 +70,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
 }
 
 async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
-    let stopping = serve::stop_requested()?;
+    let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock = SystemClock::start();
     let mut builder = args.apply(Agent::builder())?;
     if let Some(redis) = args.redis.settings() {
@@ -79,16 +85,20 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let listener = serve::listen(args.http).await?;
     let agent = builder.start()?;
     announce(&agent, listener.local_addr()?)?;
+    serve::reload_at(hang_ups, agent.clone());
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.stop().await;
     log_totals(&agent);
     Ok(Exit::Done)
 }
 
-/// Reports the warnings of the rules, and the address.
+/// Reports the warnings of the rules, the calls that no rule limits, and the address.
 pub(crate) fn announce(agent: &Agent, address: SocketAddr) -> std::io::Result<()> {
     for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
         tracing::warn!("{warning}");
+    }
+    if let Some(notice) = agent.engine().with_rules(limited_calls::notice) {
+        tracing::info!("{notice}");
     }
     output::say(format_args!("listening on http://{address}"))
 }

@@ -14,6 +14,7 @@ use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_redis::RuleMirror;
 
 use crate::exit::{Exit, Usage};
+use crate::logging::LogArgs;
 use crate::output;
 use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
@@ -48,6 +49,8 @@ pub(crate) struct AggregatorArgs {
     /// Part of its quota from which on a counter is signalled
     #[arg(long, value_name = "PERCENT", default_value = format!("{}%", THRESHOLD_PERMILLE_DEFAULT / 10), value_parser = percent)]
     threshold: u32,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 pub(crate) fn run(args: AggregatorArgs) -> anyhow::Result<Exit> {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 
 use crate::exit::Usage;
+use crate::output;
 
 /// Longest answer that is read, in bytes.
 const ANSWER_LEN_MAX: usize = 8 << 20;
@@ -34,9 +35,9 @@ pub(crate) fn post(
     let (status, body) = match asked.unwrap_or_else(|_| Err(anyhow!("no answer within {} ms", wait.as_millis()))) {
         Ok(answer) => answer,
         Err(error) => {
-            eprintln!(
+            output::note(format_args!(
                 "error: no agent answers at http://{authority}: {error:#}; start an agent with `tollgate up`, or name another with --agent"
-            );
+            ));
             return Ok(None);
         }
     };

@@ -1,8 +1,8 @@
 //! `tollgate demo`: a fleet, an abuser and an outage, in ten seconds.
 
-use std::io::{IsTerminal, stdout};
+use std::io::{ErrorKind, IsTerminal, stdout};
 
-use tollgate_experiments::demo;
+use tollgate_experiments::{ExperimentError, demo};
 
 use crate::exit::Exit;
 use crate::serve;
@@ -27,7 +27,10 @@ pub(crate) struct DemoArgs {
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     serve::block_on(async {
         let terminal = stdout().is_terminal();
-        demo::run(&mut stdout(), terminal, args.redis.settings(), args.kafka.settings()).await?;
-        Ok(Exit::Done)
+        match demo::run(&mut stdout(), terminal, args.redis.settings(), args.kafka.settings()).await {
+            // The reader of the lines has read enough.
+            Err(ExperimentError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Done),
+            ended => Ok(ended.map(|()| Exit::Done)?),
+        }
     })
 }

@@ -6,6 +6,8 @@ use tollgate_core::rules::problem::Problems;
 use tollgate_redis::RedisAddressError;
 use tollgate_rules::ShorthandError;
 
+use crate::output;
+
 /// Exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -30,11 +32,17 @@ pub(crate) struct Usage(pub(crate) String);
 pub(crate) fn report(error: &anyhow::Error) -> Exit {
     let (exit, has_place) = kind(error);
     if has_place {
-        eprintln!("{error}");
+        output::note(format_args!("{error}"));
     } else {
-        eprintln!("error: {error:#}");
+        output::note(format_args!("error: {error:#}"));
     }
     exit
+}
+
+/// Logs an error, for programs that read the log.
+pub(crate) fn log(error: &anyhow::Error) -> Exit {
+    tracing::error!("{error:#}");
+    kind(error).0
 }
 
 /// Returns the exit code of an error, and true if its text begins with a place.

@@ -1,14 +1,17 @@
-//! Source of a command's rules: `--rules FILE`, `--limit "100/min per ip"` or `--envoy-config DIR`.
+//! Source of a command's rules: `--rules FILE`, `--limit "100/min per ip"`, once or several times, or `--envoy-config DIR`.
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use tollgate::{Builder, RulesSource};
+use tollgate::{Builder, RuleSet, RulesSource};
 use tollgate_core::clock::Clock;
-use tollgate_rules::ShorthandError;
 use tollgate_rules::import::EnvoySettings;
+use tollgate_rules::{from_shorthand, hint};
+
+use crate::exit::Usage;
 
 /// The chosen source. A flag wins over an environment variable, as for every flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,22 +20,41 @@ pub(crate) enum Limits {
     Unset,
     /// Rules from files.
     From(RulesSource),
-    /// One rule in short form.
-    Limit(String),
+    /// Rules in short form.
+    Short(Vec<String>),
 }
 
 impl Limits {
     /// Gives the rules to the builder of an agent, if a source is chosen.
     ///
     /// # Errors
-    /// When the short form is invalid.
-    pub(crate) fn apply(&self, builder: Builder, clock: &dyn Clock) -> Result<Builder, ShorthandError> {
+    /// When the short form is invalid, or counts by a descriptor that no request has.
+    pub(crate) fn apply(&self, builder: Builder, clock: &dyn Clock) -> anyhow::Result<Builder> {
         Ok(match self {
             Self::From(from) => builder.rules_from(from.clone()),
-            Self::Limit(limit) => builder.rules(tollgate_rules::from_shorthand(limit, clock.now().as_ms())?),
+            Self::Short(limits) => {
+                let rules = from_shorthand(limits, clock.now().as_ms())?;
+                if let Some((name, hint)) = unknown_descriptor(&rules, rules.descriptors.iter().map(|spec| &*spec.name))
+                {
+                    bail!(Usage(format!(
+                        "--limit counts by `{name}`, which no request has unless a rules file (--rules FILE) declares it{hint}"
+                    )));
+                }
+                builder.rules(rules)
+            }
             Self::Unset => builder,
         })
     }
+}
+
+/// Returns the first descriptor in `per` that is not known, and a hint at a known one.
+pub(crate) fn unknown_descriptor<'r, 'k>(
+    rules: &'r RuleSet,
+    known: impl Iterator<Item = &'k str> + Clone,
+) -> Option<(&'r str, String)> {
+    let mut names = rules.rules.iter().flat_map(|rule| &rule.per).map(|name| &**name);
+    let name = names.find(|name| known.clone().all(|known| known != *name))?;
+    Some((name, hint(name, known)))
 }
 
 #[derive(Args)]
@@ -40,9 +62,9 @@ struct LimitFlags {
     /// Rules to enforce, as YAML
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// One rule instead of a file, such as "100/min per ip"
-    #[arg(long, value_name = "LIMIT")]
-    limit: Option<String>,
+    /// Rule instead of a file, such as "100/min per ip"; repeat the flag for more rules, or separate them by `;`
+    #[arg(long, value_name = "LIMIT", value_delimiter = ';')]
+    limit: Vec<String>,
     /// A folder with a configuration of envoyproxy/ratelimit, read as it is
     #[arg(long, value_name = "DIR")]
     envoy_config: Option<PathBuf>,
@@ -84,7 +106,7 @@ impl FromArgMatches for Limits {
         let of_envoy = |folder| RulesSource::Envoy(folder, envoy.settings());
         let chosen = [
             ("rules", rules.map(RulesSource::File).map(Self::From)),
-            ("limit", limit.map(Self::Limit)),
+            ("limit", (!limit.is_empty()).then_some(Self::Short(limit))),
             ("envoy_config", envoy_config.map(of_envoy).map(Self::From)),
         ];
         let typed = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);

@@ -1,23 +1,58 @@
-//! Logs on standard error, filtered by `TOLLGATE_LOG`.
+//! Logs on standard error, filtered by `TOLLGATE_LOG`, as text or as JSON.
 
 use std::io::{IsTerminal, stderr};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
-const VARIABLE: &str = "TOLLGATE_LOG";
+use crate::exit::Usage;
+use crate::output::Format;
 
-/// Starts logging with the filter of the variable, or with the default.
-pub(crate) fn start(default: &str) {
-    let text = std::env::var(VARIABLE).unwrap_or_default();
-    let (filter, refused) = match EnvFilter::try_new(if text.is_empty() { default } else { &text }) {
-        Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new(default), Some(error)),
-    };
+/// Flags of the commands that run for long and log.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct LogArgs {
+    /// Form of the log; json is one object per line
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log_format: Format,
+}
+
+/// Starts logging with the filter of `TOLLGATE_LOG`, or with the default.
+pub(crate) fn start(default: &str, format: Format) -> Result<(), Usage> {
+    let text = std::env::var("TOLLGATE_LOG").unwrap_or_default();
+    let filter = parse(if text.is_empty() { default } else { &text })?;
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    tracing_subscriber::fmt().with_writer(stderr).with_ansi(colours).with_target(false).with_env_filter(filter).init();
-    if let Some(error) = refused {
-        tracing::warn!(
-            "{VARIABLE} is not understood, `{default}` is used: {error}; write info, debug or tollgate=debug"
-        );
+    // A closed standard error must not end a limiter.
+    let log = tracing_subscriber::fmt().with_writer(stderr).log_internal_errors(false).with_env_filter(filter);
+    match format {
+        Format::Text => log.with_ansi(colours).with_target(false).init(),
+        Format::Json => log.json().flatten_event(true).with_current_span(false).with_span_list(false).init(),
+    }
+    Ok(())
+}
+
+/// Parses a filter. A word that is no level would be a target with all its levels, which is never meant.
+fn parse(text: &str) -> Result<EnvFilter, Usage> {
+    let mut words = text.split(',').map(str::trim).filter(|part| !part.contains(['=', '[']));
+    let parsed = match words.find(|word| word.parse::<LevelFilter>().is_err()) {
+        Some(word) => Err(format!("`{word}` is no level")),
+        None => EnvFilter::try_new(text.replace(' ', "")).map_err(|error| error.to_string()),
+    };
+    parsed.map_err(|reason| {
+        Usage(format!("TOLLGATE_LOG is `{text}`: {reason}; write off, error, warn, info, debug or trace, or such as info,tollgate=debug"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_levels_and_targets_with_levels() {
+        for text in ["info", "DEBUG", "off", "info,tollgate=debug", "warn, tollgate_bus::kafka=trace", "[span]=debug"] {
+            assert!(parse(text).is_ok(), "{text}");
+        }
+        for text in ["nonsense", "debgu", "info,tollgate", "tollgate=loud"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
     }
 }

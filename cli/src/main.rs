@@ -2,8 +2,10 @@
 //!
 //! A new command is a file with `Args` and `run`, a variant of [`Command`] and an arm in [`run`].
 
-mod exit;
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic when the reader of a pipe has ended
+
 mod output;
+mod exit;
 mod logging;
 mod secret;
 mod config;
@@ -12,6 +14,7 @@ mod serve;
 mod servers;
 mod tokens;
 mod sample;
+mod limited_calls;
 mod demo;
 mod replay;
 mod agent;
@@ -28,6 +31,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::Exit;
+use crate::output::Format;
 
 const START_HERE: &str = "\
 Start here, no server is needed:
@@ -81,11 +85,24 @@ fn parse() -> anyhow::Result<Cli> {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {
-    logging::start(match cli.command {
+    let format = match &cli.command {
+        Some(Command::Up(args) | Command::Agent(args)) => args.log.log_format,
+        Some(Command::Aggregator(args)) => args.log.log_format,
+        _ => Format::Text,
+    };
+    let level = match &cli.command {
         // These commands draw tables and progress bars, which log lines would break.
         Some(Command::Demo(_) | Command::Experiment(_)) => "error",
         _ => "info",
-    });
+    };
+    logging::start(level, format)?;
+    match execute(cli) {
+        Err(error) if format == Format::Json => Ok(exit::log(&error)),
+        ended => ended,
+    }
+}
+
+fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         None => {
             output::say(command().render_help())?;

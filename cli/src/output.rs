@@ -4,8 +4,11 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr};
 
 use clap::ValueEnum;
-use comfy_table::{Row, Table, presets};
+use comfy_table::{ContentArrangement, Row, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Width of a table for people, in characters.
+const WIDTH_MAX: u16 = 80;
 
 /// Form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,6 +29,11 @@ pub(crate) fn say(text: impl Display) -> io::Result<()> {
     }
 }
 
+/// Writes a message to standard error. A failure is ignored, because there is no other place to report it.
+pub(crate) fn note(text: impl Display) {
+    let _ = writeln!(stderr(), "{text}");
+}
+
 /// Writes the same data as text or as JSON.
 pub(crate) fn say_as(format: Format, text: impl Display, json: impl Display) -> io::Result<()> {
     match format {
@@ -34,10 +42,11 @@ pub(crate) fn say_as(format: Format, text: impl Display, json: impl Display) -> 
     }
 }
 
-/// Builds a table without borders.
+/// Builds a table without borders. Long cells are wrapped, so that it is at most 80 characters wide.
 pub(crate) fn table<R: Into<Row>>(header: &[&str], rows: impl IntoIterator<Item = R>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header).add_rows(rows);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH_MAX);
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }

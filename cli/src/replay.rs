@@ -1,7 +1,7 @@
 //! `tollgate replay`: the callers that rules would have limited, from access logs.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -10,8 +10,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_experiments::replay::{self, Recording};
 
 use crate::exit::{Exit, Usage};
-use crate::limits::Limits;
-use crate::output::{Format, progress_bar, say};
+use crate::limits::{Limits, unknown_descriptor};
+use crate::output::{self, Format, progress_bar, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,13 +43,19 @@ pub(crate) struct ReplayArgs {
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
     let rules = rules(&args.limits)?;
     for warning in rules.warnings.iter().filter(|_| args.format == Format::Text) {
-        eprintln!("warning: {warning}");
+        output::note(format_args!("warning: {warning}"));
     }
     let reading = progress_bar("reading   {bar:40} {bytes} of {total_bytes}")?;
     let recording = Recording::read(&args.logs, &rules, &reading)?;
     if recording.is_empty() && recording.bad_lines > 0 {
         let first = recording.bad_lines_shown.first().map(|bad| format!("{}: {}", bad.place, bad.reason));
         anyhow::bail!("none of {} lines is a call; the first: {}", recording.bad_lines, first.unwrap_or_default());
+    }
+    if let Limits::Short(_) = args.limits
+        && let Some((name, hint)) = unknown_descriptor(&rules, recording.descriptors().iter().copied())
+        && !recording.is_empty()
+    {
+        anyhow::bail!(Usage(format!("--limit counts by `{name}`, which no call of the log has{hint}")));
     }
     let replaying = progress_bar("replaying {bar:40} {human_pos} of {human_len} calls, {per_sec}")?;
     let mut decisions = args.decisions.as_deref().map(create).transpose()?;
@@ -59,13 +65,16 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
         Some((_, out)) => out.flush().map(|()| report),
         None => Ok(report),
     });
+    if report.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        return Ok(Exit::Done); // the reader of the decisions has read enough
+    }
     let report =
         report.with_context(|| format!("{}: cannot write decisions", decisions.map_or("", |(name, _)| name)))?;
     match args.format {
         Format::Text => say(&report)?,
         Format::Json => {
             for bad in &report.bad_lines_shown {
-                eprintln!("warning: {}: {}", bad.place, bad.reason);
+                output::note(format_args!("warning: {}: {}", bad.place, bad.reason));
             }
             say(serde_json::to_string(&report)?)?;
         }
@@ -76,7 +85,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
 fn rules(limits: &Limits) -> anyhow::Result<RuleSet> {
     match limits {
         Limits::From(from) => Ok(from.read(Timestamp::from_ms(1))?),
-        Limits::Limit(text) => Ok(tollgate_rules::from_shorthand(text, 1)?),
+        Limits::Short(limits) => Ok(tollgate_rules::from_shorthand(limits, 1)?),
         Limits::Unset => {
             Err(Usage("no limit is given: add --limit \"60/min per ip\" or --rules rules.yaml".to_owned()).into())
         }

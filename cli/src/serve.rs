@@ -7,7 +7,8 @@ use std::num::NonZeroU32;
 
 use anyhow::{Context, anyhow};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tollgate::Agent;
 use tollgate_core::call::NAME_LEN_MAX;
 
 use crate::exit::Exit;
@@ -30,6 +31,25 @@ pub(crate) fn stop_requested() -> anyhow::Result<impl Future<Output = ()> + Send
             std::process::exit(Exit::Failed as i32);
         });
     })
+}
+
+/// Catches SIGHUP, which from here on does not end the process.
+pub(crate) fn hang_ups() -> anyhow::Result<Signal> {
+    Ok(signal(SignalKind::hangup())?)
+}
+
+/// Reloads the files of an agent at each SIGHUP.
+pub(crate) fn reload_at(mut hang_ups: Signal, agent: Agent) {
+    tokio::spawn(async move {
+        while hang_ups.recv().await.is_some() {
+            tracing::info!("SIGHUP: reading the files with rules and keys again");
+            if !agent.reload_files() {
+                tracing::warn!(
+                    "nothing is reloaded: this agent has no such file; it follows published rules by itself, and a changed --limit needs a restart"
+                );
+            }
+        }
+    });
 }
 
 /// Runs a command on threads of its own.

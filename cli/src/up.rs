@@ -27,7 +27,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
 }
 
 async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
-    let stopping = serve::stop_requested()?;
+    let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let (agent, mut aggregator) = match args.kafka.connect()? {
         Some(kafka) => start(&args, &clock, &kafka)?,
@@ -40,6 +40,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     }
     announce(&agent, address)?;
     output::say(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))))?;
+    serve::reload_at(hang_ups, agent.clone());
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.stop().await;
     spawn_blocking(move || aggregator.stop()).await?;
@@ -55,7 +56,7 @@ fn start<B: Bus>(args: &AgentArgs, clock: &Arc<dyn Clock>, bus: &B) -> anyhow::R
     let limits = match &args.limits {
         Limits::Unset => {
             tracing::info!("no --rules and no --limit: {LIMIT_DEFAULT} is enforced");
-            &Limits::Limit(LIMIT_DEFAULT.to_owned())
+            &Limits::Short(vec![LIMIT_DEFAULT.to_owned()])
         }
         given => given,
     };

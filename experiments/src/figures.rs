@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use hdrhistogram::Histogram;
 use indicatif::HumanCount;
 
+/// Width of a report for people, in characters.
+const WIDTH_MAX: u16 = 80;
 /// Longest time that a histogram distinguishes, in its unit: ten minutes in microseconds.
 const MEASURED_MAX: u64 = 600_000_000;
 
@@ -18,14 +20,26 @@ pub(crate) fn as_us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns an empty table without lines. Columns from `figures` on are aligned to the right.
+/// Returns an empty table without lines, at most 80 characters wide; long cells are wrapped. Columns from `figures` on are aligned to the right.
 pub(crate) fn plain_table(header: &[&str], figures: usize) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header.iter().copied());
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH_MAX);
     for column in table.column_iter_mut().skip(figures) {
-        column.set_cell_alignment(CellAlignment::Right);
+        column.set_constraint(ColumnConstraint::ContentWidth).set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+/// Wraps a line of a report.
+pub(crate) fn wrapped(line: &str) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH_MAX);
+    table.add_row([line]);
+    table.column_iter_mut().for_each(|column| {
+        column.set_padding((0, 0));
+    });
+    table.trim_fmt()
 }
 
 /// Formats a count as `1,234`.

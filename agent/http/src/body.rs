@@ -47,9 +47,7 @@ async fn read_to_end(mut body: Body) -> Result<Vec<u8>, ProblemDetails> {
             let detail = format!("the body cannot be read: {error}; send as many bytes as Content-Length announces");
             ProblemDetails::new(StatusCode::BAD_REQUEST, detail)
         })?;
-        let Some(data) = frame.data_ref() else {
-            continue;
-        };
+        let Some(data) = frame.data_ref() else { continue };
         len += data.len();
         match len {
             0..=BODY_LEN_MAX => content.extend_from_slice(data),

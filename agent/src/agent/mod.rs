@@ -42,6 +42,9 @@ struct Shared<S> {
     #[cfg(feature = "bus")]
     bus_threads: parking_lot::Mutex<Option<crate::runtime::BusThreads>>,
     stop: Arc<AtomicBool>,
+    /// Request to read the watched files again; none without files.
+    #[cfg(any(feature = "rules-file", feature = "jwt"))]
+    reload: Option<Arc<AtomicBool>>,
 }
 
 impl Agent {
@@ -107,6 +110,15 @@ impl<S: ChargeStore> Agent<S> {
     #[must_use]
     pub fn metrics(&self) -> String {
         self.shared.metrics.encode()
+    }
+
+    /// Reads the files with rules and with keys of tokens again, although they may not have changed. The log tells the result
+    /// within a second; invalid files never replace valid ones. Returns false if the agent has no such file.
+    #[cfg(any(feature = "rules-file", feature = "jwt"))]
+    #[must_use]
+    pub fn reload_files(&self) -> bool {
+        let reload = self.shared.reload.as_ref();
+        reload.inspect(|reload| reload.store(true, Ordering::Relaxed)).is_some()
     }
 
     /// Publishes what is left and leaves the fleet. Calls are decided as before, but not published.

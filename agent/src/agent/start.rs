@@ -117,8 +117,8 @@ impl<S: ChargeStore> Builder<S> {
         };
         let stop = Arc::new(AtomicBool::new(false));
         #[cfg(any(feature = "rules-file", feature = "jwt"))]
-        {
-            let mut watches = Vec::new();
+        let reload = {
+            let (mut watches, reload) = (Vec::new(), Arc::new(AtomicBool::new(false)));
             #[cfg(feature = "rules-file")]
             if let Some(source) = self.parts.rules_source {
                 watches.push(rules_source::reload_on_change(source, engine.clone(), clock.clone()));
@@ -129,8 +129,8 @@ impl<S: ChargeStore> Builder<S> {
                 let watch = crate::keys_file::reload_on_change(path, tokens.clone(), node);
                 watches.push(watch.map_err(StartError::Keys)?);
             }
-            crate::file_watch::start(watches, stop.clone())?;
-        }
+            crate::file_watch::start(watches, stop.clone(), reload.clone())?.then_some(reload)
+        };
         let maintenance = MaintenanceTask::start(MaintenanceParts {
             engine: engine.clone(),
             clock: clock.clone(),
@@ -151,6 +151,8 @@ impl<S: ChargeStore> Builder<S> {
             #[cfg(feature = "bus")]
             bus_threads: parking_lot::Mutex::new(bus_threads),
             stop,
+            #[cfg(any(feature = "rules-file", feature = "jwt"))]
+            reload,
         });
         Ok(Agent { shared })
     }

@@ -97,7 +97,7 @@ mod tests {
     /// P2: key from a header, endpoint normalized; /users/1 and /users/2 are one counter.
     #[test]
     fn a_request_becomes_the_descriptors_of_the_rules() {
-        let rules = tollgate_rules::from_shorthand("1/s per ip", 1).unwrap();
+        let rules = tollgate_rules::from_shorthand(&["1/s per ip"], 1).unwrap();
         let mut headers = HeaderMap::new();
         headers.insert("x-api-key", "k1".parse().unwrap());
         let request = |path| Request { method: "GET", path, peer: Some([10, 0, 0, 1].into()), headers: &headers };
@@ -112,7 +112,7 @@ mod tests {
     /// Keys with invalid UTF-8 are counted, and different ones separately.
     #[test]
     fn a_header_with_invalid_utf8_does_not_evade_a_rule() {
-        let rules = tollgate_rules::from_shorthand("1/s per api_key", 1).unwrap();
+        let rules = tollgate_rules::from_shorthand(&["1/s per api_key"], 1).unwrap();
         let key = |byte: u8| {
             let mut headers = HeaderMap::new();
             headers.insert("x-api-key", http::HeaderValue::from_bytes(&[byte]).unwrap());

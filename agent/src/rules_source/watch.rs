@@ -22,6 +22,10 @@ fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
     let node = &engine.settings().node;
     let in_force = engine.with_rules(|rules| rules.generation);
     let refused = match from.read(now) {
+        Ok(rules) if engine.with_rules(|known| rules.generation == in_force && rules.is_equivalent(known)) => {
+            tracing::info!(%node, generation = in_force, "rules are unchanged");
+            return;
+        }
         Ok(rules) => {
             let (generation, count) = (rules.generation, rules.rules.len());
             for warning in &rules.warnings {

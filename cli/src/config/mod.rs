@@ -25,7 +25,6 @@ pub(crate) use show::run;
 /// The commands whose flags are keys of the file; `publish` is one of `rules`.
 const CONFIGURED: [&str; 5] = ["agent", "aggregator", "up", "demo", "publish"];
 const FLAG: &str = "--config";
-const VARIABLE: &str = "TOLLGATE_CONFIG";
 
 /// Parses a command line and the settings file that it or the environment names.
 ///
@@ -104,7 +103,7 @@ fn path(args: &[OsString]) -> Option<PathBuf> {
             return Some(path.into());
         }
     }
-    std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+    std::env::var_os("TOLLGATE_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Returns the error of a refused value of the file, with its place. A value that may be a secret is not repeated.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
+use comfy_table::ContentArrangement;
 use serde_json::{Value, json};
 
 use super::{ConfigFile, key, layer};
@@ -43,7 +44,9 @@ pub(crate) fn run(args: &ConfigArgs, whole: &Command) -> anyhow::Result<Exit> {
     let settings = settings(command, matches, file.as_ref());
     let cells =
         |setting: &Value| ["key", "value", "origin"].map(|name| setting[name].as_str().unwrap_or("-").to_owned());
-    let table = output::table(&["KEY", "VALUE", "FROM"], settings.iter().map(cells));
+    let mut table = output::table(&["KEY", "VALUE", "FROM"], settings.iter().map(cells));
+    // A wrapped path or address could not be copied.
+    table.set_content_arrangement(ContentArrangement::Disabled);
     output::say_as(args.format, table, json!({ "command": args.command, "settings": settings }))?;
     Ok(Exit::Done)
 }
@@ -56,6 +59,9 @@ fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) 
         let key = key(long);
         let id = arg.get_id().as_str();
         let in_file = file.and_then(|file| Some((file, file.settings.get(&key)?)));
+        // The help names a default that is not a value of the flag, such as a random name.
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let default = help.split_once("[default: ").map(|(_, rest)| rest.trim_end_matches(']').to_owned());
         let origin = match (matches.value_source(id), in_file) {
             (Some(ValueSource::CommandLine), _) => format!("--{long}"),
             (Some(ValueSource::EnvVariable), _) => {
@@ -63,12 +69,13 @@ fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) 
             }
             (Some(_), Some((file, setting))) => format!("{}:{}", file.path.display(), setting.line),
             (Some(_), None) => "default".to_owned(),
-            (None, _) => String::new(),
+            (None, _) => default.as_ref().map_or_else(String::new, |_| "default".to_owned()),
         };
         let value = matches.get_raw(id).map(|values| {
             let values: Vec<String> = values.map(|value| secret::hidden(&value.to_string_lossy())).collect();
             values.join(", ")
         });
+        let value = value.or(default);
         settings.push(json!({ "key": key, "value": value, "origin": origin }));
     }
     settings

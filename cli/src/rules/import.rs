@@ -38,9 +38,9 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let set = tollgate_rules::from_yaml(&format!("{name} (imported)"), &text, SystemClock::start().now().as_ms())?;
     // Warnings of the second parse name lines of the output, which nobody has written.
     for warning in &warnings {
-        eprintln!("warning: {warning}");
+        output::note(format_args!("warning: {warning}"));
     }
     output::say(text.trim_end())?;
-    eprintln!("{name}: {} rules imported", set.rules.len());
+    output::note(format_args!("{name}: {} rules imported", set.rules.len()));
     Ok(Exit::Done)
 }

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let set = read_rules(&args.file, clock.now())?;
     for warning in &set.warnings {
-        eprintln!("warning: {warning}");
+        output::note(format_args!("warning: {warning}"));
     }
     let name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy().into_owned();
     let published = Published { name, text: std::fs::read_to_string(&args.file)? };

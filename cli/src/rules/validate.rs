@@ -1,6 +1,6 @@
 //! `tollgate rules validate`: checks a rules file and shows the rules that it contains.
 //!
-//! Columns and JSON fields come from the table of settings in `tollgate-rules`.
+//! The texts of a limit and the JSON fields come from the table of settings in `tollgate-rules`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::rules::Matches;
 use tollgate_core::rules::problem::Problem;
 use tollgate_rules::display;
-use tollgate_rules::settings::{self, Shown};
+use tollgate_rules::settings::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 
 use crate::exit::Exit;
 use crate::output::{self, Format, table};
@@ -40,9 +40,9 @@ pub(crate) fn run(ValidateArgs { file, format }: &ValidateArgs) -> anyhow::Resul
     }
     let set = read?;
     for warning in &set.warnings {
-        eprintln!("warning: {warning}");
+        output::note(format_args!("warning: {warning}"));
     }
-    eprintln!("{}", summary(file, &set));
+    output::note(format_args!("{}", summary(file, &set)));
     Ok(Exit::Done)
 }
 
@@ -61,27 +61,30 @@ fn text(set: &RuleSet) -> String {
     if listed.is_empty() { rules.to_string() } else { format!("{rules}\n\n{}", table(&["LIST", "WHO"], listed)) }
 }
 
-/// Builds a table with a row for each rule and for each tier with another policy. The last column is left out when it is empty.
+/// Builds a table with a row for each rule and for each tier with another policy.
 fn rules_table(set: &RuleSet) -> Table {
-    let mut columns = settings::columns();
-    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut rows = Vec::new();
     for rule in &set.rules {
-        let (shown, of_policy) = (Shown::of_rule(rule), Shown::of_policy(rule, rule.policy.as_ref()));
-        rows.push(columns.iter().map(|column| shown.cell(column) + &of_policy.cell(column)).collect());
+        let per = if rule.per.is_empty() { "one counter".to_owned() } else { format!("per {}", display::per(rule)) };
+        let calls = format!("{}\n{}", display::matches(&rule.matches), if rule.deny { "" } else { &per });
+        let shown = [Shown::of_policy(rule, rule.policy.as_ref()), Shown::of_rule(rule)];
+        rows.push([rule.name.to_string(), calls, limit(&shown)]);
         for (tier, policy) in &rule.by_tier {
             let shown = Shown::of_policy(rule, policy.as_ref());
-            let mut row: Vec<String> = columns.iter().map(|column| shown.cell(column)).collect();
-            row[0] = format!("  tier {tier}");
-            rows.push(row);
+            rows.push([format!("  tier {tier}"), String::new(), limit(&[shown])]);
         }
     }
-    if rows.iter().all(|row| row.last().is_none_or(String::is_empty)) {
-        columns.pop();
-        for row in &mut rows {
-            row.pop();
-        }
-    }
-    table(&columns, rows)
+    table(&["RULE", "CALLS", "LIMIT"], rows)
+}
+
+/// Returns a limit in lines: the quota, the algorithm, and all other settings.
+fn limit(shown: &[Shown]) -> String {
+    let line = |part: &&str| {
+        let texts = shown.iter().map(|shown| shown.cell(part)).filter(|text| !text.is_empty());
+        texts.collect::<Vec<_>>().join("; ")
+    };
+    let lines = [QUOTA_COLUMN, ALGORITHM_COLUMN, MORE_COLUMN].iter().map(line).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn valid_json(set: &RuleSet) -> Value {

@@ -25,6 +25,23 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
     assert!(settings.iter().any(|s| s["key"] == "threshold" && s["value"] == "50%" && s["origin"] == "default"));
 }
 
+/// A default that is not a value of its flag is shown as well, in the words of the help.
+#[test]
+fn the_default_of_agents_expected_is_shown_in_the_help_and_as_a_setting() {
+    for command in ["up", "agent"] {
+        let help = finish(&mut tollgate(&[command, "--help"]));
+        let words = help.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let expected = "until heartbeats arrive [default: 10; 1 for `up` without --kafka]";
+        assert!(words.contains(expected), "{}", help.out);
+        let said = finish(&mut tollgate(&["config", command]));
+        assert_eq!(shown(&said.out, "agents_expected").join(" "), "10; 1 for `up` without --kafka default");
+        assert_eq!(shown(&said.out, "node"), ["agent-RANDOM", "default"]);
+    }
+    let said = finish(&mut tollgate(&["config", "agent", "--agents-expected", "3"]));
+    assert_eq!(shown(&said.out, "agents_expected"), ["3", "--agents-expected"]);
+    assert_eq!(shown(&said.out, "state_dir"), ["-"]);
+}
+
 #[test]
 fn a_broken_file_is_reported_with_file_and_line() {
     let refuse = |text: &str| {

@@ -33,7 +33,7 @@ fn the_demo_prints_the_same_events_over_real_servers() {
     let done = finish(&mut tollgate(&["demo", "--redis", &url, "--kafka", &brokers]));
     assert_eq!((done.exit, &*done.err), (0, ""), "{}", done.err);
     for expected in [
-        &format!("over {url} and Kafka at {brokers}, under names of this run only"),
+        &format!("They run over {url} and Kafka at {brokers},\nunder names of this run only."),
         "the servers run on",
         "the store becomes unavailable",
         "the store recovers, with its old counts",

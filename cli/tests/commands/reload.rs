@@ -38,6 +38,38 @@ fn a_broken_file_keeps_the_old_rules_and_a_good_one_replaces_them() {
     assert_eq!((answer.header("x-ratelimit-limit"), answer.header("x-ratelimit-remaining")), ("20", "17"));
 }
 
+/// SIGHUP reloads the rules, keeps the old ones when the file is broken, and logs what happened in each case.
+#[test]
+fn a_hang_up_reloads_the_rules_and_says_what_happened() {
+    let versioned = |version: u64, rules: &str| file("hang-up.yaml", &format!("version: {version}\n{rules}"));
+    let path = versioned(7, OLD);
+    let mut up = Up::start(&["--rules", path.to_str().unwrap()]);
+    let mut log = up.log();
+    let mut hang_up = |expected: &str| {
+        up.signal("HUP");
+        log.find(|line| line.contains("SIGHUP: reading")).expect("the signal is logged");
+        let results = ["rules are unchanged", "rules reloaded", expected];
+        let told = log.find(|line| results.iter().any(|result| line.contains(result))).expect("the result is logged");
+        // The file may have been reloaded before the signal, because it had changed.
+        assert!(told.contains(expected) || expected == "rules reloaded", "{told}");
+        generation(&mut up.client())
+    };
+    assert_eq!(hang_up("rules are unchanged"), 7);
+    versioned(6, NEW);
+    assert_eq!(hang_up("version 6 is not newer than 7"), 7);
+    versioned(8, "rules: [{ name: per-key, per: [api_key], quota: 0/min }]\n");
+    assert_eq!(hang_up("a quota of 0 would deny every call"), 7);
+    versioned(9, NEW);
+    assert_eq!(hang_up("rules reloaded"), 9);
+    assert_eq!(up.client().check("k1").header("x-ratelimit-limit"), "20");
+
+    let mut short = Up::start(&["--limit", "5/min per api_key"]);
+    let mut log = short.log();
+    short.signal("HUP");
+    log.find(|line| line.contains("nothing is reloaded: this agent has no such file")).expect("it is logged");
+    assert_eq!(short.client().check("k1").header("x-ratelimit-limit"), "5");
+}
+
 /// Number of reloads of the full test.
 const RELOADS: u64 = 100;
 

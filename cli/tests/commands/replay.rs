@@ -27,7 +27,7 @@ fn the_report_on_a_real_log_is_one_json_object() {
 #[test]
 fn the_report_on_a_real_log_is_text_by_default() {
     let done = finish(&mut tollgate(&["replay", TRACE, "--limit", "60/min per ip"]));
-    for expected in ["10,000 calls from 2015-05-17 10:05:00 UTC", "over-admitted", "ip=75.97.9.59", "timeline, "] {
+    for expected in ["10,000 calls from 2015-05-17 10:05:00 UTC", "over-    under-", "ip=75.97.9.59", "timeline, "] {
         assert!(done.out.contains(expected), "{expected}: {}", done.out);
     }
 }

@@ -30,10 +30,18 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
     assert_eq!(said.exit, 0);
     let lines: Vec<&str> = said.out.lines().map(str::trim_end).collect();
     insta::assert_snapshot!(lines.join("\n"), @r"
-    RULE     MATCH                         PER                QUOTA    ALGORITHM                                  CONSISTENCY  ON FAILURE
-    per-key  every call                    api_key            100/min  sliding_window, 12 x 5 s, interpolated     bounded      share
-    search   endpoint=/search* method=GET  api_key, endpoint  25/10s   sliding_window, 4 x 2500 ms, conservative  strict       closed
-    login    endpoint=/login               (one counter)      5/15min  sliding_log, exact                         strict       limit 5/15min
+    RULE     CALLS                         LIMIT
+    per-key  every call                    100/min
+             per api_key                   sliding_window, 12 x 5 s, interpolated
+                                           consistency bounded; on_failure share
+    search   endpoint=/search* method=GET  25/10s
+             per api_key, endpoint         sliding_window, 4 x 2500 ms,
+                                           conservative
+                                           consistency strict; on_failure closed
+    login    endpoint=/login               5/15min
+             one counter                   sliding_log, exact
+                                           consistency strict; on_failure limit
+                                           5/15min
     ");
     let err = said.err.replace(path.to_str().unwrap(), "valid.yaml");
     insta::assert_snapshot!(err, @r"

@@ -51,11 +51,21 @@ fn validate_shows_tiers_keys_costs_and_lists() {
     let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap()]));
     assert_eq!(said.exit, 0, "{}", said.err);
     insta::assert_snapshot!(lines(&said.out), @r"
-    RULE        MATCH              PER      QUOTA     ALGORITHM                               CONSISTENCY  ON FAILURE  MORE
-    per-key     every call         api_key  100/min   sliding_window, 12 x 5 s, conservative  strict       share       1 key
-      tier pro                              1000/min  sliding_window, 12 x 5 s, conservative  strict       share
-    search      endpoint=/search*  api_key  30/min    sliding_window, 12 x 5 s, conservative  strict       share       group endpoint; cost 5 if method=POST, 1
-    any         every call         api_key  60/min    token_bucket, burst 20                  strict       share       group endpoint; shadow
+    RULE        CALLS              LIMIT
+    per-key     every call         100/min
+                per api_key        sliding_window, 12 x 5 s, conservative
+                                   consistency strict; on_failure share; 1 key
+      tier pro                     1000/min
+                                   sliding_window, 12 x 5 s, conservative
+                                   consistency strict; on_failure share
+    search      endpoint=/search*  30/min
+                per api_key        sliding_window, 12 x 5 s, conservative
+                                   consistency strict; on_failure share; group
+                                   endpoint; cost 5 if method=POST, 1
+    any         every call         60/min
+                per api_key        token_bucket, burst 20
+                                   consistency strict; on_failure share; group
+                                   endpoint; shadow
 
     LIST  WHO
     deny  api_key=sk_revoked_*
@@ -83,9 +93,12 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
     method      POST           verified
 
     RULE     APPLIES  QUOTA     WHY
-    per-key  yes      1000/min  of the tier pro; sliding_window, 12 x 5 s, conservative; costs 1
-    search   yes      30/min    the rule's own; sliding_window, 12 x 5 s, conservative; costs 5
-    any      no                 search, of the same group, is more specific or stands above
+    per-key  yes      1000/min  of the tier pro; sliding_window, 12 x 5 s,
+                                conservative; costs 1
+    search   yes      30/min    the rule's own; sliding_window, 12 x 5 s,
+                                conservative; costs 5
+    any      no                 search, of the same group, is more specific or
+                                stands above
 
     On no list.
     ");
@@ -125,17 +138,22 @@ fn diff_lists_the_changes_of_the_enforced_rules() {
     let said = finish(&mut tollgate(&["rules", "diff", from, to]));
     assert_eq!(said.exit, 0, "{}", said.err);
     insta::assert_snapshot!(lines(&said.out), @r"
-    WHAT          FIELD                     CHANGE                                                  NOTE
-    rule per-key  tier pro: quota           1000/min -> 900/min                                     lowered
-    rule per-key  key sk_v…b6bba447: quota  5000/min -> 6000/min                                    raised
-    rule search   quota                     30/min -> 60/min                                        raised
-    rule any      per                       api_key -> ip                                           counters start anew
-    rule any      algorithm                 token_bucket -> sliding_window, 12 x 5 s, conservative  counts are carried over
-    rule any      burst                     20 -> (none)
-    rule new                                (none) -> 9/s                                           added
-    file          slot_by                   api_key -> ip                                           counters start anew
-    lists.deny                              api_key=sk_revoked_* -> (none)                          removed
-    lists.deny                              (none) -> api_key=sk_stolen_*                           added
+    WHAT          FIELD                 CHANGE                NOTE
+    rule per-key  tier pro: quota       1000/min -> 900/min   lowered
+    rule per-key  key sk_v…b6bba447:    5000/min -> 6000/min  raised
+                  quota
+    rule search   quota                 30/min -> 60/min      raised
+    rule any      per                   api_key -> ip         counters start anew
+    rule any      algorithm             token_bucket ->       counts are carried
+                                        sliding_window, 12 x  over
+                                        5 s, conservative
+    rule any      burst                 20 -> (none)
+    rule new                            (none) -> 9/s         added
+    file          slot_by               api_key -> ip         counters start anew
+    lists.deny                          api_key=sk_revoked_*  removed
+                                        -> (none)
+    lists.deny                          (none) ->             added
+                                        api_key=sk_stolen_*
     ");
     let same = finish(&mut tollgate(&["rules", "diff", from, from]));
     assert_eq!((same.exit, same.out.trim_end()), (0, "Both enforce the same."));

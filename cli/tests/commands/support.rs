@@ -100,6 +100,11 @@ impl Up {
         line.trim_end().to_owned()
     }
 
+    /// Returns the lines of standard error as they come, to be read once.
+    pub(crate) fn log(&mut self) -> impl Iterator<Item = String> + use<> {
+        BufReader::new(self.child.stderr.take().unwrap()).lines().map_while(Result::ok)
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }

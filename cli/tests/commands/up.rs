@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_core::clock::Stopwatch;
 
-use crate::support::{Up, file, finish, tollgate};
+use crate::support::{Client, Up, file, finish, tollgate};
 
 /// Number of connections that race for the last unit, and of calls on each.
 const RACERS: usize = 250;
@@ -131,6 +131,27 @@ fn it_prints_its_address_and_a_sample_call() {
     let (_, err) = up.end();
     assert!(err.contains("no --rules and no --limit: 100/min per api_key"), "{err}");
     assert!(err.contains("limits are per process"), "{err}");
+}
+
+#[test]
+fn calls_that_no_rule_limits_are_announced_and_counted() {
+    let up = Up::start(&["--limit", "1/min per api_key"]);
+    let mut client = up.client();
+    let unlimited = |client: &mut Client| -> u64 {
+        let metrics = client.get("/metrics", &[]).text().to_owned();
+        let of_none = |line: &&str| line.starts_with("tollgate_decisions_total{rule=\"\",outcome=\"allowed\"");
+        metrics.lines().filter(of_none).map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    };
+    assert_eq!((client.check("k1").status, unlimited(&mut client)), (200, 0));
+    assert_eq!(
+        [client.get("/check", &[]), client.post(r#"{"descriptors": {"ip": "1.1.1.1"}}"#)].map(|a| a.status),
+        [200, 200]
+    );
+    assert_eq!(unlimited(&mut client), 2);
+    up.signal("TERM");
+    let (_, err) = up.end();
+    let notice = "rules limit only calls with `api_key`; any other call passes, and tollgate_decisions_total{rule=\"\"} counts it";
+    assert_eq!(err.matches(notice).count(), 1, "{err}");
 }
 
 #[test]

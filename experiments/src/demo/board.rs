@@ -10,7 +10,7 @@ use tollgate::Source;
 use super::record::Figures;
 use super::summary::Summary;
 use super::{AGENTS, CALLERS, load, quota};
-use crate::figures::{count, percent};
+use crate::figures::{count, percent, wrapped};
 
 /// Width of the bar of a source, in characters.
 const BAR_WIDTH: u64 = 30;
@@ -40,8 +40,8 @@ impl<'a> Board<'a> {
         }
         writeln!(
             self.out,
-            "They run over {}, under names of this run only.\nFrom 4 s to 7 s no agent in this process reaches the store; the servers run on.\n",
-            self.servers.join(" and ")
+            "{}\nunder names of this run only. From 4 s to 7 s no agent in this process reaches\nthe store; the servers run on.\n",
+            wrapped(&format!("They run over {},", self.servers.join(" and ")))
         )
     }
 
@@ -68,14 +68,16 @@ impl<'a> Board<'a> {
             let rates = format!("{at:>4.1} s   {made:>5} calls/s   {admitted:>5} admitted/s   {denied:>4} denied/s");
             return self.draw(&rates, calls, view, store_is_up);
         }
-        let mut line = format!("{at:>4.1} s  {made:>5} calls/s  {admitted:>5} admitted/s  {denied:>4} denied/s  by");
+        let lag = view.lag_p50_ms;
+        let mut text = format!("{at:>4.1} s  {made:>5} calls/s  {admitted:>5} admitted/s  {denied:>4} denied/s");
+        let _ = write!(text, "  signal lag {lag} ms\n        by");
         for (source, count) in Source::ALL.into_iter().zip(view.by_source).filter(|(_, count)| *count > 0) {
-            let _ = write!(line, " {source} {}", percent(count, calls));
+            let _ = write!(text, " {source} {}", percent(count, calls));
         }
         if let Some((caller, (calls, denied))) = view.top.first() {
-            let _ = write!(line, "  top {} {calls} ({denied} denied)", load::key(*caller));
+            let _ = write!(text, "  top {} {calls} ({denied} denied)", load::key(*caller));
         }
-        writeln!(self.out, "{line}  signal lag {} ms", view.lag_p50_ms)
+        writeln!(self.out, "{text}")
     }
 
     pub(super) fn end(&mut self, summary: &Summary) -> Result<()> {

@@ -3,6 +3,7 @@
 //! A recording stores each text once and each call in a few words, so a log of many millions of lines fits in memory.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
@@ -107,6 +108,13 @@ impl Recording {
     pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
         let (first, last) = (self.calls.first()?, self.calls.last()?);
         Some((Timestamp::from_ms(first.time_ms), Timestamp::from_ms(last.time_ms)))
+    }
+
+    /// Returns the names of all descriptors that some call has, in the order of their first occurrence.
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<&str> {
+        let names: BTreeSet<u32> = self.pairs.iter().map(|(name, _)| *name).collect();
+        names.into_iter().map(|name| &*self.texts[name as usize]).collect()
     }
 
     /// Returns the calls with their times, in order.

@@ -9,7 +9,7 @@ use tollgate::Rule;
 use tollgate_core::clock::Timestamp;
 
 use super::input::BadLine;
-use crate::figures::{count, percent, plain_table};
+use crate::figures::{count, percent, plain_table, wrapped};
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -103,7 +103,7 @@ impl fmt::Display for ReplayReport {
         } else {
             writeln!(
                 f,
-                "{} calls from {} to {}: {} admitted, {} denied ({})",
+                "{} calls from {} to {}:\n{} admitted, {} denied ({})",
                 count(self.calls),
                 utc(self.from),
                 utc(self.to),
@@ -115,26 +115,23 @@ impl fmt::Display for ReplayReport {
         if self.bad_lines > 0 {
             writeln!(f, "{} lines could not be read, the first of them:", count(self.bad_lines))?;
             for bad in &self.bad_lines_shown {
-                writeln!(f, "  {}: {}", bad.place, bad.reason)?;
+                writeln!(f, "{}", wrapped(&format!("{}: {}", bad.place, bad.reason)))?;
             }
         }
-        writeln!(f, "\n{}", self.rules_table())?;
+        writeln!(f, "\n{}", self.rules_table().trim_fmt())?;
         for rule in self.rules.iter().filter(|rule| rule.calls == 0 && self.calls > 0) {
-            writeln!(
-                f,
-                "rule {} limits none of these calls: they lack a descriptor of its `per`, or do not match",
-                rule.name
-            )?;
+            let text = "limits none of these calls: they lack a descriptor of its `per`, or do not match";
+            writeln!(f, "{}", wrapped(&format!("rule {} {text}", rule.name)))?;
         }
         if !self.callers.is_empty() {
             writeln!(f, "\nmost limited of {} limited callers", count(self.limited_callers))?;
-            writeln!(f, "{}", self.callers_table())?;
+            writeln!(f, "{}", self.callers_table().trim_fmt())?;
         }
         if self.calls > 0 {
-            writeln!(f, "\ntimeline, {} a column", duration(self.column_ms))?;
             let most = self.timeline.iter().map(|(calls, _)| *calls).max().unwrap_or(0);
+            writeln!(f, "\ntimeline, {} a column, at most {} calls in one", duration(self.column_ms), count(most))?;
             let bars = |of: fn(&(u64, u64)) -> u64| self.timeline.iter().map(|x| bar(of(x), most)).collect::<String>();
-            writeln!(f, "  calls   {}  at most {}", bars(|column| column.0), count(most))?;
+            writeln!(f, "  calls   {}", bars(|column| column.0))?;
             writeln!(f, "  denied  {}", bars(|column| column.1))?;
         }
         Ok(())
@@ -144,7 +141,7 @@ impl fmt::Display for ReplayReport {
 impl ReplayReport {
     fn rules_table(&self) -> Table {
         let mut table = plain_table(
-            &["rule", "quota", "calls", "admitted", "denied", "counters", "over-admitted", "under-admitted"],
+            &["rule", "quota", "calls", "admitted", "denied", "counters", "over-\nadmitted", "under-\nadmitted"],
             2,
         );
         for rule in &self.rules {

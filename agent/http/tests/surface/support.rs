@@ -36,7 +36,7 @@ pub(crate) struct Answer {
 impl Sidecar {
     /// Starts an agent with one strict rule of 2/min with the given `per`.
     pub(crate) async fn start(per: &[&str]) -> Self {
-        let mut rules = tollgate_rules::from_shorthand("1/s per ip", 7).unwrap();
+        let mut rules = tollgate_rules::from_shorthand(&["1/s per ip"], 7).unwrap();
         rules.rules = vec![Rule::per("pair", per, "2/min".parse().unwrap()).strict().into()];
         Self::of(Agent::builder().node("gw-1").rules(rules).start().unwrap()).await
     }

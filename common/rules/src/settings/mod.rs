@@ -1,7 +1,7 @@
 //! Settings of a rule: one table with the name, levels, algorithms, parser and display of each.
 //!
 //! `TABLE` drives everything that knows settings by name: the fields that each level accepts, the hints for unknown
-//! fields, the refusals of settings that have no effect, the columns and JSON of `rules validate`, the lines of
+//! fields, the refusals of settings that have no effect, the parts and JSON of `rules validate`, the lines of
 //! `rules diff`, and the policies in `/explain`. A new setting is one entry there, and a field of
 //! [`LimitPolicy`] or [`Rule`]. `layer` merges the settings of several levels into a
 //! policy; `show` collects their display. Deliberately left out: the structure around settings (`match`, `per`,
@@ -24,7 +24,7 @@ use crate::yaml::{Fields, Node, YamlReader, line_of};
 pub(crate) use costs::{check_costs, warn_undeclared};
 use layer::PolicyEdit;
 pub(crate) use layer::{Layer, Located, read_quota_value, resolve};
-pub use show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown, columns};
+pub use show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 use table::TABLE;
 
 /// One setting of the rules file.

@@ -1,4 +1,4 @@
-//! Display of rules and policies by the table: columns and JSON of `rules validate`, lines of `rules diff`, JSON of
+//! Display of rules and policies by the table: parts and JSON of `rules validate`, lines of `rules diff`, JSON of
 //! `/explain`.
 
 use serde_json::{Map, Value};
@@ -6,11 +6,11 @@ use tollgate_core::rules::{LimitPolicy, Quota, Rule};
 
 use super::TABLE;
 
-/// Title of the column that shows the quota.
+/// Title of the part that shows the quota.
 pub const QUOTA_COLUMN: &str = "QUOTA";
-/// Title of the column that shows the algorithm with its settings.
+/// Title of the part that shows the algorithm with its settings.
 pub const ALGORITHM_COLUMN: &str = "ALGORITHM";
-/// Title of the last column, which shows the settings that few rules have.
+/// Title of the part that shows all other settings with their names.
 pub const MORE_COLUMN: &str = "MORE";
 
 /// Settings of a rule itself, or of a policy, as they are shown.
@@ -20,7 +20,7 @@ pub struct Shown {
     pub json: Map<String, Value>,
     /// Names and texts in `rules diff`; a value that is absent has none.
     pub texts: Vec<(&'static str, String)>,
-    /// Titles of columns of `rules validate`, and the texts there.
+    /// Titles of parts of `rules validate`, and the texts there.
     cells: Vec<(&'static str, String)>,
 }
 
@@ -54,7 +54,7 @@ impl Shown {
         unlimited
     }
 
-    /// Returns the text in a column.
+    /// Returns the text of a part.
     #[must_use]
     pub fn cell(&self, column: &str) -> String {
         let texts: Vec<&str> =
@@ -74,23 +74,15 @@ impl Shown {
         self.cells.extend(text.map(|text| (column, text)));
     }
 
-    /// Adds a text with a column of its own.
+    /// Adds a text that is a part of its own.
     pub(super) fn column(&mut self, column: &'static str, name: &'static str, text: String) {
         self.text(name, Some(text.clone()));
         self.add_cell(column, Some(text));
     }
 
-    /// Adds a text to a column of several settings, where it is preceded by its name.
+    /// Adds a text to a part of several settings, where it is preceded by its name.
     pub(super) fn named(&mut self, column: &'static str, name: &'static str, text: Option<String>) {
         self.add_cell(column, text.as_ref().map(|text| format!("{name} {text}")));
         self.text(name, text);
     }
-}
-
-/// Returns the titles of all columns: those that every rule fills, and the last one.
-#[must_use]
-pub fn columns() -> Vec<&'static str> {
-    let rule = Rule::per("", &[], Quota::ONE);
-    let shown = [Shown::of_rule(&rule), Shown::of_policy(&rule, rule.policy.as_ref())];
-    shown.iter().flat_map(|shown| &shown.cells).map(|(title, _)| *title).chain([MORE_COLUMN]).collect()
 }

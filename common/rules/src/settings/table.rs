@@ -36,15 +36,15 @@ const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("
 pub(super) static TABLE: [Setting; 24] = [
     Setting::new("name", ANY_RULE).of_rule(|rule, shown| {
         shown.json("name", &*rule.name);
-        shown.column("RULE", "name", rule.name.to_string());
+        shown.text("name", Some(rule.name.to_string()));
     }),
     Setting::new("match", ANY_RULE).of_rule(|rule, shown| {
         shown.json("match", display::matches_json(&rule.matches));
-        shown.column("MATCH", "match", display::matches(&rule.matches));
+        shown.text("match", Some(display::matches(&rule.matches)));
     }),
     Setting::new("per", LIMITING_RULE).of_rule(|rule, shown| {
         shown.json("per", names_json(&rule.per));
-        shown.column("PER", "per", display::per(rule));
+        shown.text("per", Some(display::per(rule)));
     }),
     Setting::new("quota", COUNTING)
         .of_rule(|rule, shown| {
@@ -98,7 +98,7 @@ pub(super) static TABLE: [Setting; 24] = [
     Setting::new("consistency", LIMITING).parser(Policy(read_consistency)).of_policy(|policy, shown| {
         let consistency = word_of(&CONSISTENCIES, &policy.consistency);
         shown.json("consistency", consistency);
-        shown.column("CONSISTENCY", "consistency", consistency.to_owned());
+        shown.named(MORE_COLUMN, "consistency", Some(consistency.to_owned()));
     }),
     Setting::new("sub_windows", EVERYWHERE)
         .parser(Policy(read_sub_windows))
@@ -119,7 +119,7 @@ pub(super) static TABLE: [Setting; 24] = [
     Setting::new("on_failure", EVERYWHERE).parser(Policy(read_on_failure)).of_policy(|policy, shown| {
         let on_failure = on_failure_text(policy.on_failure);
         shown.json("on_failure", &*on_failure);
-        shown.column("ON FAILURE", "on_failure", on_failure);
+        shown.named(MORE_COLUMN, "on_failure", Some(on_failure));
     }),
     Setting::new("deadline", EVERYWHERE).parser(Policy(read_deadline)).of_policy(|policy, shown| {
         let deadline_ms = u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX);

@@ -1,0 +1,45 @@
+//! Pipes whose reader has ended, as in `tollgate ... | head -1`.
+
+use std::process::Stdio;
+
+use crate::support::{Up, file, finish, tollgate, wait_for};
+
+/// Returns a pipe that nobody reads.
+fn broken() -> Stdio {
+    std::io::pipe().expect("a pipe").1.into()
+}
+
+#[test]
+fn a_broken_pipe_ends_quietly_with_the_exit_code_of_the_result() {
+    let invalid = file("pipes.yaml", "rules: [{ name: a, per: [ip], quota: 0/s }]");
+    let log = file("pipes.jsonl", "{\"time\": 1, \"descriptors\": {\"ip\": \"a\"}}\n");
+    let replay = ["replay", log.to_str().unwrap(), "--limit", "1/s per ip"];
+    for (args, exit) in [
+        (&["rules", "validate", "../rules.yaml"][..], 0),
+        (&["rules", "validate", invalid.to_str().unwrap()], 2),
+        (&["--help"], 0),
+        (&["config"], 0),
+        (&replay, 0),
+        (&[&replay[..], &["--decisions", "-"]].concat(), 0),
+        (&["demo"], 0),
+    ] {
+        let out = finish(tollgate(args).stdout(broken()));
+        let quiet = !["panicked", "Broken pipe", "os error"].iter().any(|word| out.err.contains(word));
+        assert!(out.exit == exit && quiet, "{args:?}: {} {}", out.exit, out.err);
+        assert_eq!(finish(tollgate(args).stdout(broken()).stderr(broken())).exit, exit, "{args:?}");
+    }
+}
+
+/// A limiter whose log is read no more goes on.
+#[test]
+fn a_limiter_outlives_the_reader_of_its_log() {
+    let path = file("outlives.yaml", "rules: [{ name: a, per: [api_key], quota: 3/s }]");
+    let up = Up::of(tollgate(&["up", "--http", "127.0.0.1:0"]).arg("--rules").arg(&path).stderr(broken()));
+    file("outlives.yaml", "rules: [{ name: a, per: [api_key], quota: 4/s }]");
+    let mut client = up.client();
+    wait_for("the reload, which is logged", || (client.check("k").header("x-ratelimit-limit") == "4").then_some(()));
+    up.signal("HUP");
+    assert_eq!(up.client().check("k2").status, 200);
+    up.signal("TERM");
+    up.wait_until_closed();
+}
