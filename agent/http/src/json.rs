@@ -45,7 +45,7 @@ const UNITS: [(u64, &str); 7] = [
 
 /// `RateLimitRequest` of Envoy's API in the JSON form of Protobuf: `null` is the same as a missing field.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `domain` and `descriptors`")]
 struct EnvoyRequest {
     domain: Option<String>,
     descriptors: Option<Vec<EnvoyDescriptor>>,
@@ -54,7 +54,7 @@ struct EnvoyRequest {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `entries`")]
 struct EnvoyDescriptor {
     entries: Option<Vec<EnvoyEntry>>,
     #[serde(rename = "hitsAddend", alias = "hits_addend")]
@@ -65,7 +65,7 @@ struct EnvoyDescriptor {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `key` and `value`")]
 struct EnvoyEntry {
     key: Option<String>,
     value: Option<String>,
@@ -86,6 +86,9 @@ pub(crate) async fn check<S: ChargeStore>(State(agent): State<Agent<S>>, request
 }
 
 fn read(body: &[u8]) -> Result<Vec<Call<'static>>, String> {
+    if body.is_empty() {
+        return Err("it is empty".to_owned());
+    }
     let request: EnvoyRequest = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let domain = request.domain.filter(|domain| !domain.is_empty()).ok_or("the `domain` is missing")?;
     let descriptors = request.descriptors.unwrap_or_default();

@@ -192,7 +192,9 @@ async fn a_descriptor_in_shadow_has_a_current_limit() {
 async fn an_invalid_rate_limit_request_is_rejected() {
     let mut client = client("refused").await;
     for (body, reason) in [
-        ("", "EOF while parsing"),
+        ("", "it is empty; send {"),
+        ("{", "EOF while parsing"),
+        ("[]", "expected an object with `domain` and `descriptors`"),
         (r#"{"descriptors": []}"#, "the `domain` is missing"),
         (r#"{"domain": "web"}"#, "it has 0 descriptors"),
         (r#"{"domain": "web", "descriptors": [{}]}"#, "descriptor 1: it has 0 entries"),
