@@ -15,6 +15,8 @@ use tollgate_core::decision::{DENY_LIST, Decision, LimitStatus, Source};
 pub const PROBLEM_JSON: &str = "application/problem+json";
 /// Minimum jitter of `Retry-After` in s; longer waits have a jitter of a tenth of the wait.
 const JITTER_S_MIN: u64 = 2;
+/// Maximum integer of a structured field (RFC 9651).
+const FIELD_NUMBER_MAX: u64 = 999_999_999_999_999;
 
 /// Header with the name of the node that responded.
 pub const NODE: &str = "x-gateway-node";
@@ -38,8 +40,9 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     set("x-ratelimit-limit", status.at_once.to_string());
     set("x-ratelimit-remaining", status.remaining.to_string());
     set("x-ratelimit-reset", reset_at_s.to_string());
-    set("ratelimit-policy", format!("\"{}\";q={}{}", status.rule, status.at_once, window(status)));
-    set("ratelimit", format!("\"{}\";r={};t={}", status.rule, status.remaining, more_in_ms.div_ceil(1_000)));
+    let (limit, remaining) = (status.at_once.min(FIELD_NUMBER_MAX), status.remaining.min(FIELD_NUMBER_MAX));
+    set("ratelimit-policy", format!("\"{}\";q={limit}{}", status.rule, window(status)));
+    set("ratelimit", format!("\"{}\";r={remaining};t={}", status.rule, more_in_ms.div_ceil(1_000)));
     if decision.source == Source::Fallback {
         set("x-ratelimit-policy", "degraded".to_owned());
     }
@@ -100,7 +103,7 @@ fn window(status: &LimitStatus) -> String {
     }
     let width_ms = u128::from(status.window_ms) * u128::from(status.at_once);
     match width_ms.checked_div(u128::from(status.limit)) {
-        Some(width_ms) => format!(";w={}", width_ms.div_ceil(1_000).max(1)),
+        Some(width_ms) => format!(";w={}", width_ms.div_ceil(1_000).clamp(1, FIELD_NUMBER_MAX.into())),
         // A deny list has no window.
         None => String::new(),
     }
@@ -203,7 +206,7 @@ mod tests {
             (150, "q=150;w=90"),
             (1, "q=1;w=1"),
             (5, "q=5;w=3"),
-            (u64::MAX, "q=18446744073709551615;w=11068046444225730970"),
+            (u64::MAX, "q=999999999999999;w=999999999999999"),
         ] {
             let mut decision = decision(true, Source::Store);
             let status = decision.status.as_mut().unwrap();

@@ -164,7 +164,12 @@ fn part_of(result: &ChargeResult, charge: &Charge, before: u64, cost: u64) -> Ch
     let admitted = verdict.admitted || through < charge.cost && through <= room;
     let remaining = if result.charged { room.saturating_sub(through) } else { room };
     let retry_at = if admitted { result.at } else { verdict.retry_at };
-    let verdict = Verdict { admitted, remaining, retry_at, ..verdict };
+    // A charge past the limit was evaluated before it counted; its units stay for the rest of the window.
+    let window = charge.limit.window;
+    let is_past_limit = result.charged && !verdict.admitted;
+    let window_ends = if is_past_limit { window.start_of(window.sub_window(result.at) + 1) } else { result.at };
+    let reset_at = verdict.reset_at.max(window_ends);
+    let verdict = Verdict { admitted, remaining, retry_at, reset_at, ..verdict };
     ChargeResult { verdict, ..*result }
 }
 

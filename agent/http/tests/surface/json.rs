@@ -147,6 +147,7 @@ async fn over_limit_shows_0_remaining_after_the_charge() {
     assert_eq!((answer.status.as_u16(), answer.header("x-ratelimit-remaining")), (429, "0"));
     let status = &answer.json()["statuses"][0];
     assert_eq!((&status["code"], status.get("limitRemaining")), (&"OVER_LIMIT".into(), None));
+    assert_ne!(status["durationUntilReset"], "0s", "the hits count until the window ends");
     assert_eq!(client.ask("POST", "/json", &[], of("1")).await.status.as_u16(), 429, "the three hits count");
 }
 
