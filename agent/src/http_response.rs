@@ -2,6 +2,10 @@
 //!
 //! `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-10. The body of a denial is
 //! `application/problem+json` (RFC 9457) with the members of an admission in addition to its own.
+//!
+//! The limit of a response is the number of units that can be left: the quota, or the burst of the rule. Clients thus never
+//! see more left than the limit, and see the whole limit left when they are idle. The window of `RateLimit-Policy` is the
+//! time in which that number of units passes at the rate of the quota.
 
 use http::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
@@ -11,6 +15,8 @@ use tollgate_core::decision::{DENY_LIST, Decision, LimitStatus, Source};
 pub const PROBLEM_JSON: &str = "application/problem+json";
 /// Minimum jitter of `Retry-After` in s; longer waits have a jitter of a tenth of the wait.
 const JITTER_S_MIN: u64 = 2;
+/// Maximum integer of a structured field (RFC 9651).
+const FIELD_NUMBER_MAX: u64 = 999_999_999_999_999;
 
 /// Header with the name of the node that responded.
 pub const NODE: &str = "x-gateway-node";
@@ -25,13 +31,16 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
         }
     };
     set(NODE, node.to_owned());
-    let Some(status) = &decision.status else { return headers };
+    let Some(status) = shown(decision) else { return headers };
     let reset_at_s = decision.at.plus_ms(status.reset_ms).as_ms().div_ceil(1_000);
-    set("x-ratelimit-limit", status.limit.to_string());
+    // The draft wants no `Retry-After` before the end of `t`.
+    let more_in_ms = if decision.allowed { status.reset_ms } else { status.retry_after_ms };
+    set("x-ratelimit-limit", status.at_once.to_string());
     set("x-ratelimit-remaining", status.remaining.to_string());
     set("x-ratelimit-reset", reset_at_s.to_string());
-    set("ratelimit-policy", format!("\"{}\";q={};w={}", status.rule, status.limit, status.window_ms.div_ceil(1_000)));
-    set("ratelimit", format!("\"{}\";r={};t={}", status.rule, status.remaining, status.reset_ms.div_ceil(1_000)));
+    let (limit, remaining) = (status.at_once.min(FIELD_NUMBER_MAX), status.remaining.min(FIELD_NUMBER_MAX));
+    set("ratelimit-policy", format!("\"{}\";q={limit}{}", status.rule, window(status)));
+    set("ratelimit", format!("\"{}\";r={remaining};t={}", status.rule, more_in_ms.div_ceil(1_000)));
     if decision.source == Source::Fallback {
         set("x-ratelimit-policy", "degraded".to_owned());
     }
@@ -47,9 +56,10 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
 /// Returns the body of a decision.
 #[must_use]
 pub fn body(decision: &Decision) -> Value {
-    let mut body = status_body(decision.status.as_ref());
+    let status = shown(decision);
+    let mut body = status_body(status);
     body["allowed"] = decision.allowed.into();
-    body["retry_after_ms"] = decision.status.as_ref().map(|status| status.retry_after_ms).into();
+    body["retry_after_ms"] = status.map(|status| status.retry_after_ms).into();
     body["source"] = decision.source.as_str().into();
     body["id"] = decision.id.to_string().into();
     // Store time of the decision; `/release` identifies a slot by it.
@@ -63,6 +73,7 @@ pub fn body(decision: &Decision) -> Value {
         body["title"] = title.into();
         body["status"] = 429.into();
         body["detail"] = detail.into();
+        body["violated-policies"] = json!([*denied.status.rule]);
     }
     body
 }
@@ -72,10 +83,28 @@ pub fn body(decision: &Decision) -> Value {
 pub fn status_body(status: Option<&LimitStatus>) -> Value {
     json!({
         "rule": status.map(|status| &*status.rule),
-        "limit": status.map(|status| status.limit),
+        "limit": status.map(|status| status.at_once),
         "remaining": status.map(|status| status.remaining),
         "reset_ms": status.map(|status| status.reset_ms),
     })
+}
+
+/// Returns the status that a client sees. It does not see rules in shadow.
+fn shown(decision: &Decision) -> Option<&LimitStatus> {
+    decision.status.as_ref().filter(|status| !status.shadow)
+}
+
+/// Returns the window, or the unit of calls in progress, as parameters of `RateLimit-Policy`.
+fn window(status: &LimitStatus) -> String {
+    if status.concurrent {
+        return r#";qu="concurrent-requests""#.to_owned();
+    }
+    let width_ms = u128::from(status.window_ms) * u128::from(status.at_once);
+    match width_ms.checked_div(u128::from(status.limit)) {
+        Some(width_ms) => format!(";w={}", width_ms.div_ceil(1_000).clamp(1, FIELD_NUMBER_MAX.into())),
+        // A deny list has no window.
+        None => String::new(),
+    }
 }
 
 /// Returns type, title and detail of a denial (RFC 9457).
@@ -84,10 +113,16 @@ fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static 
         let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
         return ("about:blank", "Denied", format!("{by} denies this call regardless of its count"));
     }
-    let policy = format!("rule {} allows {} in {} s", status.rule, status.limit, seconds(status.window_ms));
+    let policy = if status.concurrent {
+        format!("rule {} allows {} calls in progress", status.rule, status.limit)
+    } else {
+        format!("rule {} allows {} in {} s", status.rule, status.limit, seconds(status.window_ms))
+    };
     let detail = if status.cost > status.at_once {
         let most = if status.at_once == status.limit { String::new() } else { format!(", {} at once", status.at_once) };
         format!("{policy}{most}, and this call costs {}: it can never pass; make it smaller", status.cost)
+    } else if status.concurrent {
+        format!("{policy}; this call passes when enough of them end, in {} s at most", seconds(status.retry_after_ms))
     } else {
         format!("{policy}; this call passes in {} s", seconds(status.retry_after_ms))
     };
@@ -129,6 +164,8 @@ mod tests {
                 limit: 100,
                 window_ms: 60_000,
                 at_once: 100,
+                concurrent: false,
+                shadow: false,
                 cost: 1,
                 remaining: 0,
                 reset_ms: 60_500,
@@ -149,13 +186,63 @@ mod tests {
         assert_eq!(text("x-gateway-node").unwrap(), "gw-1");
         assert_eq!(text("x-ratelimit-limit").unwrap(), "100");
         assert_eq!(text("x-ratelimit-reset").unwrap(), "1061");
-        assert_eq!(text("ratelimit").unwrap(), "\"per-key\";r=0;t=61");
+        assert_eq!(text("ratelimit").unwrap(), "\"per-key\";r=0;t=2");
         assert_eq!(text("ratelimit-policy").unwrap(), "\"per-key\";q=100;w=60");
         assert!(text("retry-after").unwrap().parse::<u64>().unwrap() >= 2);
         assert_eq!(text("x-ratelimit-policy"), None);
         let body = body(&decision(false, Source::Store));
         assert_eq!(body["detail"], "rule per-key allows 100 in 60 s; this call passes in 1.001 s");
         assert_eq!((body["status"].as_u64(), body["id"].as_str()), (Some(429), Some("a-10-ff")));
+        assert_eq!(body["violated-policies"], json!(["per-key"]));
+    }
+
+    /// Limit and window of a quota of 100/min, with the units that pass at once, as a client sees them.
+    #[test]
+    fn the_limit_of_a_header_is_the_most_that_can_be_left_and_its_window_keeps_the_rate() {
+        for (at_once, policy) in [
+            (100, "q=100;w=60"),
+            (150, "q=150;w=90"),
+            (1, "q=1;w=1"),
+            (5, "q=5;w=3"),
+            (u64::MAX, "q=999999999999999;w=999999999999999"),
+        ] {
+            let mut decision = decision(true, Source::Store);
+            let status = decision.status.as_mut().unwrap();
+            (status.at_once, status.remaining) = (at_once, at_once - 1);
+            let headers = headers(&decision, "n");
+            assert_eq!(headers["ratelimit-policy"], format!("\"per-key\";{policy}"));
+            assert_eq!(headers["x-ratelimit-limit"], at_once.to_string());
+            assert_eq!(headers["x-ratelimit-remaining"], (at_once - 1).to_string());
+            assert_eq!(body(&decision)["limit"], at_once);
+        }
+    }
+
+    #[test]
+    fn calls_in_progress_have_no_window() {
+        let mut decision = decision(false, Source::Store);
+        decision.status.as_mut().unwrap().concurrent = true;
+        assert_eq!(headers(&decision, "n")["ratelimit-policy"], "\"per-key\";q=100;qu=\"concurrent-requests\"");
+        assert_eq!(
+            body(&decision)["detail"],
+            "rule per-key allows 100 calls in progress; this call passes when enough of them end, in 1.001 s at most"
+        );
+    }
+
+    /// A window of 0 is no valid value in `RateLimit-Policy`.
+    #[test]
+    fn a_deny_list_has_no_window() {
+        let mut decision = decision(false, Source::Local);
+        let status = decision.status.as_mut().unwrap();
+        (status.limit, status.at_once, status.window_ms) = (0, 0, 0);
+        assert_eq!(headers(&decision, "n")["ratelimit-policy"], "\"per-key\";q=0");
+    }
+
+    #[test]
+    fn a_client_does_not_see_a_rule_in_shadow() {
+        let mut decision = decision(true, Source::Store);
+        decision.status.as_mut().unwrap().shadow = true;
+        assert_eq!(headers(&decision, "n").len(), 1, "the node only");
+        assert!(body(&decision)["rule"].is_null() && body(&decision)["limit"].is_null());
     }
 
     /// H2: denials have a Retry-After header, admissions do not.

@@ -162,10 +162,14 @@ fn part_of(result: &ChargeResult, charge: &Charge, before: u64, cost: u64) -> Ch
     let room = verdict.remaining.saturating_add(if verdict.admitted { charge.cost } else { 0 });
     let through = before.saturating_add(cost);
     let admitted = verdict.admitted || through < charge.cost && through <= room;
-    let used = if admitted { through } else { before };
-    let remaining = if result.charged { room.saturating_sub(used) } else { room };
+    let remaining = if result.charged { room.saturating_sub(through) } else { room };
     let retry_at = if admitted { result.at } else { verdict.retry_at };
-    let verdict = Verdict { admitted, remaining, retry_at, ..verdict };
+    // A charge past the limit was evaluated before it counted; its units stay for the rest of the window.
+    let window = charge.limit.window;
+    let is_past_limit = result.charged && !verdict.admitted;
+    let window_ends = if is_past_limit { window.start_of(window.sub_window(result.at) + 1) } else { result.at };
+    let reset_at = verdict.reset_at.max(window_ends);
+    let verdict = Verdict { admitted, remaining, retry_at, reset_at, ..verdict };
     ChargeResult { verdict, ..*result }
 }
 
@@ -187,8 +191,8 @@ mod tests {
             (9, &[2], true, &[(true, 7)]),
             (9, &[2, 3], true, &[(true, 7), (true, 4)]),
             (4, &[2, 3], true, &[(true, 4), (false, 4)]),
-            (4, &[2, 3], false, &[(true, 2), (false, 2)]),
-            (1, &[2, 3], false, &[(false, 1), (false, 0)]),
+            (4, &[2, 3], false, &[(true, 2), (false, 0)]),
+            (1, &[2, 3], false, &[(false, 0), (false, 0)]),
             (3, &[1, 1, 1], false, &[(true, 2), (true, 1), (true, 0)]),
         ];
         let (counter, now, later) =

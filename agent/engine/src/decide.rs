@@ -45,10 +45,9 @@ impl PlannedCall {
         self.verdicts.is_empty() && !self.matched.is_empty()
     }
 
-    /// Sets the verdicts. A rule in shadow is counted and not shown.
+    /// Sets the verdicts.
     pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, verdicts: Verdicts) {
-        let shown = |(verdict, matched): (&Option<RuleVerdict>, &MatchedRule)| verdict.filter(|_| !matched.rule.shadow);
-        self.combined = combine(&verdicts.iter().zip(&self.matched).map(shown).collect::<SmallVec<[_; 8]>>());
+        self.combined = combine_enforced(&self.matched, &verdicts);
         self.combined.allowed &= self.rejection.is_none();
         (self.bounds, self.verdicts) = (bounds, verdicts);
     }
@@ -58,7 +57,7 @@ impl Engine {
     /// Plans a call: the verdicts of its rules, up to the first denial; none if the store must be asked.
     pub(crate) fn plan(&self, context: &Context<'_>, matched: &[MatchedRule], may_ask_store: bool) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
-        for MatchedRule { counter, policy, cost, enforcement, .. } in matched {
+        for rule @ MatchedRule { counter, policy, cost, enforcement, .. } in matched {
             let authority = if may_ask_store {
                 Authority::Store
             } else {
@@ -77,7 +76,7 @@ impl Engine {
             match plan {
                 Plan::NeedsStore => verdicts.push(None),
                 Plan::Decided(verdict, source, _) => {
-                    verdicts.push(Some(RuleVerdict { verdict, limit: policy.quota.units(), source }));
+                    verdicts.push(Some(rule.verdict(verdict, policy.quota.units(), source)));
                     if !verdict.admitted {
                         verdicts.resize(matched.len(), None);
                         return Some(verdicts);
@@ -154,6 +153,7 @@ impl Engine {
         }
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
         let from = results.first().map_or(bounds.earliest, |result| result.at);
+        let shown = shown.or_else(|| combine(verdicts).shown);
         let status = shown.and_then(|shown| Some(matched[shown].status(matched[shown].cost, verdicts[shown]?, from)));
         let delays = verdicts.iter().flatten().map(|rule| rule.verdict.delay_ms);
         let (agent, epoch) = (self.settings.node.clone(), self.settings.epoch.as_ms());
@@ -168,12 +168,18 @@ impl Engine {
     }
 }
 
+/// Combines the verdicts of the rules that are enforced. A rule in shadow is counted and decides nothing.
+pub(crate) fn combine_enforced(matched: &[MatchedRule], verdicts: &[Option<RuleVerdict>]) -> Combined {
+    let enforced = |(verdict, matched): (&Option<RuleVerdict>, &MatchedRule)| verdict.filter(|_| !matched.rule.shadow);
+    combine(&verdicts.iter().zip(matched).map(enforced).collect::<SmallVec<[_; 8]>>())
+}
+
 /// Returns the verdicts of a call from the answer of the store.
 pub(crate) fn verdicts_of(matched: &[MatchedRule], results: &[ChargeResult]) -> Verdicts {
     let verdict_of = |(matched, result): (&MatchedRule, &ChargeResult)| {
         let admitted = result.verdict.admitted || matched.never_denies();
         let verdict = Verdict { admitted, ..result.verdict };
-        Some(RuleVerdict { verdict, limit: result.limit, source: Source::Store })
+        Some(matched.verdict(verdict, result.limit, Source::Store))
     };
     matched.iter().zip(results).map(verdict_of).collect()
 }

@@ -34,6 +34,8 @@ impl Rejection {
             limit: 0,
             window_ms: 0,
             at_once: 0,
+            concurrent: false,
+            shadow: false,
             cost,
             remaining: 0,
             reset_ms: REJECTED_RETRY_MS,

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::algorithm::Algorithm;
+use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, SlotId};
-use tollgate_core::decision::LimitStatus;
+use tollgate_core::decision::{LimitStatus, Source};
 use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, ResolvedCall, Rule, RuleSet};
 
@@ -54,6 +54,12 @@ impl MatchedRule {
         self.policy.algorithm == Algorithm::Concurrency
     }
 
+    /// Returns a verdict of this rule under a quota of `limit` units.
+    pub(crate) fn verdict(&self, verdict: Verdict, limit: u64, source: Source) -> RuleVerdict {
+        let at_once = if self.policy.burst > 0 { self.policy.burst } else { limit };
+        RuleVerdict { verdict, limit, at_once, source }
+    }
+
     /// Returns a charge of this cost and mode.
     pub(crate) fn charge(&self, generation: Generation, cost: u64, mode: ChargeMode) -> Charge {
         let (counter, slot, limit) = (self.counter, self.slot, self.policy.limit());
@@ -68,14 +74,17 @@ impl MatchedRule {
 
     /// Returns the status of the rule after a verdict; waits count from `from`.
     pub(crate) fn status(&self, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
-        let RuleVerdict { verdict, limit, .. } = rule;
+        let RuleVerdict { verdict, limit, at_once, .. } = rule;
         LimitStatus {
             rule: self.rule.name.clone(),
             limit,
             window_ms: self.policy.window.width_ms(),
-            at_once: if self.policy.burst > 0 { self.policy.burst } else { limit },
+            at_once,
+            concurrent: self.is_slot(),
+            shadow: self.rule.shadow,
             cost,
-            remaining: verdict.remaining,
+            // Without the store, another limit than the rule's may have decided.
+            remaining: verdict.remaining.min(at_once),
             reset_ms: verdict.reset_at.ms_since(from),
             retry_after_ms: if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) },
         }

@@ -10,8 +10,8 @@ use tollgate_core::decision::LimitStatus;
 use tollgate_core::messages::calls::{Outcome, Row};
 use tollgate_core::rules::MatchScope;
 
+use crate::decide::combine_enforced;
 use crate::decide::verdicts_of;
-use crate::enforce::combine;
 use crate::engine::{Context, Engine};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::{row, signed};
@@ -97,7 +97,7 @@ impl Engine {
         let verdicts = verdicts_of(matched, &results);
         let status =
             |shown: usize| Some(matched[shown].status(charges[shown].cost, verdicts[shown]?, results[shown].at));
-        Ok(combine(&verdicts).shown.and_then(status))
+        Ok(combine_enforced(matched, &verdicts).shown.and_then(status))
     }
 
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.

@@ -44,7 +44,9 @@ async fn read_to_end(mut body: Body) -> Result<Vec<u8>, ProblemDetails> {
     }
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            let detail = format!("the body cannot be read: {error}; send as many bytes as Content-Length announces");
+            let detail = format!(
+                "the body cannot be read: {error}; send as many bytes as Content-Length announces, or valid chunks"
+            );
             ProblemDetails::new(StatusCode::BAD_REQUEST, detail)
         })?;
         let Some(data) = frame.data_ref() else { continue };

@@ -9,10 +9,12 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_untagged::UntaggedEnumVisitor;
 use tollgate::Call;
-use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
+use tollgate_core::call::VALUE_LEN_MAX;
 
 /// Maximum cost of one call. All JSON parsers represent whole numbers up to this one exactly.
-pub const COST_MAX: u64 = 1 << 53;
+pub const COST_MAX: u64 = NUMBER_MAX.unsigned_abs();
+/// Maximum number in a body.
+const NUMBER_MAX: i64 = 1 << 53;
 
 /// Permitted fields of a request body, and an example for error messages.
 pub(crate) struct CallSchema {
@@ -49,13 +51,17 @@ pub(crate) struct CallRequest<'a> {
 }
 
 struct CallVisitor(&'static CallSchema);
-struct DescriptorFields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+struct DescriptorFields<'a>(Call<'a>);
 struct DescriptorsVisitor;
 struct Text<'a>(Cow<'a, str>);
-struct Cost(u64);
+/// Whole number within bounds.
+struct Whole<const MIN: i64, const MAX: i64>(i64);
 
 /// Parses a body; the error contains the cause, the position, and an example.
 pub(crate) fn parse<'b>(body: &'b [u8], schema: &'static CallSchema) -> Result<CallRequest<'b>, String> {
+    if body.is_empty() {
+        return Err(format!("the body is empty; send {}", schema.example));
+    }
     let mut json = serde_json::Deserializer::from_slice(body);
     let request = json.deserialize_map(CallVisitor(schema)).and_then(|request| json.end().map(|()| request));
     request.map_err(|error| format!("the body is not a valid call: {error}; send {}", schema.example))
@@ -75,23 +81,19 @@ impl<'de> Visitor<'de> for CallVisitor {
             if !self.0.fields.contains(&&*field) {
                 return Err(Error::unknown_field(&field, self.0.fields));
             }
-            let duplicate = match &*field {
-                "descriptors" => descriptors.replace(map.next_value::<DescriptorFields<'de>>()?).is_some(),
-                "unverified" => claims.replace(map.next_value::<DescriptorFields<'de>>()?).is_some(),
-                "cost" => cost.replace(map.next_value::<Cost>()?).is_some(),
-                "id" => id.replace(map.next_value::<Text<'de>>()?).is_some(),
-                "units" => units.replace(map.next_value::<i64>()?).is_some(),
-                _ => at_ms.replace(map.next_value::<u64>()?).is_some(),
-            };
-            if duplicate {
-                return Err(Error::custom(format_args!("`{field}` appears twice")));
+            match &*field {
+                "descriptors" => fill(&mut descriptors, &field, &mut map)?,
+                "unverified" => fill(&mut claims, &field, &mut map)?,
+                "cost" => fill(&mut cost, &field, &mut map)?,
+                "id" => fill(&mut id, &field, &mut map)?,
+                "units" => fill(&mut units, &field, &mut map)?,
+                _ => fill(&mut at_ms, &field, &mut map)?,
             }
         }
-        let DescriptorFields(descriptors) = descriptors.ok_or_else(|| Error::missing_field("descriptors"))?;
-        let call = descriptors.into_iter().fold(Call::new(), |call, (name, value)| call.with(name, value));
-        let mut call = call.costing(cost.map_or(1, |Cost(cost)| cost));
-        for (name, value) in claims.map(|DescriptorFields(claims)| claims).unwrap_or_default() {
-            call.set_unverified(name, value);
+        let DescriptorFields(call) = descriptors.ok_or_else(|| Error::missing_field("descriptors"))?;
+        let mut call = call.costing(cost.map_or(1, |Whole::<1, NUMBER_MAX>(cost)| cost.unsigned_abs()));
+        for (name, value) in claims.iter().flat_map(|DescriptorFields(claims)| claims.descriptors()) {
+            call.set_unverified(name.to_owned().into(), value.to_owned().into());
         }
         if let Some(Text(id)) = id {
             if id.is_empty() || id.len() > VALUE_LEN_MAX {
@@ -100,13 +102,29 @@ impl<'de> Visitor<'de> for CallVisitor {
             }
             call = call.identified(id);
         }
-        let out_of_range = |units: &i64| units.unsigned_abs() > COST_MAX || *units == 0;
-        if let Some(units) = units.filter(out_of_range) {
-            let text = format_args!("`units` is {units}; it must be a whole number other than 0, at most {COST_MAX}");
-            return Err(Error::custom(text));
+        let units = units.map(|Whole::<{ -NUMBER_MAX }, NUMBER_MAX>(units)| units);
+        if units == Some(0) {
+            return Err(Error::custom("`units` is 0; a settlement charges 1 or more, or refunds -1 or less"));
         }
-        Ok(CallRequest { call, units, at_ms })
+        Ok(CallRequest { call, units, at_ms: at_ms.map(|Whole::<0, NUMBER_MAX>(at_ms)| at_ms.unsigned_abs()) })
     }
+}
+
+/// Reads the value of a field, which may appear once.
+fn fill<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+    value: &mut Option<T>,
+    field: &str,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    match value.replace(value_of(field, map)?) {
+        Some(_) => Err(Error::custom(format_args!("`{field}` appears twice"))),
+        None => Ok(()),
+    }
+}
+
+/// Reads the value of a field. An error names the field.
+fn value_of<'de, T: Deserialize<'de>, A: MapAccess<'de>>(field: &str, map: &mut A) -> Result<T, A::Error> {
+    map.next_value().map_err(|error| Error::custom(format_args!("`{field}`: {error}")))
 }
 
 impl<'de> Deserialize<'de> for DescriptorFields<'de> {
@@ -123,27 +141,12 @@ impl<'de> Visitor<'de> for DescriptorsVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DescriptorFields<'de>, A::Error> {
-        let mut read: Vec<(Cow<'de, str>, Cow<'de, str>)> = Vec::new();
+        let mut call = Call::new();
         while let Some(Text(name)) = map.next_key()? {
-            if name.is_empty() || name.len() > NAME_LEN_MAX {
-                let text =
-                    format_args!("the name of a descriptor has {} bytes; it must have 1 to {NAME_LEN_MAX}", name.len());
-                return Err(Error::custom(text));
-            }
-            if read.iter().any(|(known, _)| *known == name) {
-                return Err(Error::custom(format_args!("descriptor `{name}` appears twice")));
-            }
-            if read.len() == DESCRIPTORS_LEN_MAX {
-                return Err(Error::custom(format_args!("more than {DESCRIPTORS_LEN_MAX} descriptors")));
-            }
-            let Text(value) = map.next_value()?;
-            if value.len() > VALUE_LEN_MAX {
-                let text = format_args!("the value of `{name}` has {} bytes; it may have {VALUE_LEN_MAX}", value.len());
-                return Err(Error::custom(text));
-            }
-            read.push((name, value));
+            let Text(value) = value_of(&name, &mut map)?;
+            call.add(name, value).map_err(Error::custom)?;
         }
-        Ok(DescriptorFields(read))
+        Ok(DescriptorFields(call))
     }
 }
 
@@ -160,16 +163,17 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-impl<'de> Deserialize<'de> for Cost {
+impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        let expected = format_args!("a cost, a whole number from 1 to {COST_MAX}");
+        let expected = format_args!("a whole number from {MIN} to {MAX}");
+        let within = |number: i128| {
+            let number = i64::try_from(number).ok().filter(|number| (MIN..=MAX).contains(number));
+            number.map(Self).ok_or_else(|| Error::custom(format_args!("it must be {expected}")))
+        };
         UntaggedEnumVisitor::new()
             .expecting(expected)
-            .u64(|cost| {
-                let out_of_range =
-                    || Error::custom(format_args!("invalid value: integer `{cost}`, expected {expected}"));
-                (1..=COST_MAX).contains(&cost).then_some(Cost(cost)).ok_or_else(out_of_range)
-            })
+            .i64(|number| within(number.into()))
+            .u64(|number| within(number.into()))
             .deserialize(json)
     }
 }
@@ -200,8 +204,9 @@ mod tests {
     #[test]
     fn an_invalid_call_is_rejected_with_its_position_and_an_example() {
         for (body, reason) in [
-            ("", "EOF while parsing a value at line 1 column 0"),
-            ("{\n  \"descriptors\": {\"a\": }\n}", "expected value at line 2 column 24"),
+            ("", "the body is empty"),
+            ("{", "EOF while parsing an object at line 1 column 1"),
+            ("{\n  \"descriptors\": {\"a\": }\n}", "`descriptors`: `a`: expected value at line 2 column 24"),
             ("[]", "invalid type: sequence, expected an object with `descriptors` at line 1"),
             (r#"{"cost": 1}"#, "missing field `descriptors` at line 1 column 11"),
             (r#"{"descriptors": {}} x"#, "trailing characters at line 1 column 21"),
@@ -209,12 +214,12 @@ mod tests {
                 r#"{"descriptor": {}}"#,
                 "unknown field `descriptor`, expected one of `descriptors`, `cost`, `id` at line 1",
             ),
-            (r#"{"descriptors": {"a": null}}"#, "invalid type: null, expected a string at line 1"),
+            (r#"{"descriptors": {"a": null}}"#, "`a`: invalid type: null, expected a string at line 1 column 26"),
             (r#"{"descriptors": {"a": 1.5}}"#, "invalid type: floating point `1.5`, expected a string at line 1"),
             (r#"{"descriptors": ["a"]}"#, "expected an object with names and values at line 1"),
-            (r#"{"descriptors": {"a": "1", "a": "2"}}"#, "descriptor `a` appears twice at line 1 column 30"),
+            (r#"{"descriptors": {"a": "1", "a": "2"}}"#, "descriptor `a` appears twice at line 1 column 36"),
             (r#"{"descriptors": {}, "descriptors": {}}"#, "`descriptors` appears twice at line 1"),
-            (r#"{"descriptors": {"": "1"}}"#, "has 0 bytes; it must have 1 to 64 at line 1"),
+            (r#"{"descriptors": {"": "1"}}"#, "has 0 bytes; it must have 1 to 64 at line 1 column 25"),
         ] {
             let text = refusal(body);
             assert!(text.contains(reason) && text.ends_with(CHECK.example), "{body}: {text}");
@@ -225,21 +230,10 @@ mod tests {
     fn a_cost_that_is_not_a_positive_whole_number_is_rejected() {
         for cost in ["0", "-1", "1.5", "\"1\"", "null", "1e3", "9007199254740993"] {
             let text = refusal(&format!(r#"{{"descriptors": {{}}, "cost": {cost}}}"#));
-            assert!(text.contains("expected a cost, a whole number from 1 to 9007199254740992 at line 1"), "{text}");
+            assert!(
+                text.contains("`cost`: ") && text.contains("a whole number from 1 to 9007199254740992 at"),
+                "{text}"
+            );
         }
-    }
-
-    #[test]
-    fn an_oversized_call_is_rejected() {
-        let of = |name: &str, value: &str| format!(r#"{{"descriptors": {{"{name}": "{value}"}}}}"#);
-        assert!(parse(of(&"n".repeat(NAME_LEN_MAX), &"v".repeat(VALUE_LEN_MAX)).as_bytes(), &CHECK).is_ok());
-        assert!(refusal(&of(&"n".repeat(NAME_LEN_MAX + 1), "v")).contains("has 65 bytes"));
-        assert!(refusal(&of("n", &"v".repeat(VALUE_LEN_MAX + 1))).contains("the value of `n` has 1025 bytes"));
-        let many = |count: usize| {
-            let members: Vec<String> = (0..count).map(|i| format!(r#""d{i}": "v""#)).collect();
-            format!(r#"{{"descriptors": {{{}}}}}"#, members.join(", "))
-        };
-        assert!(parse(many(DESCRIPTORS_LEN_MAX).as_bytes(), &CHECK).is_ok());
-        assert!(refusal(&many(DESCRIPTORS_LEN_MAX + 1)).contains("more than 32 descriptors"));
     }
 }

@@ -1,7 +1,8 @@
 //! `/check` and `/explain`: decisions about single calls.
 //!
 //! `GET /check` decides about the request itself, or about the client's request that a gateway forwards in headers
-//! ([`crate::forwarded_request`]). `POST /check` decides about a call whose descriptors are in the body. Several Envoy
+//! ([`crate::forwarded_request`]). `/check/PATH` decides about the client's request that Envoy's `ext_authz` forwards: with its
+//! method, and its path behind a prefix. `POST /check` decides about a call whose descriptors are in the body. Several Envoy
 //! descriptors at once are the task of `json`.
 
 use std::net::SocketAddr;
@@ -10,6 +11,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::request::Parts;
 use tollgate::explain::explain;
 use tollgate::http_response::{self, PROBLEM_JSON};
 use tollgate::store::ChargeStore;
@@ -20,14 +22,23 @@ use crate::call_request::{self, CHECK, EXPLAIN};
 use crate::forwarded_request;
 use crate::problem_details::{HandlerResult, ProblemDetails};
 
+/// Path of the checks.
+pub(crate) const CHECK_PATH: &str = "/check";
+
 /// `GET /check`: decides the request itself, by the descriptors that the rules declare.
 pub(crate) async fn check_request<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
     let (parts, body) = request.into_parts();
     body::discard(body).await;
-    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     let (method, path) = forwarded_request::method_and_path(&parts)?;
-    let request = request::Request { method, path: &path, peer, headers: &parts.headers };
-    Ok(decide(&agent, &agent.describe(&request)).await)
+    Ok(decide_request(&agent, &parts, method, &path).await)
+}
+
+/// `/check/PATH`: decides a request of the same method to `/PATH`. Headers with another path are from the client.
+pub(crate) async fn check_prefixed<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    body::discard(body).await;
+    let path = forwarded_request::path_and_query(&parts.uri);
+    decide_request(&agent, &parts, parts.method.as_str(), path.strip_prefix(CHECK_PATH).unwrap_or(path)).await
 }
 
 /// `POST /check`: decides the call in the body.
@@ -44,6 +55,12 @@ pub(crate) async fn explain_call<S: ChargeStore>(State(agent): State<Agent<S>>, 
     let engine = agent.engine();
     let explanation = engine.with_rules(|rules| explain(rules, &engine.settings().digest_key, &parsed.call));
     Ok(([(CONTENT_TYPE, "application/json")], explanation.to_string()).into_response())
+}
+
+async fn decide_request<S: ChargeStore>(agent: &Agent<S>, parts: &Parts, method: &str, path: &str) -> Response {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+    let request = request::Request { method, path, peer, headers: &parts.headers };
+    decide(agent, &agent.describe(&request)).await
 }
 
 async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {

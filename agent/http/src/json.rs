@@ -13,14 +13,17 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny};
 use serde_json::{Value, json};
+use serde_untagged::UntaggedEnumVisitor;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, Decision, http_response};
-use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
+use tollgate_core::call::DESCRIPTORS_LEN_MAX;
 use tollgate_core::rules::MatchScope;
 use tollgate_rules::import::envoy_names;
 
 use crate::body;
+use crate::call_request::COST_MAX;
 use crate::problem_details::{HandlerResult, ProblemDetails};
 
 /// Descriptor that holds a request's domain.
@@ -40,29 +43,36 @@ const UNITS: [(u64, &str); 7] = [
     (365 * 86_400_000, "YEAR"),
 ];
 
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// `RateLimitRequest` of Envoy's API in the JSON form of Protobuf: `null` is the same as a missing field.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with `domain` and `descriptors`")]
 struct EnvoyRequest {
-    domain: String,
-    descriptors: Vec<EnvoyDescriptor>,
+    domain: Option<String>,
+    descriptors: Option<Vec<EnvoyDescriptor>>,
     #[serde(rename = "hitsAddend", alias = "hits_addend")]
-    hits_addend: u32,
+    hits_addend: Option<Hits>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with `entries`")]
 struct EnvoyDescriptor {
-    entries: Vec<EnvoyEntry>,
+    entries: Option<Vec<EnvoyEntry>>,
     #[serde(rename = "hitsAddend", alias = "hits_addend")]
-    hits_addend: Option<u64>,
+    hits_addend: Option<Hits>,
+    limit: Option<IgnoredAny>,
+    #[serde(rename = "isNegativeHits", alias = "is_negative_hits")]
+    is_negative_hits: Option<bool>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with `key` and `value`")]
 struct EnvoyEntry {
-    key: String,
-    value: String,
+    key: Option<String>,
+    value: Option<String>,
 }
+
+/// Number of hits. Protobuf writes 64-bit numbers as text, and reads all numbers in both forms.
+struct Hits(u64);
 
 /// `POST /json`: decides a request with several descriptors.
 pub(crate) async fn check<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
@@ -76,34 +86,60 @@ pub(crate) async fn check<S: ChargeStore>(State(agent): State<Agent<S>>, request
 }
 
 fn read(body: &[u8]) -> Result<Vec<Call<'static>>, String> {
+    if body.is_empty() {
+        return Err("it is empty".to_owned());
+    }
     let request: EnvoyRequest = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    if request.domain.is_empty() {
-        return Err("the `domain` is missing".to_owned());
+    let domain = request.domain.filter(|domain| !domain.is_empty()).ok_or("the `domain` is missing")?;
+    let descriptors = request.descriptors.unwrap_or_default();
+    if descriptors.is_empty() || descriptors.len() > CALLS_LEN_MAX {
+        return Err(format!("it has {} descriptors; it must have 1 to {CALLS_LEN_MAX}", descriptors.len()));
     }
-    if request.descriptors.is_empty() || request.descriptors.len() > CALLS_LEN_MAX {
-        return Err(format!("it has {} descriptors; it must have 1 to {CALLS_LEN_MAX}", request.descriptors.len()));
-    }
-    let hits = u64::from(request.hits_addend).max(1);
-    request.descriptors.into_iter().map(|descriptor| descriptor.call(&request.domain, hits)).collect()
+    let hits = request.hits_addend.map_or(1, |Hits(hits)| hits.max(1));
+    let calls = descriptors.into_iter().zip(1..).map(|(descriptor, number)| {
+        descriptor.call(&domain, hits).map_err(|why| format!("descriptor {number}: {why}"))
+    });
+    calls.collect()
 }
 
 impl EnvoyDescriptor {
     fn call(self, domain: &str, hits: u64) -> Result<Call<'static>, String> {
-        if self.entries.is_empty() || self.entries.len() >= DESCRIPTORS_LEN_MAX {
-            return Err(format!("a descriptor has {} entries; it must have 1 to 31", self.entries.len()));
+        if self.limit.is_some() {
+            return Err("a `limit` of the request is not supported; write the limit into the rules".to_owned());
         }
+        if self.is_negative_hits == Some(true) {
+            return Err("`isNegativeHits` is not supported; refund with `POST /settle`".to_owned());
+        }
+        let entries = self.entries.unwrap_or_default();
+        if entries.is_empty() || entries.len() >= DESCRIPTORS_LEN_MAX {
+            let most = DESCRIPTORS_LEN_MAX - 1;
+            return Err(format!("it has {} entries; it must have 1 to {most}", entries.len()));
+        }
+        let entries: Vec<(String, String)> =
+            entries.into_iter().map(|entry| (entry.key.unwrap_or_default(), entry.value.unwrap_or_default())).collect();
         let names: Vec<String> =
-            envoy_names(self.entries.iter().map(|entry| &*entry.key)).into_iter().map(Cow::into_owned).collect();
-        let mut call = Call::new().with(DOMAIN, domain.to_owned()).costing(self.hits_addend.unwrap_or(hits));
-        for (name, EnvoyEntry { key, value }) in names.into_iter().zip(self.entries) {
-            if key.is_empty() || key.len() > NAME_LEN_MAX || value.len() > VALUE_LEN_MAX {
-                return Err(format!(
-                    "entry `{key}`: a key has 1 to {NAME_LEN_MAX} bytes, a value at most {VALUE_LEN_MAX}"
-                ));
-            }
-            call = call.with(name, value);
+            envoy_names(entries.iter().map(|(key, _)| &**key)).into_iter().map(Cow::into_owned).collect();
+        let mut call = Call::new().costing(self.hits_addend.map_or(hits, |Hits(hits)| hits));
+        let entries = names.into_iter().zip(entries).map(|(name, (_, value))| (name, value));
+        for (name, value) in [(DOMAIN.to_owned(), domain.to_owned())].into_iter().chain(entries) {
+            call.add(name.into(), value.into()).map_err(|error| error.to_string())?;
         }
         Ok(call)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hits {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        let expected = format_args!("hits, a whole number from 0 to {COST_MAX}");
+        let within = |text: &str| {
+            let hits = text.parse().ok().filter(|hits| *hits <= COST_MAX).map(Hits);
+            hits.ok_or_else(|| Error::custom(format_args!("invalid value: `{text}`, expected {expected}")))
+        };
+        UntaggedEnumVisitor::new()
+            .expecting(expected)
+            .u64(|hits| within(&hits.to_string()))
+            .string(within)
+            .deserialize(json)
     }
 }
 
@@ -124,10 +160,12 @@ fn status(decision: &Decision) -> Value {
     let mut status = json!({ "code": code(decision.allowed) });
     if let Some(limit) = &decision.status {
         let unit = UNITS.iter().find(|(width_ms, _)| *width_ms == limit.window_ms).map_or("UNKNOWN", |(_, name)| name);
-        status["currentLimit"] = json!({ "requestsPerUnit": limit.limit, "unit": unit });
+        // Envoy's API has 32 bits for both.
+        let number = |units: u64| units.min(u32::MAX.into());
+        status["currentLimit"] = json!({ "requestsPerUnit": number(limit.limit), "unit": unit });
         status["durationUntilReset"] = format!("{}s", http_response::seconds(limit.reset_ms)).into();
         if limit.remaining > 0 {
-            status["limitRemaining"] = limit.remaining.into();
+            status["limitRemaining"] = number(limit.remaining.min(limit.limit)).into();
         }
     }
     status

@@ -27,7 +27,7 @@ mod serve;
 
 use axum::Router;
 use axum::middleware::map_response_with_state;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use tollgate::Agent;
 use tollgate::store::ChargeStore;
 
@@ -38,7 +38,9 @@ pub use serve::{DRAIN_WAIT, serve};
 /// Returns the routes of an agent.
 pub fn router<S: ChargeStore>(agent: Agent<S>) -> Router {
     Router::new()
-        .route("/check", get(check::check_request::<S>).post(check::check_call::<S>))
+        .route(check::CHECK_PATH, get(check::check_request::<S>).post(check::check_call::<S>))
+        .route("/check/", any(check::check_prefixed::<S>))
+        .route("/check/{*path}", any(check::check_prefixed::<S>))
         .route("/settle", post(settle_release::settle::<S>))
         .route("/release", post(settle_release::release::<S>))
         .route("/explain", post(check::explain_call::<S>))

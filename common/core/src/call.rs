@@ -15,6 +15,24 @@ pub const VALUE_LEN_MAX: usize = 1_024;
 /// Maximum number of descriptors of one call.
 pub const DESCRIPTORS_LEN_MAX: usize = 32;
 
+/// Reason why a descriptor from outside is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DescriptorError {
+    /// An empty or a long name.
+    #[error("the name of a descriptor has {0} bytes; it must have 1 to {NAME_LEN_MAX}")]
+    NameLen(usize),
+    /// A long value, and its name.
+    #[error("the value of `{0}` has {1} bytes; it may have {VALUE_LEN_MAX}")]
+    ValueLen(String, usize),
+    /// A second value of a name.
+    #[error("descriptor `{0}` appears twice")]
+    Twice(String),
+    /// More descriptors than a call may have.
+    #[error("more than {DESCRIPTORS_LEN_MAX} descriptors")]
+    TooMany,
+}
+
 /// Names and values in the order in which they were added.
 pub(crate) type Descriptors<'a> = [(Cow<'a, str>, Cow<'a, str>)];
 
@@ -46,6 +64,28 @@ impl<'a> Call<'a> {
     pub fn with(mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) -> Self {
         self.set(name.into(), value.into());
         self
+    }
+
+    /// Adds a verified descriptor that comes from outside.
+    ///
+    /// # Errors
+    /// If its name or value has a wrong length, if the call has a descriptor of this name, or if it has
+    /// [`DESCRIPTORS_LEN_MAX`].
+    pub fn add(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) -> Result<(), DescriptorError> {
+        if name.is_empty() || name.len() > NAME_LEN_MAX {
+            return Err(DescriptorError::NameLen(name.len()));
+        }
+        if value.len() > VALUE_LEN_MAX {
+            return Err(DescriptorError::ValueLen(name.into_owned(), value.len()));
+        }
+        if self.get(&name).is_some() {
+            return Err(DescriptorError::Twice(name.into_owned()));
+        }
+        if self.descriptors.len() == DESCRIPTORS_LEN_MAX {
+            return Err(DescriptorError::TooMany);
+        }
+        self.set(name, value);
+        Ok(())
     }
 
     /// Adds a verified descriptor in place, or replaces the value of the one with this name.
@@ -129,4 +169,28 @@ impl<'a> Call<'a> {
 /// Returns the bit of a position. All positions past the last bit share it; a call has at most half as many descriptors.
 pub(crate) fn bit(position: usize) -> u64 {
     1 << position.min(63)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_from_outside_is_within_the_limits_of_a_call() {
+        let long = |len: usize| "x".repeat(len);
+        let mut call = Call::new();
+        assert_eq!(call.add(long(NAME_LEN_MAX).into(), long(VALUE_LEN_MAX).into()), Ok(()));
+        for (name, value, error) in [
+            (String::new(), 1, DescriptorError::NameLen(0)),
+            (long(NAME_LEN_MAX + 1), 1, DescriptorError::NameLen(65)),
+            ("n".to_owned(), VALUE_LEN_MAX + 1, DescriptorError::ValueLen("n".to_owned(), 1_025)),
+            (long(NAME_LEN_MAX), 1, DescriptorError::Twice(long(NAME_LEN_MAX))),
+        ] {
+            assert_eq!(call.add(name.into(), long(value).into()), Err(error));
+        }
+        let names = (1..DESCRIPTORS_LEN_MAX).map(|number| format!("d{number}"));
+        names.for_each(|name| assert_eq!(call.add(name.into(), "v".into()), Ok(())));
+        assert_eq!(call.add("last".into(), "v".into()), Err(DescriptorError::TooMany));
+        assert_eq!(call.descriptors().len(), DESCRIPTORS_LEN_MAX);
+    }
 }

@@ -39,7 +39,8 @@ pub struct DecisionId {
 pub struct Decision {
     /// True if the call may pass.
     pub allowed: bool,
-    /// The denying rule, or else the rule with the smallest share of its quota left; `None` if no rule applies.
+    /// The denying rule, or else the rule with the smallest part left of what may pass at once. A rule in shadow is here
+    /// only if all rules that apply are in shadow. `None` if no rule applies.
     pub status: Option<LimitStatus>,
     /// Delay in ms before the caller may forward the call: its turn under a `leaky_bucket`, else 0.
     pub delay_ms: u64,
@@ -62,9 +63,13 @@ pub struct LimitStatus {
     pub window_ms: u64,
     /// Maximum units that can be admitted at the same instant: the quota, or the burst.
     pub at_once: u64,
+    /// True if the units are calls in progress (`concurrency`); the window is then the maximum time that a slot is held.
+    pub concurrent: bool,
+    /// True if the rule is in shadow: it is counted and never denies, and clients should not see it.
+    pub shadow: bool,
     /// Cost of the call in units. A call that costs more than `at_once` is never admitted.
     pub cost: u64,
-    /// Units left in the window.
+    /// Units that can be admitted after this decision, at most `at_once`.
     pub remaining: u64,
     /// Time in ms until the whole quota is free again if no other call arrives.
     pub reset_ms: u64,

@@ -6,11 +6,15 @@
 mod server;
 mod redis;
 mod kafka;
+mod envoy;
 
+pub use envoy::EnvoyKind;
 pub use kafka::KafkaKind;
 pub use redis::RedisKind;
 pub use server::{Server, ServerKind, free_port, wait_for};
 
+/// Running Envoy.
+pub type Envoy = Server<EnvoyKind>;
 /// Running Kafka node.
 pub type Kafka = Server<KafkaKind>;
 /// Running Redis without persistence.

@@ -174,10 +174,10 @@ impl Recording {
         let first_pair = self.pairs.len();
         let (time_ms, cost) = if text.trim_start().starts_with('{') {
             let line = json_line::parse(text)?;
-            for (name, value) in &line.descriptors {
+            for (name, value) in line.call.descriptors() {
                 self.add(name, value);
             }
-            (line.time_ms, line.cost)
+            (line.time_ms, line.call.cost())
         } else {
             let line = access_log::parse(text)?;
             self.add_access(&line, rules);

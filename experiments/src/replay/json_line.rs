@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tollgate_core::call::{DESCRIPTORS_LEN_MAX, NAME_LEN_MAX, VALUE_LEN_MAX};
+use tollgate::Call;
 
 /// Fields of a line.
 #[derive(Debug, Deserialize)]
@@ -19,8 +19,7 @@ struct JsonLineFields {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct JsonLine {
     pub(super) time_ms: u64,
-    pub(super) descriptors: Vec<(String, String)>,
-    pub(super) cost: u64,
+    pub(super) call: Call<'static>,
 }
 
 fn one() -> u64 {
@@ -44,21 +43,16 @@ pub(super) fn parse(line: &str) -> Result<JsonLine, String> {
     if fields.cost == 0 {
         return Err("`cost` is 0; write 1 or more".to_owned());
     }
-    if fields.descriptors.len() > DESCRIPTORS_LEN_MAX {
-        return Err(format!("more than {DESCRIPTORS_LEN_MAX} descriptors"));
-    }
-    let descriptors = fields.descriptors.into_iter().map(|(name, value)| {
+    let mut call = Call::new().costing(fields.cost);
+    for (name, value) in fields.descriptors {
         let value = match value {
             Value::String(text) => text,
             Value::Number(_) | Value::Bool(_) => value.to_string(),
             _ => return Err(format!("descriptor `{name}` must be a text")),
         };
-        if name.len() > NAME_LEN_MAX || value.len() > VALUE_LEN_MAX {
-            return Err(format!("a name has at most {NAME_LEN_MAX} bytes, a value at most {VALUE_LEN_MAX}"));
-        }
-        Ok((name, value))
-    });
-    Ok(JsonLine { time_ms, descriptors: descriptors.collect::<Result<_, _>>()?, cost: fields.cost })
+        call.add(name.into(), value.into()).map_err(|error| error.to_string())?;
+    }
+    Ok(JsonLine { time_ms, call })
 }
 
 #[cfg(test)]
@@ -69,9 +63,8 @@ mod tests {
     fn a_call_reads_with_either_kind_of_time() {
         let read =
             parse(r#"{"time": "1970-01-01T00:00:01.5Z", "descriptors": {"k": "v", "n": 7}, "cost": 3}"#).unwrap();
-        assert_eq!(read.descriptors, [("k".into(), "v".into()), ("n".into(), "7".into())]);
-        assert_eq!((read.time_ms, read.cost), (1_500, 3));
-        assert_eq!(parse(r#"{"time": 1500, "descriptors": {}}"#).unwrap().cost, 1);
+        assert_eq!(read, JsonLine { time_ms: 1_500, call: Call::new().with("k", "v").with("n", "7").costing(3) });
+        assert_eq!(parse(r#"{"time": 1500, "descriptors": {}}"#).unwrap().call.cost(), 1);
     }
 
     #[test]
@@ -81,6 +74,7 @@ mod tests {
             r#"{"descriptors": {}}"#,
             r#"{"time": "noon", "descriptors": {}}"#,
             r#"{"time": 1, "descriptors": {"a": []}}"#,
+            r#"{"time": 1, "descriptors": {"": "a"}}"#,
             r#"{"time": 1, "descriptors": {}, "cost": 0}"#,
             r#"{"time": 1, "descriptors": {}, "costs": 2}"#,
         ] {

@@ -10,6 +10,8 @@ pub(crate) struct RuleVerdict {
     pub(crate) verdict: Verdict,
     /// Quota of the verdict, in units.
     pub(crate) limit: u64,
+    /// Maximum units that pass at once: the quota, or the burst.
+    pub(crate) at_once: u64,
     /// Source of the verdict.
     pub(crate) source: Source,
 }
@@ -33,7 +35,7 @@ pub(crate) fn combine(verdicts: &[Option<RuleVerdict>]) -> Combined {
     let denied = denied.rev().max_by_key(|(_, rule)| rule.verdict.retry_at);
     let tightest = || {
         evaluated().min_by(|(_, a), (_, b)| {
-            let left = |x: &RuleVerdict, y: &RuleVerdict| u128::from(x.verdict.remaining) * u128::from(y.limit);
+            let left = |x: &RuleVerdict, y: &RuleVerdict| u128::from(x.verdict.remaining) * u128::from(y.at_once);
             left(a, b).cmp(&left(b, a))
         })
     };
@@ -51,11 +53,12 @@ mod tests {
 
     use super::*;
 
-    fn rule(admitted: bool, remaining: u64, limit: u64, retry_ms: u64) -> RuleVerdict {
+    fn rule(admitted: bool, remaining: u64, at_once: u64, retry_ms: u64) -> RuleVerdict {
         let at = Timestamp::from_ms(retry_ms);
         RuleVerdict {
             verdict: Verdict { admitted, remaining, retry_at: at, reset_at: at, delay_ms: 0 },
-            limit,
+            limit: 1,
+            at_once,
             source: Source::Store,
         }
     }

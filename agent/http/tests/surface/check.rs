@@ -67,6 +67,22 @@ async fn a_request_is_described_by_itself() {
     assert_eq!(same.await.status.as_u16(), 429);
 }
 
+/// P1: Envoy forwards the client's method, and its path behind a prefix. Headers with another path are from the client.
+#[tokio::test]
+async fn a_path_behind_check_is_the_path_of_the_client() {
+    let mut client = Sidecar::start(&["method", "endpoint"]).await.client().await;
+    let forged = [("x-forwarded-uri", "/free"), ("x-original-uri", "/other"), ("x-forwarded-method", "GET")];
+    assert_eq!(client.ask("POST", "/check/users/17?page=2", &[], CALL).await.header("x-ratelimit-remaining"), "1");
+    assert_eq!(client.ask("POST", "/check//users/18/", &forged, "").await.header("x-ratelimit-remaining"), "0");
+    let same = r#"{"descriptors": {"method": "POST", "endpoint": "/users/{id}"}}"#;
+    assert_eq!(client.post(same).await.status.as_u16(), 429);
+    for path in ["/check/", "/check/%ff%2F", "/check/check", "/check/settle"] {
+        assert_eq!(client.ask("DELETE", path, &[], "").await.header("x-ratelimit-remaining"), "1", "{path}");
+    }
+    let root = r#"{"descriptors": {"method": "DELETE", "endpoint": "/"}}"#;
+    assert_eq!(client.post(root).await.header("x-ratelimit-remaining"), "0");
+}
+
 /// P1: gateways that check by subrequest forward the client's request in headers.
 #[tokio::test]
 async fn a_gateway_forwards_the_request_that_it_checks() {

@@ -14,6 +14,7 @@ descriptors:
       - { key: path, value: /export, rate_limit: { unit: hour, requests_per_unit: 1 } }
   - { key: user, value: root, rate_limit: { unlimited: true } }
   - { key: plan, value: trial, rate_limit: { name: trial, unit: day, requests_per_unit: 1 } }
+  - { key: trying, rate_limit: { unit: day, requests_per_unit: 2 }, shadow_mode: true }
   - { key: partner, rate_limit: { unit: day, requests_per_unit: 1000, replaces: [{ name: trial }] } }
 ";
 
@@ -134,14 +135,79 @@ async fn a_replacing_limit_replaces_for_the_whole_request() {
     assert_eq!(ask(&mut client, &[trial, &[("partner", "p")]]).await.status, StatusCode::OK);
 }
 
+/// A client of envoyproxy/ratelimit reads 0 from a descriptor that is over its limit, and from its own header.
+#[tokio::test]
+async fn over_limit_shows_0_remaining_after_the_charge() {
+    let mut client = client("over").await;
+    let of = |hits: &str| {
+        let entries = r#"[{"key": "user", "value": "u"}]"#;
+        format!(r#"{{"domain": "web", "descriptors": [{{"entries": {entries}, "hitsAddend": {hits}}}]}}"#)
+    };
+    let answer = client.ask("POST", "/json", &[], of("3")).await;
+    assert_eq!((answer.status.as_u16(), answer.header("x-ratelimit-remaining")), (429, "0"));
+    let status = &answer.json()["statuses"][0];
+    assert_eq!((&status["code"], status.get("limitRemaining")), (&"OVER_LIMIT".into(), None));
+    assert_ne!(status["durationUntilReset"], "0s", "the hits count until the window ends");
+    assert_eq!(client.ask("POST", "/json", &[], of("1")).await.status.as_u16(), 429, "the three hits count");
+}
+
+/// Protobuf's JSON form: 64-bit numbers are text, wrappers are plain values, `null` is a missing field, and fields may have
+/// their names of the definition.
+#[tokio::test]
+async fn hits_are_read_in_each_form_of_protobuf_json() {
+    let mut client = client("hits").await;
+    let entries = r#"[{"key": "partner", "value": "p"}]"#;
+    let mut left = 1_000;
+    for (of_request, of_descriptor, hits) in [
+        (r#""hitsAddend": "2","#, "", 2),
+        (r#""hitsAddend": 3,"#, "", 3),
+        (r#""hits_addend": "4","#, r#", "hitsAddend": null"#, 4),
+        (r#""hitsAddend": null,"#, r#", "isNegativeHits": false, "limit": null"#, 1),
+        (r#""hitsAddend": 0,"#, "", 1),
+        (r#""hitsAddend": 9,"#, r#", "hitsAddend": "5""#, 5),
+        (r#""hitsAddend": 9,"#, r#", "hits_addend": "0""#, 0),
+    ] {
+        let descriptor = format!(r#"{{"entries": {entries}{of_descriptor}}}"#);
+        let body = format!(r#"{{"domain": "web", {of_request} "descriptors": [{descriptor}]}}"#);
+        let answer = client.ask("POST", "/json", &[], body.clone()).await;
+        left -= hits;
+        assert_eq!(answer.json()["statuses"][0]["limitRemaining"], left, "{body}");
+    }
+}
+
+/// A descriptor in shadow reports its limit, as there. Nothing in the headers tells the client about it.
+#[tokio::test]
+async fn a_descriptor_in_shadow_has_a_current_limit() {
+    let mut client = client("shadow").await;
+    for left in [Some(1), None, None] {
+        let answer = ask(&mut client, &[&[("trying", "t")]]).await;
+        let status = &answer.json()["statuses"][0];
+        assert_eq!((answer.status, &status["code"]), (StatusCode::OK, &"OK".into()));
+        assert_eq!(status["currentLimit"], serde_json::json!({ "requestsPerUnit": 2, "unit": "DAY" }));
+        assert_eq!(status.get("limitRemaining").and_then(serde_json::Value::as_u64), left);
+        assert!(answer.headers.get("x-ratelimit-limit").is_none() && answer.headers.get("ratelimit").is_none());
+    }
+}
+
 #[tokio::test]
 async fn an_invalid_rate_limit_request_is_rejected() {
     let mut client = client("refused").await;
     for (body, reason) in [
-        ("", "EOF while parsing"),
+        ("", "it is empty; send {"),
+        ("{", "EOF while parsing"),
+        ("[]", "expected an object with `domain` and `descriptors`"),
         (r#"{"descriptors": []}"#, "the `domain` is missing"),
         (r#"{"domain": "web"}"#, "it has 0 descriptors"),
-        (r#"{"domain": "web", "descriptors": [{}]}"#, "a descriptor has 0 entries"),
+        (r#"{"domain": "web", "descriptors": [{}]}"#, "descriptor 1: it has 0 entries"),
+        (r#"{"domain": "web", "descriptors": null}"#, "it has 0 descriptors"),
+        (r#"{"domain": "web", "descriptors": [{"limit": {}}]}"#, "write the limit into the rules"),
+        (r#"{"domain": "web", "descriptors": [{"isNegativeHits": true}]}"#, "refund with `POST /settle`"),
+        (r#"{"domain": "web", "descriptors": [{"entries": [{"value": "v"}]}]}"#, "has 0 bytes; it must have 1 to 64"),
+        (
+            r#"{"domain": "web", "hitsAddend": "two"}"#,
+            "`two`, expected hits, a whole number from 0 to 9007199254740992",
+        ),
+        (r#"{"domain": "web", "hitsAddend": -1}"#, "expected hits, a whole number from 0"),
         (r#"{"domain": "web", "descriptor": []}"#, "unknown field `descriptor`"),
     ] {
         let detail = client.ask("POST", "/json", &[], body.to_owned()).await.problem(400);

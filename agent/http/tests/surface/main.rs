@@ -5,6 +5,7 @@ mod settle_release;
 mod json;
 mod admin;
 mod check;
+mod headers;
 mod refusals;
 mod shutdown;
 mod tokens;

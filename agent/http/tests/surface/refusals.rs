@@ -26,13 +26,44 @@ async fn an_invalid_call_is_a_400_and_the_connection_stays_open() {
     for (body, reason) in [
         ("{\n  \"descriptors\": {\"api_key\" \"k1\"}\n}", "expected `:` at line 2 column 29"),
         (r#"{"descriptors": {"api_key": "k1"}, "costs": 1}"#, "unknown field `costs`"),
-        (r#"{"descriptors": {"api_key": "k1"}, "cost": 0}"#, "expected a cost, a whole number from 1"),
-        ("", "EOF while parsing a value at line 1 column 0"),
+        (r#"{"descriptors": {"api_key": "k1"}, "cost": 0}"#, "`cost`: it must be a whole number from 1"),
+        (r#"{"descriptors": {"api_key": ["k1"]}}"#, "`api_key`: invalid type: sequence, expected a string at line 1"),
+        ("", "the body is empty"),
     ] {
         let detail = client.post(body).await.problem(400);
         assert!(detail.contains(reason) && detail.contains("; send {"), "{detail}");
     }
     assert_eq!(client.post(CALL).await.header("x-ratelimit-remaining"), "1", "invalid calls are not charged");
+}
+
+/// Each field of a settlement or a release that has a wrong type or number is named, with the values that it may have.
+#[tokio::test]
+async fn a_wrong_number_is_a_400_that_names_the_field_and_its_range() {
+    let mut client = Sidecar::start(&["api_key"]).await.client().await;
+    for (path, field, range) in [
+        ("/settle", r#""units": 0"#, "`units` is 0; a settlement charges 1 or more, or refunds -1 or less at line 1"),
+        (
+            "/settle",
+            r#""units": 1.5"#,
+            "`units`: invalid type: floating point `1.5`, expected a whole number from -9007",
+        ),
+        ("/settle", r#""units": "3""#, "`units`: invalid type: string \"3\", expected a whole number from -9007"),
+        (
+            "/settle",
+            r#""units": -9007199254740993"#,
+            "`units`: it must be a whole number from -9007199254740992 to 9007",
+        ),
+        ("/settle", r#""units": 18446744073709551615"#, "`units`: it must be a whole number from -9007199254740992"),
+        ("/settle", r#""units": 1, "at_ms": -1"#, "`at_ms`: it must be a whole number from 0 to 9007199254740992"),
+        ("/settle", r#""cost": 1"#, "unknown field `cost`, expected one of `descriptors`, `units`, `at_ms`"),
+        ("/settle", r#""at_ms": 1"#, "`units` is missing; send the real cost minus the charged cost"),
+        ("/release", r#""cost": 1"#, "`at_ms` is missing; it identifies the slot: send the `at_ms` of the response"),
+        ("/explain", r#""unverified": 3"#, "`unverified`: invalid type: integer `3`, expected an object with names"),
+    ] {
+        let body = format!(r#"{{"descriptors": {{"api_key": "k1"}}, {field}}}"#);
+        let detail = client.ask("POST", path, &[], body).await.problem(400);
+        assert!(detail.contains(range), "{detail}");
+    }
 }
 
 #[tokio::test]

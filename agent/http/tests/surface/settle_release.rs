@@ -68,17 +68,3 @@ async fn a_request_with_an_id_is_charged_once() {
     assert_eq!(client.post(call).await.status, StatusCode::OK);
     assert_eq!(client.post(r#"{"descriptors": {"user": "u"}, "id": "r-2"}"#).await.status.as_u16(), 429);
 }
-
-#[tokio::test]
-async fn an_invalid_settlement_is_rejected_with_the_remedy() {
-    let mut client = client([strict("1/min")]).await;
-    for (path, body, reason) in [
-        ("/settle", r#"{"descriptors": {}}"#, "`units` is missing"),
-        ("/settle", r#"{"descriptors": {}, "units": 0}"#, "`units` is 0; it must be a whole number"),
-        ("/settle", r#"{"descriptors": {}, "cost": 1}"#, "unknown field `cost`"),
-        ("/release", r#"{"descriptors": {}}"#, "`at_ms` is missing"),
-    ] {
-        let detail = post(&mut client, path, body).await.problem(400);
-        assert!(detail.contains(reason), "{path} {body}: {detail}");
-    }
-}

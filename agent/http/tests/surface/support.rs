@@ -55,9 +55,7 @@ impl Sidecar {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        let (client, connection) = handshake(TokioIo::new(self.tcp().await)).await.unwrap();
-        tokio::spawn(connection);
-        Client(client)
+        Client::connect(self.address).await
     }
 
     pub(crate) async fn tcp(&self) -> TcpStream {
@@ -66,6 +64,13 @@ impl Sidecar {
 }
 
 impl Client {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (client, connection) = handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        Self(client)
+    }
+
     pub(crate) async fn ask(
         &mut self,
         method: &str,

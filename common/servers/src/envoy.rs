@@ -1,0 +1,44 @@
+//! Envoy for tests, without an admin interface. It has one listener.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::Path;
+
+use crate::server::{Server, ServerKind, free_port, temporary_folder};
+
+/// Location of the program relative to this crate; scripts/servers installs it.
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/envoy/envoy/_bin/envoy");
+
+/// Envoy.
+pub struct EnvoyKind;
+
+impl ServerKind for EnvoyKind {
+    const NAME: &'static str = "Envoy";
+
+    fn is_ready(port: u16) -> bool {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    }
+}
+
+impl Server<EnvoyKind> {
+    /// Starts Envoy with a configuration in which `LISTENER_PORT` stands for the port of the listener.
+    ///
+    /// # Panics
+    /// Panics if Envoy is not installed.
+    #[must_use]
+    pub fn start(config: &str) -> Self {
+        assert!(Path::new(PROGRAM).is_file(), "Envoy is missing; run scripts/servers");
+        let (folder, port) = (temporary_folder(), free_port());
+        let file = folder.path().join("envoy.yaml");
+        fs::write(&file, config.replace("LISTENER_PORT", &port.to_string())).expect("the folder can be written");
+        let file = file.display().to_string();
+        let command = [PROGRAM, "--config-path", &file, "--concurrency", "1", "--disable-hot-restart"];
+        Self::launch(command.map(ToOwned::to_owned).to_vec(), port, folder)
+    }
+
+    /// Returns the port of the listener.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
