@@ -12,6 +12,7 @@ use tollgate_core::counter::DigestKey;
 use crate::exit::{Exit, Usage};
 use crate::limits::Limits;
 use crate::output;
+use crate::process_metrics;
 use crate::serve;
 use crate::servers::{self, KafkaArgs, RedisArgs};
 use crate::tokens::TokenArgs;
@@ -66,7 +67,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
 async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let stopping = serve::stop_requested()?;
     let clock = SystemClock::start();
-    let mut builder = args.apply(Agent::builder())?;
+    let mut builder = args.apply(Agent::builder())?.metrics_from(process_metrics::encode);
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis).published_rules();
     } else {

@@ -10,6 +10,7 @@ mod config;
 mod limits;
 mod serve;
 mod servers;
+mod process_metrics;
 mod tokens;
 mod sample;
 mod demo;

@@ -8,6 +8,7 @@ mod rules;
 mod rules_output;
 mod up;
 mod reload;
+mod metrics;
 mod cookbook;
 mod import;
 mod stop;

@@ -52,15 +52,28 @@ async fn an_agent_without_its_store_is_alive_but_not_ready() {
     assert_eq!(client.post(CALL).await.header("x-ratelimit-policy"), "degraded");
     let health = client.get("/healthz", &[]).await;
     assert_eq!((health.status, health.json()["degraded"].as_bool()), (StatusCode::OK, Some(true)));
+    let metrics = client.get("/metrics", &[]).await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    assert!(text.contains("\ntollgate_store_duration_seconds_count 1\n"), "the one request of a call: {text}");
 }
 
 #[tokio::test]
-async fn metrics_are_open_metrics_and_count_decisions() {
+async fn metrics_count_decisions_in_the_format_that_is_accepted() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     assert_eq!(client.post(CALL).await.status, StatusCode::OK);
-    let metrics = client.get("/metrics", &[]).await;
-    assert_eq!(metrics.header("content-type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
-    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
     let line = r#"tollgate_decisions_total{rule="pair",outcome="allowed",source="store"} 1"#;
-    assert!(text.lines().any(|l| l == line) && text.ends_with("# EOF\n"), "{text}");
+    let formats = [
+        (None, "text/plain; version=0.0.4; charset=utf-8", false),
+        (
+            Some(("accept", "application/openmetrics-text")),
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            true,
+        ),
+    ];
+    for (accept, content_type, has_end) in formats {
+        let metrics = client.get("/metrics", accept.as_slice()).await;
+        assert_eq!(metrics.header("content-type"), content_type);
+        let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+        assert!(text.lines().any(|l| l == line) && text.ends_with("# EOF\n") == has_end, "{text}");
+    }
 }
