@@ -83,7 +83,6 @@ impl Aggregator {
     }
 
     /// Returns a function that returns the metrics in the OpenMetrics text format.
-    #[must_use]
     pub fn metrics(&self) -> impl Fn() -> String + Send + Sync + use<> {
         let registry = self.registry.clone();
         move || tollgate_metrics::encode(&registry)

@@ -30,6 +30,12 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::Exit;
 
+/// Allocator that returns the memory of a flood to the system. That of glibc keeps it, because the few entries that stay
+/// lie scattered over it.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const START_HERE: &str = "\
 Start here, no server is needed:
   tollgate demo                                a fleet, an abuser, an outage

@@ -9,6 +9,7 @@ mod rules_output;
 mod up;
 mod reload;
 mod metrics;
+mod flood;
 mod cookbook;
 mod import;
 mod stop;

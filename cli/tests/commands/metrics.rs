@@ -166,7 +166,7 @@ fn the_connection_to_the_bus_is_a_metric() {
     wait_for("the bus inside the process", || {
         let text = scrape(&mut client);
         let connected = ["tollgate_bus_connected", "tollgate_aggregator_bus_connected"].map(|name| value(&text, name));
-        (connected == [1.0, 1.0]).then_some(())
+        connected.iter().all(|connected| *connected > 0.5).then_some(())
     });
     assert!(value(&scrape(&mut aggregator().client()), "tollgate_aggregator_bus_connected") < 0.5);
 }

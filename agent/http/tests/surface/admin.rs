@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate::store::{ChargeStore, StoreError};
+use tollgate::store::{ChargeStore, MemoryStore, StoreError};
 use tollgate::{Agent, Rule};
-use tollgate_core::clock::Timestamp;
+use tollgate_core::clock::{SystemClock, Timestamp};
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::ChargeResults;
 
@@ -52,9 +52,35 @@ async fn an_agent_without_its_store_is_alive_but_not_ready() {
     assert_eq!(client.post(CALL).await.header("x-ratelimit-policy"), "degraded");
     let health = client.get("/healthz", &[]).await;
     assert_eq!((health.status, health.json()["degraded"].as_bool()), (StatusCode::OK, Some(true)));
+}
+
+/// Store that, like a server, is asked and then waited for.
+struct AskedStore(MemoryStore);
+
+impl ChargeStore for AskedStore {
+    async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+        self.0.charge(charges).await
+    }
+
+    async fn ping(&self) -> Result<Timestamp, StoreError> {
+        self.0.ping().await
+    }
+}
+
+/// The latency of the store counts the requests of calls: a repeated denial asks for nothing.
+#[tokio::test]
+async fn the_latency_of_the_store_is_a_metric() {
+    let rule = Rule::per("pair", &["api_key"], "1/min".parse().unwrap());
+    let store = AskedStore(MemoryStore::new(Arc::new(SystemClock::start())));
+    let agent = Agent::builder().rule(rule.strict()).store(Arc::new(store)).start_with_store().unwrap();
+    let mut client = Sidecar::of(agent).await.client().await;
+    assert_eq!(client.get("/readyz", &[]).await.status, StatusCode::OK);
+    for status in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS, StatusCode::TOO_MANY_REQUESTS] {
+        assert_eq!(client.post(CALL).await.status, status);
+    }
     let metrics = client.get("/metrics", &[]).await;
     let text = String::from_utf8(metrics.body.to_vec()).unwrap();
-    assert!(text.contains("\ntollgate_store_duration_seconds_count 1\n"), "the one request of a call: {text}");
+    assert!(text.contains("\ntollgate_store_duration_seconds_count 2\n"), "{text}");
 }
 
 #[tokio::test]
