@@ -1,11 +1,12 @@
 //! Metrics of an agent in the OpenMetrics format. The engine counts; a collector reads its counts when they are scraped.
+//!
+//! Every series exists from the start, so that the first event is an increase and not a new series.
 
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -13,6 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_core::decision::Source;
 use tollgate_engine::Engine;
+use tollgate_metrics::{MetricName, encode_metric};
 
 #[cfg(feature = "jwt")]
 use crate::request::jwt::Verifier;
@@ -24,15 +26,21 @@ const DURATION_BUCKETS_S: [f64; 12] = [1e-6, 5e-6, 2e-5, 1e-4, 5e-4, 1e-3, 2e-3,
 const LAG_BUCKETS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0];
 
 /// Metrics of an agent, and the registry that exports them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct AgentMetrics {
-    registry: Arc<Mutex<Registry>>,
+    registry: Arc<Registry>,
+    sources: Arc<[MetricsSource]>,
     /// Durations of checks, in s.
     pub(crate) check: Histogram,
+    /// Durations of requests to the store, in s.
+    pub(crate) store: Histogram,
     /// Times from a charge to its signal at this agent, in s.
     #[cfg(feature = "bus")]
     pub(crate) signal_lag: Histogram,
 }
+
+/// Source of further metrics, as OpenMetrics text.
+pub(crate) type MetricsSource = Box<dyn Fn() -> String + Send + Sync>;
 
 /// Exports the counts of an agent.
 struct AgentCollector {
@@ -44,13 +52,17 @@ struct AgentCollector {
 impl AgentMetrics {
     /// Registers the metrics of an agent.
     pub(crate) fn register(
-        mut registry: Registry,
         engine: Arc<Engine>,
+        sources: Vec<MetricsSource>,
         #[cfg(feature = "jwt")] tokens: Arc<Verifier>,
     ) -> Self {
-        let (check, signal_lag) = (Histogram::new(DURATION_BUCKETS_S), Histogram::new(LAG_BUCKETS_S));
+        let mut registry = Registry::default();
+        let [check, store] = std::array::from_fn(|_| Histogram::new(DURATION_BUCKETS_S));
+        let signal_lag = Histogram::new(LAG_BUCKETS_S);
         let prefixed = registry.sub_registry_with_prefix("tollgate");
         prefixed.register_with_unit("check_duration", "Duration of a check", Unit::Seconds, check.clone());
+        let duration = "Time from a request of calls to the store until its answer, or until its deadline";
+        prefixed.register_with_unit("store_duration", duration, Unit::Seconds, store.clone());
         let lag = "Time from a charge to its signal at this agent";
         prefixed.register_with_unit("signal_lag", lag, Unit::Seconds, signal_lag.clone());
         prefixed.register_collector(Box::new(AgentCollector {
@@ -59,21 +71,22 @@ impl AgentMetrics {
             tokens,
         }));
         Self {
-            registry: Arc::new(Mutex::new(registry)),
+            registry: Arc::new(registry),
+            sources: sources.into(),
             check,
+            store,
             #[cfg(feature = "bus")]
             signal_lag,
         }
     }
 
-    /// Returns all metrics of the registry in the OpenMetrics text format.
+    /// Returns all metrics, and those of the sources, in the OpenMetrics text format.
     pub(crate) fn encode(&self) -> String {
-        let mut text = String::new();
-        text::encode(&mut text, &self.registry.lock()).map(|()| text).unwrap_or_default()
+        let own = [tollgate_metrics::build_info(), tollgate_metrics::encode(&self.registry)];
+        tollgate_metrics::join(own.into_iter().chain(self.sources.iter().map(|source| source())))
     }
 }
 
-/// Each help text ends with a full stop, as the registry ends those of other metrics.
 impl Collector for AgentCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (engine, metrics) = (&self.engine, self.engine.metrics());
@@ -88,8 +101,7 @@ impl Collector for AgentCollector {
         encode_family(&mut encoder, "decisions", "Decisions by rule, outcome and source.", decisions)?;
         let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.shadow_denials.get()));
         encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
-        let errors = metrics.store_errors().filter(|(_, count)| *count > 0);
-        let errors = errors.map(|(error, count)| ([("error", error)], count));
+        let errors = metrics.store_errors().map(|(error, count)| ([("error", error)], count));
         encode_family(&mut encoder, "store_errors", "Requests that the store did not answer, by reason.", errors)?;
         #[cfg(feature = "jwt")]
         {
@@ -116,16 +128,32 @@ impl Collector for AgentCollector {
         let totals = totals.map(|(name, help, total)| (name, help, total.get()));
         let dropped = ("dropped_rows", "Charges that could not be published in this life.", engine.dropped_rows());
         for (name, help, total) in totals.into_iter().chain([dropped]) {
-            ConstCounter::new(total).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+            encode_metric(&mut encoder, MetricName(name, help, None), &ConstCounter::new(total))?;
         }
+        let reloaded = engine.rules_accepted_at().as_ms() / 1_000;
         let gauges = [
             ("counters", "Counters in the agent's table.", engine.held().counters as u64),
             ("agents_active", "Agents in the fleet, this one included.", engine.fleet_size().get().into()),
             ("rules_generation", "Generation of the rules in force.", engine.with_rules(|rules| rules.generation)),
+            (
+                "rules_last_reload_success_timestamp_seconds",
+                "Unix time at which rules were accepted last; 0 before there are any.",
+                reloaded,
+            ),
+            (
+                "rules_last_reload_successful",
+                "0 while the newest rules are refused and older ones are in force.",
+                engine.rejection().is_none().into(),
+            ),
             ("degraded", "1 while the store does not answer.", engine.is_degraded().into()),
+            (
+                "bus_connected",
+                "1 while calls can be published; 0 also without a bus.",
+                engine.is_bus_connected().into(),
+            ),
         ];
         for (name, help, value) in gauges {
-            ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+            encode_metric(&mut encoder, MetricName(name, help, None), &ConstGauge::new(value))?;
         }
         Ok(())
     }

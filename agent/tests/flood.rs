@@ -37,6 +37,8 @@ async fn a_flood_of_addresses_exhausts_no_memory_and_affects_no_user() {
         usize::try_from(passed).unwrap() <= COUNTERS_MAX + 5,
         "past the cap all addresses share one quota: {passed}"
     );
+    let engine = agent.engine();
+    assert_eq!((engine.held().waiting_batches, engine.dropped_rows()), (0, 0), "without a bus there are no batches");
     assert_eq!(user("known"), (true, 8), "an existing caller keeps its counter");
     for i in 0..20 {
         let key = format!("new-{i}");

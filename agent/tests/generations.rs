@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate::store::{AnyStore, ChargeStore, MemoryStore, RedisSettings, RedisStore};
 use tollgate::{Agent, Call, Decision, Rule, RuleSet};
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
+use tollgate_core::clock::{Clock, Stopwatch, SystemClock, Timestamp};
 use tollgate_core::window::Estimate;
 use tollgate_servers::Redis;
 
@@ -39,7 +39,7 @@ impl Fleet {
 
     /// Applies a changed rule to the first agent.
     fn change(&self, rule: &Rule) {
-        self.new.engine().set_rules(RuleSet::new(2, [rule.clone()])).unwrap();
+        self.new.engine().set_rules(Timestamp::from_ms(1), RuleSet::new(2, [rule.clone()])).unwrap();
     }
 }
 

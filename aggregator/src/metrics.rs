@@ -1,6 +1,8 @@
 //! Metrics of an aggregator, by partition, in the OpenMetrics format.
 //!
-//! The engine keeps plain tallies; the event loop copies their growth into these families a few times a second.
+//! The engine keeps plain tallies; the event loop copies their growth into these families a few times a second. The counters
+//! of all partitions exist from the start, and the gauges of a partition while it is assigned; a gauge is 0 while its value
+//! is unknown.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -51,17 +53,23 @@ pub(crate) struct AggregatorMetrics {
     lag_records: PartitionGauges,
     watermark_lag: PartitionSeconds,
     missed: Counter,
+    /// 1 while the bus can be used; set by the thread that prepares it.
+    pub(crate) bus_connected: Gauge<u64, AtomicU64>,
     members: Gauge<u64, AtomicU64>,
     updated: HashMap<Partition, CountingTally>,
 }
 
 impl AggregatorMetrics {
-    pub(crate) fn register(registry: &mut Registry) -> Self {
+    /// Registers the metrics of an aggregator of this number of partitions.
+    pub(crate) fn register(registry: &mut Registry, partitions: u32) -> Self {
         let metrics = Self::default();
         let m = &metrics;
         let r = registry.sub_registry_with_prefix("tollgate_aggregator");
         for ((name, help, _), family) in TALLIES.iter().zip(&m.tallies) {
             r.register(*name, *help, family.clone());
+            for partition in 0..partitions {
+                drop(family.get_or_create(&PartitionLabel { partition }));
+            }
         }
         r.register("counters", "Counters in the table", m.counters.clone());
         r.register_with_unit("lag", "Age of the newest counted record", Unit::Seconds, m.lag.clone());
@@ -69,6 +77,7 @@ impl AggregatorMetrics {
         let help = "Age of the time up to which all live agents have published";
         r.register_with_unit("watermark_lag", help, Unit::Seconds, m.watermark_lag.clone());
         r.register("missed_records", "Records that the bus deleted before they were read", m.missed.clone());
+        r.register("bus_connected", "1 while calls can be read", m.bus_connected.clone());
         r.register("members", "Live aggregators, this one included", m.members.clone());
         metrics
     }
@@ -85,15 +94,10 @@ impl AggregatorMetrics {
                 family.get_or_create(&label).inc_by(value(&tally) - value(&before));
             }
             self.counters.get_or_create(&label).set(tally.counters as u64);
-            if let Some((_, appended)) = counting.read {
-                self.lag.get_or_create(&label).set(seconds(now.ms_since(appended)));
-            }
-            if let Some(records) = assigned.lag_records {
-                self.lag_records.get_or_create(&label).set(records);
-            }
-            if let Some(watermark) = counting.watermark {
-                self.watermark_lag.get_or_create(&label).set(seconds(now.ms_since(watermark)));
-            }
+            let seconds_since = |time: Option<Timestamp>| time.map_or(0.0, |time| seconds(now.ms_since(time)));
+            self.lag.get_or_create(&label).set(seconds_since(counting.read.map(|(_, appended)| appended)));
+            self.lag_records.get_or_create(&label).set(assigned.lag_records.unwrap_or_default());
+            self.watermark_lag.get_or_create(&label).set(seconds_since(counting.watermark));
         }
     }
 

@@ -24,6 +24,7 @@ pub struct Aggregator {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     queries: Queries,
+    registry: Arc<Registry>,
 }
 
 impl Aggregator {
@@ -37,17 +38,19 @@ impl Aggregator {
         settings: WorkerSettings,
         dead_letters: Option<PathBuf>,
         clock: Arc<dyn Clock>,
-        registry: &mut Registry,
     ) -> std::io::Result<Self> {
         let (id, stop) = (settings.id.clone(), Arc::new(AtomicBool::new(false)));
         let ((queries, queue), bus_error) = (Queries::open(), Arc::<Mutex<Option<String>>>::default());
+        let mut registry = Registry::default();
         let presence = || (bus.writer(Topic::Presence), bus.reader(Topic::Presence, &[0], ReadFrom::Next));
+        let metrics = AggregatorMetrics::register(&mut registry, bus.partitions(Topic::Calls));
+        let bus_connected = metrics.bus_connected.clone();
         let mut event_loop = EventLoop {
             id: id.clone(),
             calls: bus.reader(Topic::Calls, &[], ReadFrom::Oldest),
             signals: bus.writer(Topic::Signals),
             presence: settings.shares.then(presence),
-            metrics: AggregatorMetrics::register(registry),
+            metrics,
             metrics_updated_at: clock.now(),
             dead_letters: DeadLetters::new(dead_letters),
             queries: queue,
@@ -58,8 +61,11 @@ impl Aggregator {
         };
         // The bus is prepared on a thread of its own, and again whenever it was unavailable.
         let keeper = supervise(bus.clone(), stop.clone(), move |prepared| {
-            *bus_error.lock() = prepared.as_ref().err().map(ToString::to_string);
+            bus_connected.set(prepared.is_ok().into());
+            let error = prepared.as_ref().err().map(ToString::to_string);
+            let has_recovered = std::mem::replace(&mut *bus_error.lock(), error).is_some();
             match prepared {
+                Ok(()) if !has_recovered => {}
                 Ok(()) => tracing::info!(aggregator = %id, "the bus is available; counting starts"),
                 Err(why) if why.is_transient() => tracing::warn!(aggregator = %id, "waiting for the bus: {why}"),
                 Err(why) => tracing::error!(aggregator = %id, "nothing is counted: {why}"),
@@ -67,13 +73,19 @@ impl Aggregator {
         })?;
         let stopped = stop.clone();
         let event_loop = Builder::new().name("tollgate-events".into()).spawn(move || event_loop.run(&stopped))?;
-        Ok(Self { stop, threads: vec![keeper, event_loop], queries })
+        Ok(Self { stop, threads: vec![keeper, event_loop], queries, registry: Arc::new(registry) })
     }
 
     /// Returns a handle for queries.
     #[must_use]
     pub fn queries(&self) -> Queries {
         self.queries.clone()
+    }
+
+    /// Returns a function that returns the metrics in the OpenMetrics text format.
+    pub fn metrics(&self) -> impl Fn() -> String + Send + Sync + use<> {
+        let registry = self.registry.clone();
+        move || tollgate_metrics::encode(&registry)
     }
 
     /// Counts the records that are there, publishes their signals, and ends the threads.

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tollgate_aggregator::{Aggregator, WorkerSettings, api};
@@ -64,9 +63,8 @@ fn get(address: SocketAddr, path: &str) -> (u16, Value) {
 async fn records_become_signals_counters_and_dead_letters() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let bus = EmbeddedBus::new(clock.clone(), 2);
-    let mut registry = Registry::default();
     let settings = WorkerSettings::new("counting");
-    let mut aggregator = Aggregator::start(&bus, settings, None, clock.clone(), &mut registry).expect("threads");
+    let mut aggregator = Aggregator::start(&bus, settings, None, clock.clone()).expect("threads");
     let mut signals = bus.reader(Topic::Signals, &[0, 1], ReadFrom::Oldest);
     let mut calls = bus.writer(Topic::Calls);
     calls.append(1, b"no batch".to_vec(), 0).expect("there is room");
@@ -85,7 +83,7 @@ async fn records_become_signals_counters_and_dead_letters() {
 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let router = api::router("counting".into(), aggregator.queries(), registry);
+    let router = api::router("counting".into(), aggregator.queries(), aggregator.metrics());
     tokio::spawn(async { axum::serve(listener, router).await });
     let (_, found) = get(address, "/counters?rule=per-key&label=k&limit=10");
     assert_eq!((&found["matched"], &found["counters"][0]["admitted"]), (&json!(1), &json!(60)));

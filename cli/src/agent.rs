@@ -15,6 +15,7 @@ use crate::limited_calls;
 use crate::limits::Limits;
 use crate::logging::LogArgs;
 use crate::output;
+use crate::process_metrics;
 use crate::serve;
 use crate::servers::{self, KafkaArgs, RedisArgs};
 use crate::tokens::TokenArgs;
@@ -72,7 +73,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
 async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock = SystemClock::start();
-    let mut builder = args.apply(Agent::builder())?;
+    let mut builder = args.apply(Agent::builder())?.metrics_from(process_metrics::encode);
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis).published_rules();
     } else {

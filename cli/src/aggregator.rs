@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
-use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
 use tollgate::read_rules;
 use tollgate_aggregator::rule_mirror::RuleCopier;
@@ -16,6 +15,7 @@ use tollgate_redis::RuleMirror;
 use crate::exit::{Exit, Usage};
 use crate::logging::LogArgs;
 use crate::output;
+use crate::process_metrics;
 use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 
@@ -66,12 +66,13 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
     let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
     let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.replay_window)?;
-    let mut registry = Registry::default();
     let id = settings.id.clone();
     let dead_letters = args.state_dir.as_ref().map(|folder| folder.join("dead-letters"));
-    let mut aggregator = Aggregator::start(&kafka, settings, dead_letters, clock, &mut registry)?;
+    let mut aggregator = Aggregator::start(&kafka, settings, dead_letters, clock)?;
     output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
-    let router = api::router(id, aggregator.queries(), registry);
+    let metrics = aggregator.metrics();
+    let metrics = move || tollgate_metrics::join([metrics(), process_metrics::encode()]);
+    let router = api::router(id, aggregator.queries(), metrics);
     tollgate_http::serve(listener, router, stopping).await?;
     spawn_blocking(move || aggregator.stop()).await?;
     drop(copier);

@@ -12,6 +12,7 @@ mod config;
 mod limits;
 mod serve;
 mod servers;
+mod process_metrics;
 mod tokens;
 mod sample;
 mod limited_calls;
@@ -32,6 +33,12 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::Exit;
 use crate::output::Format;
+
+/// Allocator that returns the memory of a flood to the system. That of glibc keeps it, because the few entries that stay
+/// lie scattered over it.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const START_HERE: &str = "\
 Start here, no server is needed:

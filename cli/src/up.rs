@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
 use tollgate::Agent;
 use tollgate_aggregator::{Aggregator, WorkerSettings};
@@ -14,6 +13,7 @@ use tollgate_core::clock::{Clock, SystemClock};
 use crate::agent::{AgentArgs, announce, log_totals};
 use crate::exit::Exit;
 use crate::limits::Limits;
+use crate::process_metrics;
 use crate::serve;
 use crate::servers;
 use crate::{output, sample};
@@ -69,9 +69,8 @@ fn start<B: Bus>(args: &AgentArgs, clock: &Arc<dyn Clock>, bus: &B) -> anyhow::R
     let (epoch, region) = (clock.now(), args.region.as_str().into());
     let settings = WorkerSettings { epoch, region, shares, ..WorkerSettings::new(&id) };
     let replay_window = settings.replay_window.clone();
-    let mut registry = Registry::default();
-    let aggregator = Aggregator::start(bus, settings, None, clock.clone(), &mut registry)?;
-    let agent = builder.registry(registry).start()?;
+    let aggregator = Aggregator::start(bus, settings, None, clock.clone())?;
+    let agent = builder.metrics_from(aggregator.metrics()).metrics_from(process_metrics::encode).start()?;
     agent.engine().with_rules(|rules| replay_window.cover(rules));
     Ok((agent, aggregator))
 }

@@ -11,6 +11,7 @@ const CRATES: &[(&str, &str, u32)] = &[
     ("common/proto", "main.rs", 0),
     ("common/rules", "lib.rs", 1),
     ("common/wire", "lib.rs", 1),
+    ("common/metrics", "lib.rs", 0),
     ("common/bus", "lib.rs", 1),
     ("common/redis", "lib.rs", 1),
     ("common/servers", "lib.rs", 1),
@@ -106,6 +107,18 @@ fn crates_import_one_way() {
             let used_level = used_level.unwrap_or_else(|| panic!("{name} is not in the list of crates"));
             assert!(used_level < *level, "{folder} must not use {name}");
         }
+    }
+}
+
+/// The library names its metrics library in a private module only, so no public signature contains a type of it.
+#[test]
+fn no_public_signature_of_the_library_names_a_metrics_library() {
+    let source = root().join("agent/src");
+    assert!(read(&source.join("lib.rs")).contains("\nmod metrics;\n"), "the module is private");
+    let mut files = Vec::new();
+    source_files(&source, &mut files);
+    for file in files.iter().filter(|file| **file != source.join("metrics.rs")) {
+        assert!(!read(file).contains("prometheus"), "{} names a metrics library", file.display());
     }
 }
 

@@ -71,10 +71,13 @@ pub struct Engine {
     pub(crate) calls: AtomicU64,
     pub(crate) unsynced: UnsyncedQueue,
     pub(crate) bus_error: Mutex<Option<String>>,
+    pub(crate) bus_connected: AtomicBool,
     pub(crate) unlimited: Arc<RuleCounts>,
     pub(crate) listed: Arc<RuleCounts>,
     pub(crate) metrics: EngineMetrics,
     rejection: Mutex<Option<String>>,
+    /// Time at which the rules in force were accepted, in ms; 0 before there are any.
+    rules_accepted_ms: AtomicU64,
     ticks: AtomicUsize,
 }
 
@@ -131,6 +134,7 @@ impl Engine {
     #[must_use]
     pub fn new(settings: EngineSettings, rules: RuleSet) -> Self {
         let metrics = EngineMetrics::default();
+        let rules_accepted_ms = if rules.generation == 0 { 0 } else { settings.epoch.as_ms() };
         let EngineSettings { node, region, epoch, partitions, .. } = &settings;
         Self {
             rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
@@ -146,10 +150,12 @@ impl Engine {
             calls: AtomicU64::new(0),
             unsynced: UnsyncedQueue::default(),
             bus_error: Mutex::default(),
+            bus_connected: AtomicBool::default(),
             unlimited: metrics.of_rule(&"".into()),
             listed: metrics.of_rule(&DENY_LIST.into()),
             metrics,
             rejection: Mutex::default(),
+            rules_accepted_ms: AtomicU64::new(rules_accepted_ms),
             ticks: AtomicUsize::new(0),
             settings,
         }
@@ -177,15 +183,22 @@ impl Engine {
     ///
     /// # Errors
     /// If a newer set is in force, or a different one of the same generation; returns the generation in force.
-    pub fn set_rules(&self, rules: RuleSet) -> Result<(), Generation> {
+    pub fn set_rules(&self, now: Timestamp, rules: RuleSet) -> Result<(), Generation> {
         let active = self.rules.load();
         let in_force = active.set.generation;
         if rules.generation < in_force || (rules.generation == in_force && !rules.is_equivalent(&active.set)) {
             return Err(in_force);
         }
         self.rules.store(Arc::new(ActiveRules::new(rules, &self.metrics)));
+        self.rules_accepted_ms.store(now.as_ms(), Ordering::Relaxed);
         *self.rejection.lock() = None;
         Ok(())
+    }
+
+    /// Returns the time at which rules were accepted last; time 0 before there are any.
+    #[must_use]
+    pub fn rules_accepted_at(&self) -> Timestamp {
+        Timestamp::from_ms(self.rules_accepted_ms.load(Ordering::Relaxed))
     }
 
     /// Records that rules were refused, and the reason. The set in force stays.

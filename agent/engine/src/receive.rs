@@ -5,6 +5,7 @@
 //! writes. The reader decodes; a record that it cannot decode arrives as [`Incoming::Undecodable`]. Published rules go to
 //! [`Engine::set_rules`] instead, because parsing them is work for the shell.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
@@ -43,7 +44,14 @@ impl Engine {
 
     /// Records that the bus cannot be used, with the reason, or that it can.
     pub fn set_bus_error(&self, error: Option<String>) {
+        self.bus_connected.store(error.is_none(), Ordering::Relaxed);
         *self.bus_error.lock() = error;
+    }
+
+    /// Returns true if the bus can be used; false until it has been prepared for the first time.
+    #[must_use]
+    pub fn is_bus_connected(&self) -> bool {
+        self.bus_connected.load(Ordering::Relaxed)
     }
 
     /// Returns the reason why the bus cannot be used, if it cannot.

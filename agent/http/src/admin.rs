@@ -7,13 +7,12 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use tollgate::Agent;
 use tollgate::http_response::NODE;
 use tollgate::store::ChargeStore;
-
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use tollgate_metrics::Exposition;
 
 /// Adds the header `X-Gateway-Node` to a response, so that a client can report which node responded.
 pub(crate) async fn add_node_header<S: ChargeStore>(State(agent): State<Agent<S>>, mut response: Response) -> Response {
@@ -50,9 +49,10 @@ pub(crate) async fn readyz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Res
     respond(status, &json!({ "ready": missing.is_empty(), "missing": missing }))
 }
 
-/// `GET /metrics`: all metrics of the process.
-pub(crate) async fn metrics<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
-    ([(CONTENT_TYPE, OPEN_METRICS)], agent.metrics()).into_response()
+/// `GET /metrics`: all metrics of the process, in the format that the client accepts.
+pub(crate) async fn metrics<S: ChargeStore>(State(agent): State<Agent<S>>, headers: HeaderMap) -> Response {
+    let Exposition { content_type, text } = Exposition::new(&headers, agent.metrics());
+    ([(CONTENT_TYPE, content_type)], text).into_response()
 }
 
 fn respond(status: StatusCode, body: &Value) -> Response {

@@ -5,8 +5,6 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-#[cfg(feature = "metrics")]
-use prometheus_client::registry::Registry;
 #[cfg(feature = "bus")]
 use tollgate_bus::{Bus, Topic};
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
@@ -61,7 +59,7 @@ pub(super) struct AgentParts {
     #[cfg(feature = "jwt")]
     pub(super) tokens: TokenRequirements,
     #[cfg(feature = "metrics")]
-    pub(super) registry: Registry,
+    pub(super) metrics_sources: Vec<crate::metrics::MetricsSource>,
 }
 
 /// Function that starts the threads of a bus.
@@ -130,10 +128,11 @@ impl<S: ChargeStore> Builder<S> {
         self
     }
 
-    /// Registers the agent's metrics in this registry.
+    /// Adds the metrics that this function returns, as OpenMetrics text, to those of [`Agent::metrics`](super::Agent::metrics).
+    /// The two must have no family in common.
     #[cfg(feature = "metrics")]
-    pub fn registry(mut self, registry: Registry) -> Self {
-        self.parts.registry = registry;
+    pub fn metrics_from(mut self, source: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.parts.metrics_sources.push(Box::new(source));
         self
     }
 }
@@ -213,7 +212,7 @@ impl Builder<AnyStore> {
         let node = format!("agent-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32);
         Self {
             clock: Arc::new(SystemClock::start()),
-            engine: EngineSettings::new(&node, Timestamp::default()),
+            engine: EngineSettings { publishes: false, ..EngineSettings::new(&node, Timestamp::default()) },
             store: None,
             parts: AgentParts::default(),
         }

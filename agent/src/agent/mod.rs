@@ -105,7 +105,7 @@ impl<S: ChargeStore> Agent<S> {
         missing
     }
 
-    /// Returns the metrics in the OpenMetrics text format.
+    /// Returns the metrics of the agent, and those of [`Builder::metrics_from`], in the OpenMetrics text format.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(&self) -> String {
@@ -164,12 +164,15 @@ impl<S: ChargeStore> Shared<S> {
 
     async fn charge(&self, request: &StoreRequest) -> Result<ChargeResults, StoreError> {
         let Some(store) = &self.store else { return Err(StoreError::Unreachable) };
-        match store.try_charge(request.charges()) {
-            Some(answer) => answer,
-            None => tokio::time::timeout(timer(request.deadline()), store.charge(request.charges()))
-                .await
-                .unwrap_or(Err(StoreError::TimedOut)),
+        if let Some(answer) = store.try_charge(request.charges()) {
+            return answer;
         }
+        #[cfg(feature = "metrics")]
+        let took = tollgate_core::clock::Stopwatch::start();
+        let answer = tokio::time::timeout(timer(request.deadline()), store.charge(request.charges())).await;
+        #[cfg(feature = "metrics")]
+        self.metrics.store.observe(took.elapsed().as_secs_f64());
+        answer.unwrap_or(Err(StoreError::TimedOut))
     }
 }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+#[cfg(feature = "rules-file")]
+use tollgate_core::clock::Clock;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
 use tollgate_engine::{Engine, FLEET_EXPECTED_DEFAULT};
@@ -96,13 +98,13 @@ impl<S: ChargeStore> Builder<S> {
         let tokens = Arc::new(crate::request::jwt::Verifier::new(self.parts.tokens));
         #[cfg(feature = "metrics")]
         let metrics = crate::metrics::AgentMetrics::register(
-            self.parts.registry,
             engine.clone(),
+            self.parts.metrics_sources,
             #[cfg(feature = "jwt")]
             tokens.clone(),
         );
         #[cfg(feature = "rules-file")]
-        let rules_listener = follows_rules.then(|| rules_listener(engine.clone(), state.clone()));
+        let rules_listener = follows_rules.then(|| rules_listener(engine.clone(), clock.clone(), state.clone()));
         #[cfg(not(feature = "rules-file"))]
         let rules_listener = None;
         #[cfg(feature = "bus")]
@@ -189,9 +191,14 @@ impl AgentParts {
 }
 
 #[cfg(feature = "rules-file")]
-fn rules_listener(engine: Arc<Engine>, state: Option<Arc<StateDir>>) -> crate::runtime::RulesListener {
+fn rules_listener(
+    engine: Arc<Engine>,
+    clock: Arc<dyn Clock>,
+    state: Option<Arc<StateDir>>,
+) -> crate::runtime::RulesListener {
     Arc::new(move |generation, appended, published| {
-        rules_source::receive_published(&engine, state.as_deref(), generation, appended, published);
+        let now = clock.now();
+        rules_source::receive_published(&engine, state.as_deref(), now, generation, appended, published);
     })
 }
 

@@ -12,6 +12,7 @@ use crate::state_dir::{SavedRules, StateDir};
 pub(crate) fn receive_published(
     engine: &Engine,
     state: Option<&StateDir>,
+    now: Timestamp,
     generation: Generation,
     appended: Option<Timestamp>,
     published: Published,
@@ -27,7 +28,7 @@ pub(crate) fn receive_published(
     match tollgate_rules::read_published(&published, generation) {
         Ok(rules) => {
             let count = rules.rules.len();
-            if engine.set_rules(rules).is_ok() {
+            if engine.set_rules(now, rules).is_ok() {
                 tracing::info!(%node, generation, rules = count, file = published.name, "published rules are in force");
                 if let Some(state) = state {
                     state.change(|saved| saved.rules = Some(SavedRules { generation, published }));

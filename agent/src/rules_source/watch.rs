@@ -31,7 +31,7 @@ fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
             for warning in &rules.warnings {
                 tracing::warn!(%node, "{warning}");
             }
-            match engine.set_rules(rules) {
+            match engine.set_rules(now, rules) {
                 Ok(()) => {
                     tracing::info!(%node, generation, rules = count, "rules reloaded");
                     return;

@@ -126,6 +126,7 @@ impl Drop for BusThreads {
 fn report_bus(engine: &Engine, prepared: Result<(), &BusError>) {
     let node = &engine.settings().node;
     match prepared {
+        Ok(()) if engine.bus_error().is_none() => {}
         Ok(()) => tracing::info!(%node, "the bus is ready: calls are published and signals are read"),
         Err(error) if error.is_transient() => {
             tracing::warn!(%node, "limiting without the bus until it is ready: {error}");

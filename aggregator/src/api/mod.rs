@@ -10,40 +10,39 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tollgate_aggregator_engine::membership::Membership;
 use tollgate_aggregator_engine::worker::AssignedPartition;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
+use tollgate_metrics::Exposition;
 
 use crate::dead_letters::KeptDeadLetter;
 use crate::queries::{AggregatorState, Queries};
 
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PROBLEM_JSON: &str = "application/problem+json";
 
 #[derive(Clone)]
 struct ApiState {
     id: Arc<str>,
     queries: Queries,
-    registry: Arc<Registry>,
+    metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
-/// Returns the routes of an aggregator of this name.
-pub fn router(id: Arc<str>, queries: Queries, registry: Registry) -> Router {
+/// Returns the routes of an aggregator of this name. `metrics` returns all metrics of the process as OpenMetrics text.
+pub fn router(id: Arc<str>, queries: Queries, metrics: impl Fn() -> String + Send + Sync + 'static) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(show_metrics))
         .route("/counters", get(counters::counters))
         .route("/dead-letters", get(dead_letters))
         .fallback(unknown_path)
-        .with_state(ApiState { id, queries, registry: Arc::new(registry) })
+        .with_state(ApiState { id, queries, metrics: Arc::new(metrics) })
 }
 
 /// Answers as long as the event loop runs, with the state of each partition.
@@ -79,12 +78,10 @@ async fn readyz(State(api): State<ApiState>) -> Response {
     respond(code, &json!({ "ready": missing.is_empty(), "missing": missing }))
 }
 
-async fn metrics(State(api): State<ApiState>) -> Response {
-    let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &api.registry) {
-        Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be encoded as text"),
-    }
+async fn show_metrics(State(api): State<ApiState>, headers: HeaderMap) -> Response {
+    let text = tollgate_metrics::join([tollgate_metrics::build_info(), (api.metrics)()]);
+    let Exposition { content_type, text } = Exposition::new(&headers, text);
+    ([(CONTENT_TYPE, content_type)], text).into_response()
 }
 
 /// Lists the newest dead letters.

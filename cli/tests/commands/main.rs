@@ -9,6 +9,8 @@ mod rules_output;
 mod up;
 mod limit;
 mod reload;
+mod metrics;
+mod flood;
 mod cookbook;
 mod tour;
 mod import;

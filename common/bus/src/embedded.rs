@@ -1,6 +1,6 @@
-//! Bus inside one process: logs in memory, bounded in bytes.
+//! Bus inside one process: logs in memory, bounded in bytes and in age.
 //!
-//! Each partition keeps its newest records. A reader that falls behind the oldest record continues there, and the
+//! Each partition keeps its newest records; those of the topic `rules` are kept without a time limit, as on every bus. A reader that falls behind the oldest record continues there, and the
 //! skipped records are counted ([`LogReader::missed`]). Records are visible to readers at once; delivery reports are
 //! returned by the next [`LogWriter::reports`].
 
@@ -18,6 +18,11 @@ use tollgate_core::messages::signals::{LogId, Offset};
 
 /// Maximum size of the records of one partition, in bytes.
 pub const PARTITION_BYTES_MAX: usize = 16 << 20;
+/// Maximum age of a record when the next one is appended, in ms. The readers are in the same process and read at once.
+const RECORD_AGE_MAX_MS: u64 = 60_000;
+
+/// Number of records for which a partition keeps space.
+const RECORDS_LEN_KEPT: usize = 1_000;
 
 /// In-memory bus; clones share its logs.
 #[derive(Clone)]
@@ -44,6 +49,7 @@ pub struct EmbeddedReader {
 }
 
 struct EmbeddedTopic {
+    age_max_ms: u64,
     partitions: Mutex<Vec<PartitionRecords>>,
     appended: Condvar,
 }
@@ -64,7 +70,8 @@ impl EmbeddedBus {
         let topics = Topic::ALL.map(|topic| {
             let partitions = 0..topic.partitions(partitions.max(1));
             let partitions = Mutex::new(partitions.map(|_| PartitionRecords::default()).collect());
-            Arc::new(EmbeddedTopic { partitions, appended: Condvar::new() })
+            let age_max_ms = if topic == Topic::Rules { u64::MAX } else { RECORD_AGE_MAX_MS };
+            Arc::new(EmbeddedTopic { age_max_ms, partitions, appended: Condvar::new() })
         });
         Self { clock, log_id, topics }
     }
@@ -111,9 +118,14 @@ impl LogWriter for EmbeddedWriter {
         let offset = log.next();
         log.bytes += payload.len();
         log.records.push_back((now, payload));
-        while log.bytes > PARTITION_BYTES_MAX && log.records.len() > 1 {
+        while log.records.len() > 1
+            && (log.bytes > PARTITION_BYTES_MAX || log.oldest_age_ms(now) > self.topic.age_max_ms)
+        {
             log.bytes -= log.records.pop_front().map_or(0, |(_, payload)| payload.len());
             log.first += 1;
+        }
+        if log.records.capacity() > 4 * log.records.len() + RECORDS_LEN_KEPT {
+            log.records.shrink_to_fit();
         }
         drop(partitions);
         self.topic.appended.notify_all();
@@ -180,6 +192,10 @@ impl PartitionRecords {
         self.first + self.records.len() as u64
     }
 
+    fn oldest_age_ms(&self, now: Timestamp) -> u64 {
+        self.records.front().map_or(0, |(appended, _)| now.ms_since(*appended))
+    }
+
     fn start_offset(&self, from: ReadFrom) -> Offset {
         match from {
             ReadFrom::Oldest => self.first,
@@ -192,8 +208,20 @@ impl PartitionRecords {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
     use tollgate_core::clock::SystemClock;
+
+    /// Clock that a test sets, in ms.
+    #[derive(Debug, Default)]
+    struct SetClock(AtomicU64);
+
+    impl Clock for SetClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_ms(self.0.load(Ordering::Relaxed))
+        }
+    }
 
     fn bus(partitions: u32) -> EmbeddedBus {
         EmbeddedBus::new(Arc::new(SystemClock::start()), partitions)
@@ -216,5 +244,27 @@ mod tests {
         let read = reader.poll(Duration::ZERO, 100);
         assert_eq!(read.len() as u64 + reader.missed(), 10);
         assert_eq!(read.last().unwrap().offset, 9);
+    }
+    /// capped: the records of a flood leave with the heartbeats that follow it, and rules stay.
+    #[test]
+    fn records_leave_a_minute_later_except_rules() {
+        let clock = Arc::new(SetClock::default());
+        let bus = EmbeddedBus::new(clock.clone(), 1);
+        let (mut calls, mut rules) = (bus.writer(Topic::Calls), bus.writer(Topic::Rules));
+        for _ in 0..10_000 {
+            calls.append(0, vec![7; 100], 0).unwrap();
+            rules.append(0, vec![7], 0).unwrap();
+        }
+        let held = |topic| {
+            let log = &bus.topic(topic).partitions.lock()[0];
+            (log.records.len(), log.bytes, log.records.capacity() < 2 * RECORDS_LEN_KEPT)
+        };
+        for (ms, expected) in [(RECORD_AGE_MAX_MS, (10_001, 1_000_001, false)), (RECORD_AGE_MAX_MS + 1, (2, 2, true))] {
+            clock.0.store(ms, Ordering::Relaxed);
+            calls.append(0, vec![8], 0).unwrap();
+            rules.append(0, vec![8], 0).unwrap();
+            assert_eq!(held(Topic::Calls), expected, "at {ms}");
+        }
+        assert_eq!(held(Topic::Rules).0, 10_002);
     }
 }

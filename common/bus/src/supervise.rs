@@ -15,8 +15,8 @@ const PREPARE_WAIT: Duration = Duration::from_secs(2);
 const PAUSE_FAILED: Duration = Duration::from_millis(500);
 const PAUSE_PREPARED: Duration = Duration::from_secs(3);
 
-/// Calls [`Bus::prepare`] repeatedly until `stop` is set. `notify` receives each change of the result: a failure, a
-/// different failure, and the recovery.
+/// Calls [`Bus::prepare`] repeatedly until `stop` is set. `notify` receives the first result and each change of it: a failure,
+/// a different failure, and the recovery.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be spawned.
@@ -26,14 +26,14 @@ pub fn supervise<B: Bus>(
     notify: impl Fn(Result<(), &BusError>) + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("tollgate-bus".into()).spawn(move || {
-        let mut known = Ok(());
+        let mut known = None;
         while !stop.load(Ordering::Relaxed) {
             let found = bus.prepare(PREPARE_WAIT);
-            if has_changed(&known, &found) {
+            if known.as_ref().is_none_or(|known| has_changed(known, &found)) {
                 notify(found.as_ref().copied());
             }
             std::thread::park_timeout(if found.is_ok() { PAUSE_PREPARED } else { PAUSE_FAILED });
-            known = found;
+            known = Some(found);
         }
     })
 }

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::registry::Registry;
 use tollgate::store::{AnyStore, MemoryStore, RedisSettings};
 use tollgate::{Agent, Quota, Rule, RuleSet};
 use tollgate_aggregator::{Aggregator, WorkerSettings};
@@ -88,7 +87,7 @@ async fn run_over<B: Bus>(
     mut board: Board<'_>,
 ) -> Result<(), ExperimentError> {
     let settings = WorkerSettings::new("aggregator");
-    let mut aggregator = Aggregator::start(&bus, settings, None, clock.clone(), &mut Registry::default())?;
+    let mut aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
     let store = Arc::new(SwitchedStore::new(store));
     let rules = RuleSet::new(1, [Rule::per("per-key", &["api_key"], quota()).strict()]);
     let recorder = Arc::new(Mutex::new(Recorder::new(quota())));

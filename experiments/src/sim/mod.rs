@@ -151,8 +151,8 @@ impl<'c> Simulation<'c> {
     /// # Errors
     /// If the agent refuses them; returns the generation in force.
     pub fn set_rules(&mut self, agent: usize, rules: RuleSet) -> Result<(), Generation> {
-        let generation = rules.generation;
-        self.agents[agent].engine().map_or(Ok(()), |engine| engine.set_rules(rules))?;
+        let (now, generation) = (self.now(), rules.generation);
+        self.agents[agent].engine().map_or(Ok(()), |engine| engine.set_rules(now, rules))?;
         self.env.observe(Observation::RulesAccepted(agent, generation));
         Ok(())
     }

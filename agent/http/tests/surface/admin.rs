@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate::store::{ChargeStore, StoreError};
+use tollgate::store::{ChargeStore, MemoryStore, StoreError};
 use tollgate::{Agent, Rule};
-use tollgate_core::clock::Timestamp;
+use tollgate_core::clock::{SystemClock, Timestamp};
 use tollgate_core::counter::Charge;
 use tollgate_core::counter::ChargeResults;
 
@@ -54,13 +54,52 @@ async fn an_agent_without_its_store_is_alive_but_not_ready() {
     assert_eq!((health.status, health.json()["degraded"].as_bool()), (StatusCode::OK, Some(true)));
 }
 
+/// Store that, like a server, is asked and then waited for.
+struct AskedStore(MemoryStore);
+
+impl ChargeStore for AskedStore {
+    async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+        self.0.charge(charges).await
+    }
+
+    async fn ping(&self) -> Result<Timestamp, StoreError> {
+        self.0.ping().await
+    }
+}
+
+/// The latency of the store counts the requests of calls: a repeated denial asks for nothing.
 #[tokio::test]
-async fn metrics_are_open_metrics_and_count_decisions() {
+async fn the_latency_of_the_store_is_a_metric() {
+    let rule = Rule::per("pair", &["api_key"], "1/min".parse().unwrap());
+    let store = AskedStore(MemoryStore::new(Arc::new(SystemClock::start())));
+    let agent = Agent::builder().rule(rule.strict()).store(Arc::new(store)).start_with_store().unwrap();
+    let mut client = Sidecar::of(agent).await.client().await;
+    assert_eq!(client.get("/readyz", &[]).await.status, StatusCode::OK);
+    for status in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS, StatusCode::TOO_MANY_REQUESTS] {
+        assert_eq!(client.post(CALL).await.status, status);
+    }
+    let metrics = client.get("/metrics", &[]).await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    assert!(text.contains("\ntollgate_store_duration_seconds_count 2\n"), "{text}");
+}
+
+#[tokio::test]
+async fn metrics_count_decisions_in_the_format_that_is_accepted() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     assert_eq!(client.post(CALL).await.status, StatusCode::OK);
-    let metrics = client.get("/metrics", &[]).await;
-    assert_eq!(metrics.header("content-type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
-    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
     let line = r#"tollgate_decisions_total{rule="pair",outcome="allowed",source="store"} 1"#;
-    assert!(text.lines().any(|l| l == line) && text.ends_with("# EOF\n"), "{text}");
+    let formats = [
+        (None, "text/plain; version=0.0.4; charset=utf-8", false),
+        (
+            Some(("accept", "application/openmetrics-text")),
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            true,
+        ),
+    ];
+    for (accept, content_type, has_end) in formats {
+        let metrics = client.get("/metrics", accept.as_slice()).await;
+        assert_eq!(metrics.header("content-type"), content_type);
+        let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+        assert!(text.lines().any(|l| l == line) && text.ends_with("# EOF\n") == has_end, "{text}");
+    }
 }

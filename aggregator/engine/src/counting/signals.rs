@@ -57,7 +57,7 @@ impl DueSignals {
             }
         }
         let mut due: Vec<(u32, CounterId)> = Vec::new();
-        for id in self.changed.drain(..) {
+        for id in std::mem::take(&mut self.changed) {
             let counter = &mut table.counters[&id];
             counter.changed = false;
             let permille = counter.permille(now);

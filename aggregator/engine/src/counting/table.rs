@@ -1,6 +1,8 @@
 //! The counters of a partition: a ring of admitted and a ring of denied units each.
 //!
 //! Counters lie in one map with slots, which is swept in small steps, so that expiry never takes long and no timer is needed.
+//! The steps follow the time of the log: also after a flood, when the log has only heartbeats, the counters and their memory
+//! are gone after one turn.
 
 use std::sync::Arc;
 
@@ -12,9 +14,12 @@ use tollgate_core::messages::calls::{CounterEntry, Outcome, Row};
 use tollgate_core::rules::Generation;
 use tollgate_core::window::{Estimate, Ring};
 
-/// Interval at which expired counters are removed, in ms, and the number of counters that are examined each time.
+/// Minimum time between two steps of the sweep, in ms.
 const SWEEP_INTERVAL_MS: u64 = 100;
-const SWEEP_LEN: usize = 512;
+/// Time in which the sweep examines all counters, in ms, if the log has a record in each interval.
+const SWEEP_TURN_MS: u64 = 10_000;
+/// Minimum number of counters that one step examines.
+const SWEEP_LEN_MIN: usize = 512;
 
 /// The count of one counter.
 #[derive(Clone, Debug)]
@@ -47,6 +52,8 @@ pub(super) struct CounterTable {
     len_max: usize,
     pub(super) counters: IndexMap<CounterId, CountedCounter, RandomState>,
     swept: usize,
+    /// Greatest number of counters in this turn of the sweep; the counters that it removes do not slow it down.
+    turn_len: usize,
     swept_at: Timestamp,
 }
 
@@ -116,7 +123,7 @@ impl CountedCounter {
 
 impl CounterTable {
     pub(super) fn new(len_max: usize) -> Self {
-        Self { len_max, counters: IndexMap::default(), swept: 0, swept_at: Timestamp::default() }
+        Self { len_max, counters: IndexMap::default(), swept: 0, turn_len: 0, swept_at: Timestamp::default() }
     }
 
     /// Returns the slot of a counter, which is added if it is new; nothing if the table is full. The slot is valid until the
@@ -132,18 +139,25 @@ impl CounterTable {
 
     /// Removes the idle ones of the next few counters. The last counter moves into the slot of each.
     pub(super) fn sweep(&mut self, now: Timestamp) {
-        if now.ms_since(self.swept_at) < SWEEP_INTERVAL_MS {
+        let elapsed_ms = now.ms_since(self.swept_at);
+        if elapsed_ms < SWEEP_INTERVAL_MS {
             return;
         }
         self.swept_at = now;
-        for _ in 0..SWEEP_LEN.min(self.counters.len()) {
+        self.turn_len = self.turn_len.max(self.counters.len());
+        let part = self.turn_len as u64 * elapsed_ms.min(SWEEP_TURN_MS) / SWEEP_TURN_MS;
+        let examined = usize::try_from(part).unwrap_or(usize::MAX).max(SWEEP_LEN_MIN);
+        for _ in 0..examined.min(self.counters.len()) {
             if self.swept >= self.counters.len() {
-                self.swept = 0;
+                (self.swept, self.turn_len) = (0, self.counters.len());
             }
             match self.counters.get_index(self.swept) {
                 Some((_, counter)) if counter.is_idle_at(now) => drop(self.counters.swap_remove_index(self.swept)),
                 _ => self.swept += 1,
             }
+        }
+        if self.counters.capacity() > 4 * self.counters.len() + SWEEP_LEN_MIN {
+            self.counters.shrink_to_fit();
         }
     }
 }
@@ -199,6 +213,25 @@ mod tests {
             let counter = &table.counters[slot];
             assert_eq!((counter.quota, counter.admitted.window().width_ms()), expected);
         }
+    }
+
+    /// capped: after a flood, one turn of the sweep removes the idle counters, also in a log with a record per second, and
+    /// the map shrinks.
+    #[test]
+    fn memory_of_swept_counters_is_returned_within_one_turn() {
+        let mut table = CounterTable::new(usize::MAX);
+        for id in 0..100_000 {
+            let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap();
+            table.counters[slot].count(&row(Outcome::Admitted, 1, 10));
+        }
+        let mut left = Vec::new();
+        for second in 11..=33 {
+            table.sweep(Timestamp::from_ms(second * 1_000));
+            left.push(table.counters.len());
+        }
+        assert_eq!(left[0], 100_000, "their window has not ended");
+        assert!(left.windows(2).all(|pair| pair[0] - pair[1] <= 10_000), "a step takes a tenth: {left:?}");
+        assert!(table.counters.is_empty() && table.counters.capacity() <= SWEEP_LEN_MIN, "{left:?}");
     }
 
     #[test]

@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use prometheus_client::registry::Registry;
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::store::RedisSettings;
 use tollgate::{Agent, Quota, Rule, RuleSet};
@@ -173,7 +172,7 @@ impl LagFleet {
             ..WorkerSettings::new("aggregator")
         };
         settings.replay_window.cover(&rules);
-        let aggregator = Aggregator::start(&bus, settings, None, clock.clone(), &mut Registry::default())?;
+        let aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
         let mut fleet = Self { kafka: (bus, kafka), aggregator, agents: Vec::new() };
         for number in 0..plan.agents.get() {
             let mut listener = SignalListener::new(number, calls.clone());
