@@ -103,8 +103,18 @@ impl ExplanationWriter<'_> {
                 format!("{descriptor} is {value}, and must be {pattern}")
             }
             MatchResult::MissingDescriptor { descriptor } => format!("there is no {descriptor} to count by"),
-            MatchResult::LessSpecific { than } => {
-                format!("{than}, of the same group, is more specific or stands above")
+            MatchResult::Wider { than } => {
+                let (own, narrower) = (explained.rule.narrowness(), than.narrowness());
+                let reason = if narrower.exact > own.exact {
+                    "is narrower: it has more exact values"
+                } else if narrower.literals > own.literals {
+                    "is narrower: it has more literal characters"
+                } else if narrower.conditions > own.conditions {
+                    "is narrower: it has more conditions"
+                } else {
+                    "is as narrow and stands above"
+                };
+                format!("{}, of the same group, {reason}", than.name)
             }
             MatchResult::Replaced { by } => format!("{by} replaces it"),
         }

@@ -85,7 +85,7 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
     RULE     APPLIES  QUOTA     WHY
     per-key  yes      1000/min  of the tier pro; sliding_window, 12 x 5 s, conservative; costs 1
     search   yes      30/min    the rule's own; sliding_window, 12 x 5 s, conservative; costs 5
-    any      no                 search, of the same group, is more specific or stands above
+    any      no                 search, of the same group, is narrower: it has more literal characters
 
     On no list.
     ");

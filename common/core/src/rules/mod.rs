@@ -5,6 +5,7 @@
 //! rules in code compiles no parser.
 
 mod quota;
+mod narrowness;
 mod pattern;
 mod descriptor;
 mod limit_policy;
@@ -24,6 +25,7 @@ pub use explain::{ExplainedDescriptor, ExplainedRule, Explanation, MatchResult};
 pub use index::Index;
 pub use limit_policy::{Consistency, LimitPolicy, OnFailure, PolicyError};
 pub use match_rules::{ApplicableRule, ListMatch, Origin, TIER};
+pub use narrowness::Narrowness;
 pub use pattern::{Expression, Pattern, Patterns};
 pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_units, show_units};
 
@@ -74,7 +76,7 @@ pub struct Lists {
 pub struct Rule {
     /// Name, unique in the set.
     pub name: Arc<str>,
-    /// Group of rules of which only the most specific applies.
+    /// Group of rules of which only the narrowest applies.
     pub group: Option<Arc<str>>,
     /// Conditions that must all hold.
     pub matches: Matches,

@@ -5,8 +5,9 @@
 //! in `settings`.
 
 mod descriptors;
-mod patterns;
 mod tiers;
+mod coverage;
+mod patterns;
 mod lists;
 mod quota;
 mod rule;
@@ -98,7 +99,7 @@ fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContex
     }
     // The name of a rule that cannot be read is unknown.
     if rules.len() == items.len() {
-        check_replaces(reader, &rules);
+        check_replaces(reader, &rules, &context.descriptors);
     }
     rules.into_iter().map(|(rule, _)| rule).collect()
 }
