@@ -3,9 +3,10 @@
 //! `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-10. The body of a denial is
 //! `application/problem+json` (RFC 9457) with the members of an admission in addition to its own.
 
+use http::StatusCode;
 use http::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
-use tollgate_core::decision::{DENY_LIST, Decision, LimitStatus, Source};
+use tollgate_core::decision::{DENY_LIST, Decision, DenyStatus, LimitKind, LimitStatus, Source};
 
 /// Content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -32,7 +33,11 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     set("x-ratelimit-limit", status.limit.to_string());
     set("x-ratelimit-remaining", status.remaining.to_string());
     set("x-ratelimit-reset", reset_at_s.to_string());
-    set("ratelimit-policy", format!("\"{}\";q={};w={}", status.rule, status.limit, status.window_ms.div_ceil(1_000)));
+    let quota = match status.kind {
+        LimitKind::Slots => "qu=\"concurrent-requests\"".to_owned(),
+        _ => format!("w={}", status.window_ms.div_ceil(1_000)),
+    };
+    set("ratelimit-policy", format!("\"{}\";q={};{quota}", status.rule, status.limit));
     set("ratelimit", format!("\"{}\";r={};t={}", status.rule, status.remaining, status.reset_ms.div_ceil(1_000)));
     if decision.source == Source::Fallback {
         set("x-ratelimit-policy", "degraded".to_owned());
@@ -40,10 +45,20 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     if decision.delay_ms > 0 {
         set("x-ratelimit-delay-ms", decision.delay_ms.to_string());
     }
-    if !decision.allowed {
+    if status_code(decision) == StatusCode::TOO_MANY_REQUESTS {
         set("retry-after", retry_after_s(status.retry_after_ms, decision.id.call).to_string());
     }
     headers
+}
+
+/// Returns the status of a decision: 200, 429, or 403 if the rules choose it for calls that are always denied.
+#[must_use]
+pub fn status_code(decision: &Decision) -> StatusCode {
+    match decision.status.as_ref().map(|status| status.kind) {
+        _ if decision.allowed => StatusCode::OK,
+        Some(LimitKind::Denial(DenyStatus::Forbidden)) => StatusCode::FORBIDDEN,
+        _ => StatusCode::TOO_MANY_REQUESTS,
+    }
 }
 
 /// Returns the body of a decision.
@@ -51,7 +66,9 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
 pub fn body(decision: &Decision) -> Value {
     let mut body = status_body(decision.status.as_ref());
     body["allowed"] = decision.allowed.into();
-    body["retry_after_ms"] = decision.status.as_ref().map(|status| status.retry_after_ms).into();
+    let is_forbidden = status_code(decision) == StatusCode::FORBIDDEN;
+    let status = decision.status.as_ref().filter(|_| !is_forbidden);
+    body["retry_after_ms"] = status.map(|status| status.retry_after_ms).into();
     body["source"] = decision.source.as_str().into();
     body["id"] = decision.id.to_string().into();
     // Store time of the decision; `/release` identifies a slot by it.
@@ -63,7 +80,7 @@ pub fn body(decision: &Decision) -> Value {
         let (kind, title, detail) = denial(decision, denied.status);
         body["type"] = kind.into();
         body["title"] = title.into();
-        body["status"] = 429.into();
+        body["status"] = status_code(decision).as_u16().into();
         body["detail"] = detail.into();
     }
     body
@@ -72,26 +89,37 @@ pub fn body(decision: &Decision) -> Value {
 /// Returns the body of a settlement: the members of a decision's body that describe its rule.
 #[must_use]
 pub fn status_body(status: Option<&LimitStatus>) -> Value {
-    json!({
+    let mut body = json!({
         "rule": status.map(|status| &*status.rule),
         "limit": status.map(|status| status.limit),
         "remaining": status.map(|status| status.remaining),
         "reset_ms": status.map(|status| status.reset_ms),
-    })
+    });
+    if status.is_some_and(|status| status.kind == LimitKind::Slots) {
+        body["slots"] = true.into();
+    }
+    body
 }
 
 /// Returns type, title and detail of a denial (RFC 9457).
 fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
-    if status.limit == 0 {
+    if matches!(status.kind, LimitKind::Denial(_)) {
         let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
         return ("about:blank", "Denied", format!("{by} denies this call regardless of its count"));
     }
-    let policy = format!("rule {} allows {} in {} s", status.rule, status.limit, seconds(status.window_ms));
-    let detail = if status.cost > status.at_once {
-        let most = if status.at_once == status.limit { String::new() } else { format!(", {} at once", status.at_once) };
-        format!("{policy}{most}, and this call costs {}: it can never pass; make it smaller", status.cost)
+    let LimitStatus { rule, limit, at_once, cost, remaining, .. } = status;
+    let wait_s = seconds(status.retry_after_ms);
+    let (policy, takes, earlier) = if status.kind == LimitKind::Slots {
+        let taken = limit.saturating_sub(*remaining);
+        (format!("rule {rule} has {limit} slots, {taken} in use"), "takes", ", or when other calls end")
     } else {
-        format!("{policy}; this call passes in {} s", seconds(status.retry_after_ms))
+        (format!("rule {rule} allows {limit} in {} s", seconds(status.window_ms)), "costs", "")
+    };
+    let detail = if cost > at_once {
+        let most = if at_once == limit { String::new() } else { format!(", {at_once} at once") };
+        format!("{policy}{most}, and this call {takes} {cost}: it can never pass; make it smaller")
+    } else {
+        format!("{policy}; this call passes in {wait_s} s{earlier}")
     };
     match decision.source {
         Source::Fallback => (
@@ -128,6 +156,7 @@ mod tests {
             allowed,
             status: Some(LimitStatus {
                 rule: "per-key".into(),
+                kind: LimitKind::Window,
                 limit: 100,
                 window_ms: 60_000,
                 at_once: 100,

@@ -45,5 +45,5 @@ pub use file::{FileError, read_text};
 #[cfg(feature = "rules-file")]
 pub use rules_source::{RulesFileError, RulesSource, import_envoy, read_rules};
 pub use tollgate_core::call::Call;
-pub use tollgate_core::decision::{Decision, DecisionId, Denied, LimitStatus, Source};
+pub use tollgate_core::decision::{Decision, DecisionId, Denied, DenyStatus, LimitKind, LimitStatus, Source};
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};

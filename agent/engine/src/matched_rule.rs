@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, SlotId};
-use tollgate_core::decision::LimitStatus;
+use tollgate_core::decision::{LimitKind, LimitStatus};
 use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, ResolvedCall, Rule, RuleSet};
 
@@ -71,6 +71,7 @@ impl MatchedRule {
         let RuleVerdict { verdict, limit, .. } = rule;
         LimitStatus {
             rule: self.rule.name.clone(),
+            kind: if self.is_slot() { LimitKind::Slots } else { LimitKind::Window },
             limit,
             window_ms: self.policy.window.width_ms(),
             at_once: if self.policy.burst > 0 { self.policy.burst } else { limit },

@@ -18,6 +18,7 @@ pub mod problem;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::decision::DenyStatus;
 use crate::rules::problem::Problem;
 
 pub use descriptor::{DescriptorSource, DescriptorSpec, MatchScope, ResolvedCall};
@@ -27,7 +28,7 @@ pub use limit_policy::{Consistency, LimitPolicy, OnFailure, PolicyError};
 pub use match_rules::{ApplicableRule, ListMatch, Origin, TIER};
 pub use narrowness::Narrowness;
 pub use pattern::{Expression, Pattern, Patterns};
-pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_units, show_units};
+pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_units, show_duration_ms, show_units};
 
 /// Default of the time that a call waits for the store, in ms.
 pub const DEADLINE_MS_DEFAULT: u64 = 5;
@@ -56,6 +57,8 @@ pub struct RuleSet {
     pub slot_by: Option<Arc<str>>,
     /// Callers that are never denied, and callers that always are.
     pub lists: Lists,
+    /// HTTP status of denials by the deny list and by rules that deny every call.
+    pub deny_status: DenyStatus,
     /// The rules in the order of the file.
     pub rules: Vec<Arc<Rule>>,
     /// Warnings: valid parts that are probably not meant.
@@ -135,6 +138,7 @@ impl RuleSet {
             && self.descriptors == other.descriptors
             && self.slot_by == other.slot_by
             && self.lists == other.lists
+            && self.deny_status == other.deny_status
     }
 
     /// Returns true if the value of a descriptor must not be shown. An undeclared descriptor is treated as secret.
