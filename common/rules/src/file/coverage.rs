@@ -38,8 +38,14 @@ fn covers(wide: &Pattern, narrow: &Pattern) -> bool {
             without.as_slice().iter().all(is_excluded)
         }
         (Pattern::Cidr(wide), Pattern::Cidr(narrow)) => wide.contains(narrow),
-        (Pattern::Prefix(_) | Pattern::Glob(..), Pattern::Prefix(text)) => covers_glob(wide, &format!("{text}*")),
-        (Pattern::Prefix(_) | Pattern::Glob(..), Pattern::Glob(text, _)) => covers_glob(wide, text),
+        (Pattern::Prefix(wide), Pattern::Prefix(narrow)) => narrow.starts_with(&**wide),
+        // The literal beginning excludes most patterns at little cost.
+        (Pattern::Prefix(head), Pattern::Glob(text, _)) => text.starts_with(&**head) && covers_glob(wide, text),
+        (Pattern::Glob(glob, _), Pattern::Prefix(text) | Pattern::Glob(text, _)) => {
+            let head = glob.split(['*', '?']).next().unwrap_or_default();
+            let rest = if matches!(narrow, Pattern::Prefix(_)) { "*" } else { "" };
+            text.starts_with(head) && covers_glob(wide, &format!("{text}{rest}"))
+        }
         _ => false,
     }
 }

@@ -56,7 +56,9 @@ fn warn_never_applies(reader: &mut YamlReader<'_>, rules: &RulesWithLines, known
             None => rule.replaces.iter().for_each(|name| replacing.entry(name).or_default().push(index)),
         }
     }
-    groups.values_mut().for_each(|group| group.sort_unstable());
+    for group in groups.values_mut() {
+        group.sort_unstable();
+    }
     for (index, (rule, line)) in rules.iter().enumerate() {
         let covers = |other: &usize| *other != index && covers_rule(&rules[*other].0, rule, known);
         let own = Reverse(rule.narrowness());
