@@ -4,6 +4,7 @@
 //! `tollgate-rules`.
 
 use serde_json::{Value, json};
+use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::rules::{ExplainedRule, ListMatch, MatchResult, Matches, Origin, Pattern, RuleSet};
@@ -31,6 +32,7 @@ pub fn explain(set: &RuleSet, key: &DigestKey, call: &Call<'_>) -> Value {
         "rules_from": *set.origin,
         "descriptors": descriptors.collect::<Vec<_>>(),
         "list": list,
+        "deny_status": set.deny_status.code(),
         "list_entry": entry.map(|entry| display::matches(&writer.matches(entry))),
         "rules": explanation.rules.iter().map(|explained| writer.rule(explained)).collect::<Vec<_>>(),
     })
@@ -88,11 +90,14 @@ impl ExplanationWriter<'_> {
 
     fn reason(&self, explained: &ExplainedRule<'_>) -> String {
         match &explained.result {
-            MatchResult::Applies { .. } if explained.rule.deny => "it denies what it matches".to_owned(),
+            MatchResult::Applies { .. } if explained.rule.deny => {
+                format!("it denies what it matches, with status {}", self.set.deny_status.code())
+            }
             MatchResult::Applies { policy: None, origin, .. } => display::origin(*origin),
             MatchResult::Applies { policy: Some(policy), origin, cost } => {
                 let counting = Shown::of_policy(explained.rule, Some(policy)).cell(ALGORITHM_COLUMN);
-                format!("{}; {counting}; costs {cost}", display::origin(*origin))
+                let takes = if policy.algorithm == Algorithm::Concurrency { "slots taken:" } else { "costs" };
+                format!("{}; {counting}; {takes} {cost}", display::origin(*origin))
             }
             MatchResult::OutOfScope => "the call leaves it aside".to_owned(),
             MatchResult::Mismatch { descriptor, pattern, value: None } => {
@@ -103,8 +108,18 @@ impl ExplanationWriter<'_> {
                 format!("{descriptor} is {value}, and must be {pattern}")
             }
             MatchResult::MissingDescriptor { descriptor } => format!("there is no {descriptor} to count by"),
-            MatchResult::LessSpecific { than } => {
-                format!("{than}, of the same group, is more specific or stands above")
+            MatchResult::Wider { than } => {
+                let (own, narrower) = (explained.rule.narrowness(), than.narrowness());
+                let reason = if narrower.exact > own.exact {
+                    "is narrower: it has more exact values"
+                } else if narrower.literals > own.literals {
+                    "is narrower: it has more literal characters"
+                } else if narrower.conditions > own.conditions {
+                    "is narrower: it has more conditions"
+                } else {
+                    "is as narrow and stands above"
+                };
+                format!("{}, of the same group, {reason}", than.name)
             }
             MatchResult::Replaced { by } => format!("{by} replaces it"),
         }

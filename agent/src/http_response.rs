@@ -7,9 +7,10 @@
 //! see more left than the limit, and see the whole limit left when they are idle. The window of `RateLimit-Policy` is the
 //! time in which that number of units passes at the rate of the quota.
 
+use http::StatusCode;
 use http::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
-use tollgate_core::decision::{DENY_LIST, Decision, LimitStatus, Source};
+use tollgate_core::decision::{DENY_LIST, Decision, DenyStatus, LimitKind, LimitStatus, Source};
 
 /// Content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -47,10 +48,20 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     if decision.delay_ms > 0 {
         set("x-ratelimit-delay-ms", decision.delay_ms.to_string());
     }
-    if !decision.allowed {
+    if status_code(decision) == StatusCode::TOO_MANY_REQUESTS {
         set("retry-after", retry_after_s(status.retry_after_ms, decision.id.call).to_string());
     }
     headers
+}
+
+/// Returns the status of a decision: 200, 429, or 403 if the rules choose it for calls that are always denied.
+#[must_use]
+pub fn status_code(decision: &Decision) -> StatusCode {
+    match decision.status.as_ref().map(|status| status.kind) {
+        _ if decision.allowed => StatusCode::OK,
+        Some(LimitKind::Denial(DenyStatus::Forbidden)) => StatusCode::FORBIDDEN,
+        _ => StatusCode::TOO_MANY_REQUESTS,
+    }
 }
 
 /// Returns the body of a decision.
@@ -59,6 +70,8 @@ pub fn body(decision: &Decision) -> Value {
     let status = shown(decision);
     let mut body = status_body(status);
     body["allowed"] = decision.allowed.into();
+    let is_forbidden = status_code(decision) == StatusCode::FORBIDDEN;
+    let status = status.filter(|_| !is_forbidden);
     body["retry_after_ms"] = status.map(|status| status.retry_after_ms).into();
     body["source"] = decision.source.as_str().into();
     body["id"] = decision.id.to_string().into();
@@ -71,7 +84,7 @@ pub fn body(decision: &Decision) -> Value {
         let (kind, title, detail) = denial(decision, denied.status);
         body["type"] = kind.into();
         body["title"] = title.into();
-        body["status"] = 429.into();
+        body["status"] = status_code(decision).as_u16().into();
         body["detail"] = detail.into();
         body["violated-policies"] = json!([*denied.status.rule]);
     }
@@ -81,12 +94,16 @@ pub fn body(decision: &Decision) -> Value {
 /// Returns the body of a settlement: the members of a decision's body that describe its rule.
 #[must_use]
 pub fn status_body(status: Option<&LimitStatus>) -> Value {
-    json!({
+    let mut body = json!({
         "rule": status.map(|status| &*status.rule),
         "limit": status.map(|status| status.at_once),
         "remaining": status.map(|status| status.remaining),
         "reset_ms": status.map(|status| status.reset_ms),
-    })
+    });
+    if status.is_some_and(|status| status.kind == LimitKind::Slots) {
+        body["slots"] = true.into();
+    }
+    body
 }
 
 /// Returns the status that a client sees. It does not see rules in shadow.
@@ -96,7 +113,7 @@ fn shown(decision: &Decision) -> Option<&LimitStatus> {
 
 /// Returns the window, or the unit of calls in progress, as parameters of `RateLimit-Policy`.
 fn window(status: &LimitStatus) -> String {
-    if status.concurrent {
+    if status.kind == LimitKind::Slots {
         return r#";qu="concurrent-requests""#.to_owned();
     }
     let width_ms = u128::from(status.window_ms) * u128::from(status.at_once);
@@ -109,22 +126,23 @@ fn window(status: &LimitStatus) -> String {
 
 /// Returns type, title and detail of a denial (RFC 9457).
 fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
-    if status.limit == 0 {
+    if matches!(status.kind, LimitKind::Denial(_)) {
         let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
         return ("about:blank", "Denied", format!("{by} denies this call regardless of its count"));
     }
-    let policy = if status.concurrent {
-        format!("rule {} allows {} calls in progress", status.rule, status.limit)
+    let LimitStatus { rule, limit, at_once, cost, remaining, .. } = status;
+    let wait_s = seconds(status.retry_after_ms);
+    let (policy, takes, earlier) = if status.kind == LimitKind::Slots {
+        let taken = limit.saturating_sub(*remaining);
+        (format!("rule {rule} has {limit} slots, {taken} in use"), "takes", ", or when other calls end")
     } else {
-        format!("rule {} allows {} in {} s", status.rule, status.limit, seconds(status.window_ms))
+        (format!("rule {rule} allows {limit} in {} s", seconds(status.window_ms)), "costs", "")
     };
-    let detail = if status.cost > status.at_once {
-        let most = if status.at_once == status.limit { String::new() } else { format!(", {} at once", status.at_once) };
-        format!("{policy}{most}, and this call costs {}: it can never pass; make it smaller", status.cost)
-    } else if status.concurrent {
-        format!("{policy}; this call passes when enough of them end, in {} s at most", seconds(status.retry_after_ms))
+    let detail = if cost > at_once {
+        let most = if at_once == limit { String::new() } else { format!(", {at_once} at once") };
+        format!("{policy}{most}, and this call {takes} {cost}: it can never pass; make it smaller")
     } else {
-        format!("{policy}; this call passes in {} s", seconds(status.retry_after_ms))
+        format!("{policy}; this call passes in {wait_s} s{earlier}")
     };
     match decision.source {
         Source::Fallback => (
@@ -161,10 +179,10 @@ mod tests {
             allowed,
             status: Some(LimitStatus {
                 rule: "per-key".into(),
+                kind: LimitKind::Window,
                 limit: 100,
                 window_ms: 60_000,
                 at_once: 100,
-                concurrent: false,
                 shadow: false,
                 cost: 1,
                 remaining: 0,
@@ -220,7 +238,7 @@ mod tests {
     #[test]
     fn calls_in_progress_have_no_window() {
         let mut decision = decision(false, Source::Store);
-        decision.status.as_mut().unwrap().concurrent = true;
+        decision.status.as_mut().unwrap().kind = LimitKind::Slots;
         assert_eq!(headers(&decision, "n")["ratelimit-policy"], "\"per-key\";q=100;qu=\"concurrent-requests\"");
         assert_eq!(
             body(&decision)["detail"],

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file_error::FileError;
+use crate::file::{FileError, read_file, watched_content};
 use crate::file_watch::FileWatch;
 use crate::request::jwt::{KeySet, Verifier};
 
@@ -25,17 +25,14 @@ pub(crate) fn reload_on_change(path: PathBuf, verifier: Arc<Verifier>, node: Arc
             verifier.record_keys_error(error.to_string());
         }
     };
-    let content_now = move || std::fs::read(&watched).ok();
-    Ok(FileWatch { content: Box::new(content_now), known: Some(content), changed: Box::new(changed) })
+    let known = watched.is_file().then_some(content);
+    let content_now = move || watched_content(&watched, FILE_LEN_MAX);
+    Ok(FileWatch { content: Box::new(content_now), known, changed: Box::new(changed) })
 }
 
 /// Returns the content of a file, and its keys.
 fn read(path: &Path) -> Result<(Vec<u8>, KeySet), FileError> {
-    let content = std::fs::read(path).map_err(|error| FileError::unreadable(path, &error))?;
-    let len = content.len();
-    if len > FILE_LEN_MAX {
-        return Err(FileError::new(path, format!("{len} bytes; a JWKS file has at most {FILE_LEN_MAX}")));
-    }
+    let content = read_file(path, FILE_LEN_MAX)?;
     let keys = KeySet::parse(&content).map_err(|why| FileError::new(path, why))?;
     Ok((content, keys))
 }

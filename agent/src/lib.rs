@@ -29,7 +29,7 @@ pub mod http_response;
 pub mod explain;
 #[cfg(feature = "metrics")]
 mod metrics;
-mod file_error;
+mod file;
 mod state_dir;
 #[cfg(any(feature = "rules-file", feature = "jwt"))]
 mod file_watch;
@@ -41,9 +41,9 @@ mod runtime;
 mod agent;
 
 pub use agent::{Agent, Builder, StartError};
-pub use file_error::FileError;
+pub use file::{FileError, read_text};
 #[cfg(feature = "rules-file")]
 pub use rules_source::{RulesFileError, RulesSource, import_envoy, read_rules};
 pub use tollgate_core::call::Call;
-pub use tollgate_core::decision::{Decision, DecisionId, Denied, LimitStatus, Source};
+pub use tollgate_core::decision::{Decision, DecisionId, Denied, DenyStatus, LimitKind, LimitStatus, Source};
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};

@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
-use crate::file_error::FileError;
+use crate::file::{FileError, read_file};
 
 const FILE: &str = "agent.json";
 const VERSION: u32 = 1;
+/// Maximum length of the state file in bytes: the longest rules, with each character escaped.
+const FILE_LEN_MAX: usize = 32 << 20;
 
 /// Content of the state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,13 +65,10 @@ impl StateDir {
         fs::create_dir_all(folder)
             .map_err(|error| FileError::new(folder, format!("{error}; give a folder that can be written")))?;
         let path = folder.join(FILE);
-        let read = |bytes: Vec<u8>| {
-            let warn = |why: &String| {
-                tracing::warn!(file = %path.display(), "the saved state is unreadable and will be overwritten: {why}");
-            };
-            Self::read(&bytes).inspect_err(warn).ok()
+        let warn = |why: &String| {
+            tracing::warn!(file = %path.display(), "the saved state is unreadable and will be overwritten: {why}");
         };
-        let saved = fs::read(&path).ok().and_then(read).unwrap_or_default();
+        let saved = path.exists().then(|| Self::read(&path).inspect_err(warn).ok()).flatten().unwrap_or_default();
         Ok(Self { folder: folder.to_owned(), saved: Mutex::new(saved) })
     }
 
@@ -90,8 +89,9 @@ impl StateDir {
         }
     }
 
-    fn read(bytes: &[u8]) -> Result<SavedState, String> {
-        let file: StateFile<SavedState> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    fn read(path: &Path) -> Result<SavedState, String> {
+        let bytes = read_file(path, FILE_LEN_MAX).map_err(|error| error.to_string())?;
+        let file: StateFile<SavedState> = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
         if file.version != VERSION {
             return Err(format!("its version is {}, this agent supports {VERSION}", file.version));
         }
@@ -122,6 +122,13 @@ mod tests {
         assert_eq!(file, serde_json::json!({ "version": 1, "agents": 3, "rules": rules }));
         fs::write(folder.join(FILE), "{").unwrap();
         assert_eq!(StateDir::open(&folder).unwrap().saved(), SavedState::default());
+        fs::remove_file(folder.join(FILE)).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.join(FILE)).unwrap();
+        assert_eq!(
+            StateDir::open(&folder).unwrap().saved(),
+            SavedState::default(),
+            "an endless file is read up to its cap"
+        );
         fs::remove_dir_all(folder).unwrap();
     }
 }

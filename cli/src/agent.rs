@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use tollgate::{Agent, Builder};
+use tollgate::{Agent, Builder, read_text};
 use tollgate_core::clock::SystemClock;
 use tollgate_core::counter::DigestKey;
 use tollgate_engine::FLEET_EXPECTED_DEFAULT;
@@ -19,6 +19,9 @@ use crate::process_metrics;
 use crate::serve;
 use crate::servers::{self, KafkaArgs, RedisArgs};
 use crate::tokens::TokenArgs;
+
+/// Maximum length of a file with a digest key, in bytes.
+const DIGEST_KEY_LEN_MAX: usize = 1 << 10;
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
 ///
@@ -138,12 +141,18 @@ impl AgentArgs {
 }
 
 fn digest_key(path: &Path) -> anyhow::Result<DigestKey> {
-    let refuse = |reason: String| {
-        let remedy = format!("openssl rand -hex 16 > {}", path.display());
-        Usage(format!("{}: {reason}; create one with `{remedy}` and give it to all agents", path.display()))
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+    // A file that exists may hold something else, so only the remedy for a missing file writes to the path.
+    let shown = path.display();
+    if !path.try_exists()? {
+        let remedy = format!("create a key with `openssl rand -hex 16 > {shown}` and give it to all agents");
+        return Err(Usage(format!("{shown}: there is no such file; {remedy}")).into());
+    }
+    let text = read_text(path, DIGEST_KEY_LEN_MAX).map_err(|error| Usage(error.to_string()))?;
     let digits = text.trim();
     let key = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
-    Ok(DigestKey::new(key.ok_or_else(|| refuse("a digest key is 32 hexadecimal digits".to_owned()))?.to_be_bytes()))
+    let refuse = || {
+        let remedy = "check the path, or create a key in a new file with `openssl rand -hex 16`";
+        Usage(format!("{shown}: this is no digest key, which is 32 hexadecimal digits; {remedy}"))
+    };
+    Ok(DigestKey::new(key.ok_or_else(refuse)?.to_be_bytes()))
 }

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     };
     let exit = match (status, answer["allowed"].as_bool()) {
         (StatusCode::OK, Some(true)) => Exit::Done,
-        (StatusCode::TOO_MANY_REQUESTS, Some(false)) => Exit::Denied,
+        (StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN, Some(false)) => Exit::Denied,
         _ => bail!("{} does not answer like an agent; name one with --agent", args.agent),
     };
     output::say_as(args.format, text_of(&answer), &answer)?;
@@ -57,13 +57,19 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
 fn text_of(body: &Value) -> String {
     let number = |name: &str| body[name].as_u64();
     let text = |name: &str| body[name].as_str().map(str::to_owned);
-    let remaining = number("remaining").zip(number("limit"));
+    // The deny list has no units.
+    let limit = number("limit").filter(|limit| *limit > 0);
+    let remaining = number("remaining").zip(limit);
     let lines = [
         ("rule", text("rule").or_else(|| Some("none limits this call".to_owned()))),
-        ("remaining", remaining.map(|(remaining, limit)| format!("{remaining} of {limit}"))),
+        ("reason", text("detail")),
+        (
+            if body["slots"] == true { "free slots" } else { "remaining" },
+            remaining.map(|(remaining, limit)| format!("{remaining} of {limit}")),
+        ),
         ("its turn in", number("delay_ms").map(seconds)),
         ("retry after", number("retry_after_ms").filter(|ms| *ms > 0).map(seconds)),
-        ("all free in", number("reset_ms").map(seconds)),
+        ("all free in", number("reset_ms").filter(|_| limit.is_some()).map(seconds)),
         ("source", text("source")),
         ("id", text("id")),
     ];

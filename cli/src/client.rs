@@ -42,7 +42,7 @@ pub(crate) fn post(
         }
     };
     let body: Option<Value> = serde_json::from_slice(&body).ok();
-    let is_answer = matches!(status, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
+    let is_answer = matches!(status, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN);
     match body {
         Some(body) if is_answer => Ok(Some((status, body))),
         body => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::counter::SlotId;
-use tollgate_core::decision::{DENY_LIST, LimitStatus};
+use tollgate_core::decision::{DENY_LIST, DenyStatus, LimitKind, LimitStatus};
 use tollgate_core::rules::{Charging, ListMatch, MatchScope, Rule};
 
 use crate::enforce::Enforcement;
@@ -23,6 +23,7 @@ const REJECTED_RETRY_MS: u64 = 60_000;
 pub(crate) struct Rejection {
     /// Name of the rule, or of the list.
     pub(crate) by: Arc<str>,
+    pub(crate) deny_status: DenyStatus,
     pub(crate) counts: Arc<RuleCounts>,
 }
 
@@ -31,10 +32,10 @@ impl Rejection {
     pub(crate) fn status(&self, cost: u64) -> LimitStatus {
         LimitStatus {
             rule: self.by.clone(),
+            kind: LimitKind::Denial(self.deny_status),
             limit: 0,
             window_ms: 0,
             at_once: 0,
-            concurrent: false,
             shadow: false,
             cost,
             remaining: 0,
@@ -56,9 +57,14 @@ impl Engine {
     ) -> Result<MatchedRules, Rejection> {
         let active = context.active;
         let resolved = active.set.resolved_within(call, scope);
+        let rejection = |by: &Arc<str>, counts: &Arc<RuleCounts>| Rejection {
+            by: by.clone(),
+            deny_status: active.set.deny_status,
+            counts: counts.clone(),
+        };
         let exempt = is_decided
             || match active.set.list_match(&resolved) {
-                ListMatch::Denied(_) => return Err(Rejection { by: DENY_LIST.into(), counts: self.listed.clone() }),
+                ListMatch::Denied(_) => return Err(rejection(&DENY_LIST.into(), &self.listed)),
                 list_match => list_match != ListMatch::Unlisted,
             };
         let key = &self.settings.digest_key;
@@ -70,7 +76,7 @@ impl Engine {
             let (rule, counts) = (applicable.rule, &active.counts[applicable.index]);
             if rule.deny && !exempt {
                 if !rule.shadow {
-                    return Err(Rejection { by: rule.name.clone(), counts: counts.clone() });
+                    return Err(rejection(&rule.name, counts));
                 }
                 counts.shadow_denials.add(1);
             }

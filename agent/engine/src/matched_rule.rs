@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, SlotId};
-use tollgate_core::decision::{LimitStatus, Source};
+use tollgate_core::decision::{LimitKind, LimitStatus, Source};
 use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, ResolvedCall, Rule, RuleSet};
 
@@ -77,10 +77,10 @@ impl MatchedRule {
         let RuleVerdict { verdict, limit, at_once, .. } = rule;
         LimitStatus {
             rule: self.rule.name.clone(),
+            kind: if self.is_slot() { LimitKind::Slots } else { LimitKind::Window },
             limit,
             window_ms: self.policy.window.width_ms(),
             at_once,
-            concurrent: self.is_slot(),
             shadow: self.rule.shadow,
             cost,
             // Without the store, another limit than the rule's may have decided.

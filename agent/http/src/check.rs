@@ -9,7 +9,6 @@ use std::net::SocketAddr;
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use tollgate::explain::explain;
@@ -65,13 +64,9 @@ async fn decide_request<S: ChargeStore>(agent: &Agent<S>, parts: &Parts, method:
 
 async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
     let decision = agent.check(call).await;
-    let (status, content_type) = if decision.allowed {
-        (StatusCode::OK, "application/json")
-    } else {
-        (StatusCode::TOO_MANY_REQUESTS, PROBLEM_JSON)
-    };
+    let content_type = if decision.allowed { "application/json" } else { PROBLEM_JSON };
     // A cached response would be repeated without being counted.
     let fixed = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store")];
     let headers = http_response::headers(&decision, &agent.engine().settings().node);
-    (status, fixed, headers, http_response::body(&decision).to_string()).into_response()
+    (http_response::status_code(&decision), fixed, headers, http_response::body(&decision).to_string()).into_response()
 }

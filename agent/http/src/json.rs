@@ -3,8 +3,8 @@
 //! Each descriptor of the request is a separate call, under the rules whose `match` names exactly its entries;
 //! `--envoy-config` and `rules import` create such rules. The agent decides all of them as one request
 //! ([`Agent::check_all`]): a rule that replaces others does so for the whole request, and in domains that charge all or none
-//! nothing is charged if one descriptor is over its limit. The response is a 200 or a 429 with a status for each
-//! descriptor, or a 400 for an invalid request.
+//! nothing is charged if one descriptor is over its limit. The response is a 200, a 429 or a 403 with a status for
+//! each descriptor, or a 400 for an invalid request.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use serde::de::{Deserializer, Error, IgnoredAny};
 use serde_json::{Value, json};
 use serde_untagged::UntaggedEnumVisitor;
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, Call, Decision, http_response};
+use tollgate::{Agent, Call, Decision, LimitKind, http_response};
 use tollgate_core::call::DESCRIPTORS_LEN_MAX;
 use tollgate_core::rules::MatchScope;
 use tollgate_rules::import::envoy_names;
@@ -145,12 +145,12 @@ impl<'de> Deserialize<'de> for Hits {
 
 fn respond(decisions: &[Decision], node: &str) -> Response {
     let allowed = decisions.iter().all(|decision| decision.allowed);
-    let http = if allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
     let statuses: Vec<Value> = decisions.iter().map(status).collect();
     let body = json!({ "overallCode": code(allowed), "statuses": statuses }).to_string();
     let fixed = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
-    // The headers describe the first denial, or else the first decision.
+    // Status and headers describe the first denial, or else the first decision.
     let decision = decisions.iter().find(|decision| !decision.allowed).or(decisions.first());
+    let http = decision.map_or(StatusCode::OK, http_response::status_code);
     let headers = decision.map(|decision| http_response::headers(decision, node));
     (http, fixed, headers, body).into_response()
 }
@@ -159,7 +159,9 @@ fn respond(decisions: &[Decision], node: &str) -> Response {
 fn status(decision: &Decision) -> Value {
     let mut status = json!({ "code": code(decision.allowed) });
     if let Some(limit) = &decision.status {
-        let unit = UNITS.iter().find(|(width_ms, _)| *width_ms == limit.window_ms).map_or("UNKNOWN", |(_, name)| name);
+        // Slots are not counted by time.
+        let is_unit = |(width_ms, _): &&(u64, _)| *width_ms == limit.window_ms && limit.kind != LimitKind::Slots;
+        let unit = UNITS.iter().find(is_unit).map_or("UNKNOWN", |(_, name)| name);
         // Envoy's API has 32 bits for both.
         let number = |units: u64| units.min(u32::MAX.into());
         status["currentLimit"] = json!({ "requestsPerUnit": number(limit.limit), "unit": unit });

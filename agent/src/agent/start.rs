@@ -11,7 +11,7 @@ use tollgate_engine::{Engine, FLEET_EXPECTED_DEFAULT};
 
 use super::builder::{AgentParts, Builder};
 use super::{Agent, Shared};
-use crate::file_error::FileError;
+use crate::file::FileError;
 #[cfg(feature = "rules-file")]
 use crate::rules_source::{self, RulesFileError};
 use crate::runtime::{MaintenanceParts, MaintenanceTask};

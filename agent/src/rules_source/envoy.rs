@@ -6,10 +6,11 @@ use std::path::Path;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::RuleSet;
+use tollgate_rules::FILE_LEN_MAX;
 use tollgate_rules::import::{EnvoySettings, Foreign, Imported, from_envoy};
 
 use super::RulesFileError;
-use crate::file_error::FileError;
+use crate::file::{FileError, read_text};
 
 /// Reads the rules of a configuration; their generation is `now` in ms.
 ///
@@ -31,7 +32,7 @@ pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp
 /// Returns an error if the directory cannot be read or a setting cannot be enforced; each problem has its file and
 /// line.
 pub fn import_envoy(folder: &Path, settings: &EnvoySettings) -> Result<Imported, RulesFileError> {
-    let files = files(folder).map_err(|error| FileError::unreadable(folder, &error))?;
+    let files = files(folder)?;
     if files.is_empty() {
         let why = "no file ends in .yaml or .yml; specify the directory that contains the configuration";
         return Err(FileError::new(folder, why).into());
@@ -42,14 +43,14 @@ pub fn import_envoy(folder: &Path, settings: &EnvoySettings) -> Result<Imported,
 
 /// Returns names and texts of a configuration's files. Hidden files, such as those of a mounted config map, are
 /// ignored.
-pub(super) fn files(folder: &Path) -> io::Result<Vec<(String, String)>> {
-    let entries = fs::read_dir(folder)?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+pub(super) fn files(folder: &Path) -> Result<Vec<(String, String)>, FileError> {
+    let paths = |entries: fs::ReadDir| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>();
+    let mut paths = fs::read_dir(folder).and_then(paths).map_err(|error| FileError::unreadable(folder, &error))?;
     paths.retain(|path| {
         let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
         yaml && !hidden && path.is_file()
     });
     paths.sort();
-    paths.into_iter().map(|path| Ok((path.display().to_string(), fs::read_to_string(&path)?))).collect()
+    paths.into_iter().map(|path| Ok((path.display().to_string(), read_text(&path, FILE_LEN_MAX)?))).collect()
 }

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::RuleSet;
 use tollgate_core::rules::problem::Problems;
+use tollgate_rules::FILE_LEN_MAX;
 use tollgate_rules::import::EnvoySettings;
 
-use crate::file_error::FileError;
+use crate::file::{FileError, read_text, watched_content};
 
 pub use envoy::import_envoy;
 pub(crate) use published::receive_published;
@@ -55,7 +56,7 @@ impl RulesSource {
     /// Returns the content of all files, to detect changes.
     fn content(&self) -> Option<Vec<u8>> {
         match self {
-            Self::File(path) => std::fs::read(path).ok(),
+            Self::File(path) => watched_content(path, FILE_LEN_MAX),
             Self::Envoy(folder, _) => {
                 let files = envoy::files(folder).ok()?;
                 Some(files.into_iter().map(|(name, text)| name + &text).collect::<String>().into_bytes())
@@ -75,6 +76,6 @@ impl RulesSource {
 /// # Errors
 /// Returns an error if the file cannot be read or is not valid; each problem has its line, cause and remedy.
 pub fn read_rules(path: &Path, now: Timestamp) -> Result<RuleSet, RulesFileError> {
-    let text = std::fs::read_to_string(path).map_err(|error| FileError::unreadable(path, &error))?;
+    let text = read_text(path, FILE_LEN_MAX)?;
     Ok(tollgate_rules::from_yaml(&path.display().to_string(), &text, now.as_ms())?)
 }

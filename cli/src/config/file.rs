@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::ArgAction;
+use tollgate::read_text;
 use tollgate_core::rules::problem::Problems;
-use tollgate_rules::hint;
 use tollgate_rules::yaml::{YamlReader, line_of};
+use tollgate_rules::{FILE_LEN_MAX, hint};
 
 use crate::exit::Usage;
 
@@ -27,9 +28,8 @@ pub(crate) struct FileSetting {
 impl ConfigFile {
     /// Reads a file that may contain these keys. The actions of their flags tell which of them take several values.
     pub(crate) fn read(path: PathBuf, keys: &BTreeMap<String, ArgAction>) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            Usage(format!("{}: {error}; check the path that --config or TOLLGATE_CONFIG names", path.display()))
-        })?;
+        let text = read_text(&path, FILE_LEN_MAX)
+            .map_err(|error| Usage(format!("{error}; --config or TOLLGATE_CONFIG names it")))?;
         let name = path.display().to_string();
         let mut reader = YamlReader::new(&name);
         let mut settings = BTreeMap::new();

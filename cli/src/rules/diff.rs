@@ -151,7 +151,8 @@ fn of_set(set: &RuleSet) -> EnforcedFields {
     let slot_by = set.slot_by.iter().map(|name| ("slot_by".to_owned(), name.to_string()));
     let descriptors = set.descriptors.iter();
     let descriptors = descriptors.map(|spec| (format!("descriptor `{}`", spec.name), display::descriptor(spec)));
-    slot_by.chain(descriptors).collect()
+    let deny_status = ("deny_status".to_owned(), set.deny_status.code().to_string());
+    slot_by.chain(descriptors).chain([deny_status]).collect()
 }
 
 fn of_rule(set: &RuleSet, rule: &Rule) -> EnforcedFields {

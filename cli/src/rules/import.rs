@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use tollgate::import_envoy;
+use tollgate::{RulesFileError, import_envoy, read_text};
 use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_rules::FILE_LEN_MAX;
 use tollgate_rules::import::{Foreign, Imported, from_params};
 
 use crate::exit::Exit;
@@ -29,8 +30,8 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let imported = if args.from.is_dir() {
         import_envoy(&args.from, &args.envoy.settings())?
     } else {
-        let text = std::fs::read_to_string(&args.from)
-            .with_context(|| format!("{name}: cannot be read; name a folder of envoyproxy/ratelimit, or a file"))?;
+        let text = read_text(&args.from, FILE_LEN_MAX).map_err(RulesFileError::from);
+        let text = text.context("name a folder of envoyproxy/ratelimit, or a file")?;
         from_params(Foreign { name: &name, text: &text })?
     };
     let Imported { text, warnings } = imported;

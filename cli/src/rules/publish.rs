@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use tokio::time::timeout;
-use tollgate::read_rules;
+use tollgate::{RulesFileError, read_text};
 use tollgate_bus::kafka::KafkaBus;
 use tollgate_bus::{Bus, LogWriter, Topic};
 use tollgate_core::clock::{Clock, SystemClock};
@@ -14,6 +14,7 @@ use tollgate_core::counter::StoreError;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 use tollgate_redis::RuleMirror;
+use tollgate_rules::FILE_LEN_MAX;
 use tollgate_wire::Record;
 
 use crate::exit::{Exit, Usage};
@@ -42,12 +43,14 @@ pub(crate) struct PublishArgs {
 
 pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let set = read_rules(&args.file, clock.now())?;
+    // The file may be a pipe, which is read once.
+    let text = read_text(&args.file, FILE_LEN_MAX).map_err(RulesFileError::from)?;
+    let set = tollgate_rules::from_yaml(&args.file.display().to_string(), &text, clock.now().as_ms())?;
     for warning in &set.warnings {
         output::note(format_args!("warning: {warning}"));
     }
     let name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy().into_owned();
-    let published = Published { name, text: std::fs::read_to_string(&args.file)? };
+    let published = Published { name, text };
     // An address that nobody can use is refused before anything is published.
     let mirror = args.redis.settings().map(|settings| RuleMirror::new(&settings, clock)).transpose()?;
     let kafka = args.kafka.require()?;

@@ -120,7 +120,7 @@ fn text(explanation: &Value) -> String {
     let entry = word(&explanation["list_entry"]);
     let list_match = match explanation["list"].as_str() {
         Some("allow") => format!("Never denied, by `lists.allow`: {entry}"),
-        Some(_) => format!("Always denied, by `lists.deny`: {entry}"),
+        Some(_) => format!("Always denied with status {}, by `lists.deny`: {entry}", explanation["deny_status"]),
         None => "On no list.".to_owned(),
     };
     format!("{known}{rules}\n\n{list_match}")

@@ -56,9 +56,15 @@ fn text(set: &RuleSet) -> String {
     let entries = |name: &'static str, list: &[Matches]| -> Vec<[String; 2]> {
         list.iter().map(|entry| [name.to_owned(), display::matches(entry)]).collect()
     };
+    let deny_status = if set.lists.deny.is_empty() && set.rules.iter().all(|rule| !rule.deny) {
+        String::new()
+    } else {
+        format!("\n\nCalls that are denied regardless of their count get status {}.", set.deny_status.code())
+    };
     let listed = [entries("allow", &set.lists.allow), entries("deny", &set.lists.deny)].concat();
     let rules = rules_table(set);
-    if listed.is_empty() { rules.to_string() } else { format!("{rules}\n\n{}", table(&["LIST", "WHO"], listed)) }
+    let lists = if listed.is_empty() { String::new() } else { format!("\n\n{}", table(&["LIST", "WHO"], listed)) };
+    format!("{rules}{lists}{deny_status}")
 }
 
 /// Builds a table with a row for each rule and for each tier with another policy.
@@ -93,6 +99,7 @@ fn valid_json(set: &RuleSet) -> Value {
         "valid": true,
         "slot_by": set.slot_by.as_deref(),
         "rules": set.rules.iter().map(|rule| rule_json(rule)).collect::<Vec<_>>(),
+        "deny_status": set.deny_status.code(),
         "lists": { "allow": list(&set.lists.allow), "deny": list(&set.lists.deny) },
         "warnings": problems_json(&set.warnings),
     })

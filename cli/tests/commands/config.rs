@@ -146,7 +146,7 @@ fn flags_that_exclude_each_other_are_refused_with_a_remedy() {
         (&["aggregator"], "--kafka"),
         (&["aggregator", "--kafka", "127.0.0.1:1", "--threshold", "120%"], "100%"),
         (&["agent", "--redis", "redis://h", "--kafka", "h:1", "--kafka-set", "security.protocol=SSL"], "kafka-tls"),
-        (&["agent", "--limit", "1/s per ip", "--digest-key-file", "/nowhere"], "openssl rand"),
+        (&["agent", "--limit", "1/s per ip", "--digest-key-file", "/nowhere"], "openssl rand -hex 16 > /nowhere"),
         (&["agent", "--limit", "1/s per ip", "--jwks", "/nowhere"], "/nowhere: "),
         (&["up", "--jwt-issuer", "https://id.example"], "--jwks FILE"),
         (&["rules", "publish", "../rules.yaml"], "--kafka"),
@@ -161,4 +161,14 @@ fn flags_that_exclude_each_other_are_refused_with_a_remedy() {
         assert_eq!((said.exit, &*said.out), (2, ""), "{args:?}: {}", said.err);
         assert!(said.err.contains(word), "{args:?}: {}", said.err);
     }
+}
+
+/// A file that holds something else is not to be overwritten.
+#[test]
+fn a_foreign_digest_key_file_is_refused_without_the_advice_to_overwrite_it() {
+    let path = file("id_rsa", "-----BEGIN PRIVATE KEY-----\n");
+    let path = path.to_str().unwrap();
+    let said = finish(&mut tollgate(&["agent", "--limit", "1/s per ip", "--digest-key-file", path]));
+    assert_eq!((said.exit, &*said.out), (2, ""), "{}", said.err);
+    insta::assert_snapshot!(said.err.replace(path, "id_rsa").trim_end(), @"error: id_rsa: this is no digest key, which is 32 hexadecimal digits; check the path, or create a key in a new file with `openssl rand -hex 16`");
 }

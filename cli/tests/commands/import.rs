@@ -80,8 +80,9 @@ fn a_part_that_cannot_be_imported_is_reported_with_its_place() {
     assert_eq!((refused.exit, refused.out.as_str()), (2, ""));
     assert!(refused.err.contains("params-broken.yaml:12: unknown field `refil_rate`"), "{}", refused.err);
     let missing = finish(&mut tollgate(&["rules", "import", "nowhere"]));
-    assert_ne!(missing.exit, 0);
-    assert!(missing.err.contains("nowhere: cannot be read; name a folder"), "{}", missing.err);
+    assert_eq!(missing.exit, 2);
+    let expected = "name a folder of envoyproxy/ratelimit, or a file: nowhere: No such file";
+    assert!(missing.err.contains(expected), "{}", missing.err);
 }
 
 /// A configuration of envoyproxy/ratelimit is enforced and followed unchanged. A broken file changes nothing.

@@ -1,6 +1,7 @@
 //! `tollgate replay`: text report, JSON report, and decisions.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -48,6 +49,41 @@ fn decisions_are_written_in_the_order_of_the_calls() {
         r#"{"time_ms": 2000, "descriptors": {"k": "b"}, "cost": 1, "allowed": false, "rule": "per-k", "remaining": 0}"#,
     ];
     assert_eq!(lines, expected.map(json));
+}
+
+/// A rule of a group that lost each call was said not to match, and a rule with `deny: true` to limit none.
+#[test]
+fn the_reason_why_a_rule_applies_to_no_call_is_true() {
+    let rules = file(
+        "idle.yaml",
+        "rules:
+  - { name: gifs, group: g, match: { endpoint: /shuttle/*/*.gif }, per: [ip], quota: 1/min }
+  - { name: any, group: g, match: { endpoint: /* }, per: [ip], quota: 200/min }
+  - { name: posts, match: { method: POST }, per: [ip], quota: 9/min }
+  - { name: users, per: [user], quota: 9/min }
+  - { name: closed, match: { endpoint: /closed }, deny: true }
+",
+    );
+    let line = |second: u32, path: &str| {
+        format!("1.1.1.1 - - [17/May/2015:12:05:{second:02} +0200] \"GET {path} HTTP/1.1\" 200 1\n")
+    };
+    let gifs: String = (0..3).map(|second| line(second, "/shuttle/sts/a.gif")).collect();
+    let log = file("idle.log", &(gifs.clone() + &line(4, "/closed")));
+    let replay =
+        |rules: &PathBuf, log: &PathBuf| finish(tollgate(&["replay", "--rules", rules.to_str().unwrap()]).arg(log)).out;
+    let out = replay(&rules, &log);
+    let row = |name: &str| {
+        let row =
+            out.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{name}: {out}"));
+        row.split_whitespace().take(5).map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!([row("gifs"), row("closed")], ["gifs 1/min 3 1 2", "closed denied 1 0 1"], "{out}");
+    assert!(out.contains("rule posts applies to none of these calls: 4 do not match its method\n"), "{out}");
+    assert!(out.contains("rule users applies to none of these calls: 4 have no user\n"), "{out}");
+    let log = file("idle-gifs.log", &gifs);
+    let out = replay(&rules, &log);
+    let reason = "rule any applies to none of these calls: 3 go to gifs, the narrower rule of its group\n";
+    assert!(out.contains(reason), "{out}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `tollgate rules validate`.
 
+use std::process::{Command, Stdio};
+
 use crate::support::{file, finish, tollgate};
 
 const GOOD: &str = "\
@@ -87,4 +89,46 @@ fn a_missing_file_is_named() {
     assert_eq!((said.exit, &*said.out), (2, ""));
     assert!(said.err.contains("/nowhere/rules.yaml: "), "{}", said.err);
     assert!(said.err.contains("check the path"), "{}", said.err);
+}
+
+/// `rules validate /dev/zero` once read 22 GB. The limit of the address space lets the test fail before the machine does.
+#[test]
+fn a_file_without_end_is_read_up_to_its_cap() {
+    let commands: [&[&str]; 8] = [
+        &["rules", "validate", "/dev/zero"],
+        &["rules", "diff", "/dev/zero", "/dev/zero"],
+        &["rules", "import", "/dev/zero"],
+        &["rules", "publish", "/dev/zero"],
+        &["up", "--rules", "/dev/zero"],
+        &["agent", "--config", "/dev/zero"],
+        &["up", "--limit", "1/s per ip", "--digest-key-file", "/dev/zero"],
+        &["up", "--limit", "1/s per ip", "--jwks", "/dev/zero", "--jwt-issuer", "i", "--jwt-audience", "a"],
+    ];
+    let capped = |script: &str, args: &[&str]| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -v 2000000; {script}"), env!("CARGO_BIN_EXE_tollgate")]).args(args);
+        finish(shell.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()))
+    };
+    for args in commands {
+        let said = capped("exec \"$0\" \"$@\"", args);
+        assert_eq!((said.exit, &*said.out), (2, ""), "{args:?}: {}", said.err);
+        assert!(
+            said.err.contains("/dev/zero: longer than the ") && said.err.contains("check the path"),
+            "{}",
+            said.err
+        );
+    }
+    let said = capped("yes | \"$0\" \"$@\"", &["rules", "validate", "/dev/stdin"]);
+    assert!(said.exit == 2 && said.err.contains("/dev/stdin: longer than the 4194304 bytes"), "{}", said.err);
+}
+
+#[test]
+fn a_pipe_is_read_once() {
+    let path = file("piped.yaml", GOOD);
+    let validate = |script: &str| {
+        let mut shell = Command::new("sh");
+        finish(shell.args(["-c", script, env!("CARGO_BIN_EXE_tollgate"), path.to_str().unwrap()]))
+    };
+    let said = validate("cat \"$1\" | \"$0\" rules validate /dev/stdin");
+    assert!(said.exit == 0 && said.err.contains("/dev/stdin: valid, 3 rules"), "{}", said.err);
 }

@@ -69,6 +69,8 @@ fn validate_shows_tiers_keys_costs_and_lists() {
 
     LIST  WHO
     deny  api_key=sk_revoked_*
+
+    Calls that are denied regardless of their count get status 429.
     ");
     let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap(), "--format", "json"]));
     let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
@@ -97,8 +99,8 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
                                 conservative; costs 1
     search   yes      30/min    the rule's own; sliding_window, 12 x 5 s,
                                 conservative; costs 5
-    any      no                 search, of the same group, is more specific or
-                                stands above
+    any      no                 search, of the same group, is narrower: it
+                                has more literal characters
 
     On no list.
     ");
@@ -114,7 +116,7 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
 fn a_clients_word_selects_no_tier() {
     let said = run("claim.yaml", &["api_key=sk_revoked_1", "--unverified", "tier=pro"]);
     assert!(said.out.contains("the client's word") && said.out.contains("100/min"), "{}", said.out);
-    assert!(said.out.contains("Always denied, by `lists.deny`: api_key=sk_revoked_*"), "{}", said.out);
+    assert!(said.out.contains("Always denied with status 429, by `lists.deny`: api_key=sk_revoked_*"), "{}", said.out);
     let path = file("denying.yaml", "rules: [{ name: old, match: { endpoint: /v1* }, deny: true }]");
     let said = finish(&mut tollgate(&["rules", "show", "--rules", path.to_str().unwrap(), "endpoint=/v1/x"]));
     assert!(said.out.contains("denied") && said.out.contains("it denies what it matches"), "{}", said.out);
@@ -190,4 +192,99 @@ fn show_requests_the_rules_in_force_from_an_agent() {
     let nobody = finish(&mut tollgate(&["rules", "show", "--agent", "http://127.0.0.1:1", "api_key=k"]));
     assert_eq!((nobody.exit, &*nobody.out), (4, ""));
     assert!(nobody.err.contains("no agent answers at http://127.0.0.1:1"), "{}", nobody.err);
+}
+
+/// The commands show the status that the file sets, and a status without sense is refused.
+#[test]
+fn the_status_of_denials_is_read_and_shown() {
+    let rules = "deny_status: 403
+rules: [{ name: old, match: { endpoint: /v1* }, deny: true }]
+lists: { deny: [{ api_key: sk_revoked_* }] }
+";
+    let path = file("forbidden.yaml", rules);
+    let path = path.to_str().unwrap();
+    let said = finish(&mut tollgate(&["rules", "validate", path]));
+    assert!(said.out.contains("Calls that are denied regardless of their count get status 403."), "{}", said.out);
+    let said = finish(&mut tollgate(&["rules", "validate", path, "--format", "json"]));
+    let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(set["deny_status"], 403);
+    let said = finish(&mut tollgate(&["rules", "show", path, "endpoint=/v1/x", "api_key=sk_revoked_1"]));
+    assert!(said.out.contains("it denies what it matches, with status 403"), "{}", said.out);
+    assert!(said.out.contains("Always denied with status 403, by `lists.deny`"), "{}", said.out);
+    let before = file("too-many.yaml", &rules.replace("403", "429"));
+    let said = finish(&mut tollgate(&["rules", "diff", before.to_str().unwrap(), path]));
+    assert!(said.out.contains("deny_status") && said.out.contains("429 -> 403"), "{}", said.out);
+    let up = Up::start(&["--rules", path]);
+    let said = finish(&mut tollgate(&["check", "--agent", &up.url(), "endpoint=/v1/x"]));
+    assert_eq!(said.exit, 3, "{}", said.err);
+    let shown: Vec<&str> = said.out.lines().take(4).collect();
+    insta::assert_snapshot!(shown.join("\n"), @r"
+    denied
+    rule         old
+    reason       old denies this call regardless of its count
+    source       local
+    ");
+    let wrong = file("teapot.yaml", &rules.replace("403", "418"));
+    let said = finish(tollgate(&["rules", "validate"]).arg(&wrong));
+    assert!(
+        said.exit == 2 && said.err.contains("teapot.yaml:1: `deny_status` is `418`; write 429 or 403"),
+        "{}",
+        said.err
+    );
+}
+
+/// `validate`, `show` and `check` speak of slots under `concurrency`.
+#[test]
+fn concurrency_is_shown_in_slots() {
+    let rules = "rules: [{ name: exports, per: [user], quota: 2/10min, algorithm: concurrency, consistency: strict }]";
+    let path = file("slots.yaml", rules);
+    let path = path.to_str().unwrap();
+    let said = finish(&mut tollgate(&["rules", "validate", path]));
+    insta::assert_snapshot!(lines(&said.out), @r"
+    RULE     MATCH       PER   QUOTA                        ALGORITHM    CONSISTENCY  ON FAILURE
+    exports  every call  user  2 slots, each 10min at most  concurrency  strict       share
+    ");
+    let said = finish(&mut tollgate(&["rules", "show", path, "user=u", "--cost", "2"]));
+    insta::assert_snapshot!(lines(&said.out), @r"
+    DESCRIPTOR  VALUE       WHOSE WORD
+    user        u…48f88296  verified
+
+    RULE     APPLIES  QUOTA                        WHY
+    exports  yes      2 slots, each 10min at most  the rule's own; concurrency; slots taken: 2
+
+    On no list.
+    ");
+    let up = Up::start(&["--rules", path]);
+    let check = || finish(&mut tollgate(&["check", "--agent", &up.url(), "user=u"]));
+    assert!(check().out.contains("\nfree slots   1 of 2\n"));
+    check();
+    let denied = check();
+    assert!(
+        denied.exit == 3 && denied.out.contains("\nreason       rule exports has 2 slots, 2 in use; "),
+        "{}",
+        denied.out
+    );
+}
+
+/// The narrowest rule applies, and a rule that never does is reported.
+#[test]
+fn in_a_group_a_wildcard_beats_no_longer_pattern_and_a_rule_without_effect_is_reported() {
+    let rules = "rules:
+  - { name: any, group: g, match: { endpoint: /* }, per: [ip], quota: 200/min, consistency: strict }
+  - { name: gifs, group: g, match: { endpoint: /shuttle/*/*.gif }, per: [ip], quota: 1/min, consistency: strict }
+  - { name: short, group: g, match: { endpoint: '/?*' }, per: [ip], quota: 5/min, consistency: strict }
+";
+    let path = file("group.yaml", rules);
+    let path = path.to_str().unwrap();
+    let said = finish(&mut tollgate(&["rules", "validate", path]));
+    insta::assert_snapshot!(said.err.replace(path, "group.yaml"), @r"
+    warning: group.yaml:4: `short` never applies: `any` in line 2 matches every call that `short` matches, and is as narrow and stands above; put the rule with fewer calls first, or remove one of the two
+    group.yaml: valid, 3 rules, 1 warning
+    ");
+    let up = Up::start(&["--rules", path]);
+    let check = || finish(&mut tollgate(&["check", "--agent", &up.url(), "ip=10.0.0.1", "endpoint=/shuttle/a/b.gif"]));
+    assert!(check().out.contains("rule         gifs"));
+    assert_eq!(check().exit, 3);
+    let said = finish(&mut tollgate(&["rules", "show", path, "ip=10.0.0.1", "endpoint=/shuttle/a/b.gif"]));
+    assert!(said.out.contains("gifs, of the same group, is narrower: it has more literal characters"), "{}", said.out);
 }

@@ -57,14 +57,14 @@ pub struct Decision {
 pub struct LimitStatus {
     /// Name of the rule.
     pub rule: Arc<str>,
-    /// Quota in units.
+    /// Kind of the limit.
+    pub kind: LimitKind,
+    /// Quota in units, or number of slots.
     pub limit: u64,
-    /// Window in ms.
+    /// Window in ms, or the time after which a slot without a release is free.
     pub window_ms: u64,
     /// Maximum units that can be admitted at the same instant: the quota, or the burst.
     pub at_once: u64,
-    /// True if the units are calls in progress (`concurrency`); the window is then the maximum time that a slot is held.
-    pub concurrent: bool,
     /// True if the rule is in shadow: it is counted and never denies, and clients should not see it.
     pub shadow: bool,
     /// Cost of the call in units. A call that costs more than `at_once` is never admitted.
@@ -75,6 +75,28 @@ pub struct LimitStatus {
     pub reset_ms: u64,
     /// Time in ms until the same call would be admitted if no other call arrives; 0 for an admitted call.
     pub retry_after_ms: u64,
+}
+
+/// Kind of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LimitKind {
+    /// Units in a window.
+    Window,
+    /// Calls at a time (`concurrency`); each has a slot until its release.
+    Slots,
+    /// Denial of every call, by the deny list or by a rule with `deny: true`.
+    Denial(DenyStatus),
+}
+
+/// HTTP status of a denial regardless of any count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DenyStatus {
+    /// 429, the status of all other denials, with the time of a retry.
+    #[default]
+    TooManyRequests,
+    /// 403, without a time.
+    Forbidden,
 }
 
 /// Denial, obtained from [`Decision::denied`].
@@ -96,6 +118,17 @@ impl Source {
             Self::Store => "store",
             Self::Signal => "signal",
             Self::Fallback => "fallback",
+        }
+    }
+}
+
+impl DenyStatus {
+    /// Returns the status code.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::TooManyRequests => 429,
+            Self::Forbidden => 403,
         }
     }
 }

@@ -12,6 +12,6 @@ pub mod call;
 pub mod window;
 pub mod algorithm;
 pub mod counter;
-pub mod rules;
 pub mod decision;
+pub mod rules;
 pub mod messages;

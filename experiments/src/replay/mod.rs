@@ -16,7 +16,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use tollgate::RuleSet;
 use tollgate_core::counter::{CounterId, DigestKey};
-use tollgate_core::rules::ResolvedCall;
+use tollgate_core::rules::{MatchResult, ResolvedCall};
 
 use crate::oracle::Oracle;
 use crate::sim::{AnsweredCall, Observation, SimSettings, Simulation};
@@ -68,6 +68,7 @@ pub fn run(
         }
     }
     progress.finish_and_clear();
+    tally.explain_idle_rules(recording);
     Ok(tally.finish())
 }
 
@@ -118,23 +119,49 @@ impl<'r> ReplayTally<'r> {
         let call = self.rules.resolved(&answered.call);
         for applicable in self.rules.applicable(&call) {
             let (index, rule) = (applicable.index, applicable.rule);
+            let is_denied_here = denied_by.as_deref() == Some(&*rule.name);
+            let counts = &mut report.rules[index];
+            counts.calls += 1;
+            counts.admitted += u64::from(allowed);
+            counts.denied += u64::from(is_denied_here);
             let Some(policy) = applicable.policy else { continue };
             let id = self.key.counter(&rule.name, rule.values(&call));
             let CounterTally { caller, oracle } = self.counters.entry((index, id)).or_insert_with(|| CounterTally {
                 caller: CallerReport { caller: label(&rule.per, &call), rule: rule.name.clone(), calls: 0, denied: 0 },
                 oracle: Oracle::new(policy.quota),
             });
-            let report = &mut report.rules[index];
             let cost = rule.cost_of(&call, answered.call.cost());
             caller.calls += 1;
-            report.calls += 1;
             if allowed {
-                report.admitted += 1;
-                report.over_admitted += u64::from(oracle.admit(at, cost));
-            } else if denied_by.as_deref() == Some(&*rule.name) {
+                counts.over_admitted += u64::from(oracle.admit(at, cost));
+            } else if is_denied_here {
                 caller.denied += 1;
-                report.denied += 1;
-                report.under_admitted += u64::from(oracle.has_room(at, cost));
+                counts.under_admitted += u64::from(oracle.has_room(at, cost));
+            }
+        }
+    }
+
+    /// Counts the reasons why a rule applied to none of the calls.
+    fn explain_idle_rules(&mut self, recording: &Recording) {
+        let idle = |rule: &RuleReport| rule.calls == 0;
+        if !self.report.rules.iter().any(idle) {
+            return;
+        }
+        for (_, call) in recording.calls() {
+            let explained = self.rules.explain(&call).rules;
+            for (rule, explained) in self.report.rules.iter_mut().zip(explained).filter(|(rule, _)| idle(rule)) {
+                let reason = match explained.result {
+                    MatchResult::Mismatch { descriptor, value: Some(_), .. } => {
+                        format!("do not match its {descriptor}")
+                    }
+                    MatchResult::Mismatch { descriptor, .. } | MatchResult::MissingDescriptor { descriptor } => {
+                        format!("have no {descriptor}")
+                    }
+                    MatchResult::Wider { than } => format!("go to {}, the narrower rule of its group", than.name),
+                    MatchResult::Replaced { by } => format!("go to {by}, which replaces it"),
+                    MatchResult::Applies { .. } | MatchResult::OutOfScope => continue,
+                };
+                *rule.idle_reasons.entry(reason).or_default() += 1;
             }
         }
     }

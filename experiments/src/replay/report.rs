@@ -1,5 +1,6 @@
 //! Report of a replay, as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use comfy_table::Table;
 use serde::Serialize;
 use tollgate::Rule;
 use tollgate_core::clock::Timestamp;
+use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
 
 use super::input::BadLine;
 use crate::figures::{count, percent, plain_table, wrapped};
@@ -59,7 +61,7 @@ pub struct RuleReport {
     /// Quota of the rule.
     #[serde(skip)]
     pub quota: String,
-    /// Calls that the rule limits.
+    /// Calls to which the rule applies.
     pub calls: u64,
     /// Admitted calls among these.
     pub admitted: u64,
@@ -71,6 +73,9 @@ pub struct RuleReport {
     pub over_admitted: u64,
     /// Calls that this rule denied although the window had room.
     pub under_admitted: u64,
+    /// Numbers of calls by the reason why the rule does not apply, if it applies to none.
+    #[serde(skip)]
+    pub idle_reasons: BTreeMap<String, u64>,
 }
 
 /// Figures of one caller.
@@ -90,7 +95,7 @@ impl RuleReport {
     pub(super) fn new(rule: &Rule) -> Self {
         Self {
             name: rule.name.to_string(),
-            quota: rule.policy.map_or_else(|| "unlimited".to_owned(), |policy| policy.quota.to_string()),
+            quota: Shown::of_policy(rule, rule.policy.as_ref()).cell(QUOTA_COLUMN),
             ..Self::default()
         }
     }
@@ -120,8 +125,10 @@ impl fmt::Display for ReplayReport {
         }
         writeln!(f, "\n{}", self.rules_table().trim_fmt())?;
         for rule in self.rules.iter().filter(|rule| rule.calls == 0 && self.calls > 0) {
-            let text = "limits none of these calls: they lack a descriptor of its `per`, or do not match";
-            writeln!(f, "{}", wrapped(&format!("rule {} {text}", rule.name)))?;
+            let reasons: Vec<_> =
+                rule.idle_reasons.iter().map(|(reason, calls)| format!("{} {reason}", count(*calls))).collect();
+            let text = format!("rule {} applies to none of these calls: {}", rule.name, reasons.join(", "));
+            writeln!(f, "{}", wrapped(&text))?;
         }
         if !self.callers.is_empty() {
             writeln!(f, "\nmost limited of {} limited callers", count(self.limited_callers))?;

@@ -1,6 +1,7 @@
 //! Responses of `/check`.
 
 use http::StatusCode;
+use tollgate::Agent;
 
 use crate::support::{CALL, Sidecar};
 
@@ -93,4 +94,53 @@ async fn a_gateway_forwards_the_request_that_it_checks() {
     assert_eq!(client.get("/check", &nginx).await.header("x-ratelimit-remaining"), "0");
     assert_eq!(client.get("/check", &traefik).await.status.as_u16(), 429);
     assert_eq!(client.get("/check", &[]).await.status, StatusCode::OK, "another endpoint");
+}
+
+/// Calls that are denied regardless of their count get 429 with a time, or 403 without one, as the rules say.
+#[tokio::test]
+async fn the_status_of_the_deny_list_is_a_setting_of_the_rules() {
+    for (setting, expected) in [("", 429), ("deny_status: 429", 429), ("deny_status: 403", 403)] {
+        let rules = format!(
+            "{setting}
+rules:
+  - {{ name: closed, match: {{ endpoint: /closed }}, deny: true }}
+  - {{ name: pair, per: [api_key], quota: 1/min }}
+lists: {{ deny: [{{ api_key: stolen }}] }}"
+        );
+        let rules = tollgate_rules::from_yaml("rules.yaml", &rules, 7).unwrap();
+        let mut client = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await.client().await;
+        for (body, rule, by) in [
+            (r#"{"descriptors": {"api_key": "stolen"}}"#, "lists.deny", "the deny list"),
+            (r#"{"descriptors": {"endpoint": "/closed"}}"#, "closed", "closed"),
+        ] {
+            let denied = client.post(body).await;
+            assert_eq!((denied.status.as_u16(), denied.header("content-type")), (expected, "application/problem+json"));
+            assert_eq!(denied.headers.contains_key("retry-after"), expected == 429);
+            let problem = denied.json();
+            assert_eq!((&problem["status"], &problem["rule"]), (&expected.into(), &rule.into()));
+            assert_eq!(problem["retry_after_ms"].is_null(), expected == 403);
+            assert_eq!(problem["detail"], format!("{by} denies this call regardless of its count"));
+        }
+        let json = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "api_key", "value": "stolen"}]}]}"#;
+        let exact = client.ask("POST", "/json", &[], json).await;
+        assert_eq!(exact.status, StatusCode::OK, "the entry of the list names no domain");
+        assert_eq!(client.post(CALL).await.status, StatusCode::OK);
+        assert_eq!(client.post(CALL).await.status.as_u16(), 429, "a quota denies with 429");
+        let explained = client.ask("POST", "/explain", &[], r#"{"descriptors": {"endpoint": "/closed"}}"#).await.json();
+        let why = format!("it denies what it matches, with status {expected}");
+        assert_eq!((&explained["deny_status"], &explained["rules"][0]["why"]), (&expected.into(), &why.into()));
+    }
+}
+
+/// `/json` has the status of its first denial.
+#[tokio::test]
+async fn a_request_of_envoy_gets_the_status_of_the_deny_list() {
+    for (setting, expected) in [("", 429), ("deny_status: 403", 403)] {
+        let rules = format!("{setting}\nrules: []\nlists: {{ deny: [{{ domain: d, user: stolen }}] }}");
+        let rules = tollgate_rules::from_yaml("rules.yaml", &rules, 7).unwrap();
+        let mut client = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await.client().await;
+        let json = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "user", "value": "stolen"}]}]}"#;
+        let denied = client.ask("POST", "/json", &[], json).await;
+        assert_eq!((denied.status.as_u16(), &denied.json()["overallCode"]), (expected, &"OVER_LIMIT".into()));
+    }
 }

@@ -45,6 +45,40 @@ async fn a_slot_is_released() {
     assert_eq!(client.post(call).await.status, StatusCode::OK);
 }
 
+/// `concurrency` limits calls at a time, so its denial names no window.
+#[tokio::test]
+async fn a_denial_by_concurrency_speaks_of_slots() {
+    let mut client = client([strict("2/10min").counted_by(Algorithm::Concurrency)]).await;
+    let call = |cost: u64| format!(r#"{{"descriptors": {{"user": "u"}}, "cost": {cost}}}"#);
+    assert_eq!(client.post(call(2)).await.json()["slots"], true);
+    let denied = client.post(call(1)).await;
+    assert_eq!(denied.header("ratelimit-policy"), r#""tokens";q=2;qu="concurrent-requests""#);
+    let detail = denied.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.starts_with("rule tokens has 2 slots, 2 in use; this call passes in "), "{detail}");
+    assert!(detail.ends_with(" s, or when other calls end"), "{detail}");
+    let detail = client.post(call(3)).await.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.ends_with(", and this call takes 3: it can never pass; make it smaller"), "{detail}");
+}
+
+/// A rule with `deny: true` and `shadow: true` would have denied the call once, whatever settles and releases follow.
+#[tokio::test]
+async fn a_deny_rule_in_shadow_is_not_counted_once_more_by_each_settle_and_release() {
+    let closed = Rule { shadow: true, ..Rule::denying("closed", Vec::new()) };
+    let slots = Rule::per("slots", &["user"], "9/min".parse().unwrap()).counted_by(Algorithm::Concurrency);
+    let mut client = client([closed, strict("100/min"), slots]).await;
+    let call = client.post(r#"{"descriptors": {"user": "u"}, "cost": 2}"#).await;
+    assert_eq!(call.status, StatusCode::OK);
+    let at_ms = call.json()["at_ms"].as_u64().unwrap();
+    for units in [3, -1] {
+        let body = format!(r#"{{"descriptors": {{"user": "u"}}, "units": {units}}}"#);
+        assert_eq!(post(&mut client, "/settle", &body).await.status, StatusCode::OK);
+    }
+    let body = format!(r#"{{"descriptors": {{"user": "u"}}, "at_ms": {at_ms}}}"#);
+    assert_eq!(post(&mut client, "/release", &body).await.status, StatusCode::OK);
+    let metrics = String::from_utf8(client.get("/metrics", &[]).await.body.to_vec()).unwrap();
+    assert!(metrics.contains("tollgate_shadow_denials_total{rule=\"closed\"} 1\n"), "{metrics}");
+}
+
 /// A8: the response contains the delay until the call's turn.
 #[tokio::test]
 async fn a_queued_call_gets_its_delay() {

@@ -70,10 +70,10 @@ pub enum MatchResult<'a> {
         /// Name of the descriptor.
         descriptor: &'a str,
     },
-    /// Another rule of the group is more specific, or equally specific and stands above.
-    LessSpecific {
-        /// Name of the other rule.
-        than: &'a str,
+    /// Another rule of the group is narrower, or equally narrow and stands above.
+    Wider {
+        /// The other rule.
+        than: &'a Rule,
     },
     /// A rule that applies names this one under `replaces`.
     Replaced {
@@ -88,13 +88,17 @@ impl RuleSet {
     pub fn explain<'a>(&'a self, call: &'a Call<'_>) -> Explanation<'a> {
         let resolved = self.resolved(call);
         let applicable = self.applicable(&resolved);
+        let narrowest = self.narrowest_among(&resolved, 0..self.rules.len());
         let rules = self.rules.iter().enumerate().map(|(index, rule)| {
             let result = match applicable.iter().find(|found| found.index == index) {
                 Some(found) => {
                     let cost = rule.cost_of(&resolved, call.cost());
                     MatchResult::Applies { policy: found.policy, origin: found.origin, cost }
                 }
-                None => rule.mismatch(&resolved).unwrap_or_else(|| overridden(rule, &applicable)),
+                None => rule.mismatch(&resolved).unwrap_or_else(|| {
+                    let own = ApplicableRule { index, rule, policy: None, origin: Origin::Rule };
+                    overridden(&own, &narrowest, &resolved)
+                }),
             };
             ExplainedRule { rule, result }
         });
@@ -122,16 +126,20 @@ impl RuleSet {
     }
 }
 
-/// Finds the applicable rule that overrides one which matches the call, too.
-fn overridden<'a>(rule: &Rule, applicable: &[ApplicableRule<'a>]) -> MatchResult<'a> {
-    let find = |overrides: &dyn Fn(&Rule) -> bool| {
-        applicable.iter().find(|other| overrides(other.rule)).map(|other| &*other.rule.name)
-    };
-    if let Some(by) = find(&|other| other.replaces.contains(&rule.name)) {
-        return MatchResult::Replaced { by };
+/// Finds the rule that overrides one which matches the call, too.
+fn overridden<'a>(
+    own: &ApplicableRule<'a>,
+    narrowest: &[ApplicableRule<'a>],
+    call: &ResolvedCall<'a>,
+) -> MatchResult<'a> {
+    if let Some(other) = narrowest.iter().find(|other| other.overrides(own, call)) {
+        return MatchResult::Wider { than: other.rule };
     }
-    let than = find(&|other| rule.group.is_some() && other.group == rule.group);
-    than.map_or(MatchResult::OutOfScope, |than| MatchResult::LessSpecific { than })
+    let replaces = |other: &&ApplicableRule<'a>| {
+        other.rule.replaces.contains(&own.rule.name) && call.satisfies(&other.rule.matches, true)
+    };
+    let by = narrowest.iter().find(replaces);
+    by.map_or(MatchResult::OutOfScope, |other| MatchResult::Replaced { by: &other.rule.name })
 }
 
 impl Rule {

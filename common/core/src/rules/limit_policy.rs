@@ -56,8 +56,8 @@ pub enum PolicyError {
     #[error("a `sliding_log` keeps every call, {SLIDING_LOG_QUOTA_MAX} at most; use `sliding_window` for {0}")]
     LogQuota(Quota),
     /// More slots than a store keeps.
-    #[error("`concurrency` keeps every call under way, {SLIDING_LOG_QUOTA_MAX} at most; {0} is more")]
-    Slots(Quota),
+    #[error("`concurrency` has at most {SLIDING_LOG_QUOTA_MAX} slots; {0} is more")]
+    Slots(u64),
     /// A window longer than the timestamps of a log span.
     #[error("a `sliding_log` remembers 24 days at most; use `sliding_window` for {0}")]
     LogWidth(Quota),
@@ -149,7 +149,7 @@ impl LimitPolicy {
         match self.algorithm {
             Algorithm::SlidingLog if too_many => Err(PolicyError::LogQuota(quota)),
             Algorithm::SlidingLog if too_long => Err(PolicyError::LogWidth(quota)),
-            Algorithm::Concurrency if too_many => Err(PolicyError::Slots(quota)),
+            Algorithm::Concurrency if too_many => Err(PolicyError::Slots(quota.units())),
             Algorithm::Concurrency if too_long => Err(PolicyError::SlotWidth(quota)),
             Algorithm::SlidingWindow(_) if burst > 0 && burst < quota.units() => {
                 Err(PolicyError::BurstBelow(quota, burst))

@@ -1,7 +1,7 @@
 //! Matching of rules with a call, and the policy of each rule for the caller.
 //!
-//! All rules that match apply, except those that another rule overrides: of a group only the most specific rule applies, and
-//! a rule may name others under `replaces`. The policy is the rule's own unless the caller's key, a verified quota or the
+//! All rules that match apply, except those that another rule overrides: of a group only the narrowest rule applies, and a
+//! rule may name others under `replaces`. The policy is the rule's own unless the caller's key, a verified quota or the
 //! caller's tier has another one. Unverified values never override a rule and never select a tier. `index` finds the
 //! candidates; `explain` gives the reason for rules that do not apply.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{LimitPolicy, Quota, ResolvedCall, Rule, RuleSet};
+use super::{LimitPolicy, Narrowness, Quota, ResolvedCall, Rule, RuleSet};
 
 /// Name of the descriptor that holds the tier of a caller.
 pub const TIER: &str = "tier";
@@ -77,6 +77,24 @@ impl RuleSet {
         call: &ResolvedCall<'a>,
         candidates: impl IntoIterator<Item = usize>,
     ) -> SmallVec<[ApplicableRule<'a>; 4]> {
+        let mut applicable = self.narrowest_among(call, candidates);
+        let replaced: SmallVec<[Arc<str>; 4]> = applicable
+            .iter()
+            .filter(|applicable| !applicable.rule.replaces.is_empty() && call.satisfies(&applicable.rule.matches, true))
+            .flat_map(|applicable| applicable.rule.replaces.iter().cloned())
+            .collect();
+        if !replaced.is_empty() {
+            applicable.retain(|applicable| !replaced.contains(&applicable.rule.name));
+        }
+        applicable
+    }
+
+    /// Returns the rules that match, of each group only the narrowest. Some of them may be replaced.
+    pub(super) fn narrowest_among<'a>(
+        &'a self,
+        call: &ResolvedCall<'a>,
+        candidates: impl IntoIterator<Item = usize>,
+    ) -> SmallVec<[ApplicableRule<'a>; 4]> {
         let mut applicable: SmallVec<[ApplicableRule<'a>; 4]> = SmallVec::new();
         let candidates = candidates.into_iter().filter_map(|index| Some((index, self.rules.get(index)?)));
         for (index, rule) in candidates.filter(|(_, rule)| rule.applies_to(call)) {
@@ -88,26 +106,18 @@ impl RuleSet {
             applicable.retain(|other| !applies.overrides(other, call));
             applicable.push(applies);
         }
-        let replaced: SmallVec<[Arc<str>; 4]> = applicable
-            .iter()
-            .filter(|applicable| !applicable.rule.replaces.is_empty() && call.satisfies(&applicable.rule.matches, true))
-            .flat_map(|applicable| applicable.rule.replaces.iter().cloned())
-            .collect();
-        if !replaced.is_empty() {
-            applicable.retain(|applicable| !replaced.contains(&applicable.rule.name));
-        }
         applicable
     }
 }
 
 impl ApplicableRule<'_> {
-    /// Returns true if the other rule is of the same group and less specific, or equally specific and further down. A rule
-    /// that matches by an unverified value overrides nothing, or a client could choose the wider limit.
-    fn overrides(&self, other: &ApplicableRule<'_>, call: &ResolvedCall<'_>) -> bool {
+    /// Returns true if the other rule is of the same group and wider, or equally narrow and further down. A rule that matches
+    /// by an unverified value overrides nothing, or a client could choose the wider limit.
+    pub(super) fn overrides(&self, other: &ApplicableRule<'_>, call: &ResolvedCall<'_>) -> bool {
         if self.rule.group.is_none() || self.rule.group != other.rule.group {
             return false;
         }
-        let (own, others) = (self.rule.specificity(), other.rule.specificity());
+        let (own, others) = (self.rule.narrowness(), other.rule.narrowness());
         (own > others || own == others && self.index < other.index) && call.satisfies(&self.rule.matches, true)
     }
 }
@@ -127,15 +137,10 @@ impl Rule {
         self.per.iter().filter_map(|name| call.get(name)).collect()
     }
 
-    /// Returns the specificity of `match`: the number of conditions, then their kinds, then their literal characters.
+    /// Returns the narrowness of `match`, the sum of its conditions.
     #[must_use]
-    pub fn specificity(&self) -> (usize, u32, usize) {
-        let (mut kinds, mut literals) = (0, 0);
-        for (kind, len) in self.matches.iter().map(|(_, pattern)| pattern.specificity()) {
-            kinds += u32::from(kind);
-            literals += len;
-        }
-        (self.matches.len(), kinds, literals)
+    pub fn narrowness(&self) -> Narrowness {
+        self.matches.iter().map(|(_, pattern)| pattern.narrowness()).sum()
     }
 
     /// Returns the policy of the rule for a caller, or none when the caller is unlimited.

@@ -5,6 +5,7 @@
 //! rules in code compiles no parser.
 
 mod quota;
+mod narrowness;
 mod pattern;
 mod descriptor;
 mod limit_policy;
@@ -17,6 +18,7 @@ pub mod problem;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::decision::DenyStatus;
 use crate::rules::problem::Problem;
 
 pub use descriptor::{DescriptorSource, DescriptorSpec, MatchScope, ResolvedCall};
@@ -24,8 +26,9 @@ pub use explain::{ExplainedDescriptor, ExplainedRule, Explanation, MatchResult};
 pub use index::Index;
 pub use limit_policy::{Consistency, LimitPolicy, OnFailure, PolicyError};
 pub use match_rules::{ApplicableRule, ListMatch, Origin, TIER};
+pub use narrowness::Narrowness;
 pub use pattern::{Expression, Pattern, Patterns};
-pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_units, show_units};
+pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_units, show_duration_ms, show_units};
 
 /// Default of the time that a call waits for the store, in ms.
 pub const DEADLINE_MS_DEFAULT: u64 = 5;
@@ -54,6 +57,8 @@ pub struct RuleSet {
     pub slot_by: Option<Arc<str>>,
     /// Callers that are never denied, and callers that always are.
     pub lists: Lists,
+    /// HTTP status of denials by the deny list and by rules that deny every call.
+    pub deny_status: DenyStatus,
     /// The rules in the order of the file.
     pub rules: Vec<Arc<Rule>>,
     /// Warnings: valid parts that are probably not meant.
@@ -74,7 +79,7 @@ pub struct Lists {
 pub struct Rule {
     /// Name, unique in the set.
     pub name: Arc<str>,
-    /// Group of rules of which only the most specific applies.
+    /// Group of rules of which only the narrowest applies.
     pub group: Option<Arc<str>>,
     /// Conditions that must all hold.
     pub matches: Matches,
@@ -133,6 +138,7 @@ impl RuleSet {
             && self.descriptors == other.descriptors
             && self.slot_by == other.slot_by
             && self.lists == other.lists
+            && self.deny_status == other.deny_status
     }
 
     /// Returns true if the value of a descriptor must not be shown. An undeclared descriptor is treated as secret.

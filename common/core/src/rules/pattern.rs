@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use regex::Regex;
 
+use super::Narrowness;
+
 /// Maximum size of a compiled regular expression, in bytes.
 const REGEX_LEN_MAX: usize = 1 << 20;
 /// Largest number of exact values that are compared one by one; more are looked up in a set.
@@ -41,11 +43,16 @@ pub struct Patterns {
     all: Box<[Pattern]>,
     /// Set of the exact values, if there are many.
     exact_values: Option<ExactValues>,
+    /// Narrowness of the widest one.
+    narrowness: Narrowness,
 }
 
 /// Regular expression. Two of the same text are equal.
 #[derive(Clone, Debug)]
-pub struct Expression(Regex);
+pub struct Expression {
+    regex: Regex,
+    narrowness: Narrowness,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ExactValues {
@@ -56,11 +63,18 @@ struct ExactValues {
 
 impl PartialEq for Expression {
     fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
+        self.regex.as_str() == other.regex.as_str()
     }
 }
 
 impl Eq for Expression {}
+
+impl Expression {
+    fn new(regex: Regex) -> Self {
+        let narrowness = Narrowness::of_regex(regex.as_str());
+        Self { regex, narrowness }
+    }
+}
 
 impl Patterns {
     /// Returns all patterns.
@@ -92,7 +106,8 @@ impl From<Vec<Pattern>> for Patterns {
             let others = all.iter().enumerate().filter(|(_, pattern)| !is_exact(pattern)).map(|(position, _)| position);
             ExactValues { exact: all.iter().filter_map(text).collect(), others: others.collect() }
         });
-        Self { all: all.into(), exact_values }
+        let narrowness = all.iter().map(Pattern::narrowness).min().unwrap_or_default();
+        Self { all: all.into(), exact_values, narrowness }
     }
 }
 
@@ -117,7 +132,7 @@ impl Pattern {
     pub fn glob(text: &str) -> Self {
         let escaped = regex::escape(text).replace(r"\*", "(?s:.*)").replace(r"\?", "(?s:.)");
         let regex = Regex::new(&format!("^{escaped}$")).expect("escaped text compiles");
-        Self::Glob(text.into(), Expression(regex))
+        Self::Glob(text.into(), Expression::new(regex))
     }
 
     /// Creates a pattern from a regular expression in the syntax of the crate `regex`.
@@ -125,7 +140,8 @@ impl Pattern {
     /// # Errors
     /// When the text is not a regular expression, or too large.
     pub fn regex(text: &str) -> Result<Self, regex::Error> {
-        Ok(Self::Regex(Expression(regex::RegexBuilder::new(text).size_limit(REGEX_LEN_MAX).build()?)))
+        let regex = regex::RegexBuilder::new(text).size_limit(REGEX_LEN_MAX).build()?;
+        Ok(Self::Regex(Expression::new(regex)))
     }
 
     /// Returns true if a value matches.
@@ -134,7 +150,7 @@ impl Pattern {
         match self {
             Self::Exact(exact) => **exact == *value,
             Self::Prefix(prefix) => value.starts_with(&**prefix),
-            Self::Glob(_, regex) | Self::Regex(regex) => regex.0.is_match(value),
+            Self::Glob(_, regex) | Self::Regex(regex) => regex.regex.is_match(value),
             Self::Cidr(network) => network_of(value).is_some_and(|inner| network.contains(&inner)),
             Self::Any(patterns) => patterns.any_matches(value),
             Self::Not(patterns) => !patterns.any_matches(value),
@@ -149,7 +165,7 @@ impl Pattern {
             Self::Exact(_) => false,
             Self::Prefix(text) => text.is_empty(),
             Self::Glob(text, _) => text.bytes().all(|byte| byte == b'*'),
-            Self::Regex(regex) => matches!(regex.0.as_str(), "" | "^" | "$" | ".*" | "^.*" | ".*$" | "^.*$"),
+            Self::Regex(regex) => matches!(regex.regex.as_str(), "" | "^" | "$" | ".*" | "^.*" | ".*$" | "^.*$"),
             Self::Cidr(network) => network.prefix_len() == 0,
             Self::Any(patterns) => patterns.as_slice().iter().any(Self::is_everything),
             Self::All(patterns) => patterns.iter().all(Self::is_everything),
@@ -157,18 +173,20 @@ impl Pattern {
         }
     }
 
-    /// Returns the specificity: the rank of the kind, then the number of literal characters.
+    /// Returns the narrowness, by which rules of a group are ordered. A list is as narrow as its widest alternative, and a
+    /// negation names no characters.
     #[must_use]
-    pub fn specificity(&self) -> (u8, usize) {
+    pub fn narrowness(&self) -> Narrowness {
         match self {
-            Self::Exact(text) => (4, text.len()),
-            Self::Prefix(text) => (3, text.len()),
-            Self::Cidr(network) => (3, network.prefix_len().into()),
-            Self::Glob(text, _) => (2, text.bytes().filter(|byte| !b"*?".contains(byte)).count()),
-            Self::Regex(regex) => (1, regex.0.as_str().len()),
-            Self::Any(patterns) => patterns.as_slice().iter().map(Self::specificity).min().unwrap_or_default(),
-            Self::All(patterns) => patterns.iter().map(Self::specificity).max().unwrap_or_default(),
-            Self::Not(_) => (0, 0),
+            Self::Exact(text) => Narrowness::of(true, text.chars().count()),
+            Self::Prefix(text) => Narrowness::of(false, text.chars().count()),
+            Self::Glob(_, expression) | Self::Regex(expression) => expression.narrowness,
+            Self::Cidr(network) => {
+                Narrowness::of(network.prefix_len() == network.max_prefix_len(), network.prefix_len().into())
+            }
+            Self::Any(patterns) => patterns.narrowness,
+            Self::All(patterns) => patterns.iter().map(Self::narrowness).sum(),
+            Self::Not(_) => Narrowness::of(false, 0),
         }
     }
 }
@@ -182,7 +200,7 @@ impl fmt::Display for Pattern {
             Self::Exact(exact) => f.write_str(exact),
             Self::Prefix(prefix) => write!(f, "{prefix}*"),
             Self::Glob(text, _) => f.write_str(text),
-            Self::Regex(regex) => write!(f, "~{}", regex.0.as_str()),
+            Self::Regex(regex) => write!(f, "~{}", regex.regex.as_str()),
             Self::Cidr(network) => network.fmt(f),
             Self::Any(patterns) => f.write_str(&list(patterns.as_slice(), "|")),
             Self::All(patterns) => f.write_str(&list(patterns, " and ")),
@@ -243,10 +261,29 @@ mod tests {
         }
     }
 
+    /// DESIGN 4: an exact value, then more literal characters.
     #[test]
-    fn a_narrower_pattern_is_more_specific() {
-        let order = ["/search", "/search*", "/sea*", "/*/x"].map(|text| Pattern::parse(text).specificity());
+    fn an_exact_value_is_the_narrowest_and_then_more_literal_characters() {
+        let regex = |text: &str| Pattern::regex(text).unwrap();
+        let cidr = |text: &str| Pattern::Cidr(text.parse().unwrap());
+        let any =
+            |texts: &[&str]| Pattern::Any(texts.iter().map(|text| Pattern::parse(text)).collect::<Vec<_>>().into());
+        let order = [
+            Pattern::parse("/shuttle/a"),
+            any(&["/users", "/search"]),
+            Pattern::glob("/x"),
+            cidr("10.0.0.0/24"),
+            Pattern::All(vec![Pattern::parse("/shuttle/*"), Pattern::parse("*.gif")]),
+            Pattern::parse("/shuttle/*.gif"),
+            regex("^/shuttle/.*gif$"),
+            Pattern::parse("/shuttle/*"),
+            any(&["/shuttle/long*", "/sea*"]),
+            Pattern::parse("/*"),
+            Pattern::parse("*"),
+        ];
+        let order: Vec<_> = order.iter().map(Pattern::narrowness).collect();
         assert!(order.is_sorted_by(|a, b| a > b), "{order:?}");
-        assert!(Pattern::regex("^/v1/.*").unwrap().specificity() < Pattern::parse("/*").specificity());
+        assert_eq!(cidr("10.0.0.1/32").narrowness().exact, 1);
+        assert_eq!(Pattern::Not(vec![Pattern::parse("/a")].into()).narrowness(), Pattern::parse("*").narrowness());
     }
 }

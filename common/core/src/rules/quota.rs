@@ -180,16 +180,26 @@ pub fn show_units(units: u64, unit: Unit) -> String {
 
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width_ms = self.width_ms.get();
-        let whole = DURATIONS.into_iter().find(|(_, unit_ms)| width_ms.is_multiple_of(*unit_ms));
-        let (names, unit_ms) = whole.unwrap_or(DURATIONS[0]);
-        let unit = names[0];
         let units = show_units(self.units.get(), self.unit);
-        match width_ms / unit_ms {
-            1 => write!(f, "{units}/{unit}"),
-            many => write!(f, "{units}/{many}{unit}"),
+        match whole_units(self.width_ms.get()) {
+            (1, unit) => write!(f, "{units}/{unit}"),
+            (many, unit) => write!(f, "{units}/{many}{unit}"),
         }
     }
+}
+
+/// Writes a duration: `10s`, `15min`, `1h`.
+#[must_use]
+pub fn show_duration_ms(ms: u64) -> String {
+    let (count, unit) = whole_units(ms);
+    format!("{count}{unit}")
+}
+
+/// Returns a duration as a whole number of the largest possible unit.
+fn whole_units(ms: u64) -> (u64, &'static str) {
+    let whole = DURATIONS.into_iter().find(|(_, unit_ms)| ms.is_multiple_of(*unit_ms));
+    let (names, unit_ms) = whole.unwrap_or(DURATIONS[0]);
+    (ms / unit_ms, names[0])
 }
 
 /// Reads `10s`, `15min`, `min` or `1 hour` as milliseconds; none when the text is not a duration.

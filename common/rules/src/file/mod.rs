@@ -5,8 +5,9 @@
 //! in `settings`.
 
 mod descriptors;
-mod patterns;
 mod tiers;
+mod coverage;
+mod patterns;
 mod lists;
 mod quota;
 mod rule;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use crate::settings::{Layer, Level, warn_undeclared};
 use crate::yaml::{Node, YamlReader, line_of};
+use tollgate_core::decision::DenyStatus;
 use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{DescriptorSpec, Generation, RULES_LEN_MAX, Rule, RuleSet};
 
@@ -30,7 +32,7 @@ use rule::read_rule;
 use tiers::{FileContext, read_exceptions};
 
 /// Fields of the file.
-const TOP: [&str; 7] = ["version", "descriptors", "slot_by", "defaults", "tiers", "rules", "lists"];
+const TOP: [&str; 8] = ["version", "descriptors", "slot_by", "defaults", "tiers", "rules", "lists", "deny_status"];
 
 /// Reads a rules file. `file` is its name for messages; `loaded` is the generation of a file without `version:`.
 ///
@@ -75,8 +77,13 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     let rules = top.get("rules").map(|node| read_rules(reader, node, &context)).unwrap_or_default();
     let FileContext { descriptors, .. } = context;
     let lists = top.get("lists").map(|node| read_lists(reader, node, &descriptors)).unwrap_or_default();
+    let statuses = [DenyStatus::TooManyRequests, DenyStatus::Forbidden];
+    let status_of = |text: &str| statuses.into_iter().find(|status| status.code().to_string() == text);
+    let deny_status = top.get("deny_status");
+    let deny_status = deny_status.and_then(|node| reader.parse_by(node, "`deny_status`", "429 or 403", status_of));
+    let deny_status = deny_status.unwrap_or_default();
     let generation = generation.unwrap_or(loaded);
-    RuleSet { descriptors, slot_by, lists, rules, ..RuleSet::new(generation, []) }
+    RuleSet { descriptors, slot_by, lists, deny_status, rules, ..RuleSet::new(generation, []) }
 }
 
 fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext) -> Vec<Arc<Rule>> {
@@ -98,7 +105,7 @@ fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContex
     }
     // The name of a rule that cannot be read is unknown.
     if rules.len() == items.len() {
-        check_replaces(reader, &rules);
+        check_replaces(reader, &rules, &context.descriptors);
     }
     rules.into_iter().map(|(rule, _)| rule).collect()
 }

@@ -2,6 +2,7 @@
 
 use ipnet::IpNet;
 
+use super::coverage::matches_nothing;
 use crate::cut;
 use crate::settings::warn_undeclared;
 use crate::yaml::{Node, YamlReader, is_list, line_of, scalar};
@@ -86,7 +87,11 @@ fn read_form(reader: &mut YamlReader<'_>, form: &str, node: &Node<'_>, name: &st
         "cidr" => {
             let network = text.parse::<IpNet>().or_else(|_| text.parse().map(std::net::IpAddr::into));
             let Ok(network) = network else {
-                let text = format!("`{}` is no network; write one such as 10.0.0.0/8 or 2001:db8::/32", cut(text));
+                // An address is no secret. Other text may be a key in the wrong place.
+                let is_address = |byte: u8| byte.is_ascii_hexdigit() || b".:/".contains(&byte);
+                let is_shown = text.bytes().all(is_address) && text.contains(['.', ':']);
+                let shown = if is_shown { text.into() } else { cut(text) };
+                let text = format!("`{shown}` is no network; write one such as 10.0.0.0/8 or 2001:db8::/32");
                 reader.refuse(line_of(node), text);
                 return None;
             };
@@ -102,8 +107,13 @@ fn read_form(reader: &mut YamlReader<'_>, form: &str, node: &Node<'_>, name: &st
     }
 }
 
-/// Warns of texts that no value of the descriptor can equal.
+/// Warns of conditions that no value of the descriptor meets.
 fn warn_never(reader: &mut YamlReader<'_>, line: usize, name: &str, pattern: &Pattern, known: &[DescriptorSpec]) {
+    if matches_nothing(pattern) {
+        let text =
+            format!("no value of `{name}` meets these conditions, so this never applies; correct them, or remove it");
+        reader.warn(line, text);
+    }
     let Some(spec) = known.iter().find(|spec| *spec.name == *name) else {
         return;
     };

@@ -75,11 +75,7 @@ pub(super) fn warn_unverified(
     name: &str,
     known: &[DescriptorSpec],
 ) {
-    let spec = find(known, name).and_then(|spec| match &spec.source {
-        DescriptorSource::Map { of, .. } => find(known, of),
-        _ => Some(spec),
-    });
-    let Some(spec) = spec.filter(|spec| spec.is_unverified()) else { return };
+    let Some(spec) = unverified(known, name) else { return };
     let source = match &spec.source {
         DescriptorSource::Header(name) => format!("the header {name}"),
         DescriptorSource::Query(name) => format!("the query parameter {name}"),
@@ -88,6 +84,15 @@ pub(super) fn warn_unverified(
     };
     let text = "nobody verifies what a client writes there, so it counts only where a gateway names the descriptors of a call itself; add `verified: true` if the gateway authenticates before it asks";
     reader.warn(line, format!("{what} {source}; {text}"));
+}
+
+/// Returns the descriptor from which this one takes unverified text of the client, if it does.
+pub(super) fn unverified<'a>(known: &'a [DescriptorSpec], name: &str) -> Option<&'a DescriptorSpec> {
+    let spec = find(known, name).and_then(|spec| match &spec.source {
+        DescriptorSource::Map { of, .. } => find(known, of),
+        _ => Some(spec),
+    });
+    spec.filter(|spec| spec.is_unverified())
 }
 
 fn find<'a>(known: &'a [DescriptorSpec], name: &str) -> Option<&'a DescriptorSpec> {

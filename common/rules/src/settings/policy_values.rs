@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::rules::{Consistency, LimitPolicy, OnFailure, parse_duration_ms};
+use tollgate_core::rules::{Consistency, LimitPolicy, OnFailure, parse_duration_ms, show_duration_ms};
 use tollgate_core::window::{Estimate, Window};
 
 use super::layer::PolicyEdit;
@@ -51,6 +51,17 @@ pub(super) fn algorithm_text(policy: &LimitPolicy) -> String {
             format!("{name}, {parts} x {part}, {estimate}")
         }
         _ => name.to_owned(),
+    }
+}
+
+/// Returns the quota as people read it.
+pub(super) fn quota_text(policy: &LimitPolicy) -> String {
+    let quota = policy.quota;
+    match policy.algorithm {
+        Algorithm::Concurrency => {
+            format!("{} slots, each {} at most", quota.units(), show_duration_ms(quota.width_ms()))
+        }
+        _ => quota.to_string(),
     }
 }
 

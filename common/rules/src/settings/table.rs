@@ -12,8 +12,8 @@ use super::ValueParser::{Check, Planned, Policy, PolicyAlias, Rule};
 use super::burst::{read_burst, read_multiplier};
 use super::costs::{cost_text, costs_json, read_costs, read_units};
 use super::policy_values::{
-    CONSISTENCIES, algorithm_name, algorithm_text, check_scope, estimate_text, on_failure_text, read_algorithm,
-    read_consistency, read_deadline, read_estimate, read_on_failure, read_sub_windows,
+    CONSISTENCIES, algorithm_name, algorithm_text, check_scope, estimate_text, on_failure_text, quota_text,
+    read_algorithm, read_consistency, read_deadline, read_estimate, read_on_failure, read_sub_windows,
 };
 use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 use super::{Level, Setting, word_of};
@@ -57,7 +57,8 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.json("quota", policy.quota.to_string());
             shown.json("units", policy.quota.units());
             shown.json("window_ms", policy.quota.width_ms());
-            shown.column(QUOTA_COLUMN, "quota", policy.quota.to_string());
+            shown.text("quota", Some(policy.quota.to_string()));
+            shown.add_cell(QUOTA_COLUMN, Some(quota_text(policy)));
         }),
     Setting::new("tiers", LIMITING_RULE).of_rule(|rule, shown| {
         let tiers = rule.by_tier.iter().map(|(tier, policy)| (tier, Shown::of_policy(rule, policy.as_ref()).json));

@@ -1,6 +1,7 @@
 //! Tests of the rules file: accepted language, refusals, and decisions.
 
 mod deciding;
+mod groups;
 mod language;
 mod refusals;
 

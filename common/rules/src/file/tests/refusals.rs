@@ -40,7 +40,7 @@ fn a_rule_that_would_deny_every_call_is_refused() {
 #[test]
 fn policies_that_cannot_be_enforced_are_refused() {
     rule("quota: 10001/min, algorithm: sliding_log", "keeps every call, 10000 at most");
-    rule("quota: 10001/min, algorithm: concurrency", "10000 at most; 10001/min is more");
+    rule("quota: 10001/min, algorithm: concurrency", "`concurrency` has at most 10000 slots; 10001 is more");
     rule("quota: 10/25d, algorithm: sliding_log", "remembers 24 days at most");
     rule("quota: 10/25d, algorithm: concurrency", "24 days at most");
     rule("quota: 100/min, burst: 99", "a burst of 99 is below 100/min");
@@ -217,6 +217,15 @@ fn tiers_and_costs_without_effect_are_warnings() {
     assert!(warnings(&format!("descriptors: {{ tier: {{ jwt: tier }} }}\n{rule}")).is_empty());
     let costs = warnings("rules: [{ name: a, per: [ip], quota: 1/s, costs: { endpoint: {} } }]");
     assert!(costs.len() == 1 && costs[0].starts_with("`costs` by `endpoint` are empty"), "{costs:?}");
+}
+
+/// An address is no secret; a key in the wrong place is cut.
+#[test]
+fn an_invalid_network_is_shown_whole() {
+    for network in ["10.0.0.0/40", "10.0.0.256/8", "2001:db8:0:0::/129"] {
+        rule(&format!("quota: 1/s, match: {{ ip: {{ cidr: '{network}' }} }}"), &format!("`{network}` is no network"));
+    }
+    rule("quota: 1/s, match: { ip: { cidr: deadbeefdeadbeef } }", "`deadbeef…` is no network");
 }
 
 #[test]
