@@ -82,7 +82,7 @@ fn the_reason_why_a_rule_applies_to_no_call_is_true() {
     assert!(out.contains("rule users applies to none of these calls: 4 have no user\n"), "{out}");
     let log = file("idle-gifs.log", &gifs);
     let out = replay(&rules, &log);
-    let reason = "rule any applies to none of these calls: 3 go to gifs, the narrower rule of its group\n";
+    let reason = "rule any applies to none of these calls: 3 go to gifs, the narrower rule of its\ngroup\n";
     assert!(out.contains(reason), "{out}");
 }
 
