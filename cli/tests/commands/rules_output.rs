@@ -252,7 +252,8 @@ fn concurrency_is_shown_in_slots() {
     user        u…48f88296  verified
 
     RULE     APPLIES  QUOTA                        WHY
-    exports  yes      2 slots, each 10min at most  the rule's own; concurrency; slots taken: 2
+    exports  yes      2 slots, each 10min at most  the rule's own; concurrency;
+                                                   slots taken: 2
 
     On no list.
     ");
