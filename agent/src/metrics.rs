@@ -14,12 +14,10 @@ use prometheus_client::registry::{Registry, Unit};
 use tollgate_core::decision::Source;
 use tollgate_engine::Engine;
 
+use crate::check_durations::CheckDurations;
 #[cfg(feature = "jwt")]
 use crate::request::jwt::Verifier;
 
-/// Buckets of the duration of a check, in seconds. Local answers are far below the first; a missed deadline of 5 ms lies
-/// between two of them.
-const DURATION_BUCKETS_S: [f64; 12] = [1e-6, 5e-6, 2e-5, 1e-4, 5e-4, 1e-3, 2e-3, 4e-3, 6e-3, 1e-2, 5e-2, 0.5];
 /// Buckets of the lag of signals, in seconds.
 const LAG_BUCKETS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0];
 /// Prefix of all metric names.
@@ -29,8 +27,8 @@ const PREFIX: &str = "tollgate";
 #[derive(Clone, Debug)]
 pub(crate) struct AgentMetrics {
     registry: Arc<Mutex<Registry>>,
-    /// Durations of checks, in s.
-    pub(crate) check: Histogram,
+    /// Durations of checks.
+    pub(crate) check: CheckDurations,
     /// Times from a charge to its signal at this agent, in s.
     #[cfg(feature = "bus")]
     pub(crate) signal_lag: Histogram,
@@ -50,9 +48,10 @@ impl AgentMetrics {
         engine: Arc<Engine>,
         #[cfg(feature = "jwt")] tokens: Arc<Verifier>,
     ) -> Self {
-        let (check, signal_lag) = (Histogram::new(DURATION_BUCKETS_S), Histogram::new(LAG_BUCKETS_S));
+        let (check, signal_lag) = (CheckDurations::default(), Histogram::new(LAG_BUCKETS_S));
         let prefixed = registry.sub_registry_with_prefix(PREFIX);
-        prefixed.register_with_unit("check_duration", "Duration of a check", Unit::Seconds, check.clone());
+        let duration = "Duration of a check, 0 for one that need not wait for the store";
+        prefixed.register_with_unit("check_duration", duration, Unit::Seconds, check.clone());
         let lag = "Time from a charge to its signal at this agent";
         prefixed.register_with_unit("signal_lag", lag, Unit::Seconds, signal_lag.clone());
         prefixed.register_collector(Box::new(AgentCollector {
@@ -82,9 +81,9 @@ impl Collector for AgentCollector {
         let rules = metrics.rules();
         let decisions = rules.iter().flat_map(|(rule, counts)| {
             Source::ALL.into_iter().flat_map(move |source| {
-                let totals = ["denied", "allowed"].into_iter().zip(&counts.decisions[source as usize]);
+                let totals = ["denied", "allowed"].into_iter().zip(counts.decisions()[source as usize]);
                 let labels = move |outcome| [("rule", &**rule), ("outcome", outcome), ("source", source.as_str())];
-                totals.map(move |(outcome, total)| (labels(outcome), total.get()))
+                totals.map(move |(outcome, total)| (labels(outcome), total))
             })
         });
         encode_family(&mut encoder, "decisions", "Decisions by rule, outcome and source.", decisions)?;

@@ -3,7 +3,6 @@
 //! A queue holds the counters with unsynced units; the units themselves are in each counter's view. Until they are charged, no
 //! call asks the store about such a counter, because its count is too low.
 
-
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;
 

@@ -38,6 +38,8 @@ pub use operations::Correction;
 const READ_MS: u64 = 5;
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 100;
+/// Minimum number of stripes whose rows are collected in a ms, so that calls run between those of one round.
+const STRIPES_PER_TICK_MIN: usize = 4;
 /// Deadline of the requests of the maintenance, in ms.
 const MAINTENANCE_DEADLINE_MS: u64 = 50;
 /// Interval at which an agent without a bus ticks its maintenance, in ms. Years may pass between two calls, so a call looks
@@ -119,6 +121,7 @@ impl<'c> SimAgent<'c> {
             MaintenanceSettings { announces: settings.has_bus && !self.settings.owns_table, follows_rules: false };
         let (mut exchange, mut maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
         let sleeps = <[Sleep; 2]>::default();
+        exchange.collect_per_tick(STRIPES_PER_TICK_MIN + env.stripe());
         exchange.set_waker(sleeps[AgentShell::Exchange as usize].waker());
         maintenance.set_waker(sleeps[AgentShell::Maintenance as usize].waker());
         let running = self.running.insert(AgentLife {
