@@ -8,6 +8,8 @@
 //! a thread of its own hands them to [`Engine::receive`], which needs no state beside the engine's.
 
 #[cfg(test)]
+mod batch_tests;
+#[cfg(test)]
 mod tests;
 
 use std::mem;

@@ -26,7 +26,7 @@ use super::environment::Environment;
 use super::event::{AgentEvent, AgentShell, Life, SimEvent, Writer};
 use super::faults::StoreState;
 use super::observation::{Observation, RecordName, SimNode, Ticket};
-use super::planted_bugs::PlantedBug;
+use super::planted_bugs::{LateRows, PlantedBug};
 use super::scheduler::shifted;
 use super::settings::{SimAgentSettings, SimSettings};
 use operations::SimRequest;
@@ -72,6 +72,7 @@ pub(super) struct AgentLife<'c> {
     signals: SimReader,
     presence: SimReader,
     pending: BTreeMap<Ticket, SimRequest<'c>>,
+    late_rows: LateRows,
 }
 
 impl<'c> SimAgent<'c> {
@@ -137,6 +138,7 @@ impl<'c> SimAgent<'c> {
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions, &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
+            late_rows: LateRows::new(),
         });
         env.observe(Observation::Started(running.node()));
         running.maintain(env, MaintenanceInput::Tick);
@@ -212,7 +214,8 @@ impl<'c> AgentLife<'c> {
                 ExchangeEffect::Append(batch) => {
                     let partition = batch.name.partition;
                     let name = RecordName { topic: Topic::Calls, partition, tag: batch.name.sequence };
-                    let is_taken = env.produce(self.writer(), name, batch.clone().encode());
+                    let written = env.bug.map(|bug| bug.written(&mut self.late_rows, batch.clone()));
+                    let is_taken = env.produce(self.writer(), name, written.as_ref().unwrap_or(&batch).encode());
                     let answer =
                         if is_taken { ExchangeInput::Accepted { partition } } else { ExchangeInput::Refused(batch) };
                     self.exchange(env, answer);
