@@ -28,6 +28,8 @@ pub mod http_response;
 #[cfg(feature = "rules-file")]
 pub mod explain;
 #[cfg(feature = "metrics")]
+mod check_durations;
+#[cfg(feature = "metrics")]
 mod metrics;
 mod file;
 mod state_dir;

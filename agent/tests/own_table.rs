@@ -139,7 +139,7 @@ impl Subject {
     fn decisions(&self) -> Vec<(String, u64, u64)> {
         let rules = self.engine.metrics().rules();
         let total = |counts: &tollgate_engine::RuleCounts, allowed: usize| {
-            counts.decisions.iter().map(|of_source| of_source[allowed].get()).sum()
+            counts.decisions().iter().map(|of_source| of_source[allowed]).sum()
         };
         rules.iter().map(|(name, counts)| (name.to_string(), total(counts, 0), total(counts, 1))).collect()
     }

@@ -111,7 +111,7 @@ pub(crate) fn announce(agent: &Agent, address: SocketAddr) -> std::io::Result<()
 pub(crate) fn log_totals(agent: &Agent) {
     let rules = agent.engine().metrics().rules();
     let sum = |outcome: usize| -> u64 {
-        rules.iter().flat_map(|(_, counts)| &counts.decisions).map(|totals| totals[outcome].get()).sum()
+        rules.iter().flat_map(|(_, counts)| counts.decisions()).map(|totals| totals[outcome]).sum()
     };
     tracing::info!("stopped; calls allowed: {}, denied: {}", sum(1), sum(0));
 }

@@ -111,7 +111,7 @@ fn each_planted_bug_is_found() {
             PlantedBug::DuplicateCounted | PlantedBug::SubWindowLost => "exactly-counted:",
             PlantedBug::RevokedBeforeRestored | PlantedBug::AnnouncedNeverRestored => "hand-over:",
             PlantedBug::RestoredTooEarly => "restore:",
-            PlantedBug::LostReportedDelivered => "in-flight:",
+            PlantedBug::LostReportedDelivered | PlantedBug::RowLate => "in-flight:",
             PlantedBug::NextReported => "capped:",
             PlantedBug::BackfillDropped
             | PlantedBug::BackfillTwice

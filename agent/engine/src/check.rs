@@ -5,7 +5,6 @@
 //! the counters without them. A counter that several calls share is charged once, with the sum of their costs.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
@@ -15,9 +14,10 @@ use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, Di
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 
+use crate::active_rules::ActiveRules;
 use crate::decide::{PlannedCall, Verdicts, verdicts_of};
 use crate::enforce::combine;
-use crate::engine::{ActiveRules, Context, Engine};
+use crate::engine::{Context, Engine};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use tollgate_core::counter::StoreError;
 
@@ -120,7 +120,7 @@ impl Engine {
 
     /// Returns the number of the next call.
     pub(crate) fn next_call(&self) -> u64 {
-        self.calls.fetch_add(1, Ordering::Relaxed)
+        self.calls.next()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, combine, pla
 use crate::engine::{Context, Engine};
 use crate::match_rules::Rejection;
 use crate::matched_rule::{MatchedRule, MatchedRules};
-use crate::record::{row, signed};
+use crate::record::{CallRow, signed};
 use crate::time_bounds::TimeBounds;
 use crate::view::{ViewEvent, update};
 use tollgate_core::counter::StoreError;
@@ -104,7 +104,7 @@ impl Engine {
             (None, Some(shown)) => (Some(&shown.rule.name), &context.active.counts[shown.index]),
             (None, None) => (None, &self.unlimited),
         };
-        counts.decisions[source as usize][usize::from(allowed)].add(1);
+        counts.decided(source, allowed);
         // The first row is the home row.
         let mut home = Some((decider, source));
         for (position, matched) in matched.iter().enumerate() {
@@ -121,7 +121,7 @@ impl Engine {
                 Outcome::Spared
             };
             let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
-            let row = row(*number, at, cost, outcome);
+            let row = CallRow { call: *number, at, cost, outcome };
             let sequence = self.publish(context, call, Some(matched), row, home.take());
             if matched.rule.shadow && result.is_some_and(|result| !result.verdict.admitted) {
                 context.active.counts[matched.index].shadow_denials.add(1);
@@ -149,7 +149,8 @@ impl Engine {
         }
         if matched.is_empty() {
             let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
-            self.publish(context, call, None, row(*number, at, signed(call.cost()), outcome), home);
+            let row = CallRow { call: *number, at, cost: signed(call.cost()), outcome };
+            self.publish(context, call, None, row, home);
         }
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
         let from = results.first().map_or(bounds.earliest, |result| result.at);

@@ -13,14 +13,16 @@ use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
 use tollgate_core::decision::DENY_LIST;
-use tollgate_core::rules::{Generation, Index, RuleSet};
+use tollgate_core::rules::{Generation, RuleSet};
 
-use crate::batcher::Batcher;
+use crate::active_rules::ActiveRules;
 use crate::enforce::Breaker;
 use crate::fleet::Fleet;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::Notice;
+use crate::row_buffer::RowBuffers;
 use crate::signals::Signals;
+use crate::stripes::CallNumbers;
 use crate::table::AgentTable;
 use crate::time_bounds::{StoreClock, TimeBounds};
 use crate::unsynced_queue::UnsyncedQueue;
@@ -65,10 +67,10 @@ pub struct Engine {
     pub(crate) maintenance_waker: AtomicWaker,
     /// Notices that wait for the shell.
     pub(crate) notices: Mutex<VecDeque<Notice>>,
-    pub(crate) batcher: Batcher,
+    pub(crate) rows: RowBuffers,
     pub(crate) signals: Signals,
     pub(crate) fleet: Fleet,
-    pub(crate) calls: AtomicU64,
+    pub(crate) calls: CallNumbers,
     pub(crate) unsynced: UnsyncedQueue,
     pub(crate) bus_error: Mutex<Option<String>>,
     pub(crate) bus_connected: AtomicBool,
@@ -94,21 +96,13 @@ pub struct HeldEntries {
     pub unsynced_counters: usize,
 }
 
-/// The rules in force, with what is computed once per rule set.
-#[derive(Debug)]
-pub(crate) struct ActiveRules {
-    pub(crate) set: RuleSet,
-    pub(crate) index: Index,
-    pub(crate) counts: Vec<Arc<RuleCounts>>,
-}
-
 /// Facts by which one step of an operation goes.
 pub(crate) struct Context<'a> {
     /// Agent's own time.
     pub(crate) now: Timestamp,
     /// Bounds of the store's time.
     pub(crate) bounds: TimeBounds,
-    pub(crate) active: &'a ActiveRules,
+    pub(crate) active: &'a Arc<ActiveRules>,
 }
 
 impl EngineSettings {
@@ -135,7 +129,6 @@ impl Engine {
     pub fn new(settings: EngineSettings, rules: RuleSet) -> Self {
         let metrics = EngineMetrics::default();
         let rules_accepted_ms = if rules.generation == 0 { 0 } else { settings.epoch.as_ms() };
-        let EngineSettings { node, region, epoch, partitions, .. } = &settings;
         Self {
             rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
@@ -144,10 +137,10 @@ impl Engine {
             reached_store: AtomicBool::default(),
             maintenance_waker: AtomicWaker::default(),
             notices: Mutex::default(),
-            batcher: Batcher::new(node, region, epoch.as_ms(), *partitions),
-            signals: Signals::new(*partitions),
+            rows: RowBuffers::default(),
+            signals: Signals::new(settings.partitions),
             fleet: Fleet::new(settings.agents_expected),
-            calls: AtomicU64::new(0),
+            calls: CallNumbers::default(),
             unsynced: UnsyncedQueue::default(),
             bus_error: Mutex::default(),
             bus_connected: AtomicBool::default(),
@@ -235,7 +228,7 @@ impl Engine {
     pub fn held(&self) -> HeldEntries {
         HeldEntries {
             counters: self.table.len(),
-            waiting_batches: self.batcher.waiting_batches(),
+            waiting_batches: self.rows.waiting_batches.load(Ordering::Relaxed),
             own_batches: self.signals.kept(),
             unsynced_counters: self.unsynced.len(),
         }
@@ -250,13 +243,6 @@ impl Engine {
     /// Returns the number of rows that were dropped in this life.
     #[must_use]
     pub fn dropped_rows(&self) -> u64 {
-        self.batcher.dropped_rows.get()
-    }
-}
-
-impl ActiveRules {
-    fn new(set: RuleSet, metrics: &EngineMetrics) -> Self {
-        let counts = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
-        Self { index: Index::new(&set.rules), set, counts }
+        self.rows.dropped_rows.get()
     }
 }

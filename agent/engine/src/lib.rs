@@ -8,17 +8,20 @@
 #[cfg(test)]
 mod tests;
 mod notice;
+mod stripes;
 mod metrics;
 mod time_bounds;
 mod view;
 mod enforce;
 mod table;
-mod batcher;
 mod signals;
 mod fleet;
 mod matched_rule;
 mod unsynced_queue;
+mod active_rules;
+mod row_buffer;
 mod engine;
+mod batcher;
 mod match_rules;
 mod store_health;
 mod record;
@@ -36,10 +39,12 @@ pub use engine::{COUNTERS_MAX_DEFAULT, Engine, EngineSettings, HeldEntries};
 pub use exchange::{Exchange, ExchangeEffect, ExchangeInput};
 pub use fleet::FLEET_EXPECTED_DEFAULT;
 pub use maintenance::{Maintenance, MaintenanceEffect, MaintenanceInput, MaintenanceRequest, MaintenanceSettings};
-pub use metrics::{EngineMetrics, RuleCounts, Total};
+pub use metrics::{EngineMetrics, RuleCounts, StripedTotal, Total};
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};
 pub use receive::Incoming;
+#[doc(hidden)]
+pub use stripes::{STRIPES, use_stripe};
 #[doc(hidden)]
 pub use table::AgentTable;
 pub use time_bounds::TimeBounds;

@@ -7,15 +7,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, SlotId};
+use tollgate_core::counter::{Charge, ChargeMode, CounterId, SlotId};
 use tollgate_core::decision::{LimitKind, LimitStatus, Source};
-use tollgate_core::messages::calls::CounterEntry;
-use tollgate_core::rules::{Charging, Generation, LimitPolicy, ResolvedCall, Rule, RuleSet};
+use tollgate_core::rules::{Charging, Generation, LimitPolicy, Rule};
 
 use crate::enforce::{Enforcement, RuleVerdict};
-
-/// Label of a rule's overflow counter.
-const OVERFLOW_LABEL: &str = "(all callers past counters_max)";
 
 pub(crate) type MatchedRules = SmallVec<[MatchedRule; 2]>;
 
@@ -87,27 +83,6 @@ impl MatchedRule {
             remaining: verdict.remaining.min(at_once),
             reset_ms: verdict.reset_at.ms_since(from),
             retry_after_ms: if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) },
-        }
-    }
-
-    /// Returns the description of the counter for a batch.
-    pub(crate) fn entry(&self, set: &RuleSet, call: &ResolvedCall<'_>, key: &DigestKey) -> CounterEntry {
-        let rule = &self.rule;
-        let value = |name: &str| key.shown(call.get(name).unwrap_or_default(), set.is_secret(name));
-        let label = if self.counter == key.overflow(&rule.name) {
-            OVERFLOW_LABEL.to_owned()
-        } else if rule.per.is_empty() {
-            "(all calls)".to_owned()
-        } else {
-            rule.per.iter().map(|name| format!("{name}={}", value(name))).collect::<Vec<_>>().join(" ")
-        };
-        CounterEntry {
-            id: self.counter,
-            rule: rule.name.clone(),
-            label,
-            generation: set.generation,
-            quota: self.policy.quota.units(),
-            window: self.policy.window,
         }
     }
 }

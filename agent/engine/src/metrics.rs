@@ -8,18 +8,29 @@ use tollgate_core::counter::StoreError;
 use parking_lot::Mutex;
 use tollgate_core::decision::Source;
 
+use crate::stripes::{STRIPES, Stripes};
+
 /// Maximum number of rules with counts of their own. Decisions of further rules are counted under the empty name.
 const RULES_LEN_MAX: usize = 20_000;
+/// Number of rules whose decisions are counted in stripes.
+const RULES_LEN_STRIPED: usize = 1_024;
 
 /// Number that only grows.
 #[derive(Debug, Default)]
 pub struct Total(AtomicU64);
 
-/// Decisions of one rule. A matched rule holds its own counts, so a decision looks up no label.
+/// Number that grows with each call, in a cell of each thread.
 #[derive(Debug, Default)]
+pub struct StripedTotal(Stripes<Total>);
+
+/// Decisions by source; of each pair, the first counts denials and the second admissions.
+type BySource<N> = [[N; 2]; Source::ALL.len()];
+
+/// Decisions of one rule. A matched rule holds its own counts, so a decision looks up no label.
+#[derive(Debug)]
 pub struct RuleCounts {
-    /// Decisions by source; of each pair, the first counts denials and the second admissions.
-    pub decisions: [[Total; 2]; Source::ALL.len()],
+    /// By stripe, so that threads write to different cache lines.
+    decisions: Stripes<BySource<Total>>,
     /// Calls that the rule would have denied if it were not in shadow.
     pub shadow_denials: Total,
 }
@@ -44,9 +55,11 @@ pub struct EngineMetrics {
 }
 
 impl Total {
-    /// Adds `n`.
+    /// Adds `n`. Nothing is written if it is 0.
     pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
+        if n > 0 {
+            self.0.fetch_add(n, Ordering::Relaxed);
+        }
     }
 
     /// Returns the number.
@@ -56,12 +69,49 @@ impl Total {
     }
 }
 
+impl StripedTotal {
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.0.own().add(n);
+    }
+
+    /// Returns the number.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.iter().map(Total::get).sum()
+    }
+}
+
+impl RuleCounts {
+    fn of_stripes(len: usize) -> Self {
+        Self { decisions: Stripes::of_len(len), shadow_denials: Total::default() }
+    }
+
+    /// Counts a decision.
+    pub(crate) fn decided(&self, source: Source, allowed: bool) {
+        self.decisions.own()[source as usize][usize::from(allowed)].add(1);
+    }
+
+    /// Returns the number of decisions by source; of each pair, the first counts denials and the second admissions.
+    #[must_use]
+    pub fn decisions(&self) -> BySource<u64> {
+        let mut sums = BySource::default();
+        for counts in self.decisions.iter() {
+            let pairs = sums.as_flattened_mut().iter_mut().zip(counts.as_flattened());
+            pairs.for_each(|(sum, count)| *sum += count.get());
+        }
+        sums
+    }
+}
+
 impl EngineMetrics {
     /// Returns the counts of decisions that show this rule. They survive a change of the rule set.
     pub(crate) fn of_rule(&self, rule: &Arc<str>) -> Arc<RuleCounts> {
         let mut rules = self.rules.lock();
         let name = if rules.len() < RULES_LEN_MAX || rules.contains_key(rule) { rule.clone() } else { "".into() };
-        rules.entry(name).or_default().clone()
+        // Many rules would need much memory for cells that hardly any call writes to.
+        let stripes = if rules.len() < RULES_LEN_STRIPED { STRIPES } else { 1 };
+        rules.entry(name).or_insert_with(|| Arc::new(RuleCounts::of_stripes(stripes))).clone()
     }
 
     pub(crate) fn store_error(&self, error: StoreError) {

@@ -19,8 +19,9 @@ use tollgate_core::counter::{Charge, ChargeResults};
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
 
+use crate::active_rules::ActiveRules;
 use crate::check::{Decisions, PlannedCalls};
-use crate::engine::{ActiveRules, Context, Engine};
+use crate::engine::{Context, Engine};
 use crate::matched_rule::Charges;
 use crate::settle_release::Adjustment;
 use crate::unsynced_queue::UnsyncedCounter;

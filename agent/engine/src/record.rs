@@ -1,17 +1,27 @@
 //! Records of a call for the bus: a row for each charge, and rows for later corrections.
 //!
-//! The rows go to the [batcher](crate::batcher), which returns the batch that will hold them.
+//! The rows go to the [buffer](crate::row_buffer) of the current thread, which returns the round that will publish them.
 
 use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
-use tollgate_core::messages::calls::{Home, Outcome, Row};
+use tollgate_core::messages::calls::Outcome;
 
 use crate::engine::{Context, Engine};
 use crate::matched_rule::MatchedRule;
+use crate::row_buffer::{BufferedRow, ChargedCounter};
 use crate::view::Sequence;
+
+/// Row of a call, without its counter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallRow {
+    pub(crate) call: u64,
+    pub(crate) at: Timestamp,
+    pub(crate) cost: i64,
+    pub(crate) outcome: Outcome,
+}
 
 impl Engine {
     /// Returns a copy of a call that a request may keep. Without publishing, only the cost is needed.
@@ -20,38 +30,36 @@ impl Engine {
     }
 
     /// Publishes a row of a call: a charge under a matched rule, or the call itself if it has no charges. The home row of the
-    /// call names the decider and its authority; a correction has none, because it is no call of its own.
+    /// call names the decider and its authority; a correction has none, because it is no call of its own. Returns the round
+    /// that publishes the row.
     pub(crate) fn publish(
         &self,
         context: &Context<'_>,
         call: &Call<'_>,
         matched: Option<&MatchedRule>,
-        mut row: Row,
+        row: CallRow,
         home: Option<(Option<&Arc<str>>, Source)>,
     ) -> Sequence {
         if !self.settings.publishes {
             return None;
         }
-        let (key, set) = (&self.settings.digest_key, &context.active.set);
-        let placed_by = matched.map_or_else(|| key.call(call.descriptors()), |matched| matched.counter);
-        self.batcher.publish(placed_by.partition(self.settings.partitions), context.now, |batch| {
-            let entry = |matched: &MatchedRule| matched.entry(set, &set.resolved(call), key);
-            let shown = |name: &str, value: &str| key.shown(value, set.is_secret(name));
-            row.counter = matched.map(|matched| batch.index_of_counter(matched.counter, || entry(matched)));
-            row.sub_window = matched.map_or(0, |matched| matched.policy.window.sub_window(row.at));
-            row.home = home.map(|(decider, source)| Home {
-                descriptors: batch.index_of_set(call, shown),
-                decider: decider.map(|decider| batch.index_of_text(decider, || decider.to_string())),
-                source,
-            });
-            row
+        let CallRow { call: number, at, cost, outcome } = row;
+        self.rows.add(context.now, |buffer| BufferedRow {
+            call: number,
+            at,
+            cost,
+            outcome,
+            counter: matched.map(|matched| ChargedCounter {
+                id: matched.counter,
+                rule: matched.index,
+                quota: matched.policy.quota.units(),
+                window: matched.policy.window,
+            }),
+            descriptors: buffer.add_descriptors(number, call),
+            home: home.map(|(decider, source)| (source, decider.map(|decider| buffer.add_texts([&**decider]).0))),
+            rules: buffer.index_of_rules(context.active),
         })
     }
-}
-
-/// Returns the row of a charge, without its counter.
-pub(crate) fn row(call: u64, at: Timestamp, cost: i64, outcome: Outcome) -> Row {
-    Row { call, counter: None, at, sub_window: 0, cost, outcome, home: None }
 }
 
 /// Returns units as a row holds them.

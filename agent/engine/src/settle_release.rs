@@ -7,14 +7,14 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::decision::LimitStatus;
-use tollgate_core::messages::calls::{Outcome, Row};
+use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::MatchScope;
 
 use crate::decide::combine_enforced;
 use crate::decide::verdicts_of;
 use crate::engine::{Context, Engine};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
-use crate::record::{row, signed};
+use crate::record::{CallRow, signed};
 use crate::view::{ViewEvent, update};
 use tollgate_core::counter::StoreError;
 
@@ -114,9 +114,9 @@ impl Engine {
 }
 
 impl Adjustment {
-    fn row(&self, units: u64) -> Row {
+    fn row(&self, units: u64) -> CallRow {
         let cost = if self.is_refund { -signed(units) } else { signed(units) };
-        row(self.number, self.at, cost, Outcome::Admitted)
+        CallRow { call: self.number, at: self.at, cost, outcome: Outcome::Admitted }
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`crate::receive`] writes here, and decisions read. The signal of a single counter is part of its view ([`crate::view`]).
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::clock::Timestamp;
@@ -37,7 +38,7 @@ struct SignalPartition {
     threshold_permille: u32,
     /// Times at which the first and the last record that were read had been appended.
     read: Option<(Timestamp, Timestamp)>,
-    /// Own batches in the log that no signal contains yet, in their order.
+    /// Rounds of own batches in the log that no signal contains yet, in their order, and the offsets of the batches.
     delivered: VecDeque<(u64, Offset)>,
     covered: CoveredBatches,
 }
@@ -53,9 +54,10 @@ impl Signals {
         view.read = Some((view.read.map_or(appended, |(first, _)| first), appended));
         if view.log.replace(batch.log).is_some_and(|log| log != batch.log) {
             // The log was recreated and contains nothing of the old one.
-            let last = view.delivered.drain(..).map(|(sequence, _)| sequence).next_back();
+            let last = view.delivered.drain(..).map(|(round, _)| round).next_back();
             let through = view.covered.through.max(last.unwrap_or_default());
-            view.covered.none_through = view.covered.none_through.max(through);
+            // Rows say a round at most two later than the last one that their batch completes.
+            view.covered.none_through = view.covered.none_through.max(through + 2);
             view.as_of = 0;
         }
         if batch.as_of < view.as_of {
@@ -64,28 +66,32 @@ impl Signals {
         view.as_of = batch.as_of;
         view.as_of_appended = view.as_of_appended.max(batch.as_of_appended);
         view.threshold_permille = batch.threshold_permille;
-        while let Some((sequence, offset)) = view.delivered.front().copied()
+        while let Some((round, offset)) = view.delivered.front().copied()
             && offset <= batch.as_of
         {
             view.delivered.pop_front();
-            view.covered.through = view.covered.through.max(sequence);
+            view.covered.through = view.covered.through.max(round);
         }
         true
     }
 
-    /// Records the offset of an own batch, or that the batch is lost.
-    pub(crate) fn delivered(&self, partition: Partition, sequence: u64, offset: Option<Offset>) {
+    /// Records the offset of an own batch. The rows of all rounds through this one are in it or in earlier ones.
+    pub(crate) fn delivered(&self, partition: Partition, through: u64, offset: Offset) {
         let Some(mut view) = self.partition(partition) else { return };
-        match offset {
-            Some(offset) if view.delivered.len() < DELIVERED_LEN_MAX => view.delivered.push_back((sequence, offset)),
-            // A batch of unknown fate counts as lost: its units may count twice, but they are never missing.
-            _ => {
-                view.covered.lost.insert(sequence);
-                if view.covered.lost.len() > LOST_LEN_MAX {
-                    let last = std::mem::take(&mut view.covered.lost).pop_last().unwrap_or_default();
-                    view.covered.none_through = view.covered.none_through.max(last);
-                }
-            }
+        if view.delivered.len() >= DELIVERED_LEN_MAX {
+            // A later round contains this one.
+            view.delivered.pop_front();
+        }
+        view.delivered.push_back((through, offset));
+    }
+
+    /// Records that rows of these rounds are lost, or of unknown fate: their units may count twice, but are never missing.
+    pub(crate) fn lost(&self, partition: Partition, rounds: RangeInclusive<u64>) {
+        let Some(mut view) = self.partition(partition) else { return };
+        view.covered.lost.extend(rounds);
+        if view.covered.lost.len() > LOST_LEN_MAX {
+            let last = std::mem::take(&mut view.covered.lost).pop_last().unwrap_or_default();
+            view.covered.none_through = view.covered.none_through.max(last);
         }
     }
 
@@ -162,10 +168,9 @@ mod tests {
     #[test]
     fn own_batches_are_covered_once_signals_count_them() {
         let signals = signals();
-        let report = |sequence, offset| signals.delivered(0, sequence, offset);
-        report(1, Some(3));
-        report(2, None);
-        report(3, Some(8));
+        signals.delivered(0, 1, 3);
+        signals.lost(0, 2..=2);
+        signals.delivered(0, 3, 8);
         signals.received(at(10_000), &heartbeat(1, 5, 10_000));
         signals.received(at(12_000), &heartbeat(1, 5, 12_000));
         let covered = heard(&signals, 12_000).unwrap().covered;

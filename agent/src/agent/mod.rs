@@ -144,22 +144,35 @@ impl<S: ChargeStore> Shared<S> {
     /// Runs a check and observes its duration.
     async fn run_timed(&self, operation: Operation<'_, '_>) -> Output {
         #[cfg(feature = "metrics")]
-        let took = tollgate_core::clock::Stopwatch::start();
-        let output = self.run(operation).await;
-        #[cfg(feature = "metrics")]
-        self.metrics.check.observe(took.elapsed().as_secs_f64());
-        output
+        let check = &self.metrics.check;
+        match self.engine.begin(self.clock.now(), operation) {
+            Progress::Done(output) => {
+                #[cfg(feature = "metrics")]
+                check.at_once();
+                output
+            }
+            Progress::NeedsStore(request) => {
+                #[cfg(feature = "metrics")]
+                let took = tollgate_core::clock::Stopwatch::start();
+                let output = self.ask_store(request).await;
+                #[cfg(feature = "metrics")]
+                check.waited(took.elapsed());
+                output
+            }
+        }
     }
 
     /// Runs an operation; waits for the store no longer than the operation's deadline.
     async fn run(&self, operation: Operation<'_, '_>) -> Output {
         match self.engine.begin(self.clock.now(), operation) {
             Progress::Done(output) => output,
-            Progress::NeedsStore(request) => {
-                let answer = self.charge(&request).await;
-                self.engine.finish(self.clock.now(), request, answer)
-            }
+            Progress::NeedsStore(request) => self.ask_store(request).await,
         }
+    }
+
+    async fn ask_store(&self, request: StoreRequest) -> Output {
+        let answer = self.charge(&request).await;
+        self.engine.finish(self.clock.now(), request, answer)
     }
 
     async fn charge(&self, request: &StoreRequest) -> Result<ChargeResults, StoreError> {

@@ -30,7 +30,7 @@ pub struct DecisionId {
     pub agent: Arc<str>,
     /// Start of the agent's process, in ms since the Unix epoch.
     pub epoch: u64,
-    /// Sequence number of the call since the start.
+    /// Number of the call, unique since the start.
     pub call: u64,
 }
 

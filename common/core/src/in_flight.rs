@@ -79,9 +79,9 @@ impl<K: Copy + Ord, B> InFlight<K, B> {
     }
 
     /// Removes a batch that the bus had no room for: the next round waits for [`ROUND_MS_MAX`].
-    pub fn refuse(&mut self, key: K) {
-        self.remove(key);
+    pub fn refuse(&mut self, key: K) -> Option<B> {
         self.refused = true;
+        self.remove(key)
     }
 
     /// Returns the time at which the newest round was sent, if batches are in flight.

@@ -10,6 +10,7 @@ use tollgate::store::StoreError;
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::signals::Offset;
+use tollgate_engine::STRIPES;
 
 use super::bus::{SimBus, SimReader};
 use super::event::{
@@ -78,6 +79,11 @@ impl<'c> Environment<'c> {
     /// Draws the delay of a message.
     pub(super) fn delay_ms(&mut self, ms_max: u64) -> u64 {
         self.rng.u64(0..=ms_max)
+    }
+
+    /// Draws a stripe of an agent: its calls run on many threads.
+    pub(super) fn stripe(&mut self) -> usize {
+        self.rng.usize(0..STRIPES)
     }
 
     /// Returns true if a fault of this rate strikes a message.

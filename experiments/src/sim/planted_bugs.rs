@@ -45,7 +45,12 @@ pub enum PlantedBug {
     MaintenanceNotWoken,
     /// A state machine names no time for its next tick.
     NextTickLost,
+    /// The last charge of a batch comes in the next batch of its partition, as if it had missed its round.
+    RowLate,
 }
+
+/// Charges that come in the next batch of their partition, with their counters.
+pub(super) type LateRows = HashMap<Partition, (Row, CounterEntry)>;
 
 /// The newest sub-window of each counter and its units, as one aggregator has seen them.
 pub(super) type NewestUnits = HashMap<CounterId, (SubWindow, i64)>;
@@ -67,6 +72,26 @@ impl PlantedBug {
         let dropped =
             |charge: &Charge| Charge { cost: if of_mode(charge) { 0 } else { charge.cost }, ..charge.clone() };
         vec![charges.iter().map(dropped).collect()]
+    }
+
+    /// Alters a batch on its way to the bus.
+    pub(super) fn written(self, late_rows: &mut LateRows, mut batch: Batch) -> Batch {
+        if self != Self::RowLate {
+            return batch;
+        }
+        let partition = batch.name.partition;
+        let late = late_rows.remove(&partition);
+        if let Some(row) = batch.rows.pop_if(|row| row.counter.is_some())
+            && let Some(counter) = row.counter.and_then(|index| batch.counters.get(index as usize))
+        {
+            late_rows.insert(partition, (Row { home: None, ..row }, counter.clone()));
+        }
+        if let Some((row, counter)) = late {
+            let index = u32::try_from(batch.counters.len()).expect("few counters");
+            batch.counters.push(counter);
+            batch.rows.push(Row { counter: Some(index), ..row });
+        }
+        batch
     }
 
     /// Returns true if the records of `calls` never reach the aggregator of this index.

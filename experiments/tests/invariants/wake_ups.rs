@@ -14,6 +14,8 @@ use super::facts::Facts;
 
 /// Time for which a batch waits for further rows, in ms.
 const LINGER_MS: u64 = 5;
+/// Maximum time in which the rows of a round are collected, in ms.
+const COLLECT_MS_MAX: u64 = 3;
 /// Time after which a round is sent although the one before it is not acknowledged, in ms.
 const ROUND_MS_MAX: u64 = 100;
 /// Interval between probes of a store that does not answer, in ms.
@@ -109,7 +111,7 @@ impl WakeUps {
         let now = sim.now().as_ms();
         for (agent, writer) in self.writers.iter().filter(|_| !facts.overflows()) {
             for (partition, since) in &writer.waits_since {
-                let due = writer.may_send_ms().max(since + LINGER_MS);
+                let due = writer.may_send_ms().max(since + LINGER_MS) + COLLECT_MS_MAX;
                 if now > due {
                     let late_ms = now - due;
                     return Err(format!(

@@ -3,13 +3,18 @@
 //! [`Exchange::poll`] takes an input and returns effects; a shell (`agent/src/runtime/bus_threads.rs`, or the simulator)
 //! executes the effects and reports the results as inputs. A batch is sent once the previous ones are acknowledged, or after
 //! 100 ms. One batch per partition is handed over at a time, and the next one follows its acceptance, so a batch that the
-//! bus has no room for is never overtaken. Rows are gathered by [`crate::batcher`]. Records that arrive are not part of this
-//! state machine: a thread of its own hands them to [`Engine::receive`], which needs no state beside the engine's.
+//! bus has no room for is never overtaken. The rows of a round are collected from the buffers of calls
+//! ([`crate::row_buffer`]) and become batches in [`crate::batcher`]. Records that arrive are not part of this state machine:
+//! a thread of its own hands them to [`Engine::receive`], which needs no state beside the engine's.
 
+#[cfg(test)]
+mod batch_tests;
 #[cfg(test)]
 mod tests;
 
+use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
@@ -19,8 +24,10 @@ use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::{INTERVAL_MS, Presence, Role};
 use tollgate_core::messages::signals::Offset;
 
-use crate::batcher::LINGER_MS;
-use crate::engine::Engine;
+use crate::batcher::{BatchRounds, Batcher, ClosedBatch};
+use crate::engine::{Engine, EngineSettings};
+use crate::row_buffer::{LINGER_MS, RowBuffer};
+use crate::stripes::STRIPES;
 
 /// Bounds of the interval at which a shell that must poll fetches delivery reports, in ms.
 const REPORTS_INTERVAL_MS_MAX: u64 = 100;
@@ -65,20 +72,52 @@ pub struct Exchange {
     engine: Arc<Engine>,
     /// Waker of a shell that sleeps.
     shell: Option<Waker>,
-    /// Numbers of rows, by the partitions and sequences of their batches.
-    in_flight: InFlight<(Partition, u64), usize>,
+    batcher: Batcher,
+    /// Buffer that is exchanged for a full one.
+    empty: RowBuffer,
+    /// Round whose rows are being collected.
+    collecting: Option<Round>,
+    stripes_per_tick: usize,
+    /// Numbers of rows and rounds, by the partitions and sequences of their batches.
+    in_flight: InFlight<(Partition, u64), (usize, BatchRounds)>,
     announce_at: Timestamp,
     stopped: bool,
     /// True once a batch that is refused will not be sent again.
     drops_refused: bool,
 }
 
+/// Round whose rows are being collected.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    number: u64,
+    /// Time before which no row of a later round lies.
+    complete_through: Timestamp,
+    next_stripe: usize,
+}
+
 impl Exchange {
     /// Creates the exchange of an agent.
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
-        let (in_flight, announce_at) = (InFlight::default(), Timestamp::default());
-        Self { engine, shell: None, in_flight, announce_at, stopped: false, drops_refused: false }
+        let EngineSettings { node, region, epoch, partitions, digest_key, .. } = &engine.settings;
+        Self {
+            batcher: Batcher::new(digest_key, node, region, epoch.as_ms(), *partitions),
+            engine,
+            shell: None,
+            empty: RowBuffer::default(),
+            collecting: None,
+            stripes_per_tick: STRIPES,
+            in_flight: InFlight::default(),
+            announce_at: Timestamp::default(),
+            stopped: false,
+            drops_refused: false,
+        }
+    }
+
+    /// Lets each tick collect the rows of so many stripes, as if calls ran between them. A simulation of several threads.
+    #[doc(hidden)]
+    pub fn collect_per_tick(&mut self, stripes: usize) {
+        self.stripes_per_tick = stripes.max(1);
     }
 
     /// Sets the waker of a shell that sleeps until [`Exchange::wake_at`]. It is woken when the first row of a batch comes
@@ -92,8 +131,9 @@ impl Exchange {
         match input {
             ExchangeInput::Tick if self.stopped => {}
             ExchangeInput::Tick => {
-                if self.in_flight.may_send(now) && self.engine.batcher.due_at() <= now {
-                    self.begin_round(now, effects);
+                let is_due = self.in_flight.may_send(now) && self.batches_at() <= now;
+                if self.collecting.is_some() || is_due || self.engine.rows.is_any_full() {
+                    self.collect(now, self.stripes_per_tick, effects);
                 }
                 if now >= self.announce_at {
                     self.announce_at = now.plus_ms(INTERVAL_MS);
@@ -103,23 +143,26 @@ impl Exchange {
             ExchangeInput::Accepted { partition } => self.append_next(partition, effects),
             ExchangeInput::Refused(batch) => {
                 let (partition, sequence, rows) = (batch.name.partition, batch.name.sequence, batch.rows.len());
-                self.in_flight.refuse((partition, sequence));
-                if self.drops_refused || !self.engine.batcher.put_back(batch) {
-                    self.delivered(partition, sequence, None, rows);
+                let Some((_, rounds)) = self.in_flight.refuse((partition, sequence)) else { return };
+                if self.drops_refused || !self.batcher.put_back(ClosedBatch { batch, rounds }) {
+                    self.delivered(partition, rounds, None, rows);
                     self.append_next(partition, effects);
                 }
             }
             ExchangeInput::Delivered { partition, sequence, offset } => {
-                let rows = self.in_flight.remove((partition, sequence)).unwrap_or_default();
-                self.delivered(partition, sequence, offset, rows);
+                if let Some((rows, rounds)) = self.in_flight.remove((partition, sequence)) {
+                    self.delivered(partition, rounds, offset, rows);
+                }
             }
             ExchangeInput::Stop => {
                 self.drops_refused = self.stopped;
                 self.stopped = true;
-                self.begin_round(now, effects);
+                self.collecting = None;
+                self.collect(now, STRIPES, effects);
                 effects.push(ExchangeEffect::Announce(self.presence(now)));
             }
         }
+        self.engine.rows.waiting_batches.store(self.batcher.waiting_batches(), Ordering::Relaxed);
     }
 
     /// Returns the time of the next tick, if no other input comes earlier, and arms the waker.
@@ -127,7 +170,7 @@ impl Exchange {
     /// Rows that calls add can bring it forward: a shell without a waker asks again after each operation.
     #[must_use]
     pub fn wake_at(&self, now: Timestamp) -> Timestamp {
-        let waker = &self.engine.batcher.waker;
+        let waker = &self.engine.rows.waker;
         waker.take();
         let wake_at = self.due_at();
         if self.stopped || wake_at.ms_since(now) <= LINGER_MS {
@@ -144,7 +187,7 @@ impl Exchange {
     pub fn reports_at(&self, now: Timestamp) -> Option<Timestamp> {
         let since = self.in_flight.waits_since()?;
         // Only batches that are due wait for reports.
-        let shortest_ms = if self.engine.batcher.due_at() <= now { 1 } else { LINGER_MS };
+        let shortest_ms = if self.batches_at() <= now { 1 } else { LINGER_MS };
         Some(now.plus_ms((now.ms_since(since) / 4).clamp(shortest_ms, REPORTS_INTERVAL_MS_MAX)))
     }
 
@@ -152,34 +195,69 @@ impl Exchange {
         if self.stopped {
             return Timestamp::from_ms(u64::MAX);
         }
-        let batches_at = self.engine.batcher.due_at().max(self.in_flight.may_send_at());
-        batches_at.min(self.announce_at)
+        if self.collecting.is_some() || self.engine.rows.is_any_full() {
+            return Timestamp::default();
+        }
+        self.batches_at().max(self.in_flight.may_send_at()).min(self.announce_at)
     }
 
-    fn begin_round(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
-        self.engine.batcher.close(now, self.engine.complete_through(now), self.stopped);
-        self.in_flight.begin_round(now);
-        for partition in 0..self.engine.settings.partitions {
-            self.append_next(partition, effects);
+    /// Returns the time from which rows or batches are due.
+    fn batches_at(&self) -> Timestamp {
+        let batches_at = self.batcher.due_at();
+        self.engine.rows.due_at().map_or(batches_at, |rows_at| rows_at.min(batches_at))
+    }
+
+    /// Collects the rows of so many stripes, in a new round if none is begun. Once the round has those of all stripes, batches
+    /// are closed and handed over, if the bus is ready for more.
+    fn collect(&mut self, now: Timestamp, stripes: usize, effects: &mut Vec<ExchangeEffect>) {
+        let engine = &self.engine;
+        let round = self.collecting.get_or_insert_with(|| {
+            let complete_through = engine.complete_through(now);
+            Round { number: engine.rows.begin_round(), complete_through, next_stripe: 0 }
+        });
+        let mut refused = Vec::new();
+        let end = STRIPES.min(round.next_stripe + stripes);
+        for stripe in mem::replace(&mut round.next_stripe, end)..end {
+            engine.rows.take(stripe, &mut self.empty);
+            self.batcher.add(round.number, &self.empty, &mut refused);
+            self.empty.clear();
+        }
+        let Round { number, complete_through, next_stripe } = *round;
+        let rounds = BatchRounds { through: number, first: number, last: number + 1 };
+        for partition in refused {
+            self.delivered(partition, rounds, None, 1);
+        }
+        if next_stripe < STRIPES {
+            return;
+        }
+        self.collecting = None;
+        if self.stopped || self.in_flight.may_send(now) {
+            self.batcher.close(now, number, complete_through, self.stopped);
+            self.in_flight.begin_round(now);
+            for partition in 0..self.engine.settings.partitions {
+                self.append_next(partition, effects);
+            }
         }
     }
 
     /// Hands over the oldest batch that waits in a partition.
     fn append_next(&mut self, partition: Partition, effects: &mut Vec<ExchangeEffect>) {
-        let Some(batch) = self.engine.batcher.take_waiting(partition) else { return };
-        let given_up = self.in_flight.add((partition, batch.name.sequence), batch.rows.len());
-        if let Some(((partition, sequence), rows)) = given_up {
-            self.delivered(partition, sequence, None, rows);
+        let Some(ClosedBatch { batch, rounds }) = self.batcher.take_waiting(partition) else { return };
+        let given_up = self.in_flight.add((partition, batch.name.sequence), (batch.rows.len(), rounds));
+        if let Some(((partition, _), (rows, rounds))) = given_up {
+            self.delivered(partition, rounds, None, rows);
         }
         effects.push(ExchangeEffect::Append(batch));
     }
 
     /// Records the offset of a batch, or that it is lost.
-    fn delivered(&self, partition: Partition, sequence: u64, offset: Option<Offset>, rows: usize) {
-        if offset.is_none() {
-            self.engine.batcher.dropped_rows.add(rows as u64);
+    fn delivered(&self, partition: Partition, rounds: BatchRounds, offset: Option<Offset>, rows: usize) {
+        if let Some(offset) = offset {
+            self.engine.signals.delivered(partition, rounds.through, offset);
+        } else {
+            self.engine.rows.dropped_rows.add(rows as u64);
+            self.engine.signals.lost(partition, rounds.first..=rounds.last);
         }
-        self.engine.signals.delivered(partition, sequence, offset);
     }
 
     fn presence(&self, now: Timestamp) -> Presence {

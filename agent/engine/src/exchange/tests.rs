@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use tollgate_core::messages::calls::{Outcome, Row};
+use tollgate_core::call::Call;
+use tollgate_core::decision::Source;
+use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::RuleSet;
 
 use super::*;
-use crate::batcher::OpenBatch;
-use crate::engine::EngineSettings;
+use crate::engine::Context;
+use crate::record::CallRow;
 use crate::tests::WakeUps;
+use crate::time_bounds::TimeBounds;
 
 /// Time of all tests' first tick, long after the epoch, so that everything is due.
 const START: Timestamp = Timestamp::from_ms(1_000_000);
@@ -74,17 +77,16 @@ impl Fixture {
     }
 
     fn add_rows(&self, ms: u64, partition: Partition, rows: usize) {
+        let key = &self.engine.settings.digest_key;
+        let names: Vec<_> = (0..100).map(|name| name.to_string()).collect();
+        let is_there = |name: &&String| key.call([("k", name.as_str())]).partition(PARTITIONS) == partition;
+        let name = names.iter().find(is_there).expect("a caller of the partition");
+        let active = self.engine.rules.load_full();
+        let (now, bounds) = (START.plus_ms(ms), TimeBounds::exactly(START));
+        let context = Context { now, bounds, active: &active };
         for _ in 0..rows {
-            let row = |_: &mut OpenBatch| Row {
-                call: 0,
-                counter: None,
-                at: START,
-                sub_window: 0,
-                cost: 1,
-                outcome: Outcome::Admitted,
-                home: None,
-            };
-            self.engine.batcher.publish(partition, START.plus_ms(ms), row);
+            let row = CallRow { call: self.engine.next_call(), at: START, cost: 1, outcome: Outcome::Admitted };
+            self.engine.publish(&context, &Call::new().with("k", name), None, row, Some((None, Source::Local)));
         }
     }
 
@@ -165,6 +167,7 @@ fn rows_past_the_caps_are_dropped_and_counted() {
     }
     assert_eq!(fixture.engine.held().waiting_batches, 64, "then the open batch grows");
     fixture.add_rows(30_000, 0, 5_000);
+    fixture.tick(30_100);
     assert!(fixture.engine.dropped_rows() > 0);
 }
 

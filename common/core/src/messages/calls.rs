@@ -69,7 +69,7 @@ pub type DescriptorSet = SmallVec<[(u32, u32); 6]>;
 /// One charge of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Sequence number of the call since the agent's start.
+    /// Number of the call, unique since the agent's start.
     pub call: u64,
     /// Index of the counter in the batch; `None` if no rule limits the call.
     pub counter: Option<u32>,

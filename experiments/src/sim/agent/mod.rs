@@ -26,7 +26,7 @@ use super::environment::Environment;
 use super::event::{AgentEvent, AgentShell, Life, SimEvent, Writer};
 use super::faults::StoreState;
 use super::observation::{Observation, RecordName, SimNode, Ticket};
-use super::planted_bugs::PlantedBug;
+use super::planted_bugs::{LateRows, PlantedBug};
 use super::scheduler::shifted;
 use super::settings::{SimAgentSettings, SimSettings};
 use operations::SimRequest;
@@ -38,6 +38,8 @@ pub use operations::Correction;
 const READ_MS: u64 = 5;
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 100;
+/// Minimum number of stripes whose rows are collected in a ms, so that calls run between those of one round.
+const STRIPES_PER_TICK_MIN: usize = 4;
 /// Deadline of the requests of the maintenance, in ms.
 const MAINTENANCE_DEADLINE_MS: u64 = 50;
 /// Interval at which an agent without a bus ticks its maintenance, in ms. Years may pass between two calls, so a call looks
@@ -70,6 +72,7 @@ pub(super) struct AgentLife<'c> {
     signals: SimReader,
     presence: SimReader,
     pending: BTreeMap<Ticket, SimRequest<'c>>,
+    late_rows: LateRows,
 }
 
 impl<'c> SimAgent<'c> {
@@ -119,6 +122,7 @@ impl<'c> SimAgent<'c> {
             MaintenanceSettings { announces: settings.has_bus && !self.settings.owns_table, follows_rules: false };
         let (mut exchange, mut maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
         let sleeps = <[Sleep; 2]>::default();
+        exchange.collect_per_tick(STRIPES_PER_TICK_MIN + env.stripe());
         exchange.set_waker(sleeps[AgentShell::Exchange as usize].waker());
         maintenance.set_waker(sleeps[AgentShell::Maintenance as usize].waker());
         let running = self.running.insert(AgentLife {
@@ -134,6 +138,7 @@ impl<'c> SimAgent<'c> {
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions, &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
+            late_rows: LateRows::new(),
         });
         env.observe(Observation::Started(running.node()));
         running.maintain(env, MaintenanceInput::Tick);
@@ -209,7 +214,8 @@ impl<'c> AgentLife<'c> {
                 ExchangeEffect::Append(batch) => {
                     let partition = batch.name.partition;
                     let name = RecordName { topic: Topic::Calls, partition, tag: batch.name.sequence };
-                    let is_taken = env.produce(self.writer(), name, batch.clone().encode());
+                    let written = env.bug.map(|bug| bug.written(&mut self.late_rows, batch.clone()));
+                    let is_taken = env.produce(self.writer(), name, written.as_ref().unwrap_or(&batch).encode());
                     let answer =
                         if is_taken { ExchangeInput::Accepted { partition } } else { ExchangeInput::Refused(batch) };
                     self.exchange(env, answer);

@@ -7,7 +7,7 @@ use tollgate::Call;
 use tollgate::store::StoreError;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{Generation, MatchScope};
-use tollgate_engine::{MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest};
+use tollgate_engine::{MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest, use_stripe};
 
 use super::{AgentLife, MAINTENANCE_DEADLINE_MS, TICK_MS};
 use crate::sim::environment::Environment;
@@ -51,6 +51,7 @@ impl<'c> AgentLife<'c> {
         if !self.engine.settings().publishes && self.now(env).ms_since(self.ticked_at) >= TICK_MS {
             self.maintain(env, MaintenanceInput::Tick);
         }
+        use_stripe(env.stripe());
         let generation = self.engine.with_rules(|rules| rules.generation);
         let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
         let progress = self.engine.begin(self.now(env), operation);
@@ -64,6 +65,7 @@ impl<'c> AgentLife<'c> {
 
     /// A call is settled or released.
     pub(in crate::sim) fn correct(&mut self, env: &mut Environment<'c>, call: Call<'c>, correction: Correction) {
+        use_stripe(env.stripe());
         let generation = self.engine.with_rules(|rules| rules.generation);
         let (operation, units, decided) = match correction {
             Correction::Settle(units, decided) => {
@@ -133,6 +135,7 @@ impl<'c> AgentLife<'c> {
             }
             SimRequest::Charge(request, purpose) => (request, purpose),
         };
+        use_stripe(env.stripe());
         env.observe(Observation::Finished { agent, ticket, charges: request.charges().to_vec(), error });
         let results = answer.map(|answer| answer.results);
         match purpose {

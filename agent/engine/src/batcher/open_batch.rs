@@ -1,0 +1,200 @@
+//! The open batch of one partition, and the closed ones that wait for the bus.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CounterId, DigestKey};
+use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Row};
+use tollgate_core::rules::RuleSet;
+
+use super::dictionary::Dictionary;
+use super::{BatchRounds, ClosedBatch};
+use crate::row_buffer::{BufferedRow, ChargedCounter, RowBuffer};
+
+/// Interval after which a partition gets a batch even if it is empty, in ms.
+const SILENCE_MS_MAX: u64 = 1_000;
+/// Maximum number of rows in one batch.
+const BATCH_ROWS_MAX: usize = 4_096;
+/// Text after which a batch gets no further row, in bytes. Brokers refuse records of more than a megabyte.
+const BATCH_TEXT_BYTES_MAX: usize = 256 << 10;
+/// Maximum number of closed batches per partition that wait for the bus.
+const WAITING_LEN_MAX: usize = 64;
+/// Label of a rule's overflow counter.
+const OVERFLOW_LABEL: &str = "(all callers past counters_max)";
+
+/// The open batch of one partition, and the closed ones that wait for the bus.
+#[derive(Default)]
+pub(super) struct OpenBatch {
+    name: BatchName,
+    region: Arc<str>,
+    /// Round of the first row.
+    opened_in: u64,
+    closed_at: Timestamp,
+    complete_through: Timestamp,
+    counters: Dictionary<CounterId, CounterEntry>,
+    /// By the digests of their keys.
+    texts: Dictionary<u64, String>,
+    /// By the digests of their descriptors.
+    descriptor_sets: Dictionary<u64, DescriptorSet>,
+    rows: Vec<Row>,
+    waiting: VecDeque<ClosedBatch>,
+}
+
+impl OpenBatch {
+    pub(super) fn new(name: BatchName, region: Arc<str>) -> Self {
+        Self { name, region, ..Self::default() }
+    }
+
+    /// Adds a row that was taken in a round; returns false if there is no room.
+    pub(super) fn add(
+        &mut self,
+        round: u64,
+        buffer: &RowBuffer,
+        row: &BufferedRow,
+        set: &RuleSet,
+        key: &DigestKey,
+    ) -> bool {
+        if self.rows.len() >= BATCH_ROWS_MAX || self.counters.text_bytes + self.texts.text_bytes >= BATCH_TEXT_BYTES_MAX
+        {
+            if self.waiting.len() >= WAITING_LEN_MAX {
+                return false;
+            }
+            // More rows of the round may follow.
+            self.close(round, round - 1);
+        }
+        if self.rows.is_empty() {
+            self.opened_in = round;
+        }
+        let descriptors = || buffer.descriptors(row);
+        let counter = row.counter.map(|counter| self.index_of_counter(&counter, set, descriptors(), key));
+        let home = row.home.map(|(source, decider)| Home {
+            descriptors: self.index_of_set(descriptors(), |name, value| key.shown(value, set.is_secret(name))),
+            decider: decider.map(|decider| self.index_of_text(buffer.text(decider), || buffer.text(decider).into())),
+            source,
+        });
+        // A caller may have been suspended between its decision and its row.
+        let at = if home.is_some() { row.at.max(self.complete_through) } else { row.at };
+        let sub_window = row.counter.map_or(0, |counter| counter.window.sub_window(row.at));
+        self.rows.push(Row { call: row.call, counter, at, sub_window, cost: row.cost, outcome: row.outcome, home });
+        true
+    }
+
+    /// Closes the batch if it is due, or in any case, once it has all rows of a round.
+    pub(super) fn close_round(&mut self, now: Timestamp, round: u64, complete_through: Timestamp, always: bool) {
+        if always || now >= self.closes_at() && self.waiting.len() < WAITING_LEN_MAX {
+            (self.closed_at, self.complete_through) = (now, complete_through);
+            self.close(round, round);
+        }
+    }
+
+    /// Takes the oldest batch that waits.
+    pub(super) fn take_waiting(&mut self) -> Option<ClosedBatch> {
+        self.waiting.pop_front()
+    }
+
+    /// Puts a batch back at the front; returns false if there is no room.
+    pub(super) fn put_back(&mut self, closed: ClosedBatch) -> bool {
+        let has_room = self.waiting.len() < WAITING_LEN_MAX;
+        if has_room {
+            self.waiting.push_front(closed);
+        }
+        has_room
+    }
+
+    pub(super) fn waiting_batches(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Returns the index of a set of descriptors. `shown` makes the printable form of a value that is not known.
+    fn index_of_set<'a>(
+        &mut self,
+        descriptors: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+        shown: impl Fn(&str, &str) -> String,
+    ) -> u32 {
+        let mut digest = self.descriptor_sets.hasher().build_hasher();
+        descriptors.clone().for_each(|descriptor| descriptor.hash(&mut digest));
+        let digest = digest.finish();
+        // The indexes of texts are others in each batch.
+        self.descriptor_sets.index_of(&digest, |_| false).unwrap_or_else(|| {
+            let pairs = descriptors.map(|(name, value)| {
+                (self.index_of_text(name, || name.to_owned()), self.index_of_text((name, value), || shown(name, value)))
+            });
+            let pairs = pairs.collect();
+            self.descriptor_sets.add(digest, pairs)
+        })
+    }
+
+    /// Returns the index of a counter, whose entry is made if it is not known.
+    fn index_of_counter<'a>(
+        &mut self,
+        counter: &ChargedCounter,
+        set: &RuleSet,
+        descriptors: impl Iterator<Item = (&'a str, &'a str)>,
+        key: &DigestKey,
+    ) -> u32 {
+        let holds = |entry: &CounterEntry| (entry.quota, entry.window) == (counter.quota, counter.window);
+        self.counters.index_of(&counter.id, holds).unwrap_or_else(|| {
+            let call = descriptors.fold(Call::new(), |call, (name, value)| call.with(name, value));
+            self.counters.add(counter.id, entry(counter, set, &call, key))
+        })
+    }
+
+    /// Returns the index of the text with this key.
+    fn index_of_text(&mut self, key: impl Hash, text: impl FnOnce() -> String) -> u32 {
+        let digest = self.texts.hasher().hash_one(key);
+        self.texts.index_of(&digest, |_| true).unwrap_or_else(|| self.texts.add(digest, text()))
+    }
+
+    /// Forgets the values that were made by other rules.
+    pub(super) fn forget_known(&mut self) {
+        self.counters.forget();
+        self.texts.forget();
+        self.descriptor_sets.forget();
+    }
+
+    /// Returns the time from which the batch is closed. Its rows have waited in their buffers; without rows, the partition is
+    /// silent.
+    fn closes_at(&self) -> Timestamp {
+        if self.rows.is_empty() { self.closed_at.plus_ms(SILENCE_MS_MAX) } else { Timestamp::default() }
+    }
+
+    pub(super) fn due_at(&self) -> Timestamp {
+        if self.waiting.is_empty() { self.closes_at() } else { Timestamp::default() }
+    }
+
+    /// Closes the batch in a round. All rows through another round are in this batch or in earlier ones.
+    fn close(&mut self, round: u64, through: u64) {
+        let first = if self.rows.is_empty() { u64::MAX } else { self.opened_in };
+        // A row that came while the round was collected says the next one.
+        let rounds = BatchRounds { through, first, last: round + 1 };
+        let batch = Batch {
+            name: self.name.clone(),
+            region: self.region.clone(),
+            complete_through: self.complete_through,
+            counters: self.counters.take(),
+            texts: self.texts.take(),
+            descriptor_sets: self.descriptor_sets.take(),
+            rows: std::mem::take(&mut self.rows),
+        };
+        self.waiting.push_back(ClosedBatch { batch, rounds });
+        self.name.sequence += 1;
+    }
+}
+
+/// Returns the description of the counter that a call charged.
+fn entry(counter: &ChargedCounter, set: &RuleSet, call: &Call<'_>, key: &DigestKey) -> CounterEntry {
+    let (rule, call) = (&set.rules[counter.rule], set.resolved(call));
+    let value = |name: &str| key.shown(call.get(name).unwrap_or_default(), set.is_secret(name));
+    let label = if counter.id == key.overflow(&rule.name) {
+        OVERFLOW_LABEL.to_owned()
+    } else if rule.per.is_empty() {
+        "(all calls)".to_owned()
+    } else {
+        rule.per.iter().map(|name| format!("{name}={}", value(name))).collect::<Vec<_>>().join(" ")
+    };
+    let ChargedCounter { id, quota, window, .. } = *counter;
+    CounterEntry { id, rule: rule.name.clone(), label, generation: set.generation, quota, window }
+}

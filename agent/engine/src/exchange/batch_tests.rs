@@ -1,0 +1,127 @@
+//! Batches of an agent with its own table, whose exchange is polled by hand.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::thread;
+
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::Source;
+use tollgate_core::messages::calls::{Batch, Outcome};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Rule, RuleSet};
+
+use super::{Exchange, ExchangeEffect, ExchangeInput};
+use crate::engine::{Context, Engine, EngineSettings};
+use crate::operation::Operation;
+use crate::record::CallRow;
+use crate::time_bounds::TimeBounds;
+
+const START: Timestamp = Timestamp::from_ms(1_000_000);
+/// Time between two batches that waits for no report, in ms.
+const ROUND_MS: u64 = 1_000;
+
+struct Publisher {
+    engine: Arc<Engine>,
+    exchange: Exchange,
+    now: Timestamp,
+}
+
+impl Publisher {
+    fn new(rules: RuleSet) -> Self {
+        let settings = EngineSettings { owns_table: true, ..EngineSettings::new("a", START) };
+        let engine = Arc::new(Engine::new(settings, rules));
+        Self { exchange: Exchange::new(engine.clone()), engine, now: START }
+    }
+
+    fn check(&self, key: &str) {
+        let _ = self.engine.begin(self.now, Operation::check(&Call::new().with("key", key)));
+    }
+
+    /// Returns the batches of a round.
+    fn batches(&mut self) -> Vec<Batch> {
+        self.now = self.now.plus_ms(ROUND_MS);
+        let (mut effects, mut batches) = (Vec::new(), Vec::new());
+        self.exchange.poll(self.now, ExchangeInput::Tick, &mut effects);
+        while let Some(effect) = effects.pop() {
+            if let ExchangeEffect::Append(batch) = effect {
+                let accepted = ExchangeInput::Accepted { partition: batch.name.partition };
+                self.exchange.poll(self.now, accepted, &mut effects);
+                batches.push(batch);
+            }
+        }
+        batches
+    }
+}
+
+fn rule() -> Rule {
+    Rule::per("per-key", &["key"], "1000/min".parse().expect("a quota"))
+}
+
+fn rules(generation: u64, is_secret: bool) -> RuleSet {
+    let spec =
+        DescriptorSpec { public: !is_secret, ..DescriptorSpec::new("key", DescriptorSource::Header("key".into())) };
+    RuleSet { descriptors: vec![spec], ..RuleSet::new(generation, [rule()]) }
+}
+
+#[test]
+fn a_known_counter_is_described_in_each_batch_and_anew_under_other_rules() {
+    let mut publisher = Publisher::new(rules(1, false));
+    let shown = |publisher: &mut Publisher| {
+        publisher.check("alice-and-bob");
+        publisher.check("alice-and-bob");
+        let batches = publisher.batches();
+        let [batch] = &batches[..] else { panic!("{batches:?}") };
+        assert_eq!((batch.rows.len(), batch.counters.len(), batch.descriptor_sets.len()), (2, 1, 1));
+        assert!(
+            batch.descriptor_sets[0].iter().all(|(name, value)| batch.texts[*name as usize] == "key" && name != value)
+        );
+        let value = batch.texts[batch.descriptor_sets[0][0].1 as usize].clone();
+        (batch.counters[0].generation, batch.counters[0].label.clone(), value)
+    };
+    let plain = (1, "key=alice-and-bob".to_owned(), "alice-and-bob".to_owned());
+    assert_eq!([shown(&mut publisher), shown(&mut publisher)], [plain.clone(), plain]);
+    publisher.engine.set_rules(rules(2, true)).expect("newer rules");
+    let (generation, label, value) = shown(&mut publisher);
+    assert!(generation == 2 && label.starts_with("key=alic…") && value.starts_with("alic…"), "{label} {value}");
+}
+
+/// A caller that is suspended between its decision and its row breaks no promise of an earlier batch.
+#[test]
+fn a_late_row_is_not_earlier_than_its_writer_has_announced() {
+    let mut publisher = Publisher::new(rules(1, false));
+    publisher.check("k");
+    let announced = publisher.batches()[0].complete_through;
+    let (active, at) = (publisher.engine.rules.load_full(), announced.minus_ms(500));
+    let context = Context { now: publisher.now, bounds: TimeBounds::exactly(publisher.now), active: &active };
+    for (number, home) in [(7, Some((None, Source::Local))), (8, None)] {
+        let row = CallRow { call: number, at, cost: 1, outcome: Outcome::Admitted };
+        publisher.engine.publish(&context, &Call::new(), None, row, home);
+    }
+    let batch = &publisher.batches()[0];
+    let times: Vec<_> = batch.rows.iter().map(|row| row.at).collect();
+    assert_eq!(times, [announced, at], "a correction is of the time of its call");
+}
+
+/// `exactly-counted`: each row of each thread is in one batch, or counted as dropped.
+#[test]
+fn rows_of_several_threads_are_published_once() {
+    const CALLS: u64 = 20_000;
+    let mut publisher = Publisher::new(rules(1, false));
+    let engine = publisher.engine.clone();
+    let mut rows = Vec::new();
+    thread::scope(|scope| {
+        let check = |thread: usize| {
+            let call = Call::new().with("key", thread.to_string());
+            (0..CALLS).for_each(|_| drop(engine.begin(START, Operation::check(&call))));
+        };
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || check(thread))).collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            rows.extend(publisher.batches().into_iter().flat_map(|batch| batch.rows));
+        }
+    });
+    rows.extend(publisher.batches().into_iter().flat_map(|batch| batch.rows));
+    let numbers: HashSet<_> = rows.iter().map(|row| row.call).collect();
+    assert_eq!(numbers.len(), rows.len(), "no row twice");
+    assert_eq!(rows.len() as u64 + publisher.engine.dropped_rows(), 4 * CALLS);
+    assert_eq!(publisher.engine.held().waiting_batches, 0);
+}
