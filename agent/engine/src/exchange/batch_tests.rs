@@ -80,7 +80,7 @@ fn a_known_counter_is_described_in_each_batch_and_anew_under_other_rules() {
     };
     let plain = (1, "key=alice-and-bob".to_owned(), "alice-and-bob".to_owned());
     assert_eq!([shown(&mut publisher), shown(&mut publisher)], [plain.clone(), plain]);
-    publisher.engine.set_rules(rules(2, true)).expect("newer rules");
+    publisher.engine.set_rules(Timestamp::from_ms(1), rules(2, true)).expect("newer rules");
     let (generation, label, value) = shown(&mut publisher);
     assert!(generation == 2 && label.starts_with("key=alic…") && value.starts_with("alic…"), "{label} {value}");
 }
