@@ -59,8 +59,8 @@ pub fn body(decision: &Decision) -> Value {
     if decision.delay_ms > 0 {
         body["delay_ms"] = decision.delay_ms.into();
     }
-    if let Some(denied) = decision.denied() {
-        let (kind, title, detail) = denial(decision, denied.status);
+    if let (false, Some(status)) = (decision.allowed, &decision.status) {
+        let (kind, title, detail) = denial(decision, status);
         body["type"] = kind.into();
         body["title"] = title.into();
         body["status"] = 429.into();
@@ -81,7 +81,7 @@ pub fn status_body(status: Option<&LimitStatus>) -> Value {
 }
 
 /// Returns type, title and detail of a denial (RFC 9457).
-fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
+pub(crate) fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
     if status.limit == 0 {
         let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
         return ("about:blank", "Denied", format!("{by} denies this call regardless of its count"));
@@ -124,23 +124,13 @@ mod tests {
     use super::*;
 
     fn decision(allowed: bool, source: Source) -> Decision {
-        Decision {
-            allowed,
-            status: Some(LimitStatus {
-                rule: "per-key".into(),
-                limit: 100,
-                window_ms: 60_000,
-                at_once: 100,
-                cost: 1,
-                remaining: 0,
-                reset_ms: 60_500,
-                retry_after_ms: if allowed { 0 } else { 1_001 },
-            }),
-            delay_ms: 0,
-            source,
-            at: Timestamp::from_ms(1_000_000),
-            id: DecisionId { agent: "a".into(), epoch: 16, call: 255 },
-        }
+        let id = DecisionId { agent: "a".into(), epoch: 16, call: 255 };
+        let mut status = LimitStatus::new("per-key".into(), 1);
+        (status.limit, status.at_once, status.window_ms, status.reset_ms) = (100, 100, 60_000, 60_500);
+        status.retry_after_ms = if allowed { 0 } else { 1_001 };
+        let mut decision = Decision::new(allowed, source, Timestamp::from_ms(1_000_000), id);
+        decision.status = Some(status);
+        decision
     }
 
     /// H1, H2, H5: headers and body of a denial.

@@ -80,7 +80,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let agent = builder.start()?;
     announce(&agent, listener.local_addr()?)?;
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
-    agent.stop().await;
+    agent.shutdown().await;
     log_totals(&agent);
     Ok(Exit::Done)
 }

@@ -69,16 +69,14 @@ impl MatchedRule {
     /// Returns the status of the rule after a verdict; waits count from `from`.
     pub(crate) fn status(&self, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
         let RuleVerdict { verdict, limit, .. } = rule;
-        LimitStatus {
-            rule: self.rule.name.clone(),
-            limit,
-            window_ms: self.policy.window.width_ms(),
-            at_once: if self.policy.burst > 0 { self.policy.burst } else { limit },
-            cost,
-            remaining: verdict.remaining,
-            reset_ms: verdict.reset_at.ms_since(from),
-            retry_after_ms: if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) },
-        }
+        let mut status = LimitStatus::new(self.rule.name.clone(), cost);
+        status.limit = limit;
+        status.window_ms = self.policy.window.width_ms();
+        status.at_once = if self.policy.burst > 0 { self.policy.burst } else { limit };
+        status.remaining = verdict.remaining;
+        status.reset_ms = verdict.reset_at.ms_since(from);
+        status.retry_after_ms = if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) };
+        status
     }
 
     /// Returns the description of the counter for a batch.

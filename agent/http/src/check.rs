@@ -47,7 +47,7 @@ pub(crate) async fn explain_call<S: ChargeStore>(State(agent): State<Agent<S>>, 
 }
 
 async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
-    let decision = agent.check(call).await;
+    let decision = agent.decide(call).await;
     let (status, content_type) = if decision.allowed {
         (StatusCode::OK, "application/json")
     } else {

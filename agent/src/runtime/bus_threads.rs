@@ -1,8 +1,8 @@
 //! Threads between an agent and its bus, which no call waits for.
 //!
 //! The writer executes the effects of the [`Exchange`]. The reader decodes signals, presence and published rules and hands
-//! them to the engine. A third thread keeps the bus prepared and waits for one that is unavailable. On stopping, the writer
-//! sends what is left and announces that the agent leaves.
+//! them to the engine. A third thread keeps the bus prepared and waits for one that is unavailable. When they
+//! end, the writer sends what is left and announces that the agent leaves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ const READ_RECORDS_LEN_MAX: usize = 1_000;
 /// Time for which a stop waits until the last records are in the log.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
-/// Running threads of one agent.
+/// Running threads of one agent. A drop tells them to end and does not wait for them.
 pub(crate) struct BusThreads {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -114,15 +114,19 @@ impl BusThreads {
         Ok(threads)
     }
 
-    /// Sends what is left and ends the threads.
-    pub(crate) fn stop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+    /// Ends the threads, and waits until they have sent what is left.
+    pub(crate) fn join(mut self) {
+        self.stop();
         for thread in self.threads.drain(..) {
-            thread.thread().unpark();
             if thread.join().is_err() {
                 tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
             }
         }
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
 
     fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {

@@ -104,6 +104,13 @@ impl<'a> Call<'a> {
         self.descriptors.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_ref())
     }
 
+    /// Returns true if the call has this descriptor and its value is verified.
+    #[must_use]
+    pub fn is_verified(&self, name: &str) -> bool {
+        let position = self.descriptors.iter().position(|(n, _)| n == name);
+        position.is_some_and(|position| self.unverified & bit(position) == 0)
+    }
+
     /// Returns the descriptors in the order in which they were added.
     #[must_use]
     pub fn descriptors(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {

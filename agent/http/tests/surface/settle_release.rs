@@ -1,7 +1,7 @@
 //! Settlements, releases, and optional fields of a call.
 
 use http::StatusCode;
-use tollgate::{Agent, Rule, RuleSet};
+use tollgate::{Agent, Call, Rule, RuleSet};
 use tollgate_core::algorithm::Algorithm;
 
 use crate::support::{Answer, Client, Sidecar};
@@ -43,6 +43,21 @@ async fn a_slot_is_released() {
     let ended = format!(r#"{{"descriptors": {{"user": "u"}}, "at_ms": {at_ms}}}"#);
     assert_eq!(post(&mut client, "/release", &ended).await.json()["remaining"], 1);
     assert_eq!(client.post(call).await.status, StatusCode::OK);
+}
+
+/// A library's permit becomes a token, whose text is the body that releases its slot here.
+#[tokio::test]
+async fn the_token_of_a_permit_is_released() {
+    let rule = strict("1/30s").counted_by(Algorithm::Concurrency);
+    let agent = Agent::builder().rules(RuleSet::new(1, [rule])).start().unwrap();
+    let mut call = Call::new().with("user", "u");
+    call.set_unverified("tier".into(), "pro".into());
+    let token = agent.check(&call).await.unwrap().permit.expect("a slot").into_token();
+    let mut client = Sidecar::of(agent).await.client().await;
+    let same = r#"{"descriptors": {"user": "u"}}"#;
+    assert_eq!(client.post(same).await.status.as_u16(), 429);
+    assert_eq!(post(&mut client, "/release", &token.to_string()).await.json()["remaining"], 1);
+    assert_eq!(client.post(same).await.status, StatusCode::OK);
 }
 
 /// A8: the response contains the delay until the call's turn.
