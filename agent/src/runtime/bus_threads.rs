@@ -32,6 +32,8 @@ const FLUSH_WAIT: Duration = Duration::from_secs(2);
 /// Running threads of one agent. A drop tells them to end and does not wait for them.
 pub(crate) struct BusThreads {
     stop: Arc<AtomicBool>,
+    /// The thread that prepares the bus; the writer joins it.
+    supervisor: Thread,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -83,10 +85,10 @@ impl BusThreads {
         listeners: BusListeners,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let mut threads = Self { stop: stop.clone(), threads: Vec::new() };
         let prepared_for = engine.clone();
         let report = move |prepared: Result<(), &BusError>| report_bus(&prepared_for, prepared);
-        threads.threads.push(supervise(bus.clone(), stop.clone(), report)?);
+        let supervisor = supervise(bus.clone(), stop.clone(), report)?;
+        let mut threads = Self { stop: stop.clone(), supervisor: supervisor.thread().clone(), threads: Vec::new() };
 
         let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
         let mut reader = BusReader {
@@ -110,7 +112,7 @@ impl BusThreads {
             presence: bus.writer(Topic::Presence),
             effects: Vec::new(),
         };
-        threads.spawn("tollgate-write", move || writer.run(&stop))?;
+        threads.spawn("tollgate-write", move || writer.run(&stop, supervisor))?;
         Ok(threads)
     }
 
@@ -118,14 +120,13 @@ impl BusThreads {
     pub(crate) fn join(mut self) {
         self.stop();
         for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
-            }
+            report_panic(thread.join());
         }
     }
 
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.supervisor.unpark();
         self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
 
@@ -138,6 +139,12 @@ impl BusThreads {
 impl Drop for BusThreads {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+fn report_panic(joined: std::thread::Result<()>) {
+    if joined.is_err() {
+        tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
     }
 }
 
@@ -189,7 +196,7 @@ impl<R: LogReader> BusReader<R> {
 }
 
 impl<L: LogWriter> BusWriter<L> {
-    fn run(&mut self, stop: &AtomicBool) {
+    fn run(&mut self, stop: &AtomicBool, supervisor: JoinHandle<()>) {
         self.exchange.set_waker(ThreadWaker::current());
         while !stop.load(Ordering::Relaxed) {
             self.fetch_reports();
@@ -199,15 +206,21 @@ impl<L: LogWriter> BusWriter<L> {
             let wake_at = self.exchange.reports_at(now).map_or(wake_at, |reports_at| reports_at.min(wake_at));
             std::thread::park_timeout(Duration::from_millis(wake_at.ms_since(now)));
         }
-        for _ in 0..2 {
-            let is_refused = self.poll(ExchangeInput::Stop);
-            self.calls.flush(FLUSH_WAIT);
-            self.presence.flush(FLUSH_WAIT);
-            self.fetch_reports();
-            if !is_refused {
-                break;
-            }
+        let is_refused = self.stop();
+        // An attempt to prepare the bus may be under way, after which there is room. This is so in a short life.
+        report_panic(supervisor.join());
+        if is_refused {
+            self.stop();
         }
+    }
+
+    /// Sends what is left and waits for its reports. Returns true if the bus refused a batch.
+    fn stop(&mut self) -> bool {
+        let is_refused = self.poll(ExchangeInput::Stop);
+        self.calls.flush(FLUSH_WAIT);
+        self.presence.flush(FLUSH_WAIT);
+        self.fetch_reports();
+        is_refused
     }
 
     fn fetch_reports(&mut self) {
