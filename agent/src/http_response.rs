@@ -46,9 +46,13 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     headers
 }
 
-/// Returns the body of a decision.
+/// Returns the body of a decision: a JSON object.
 #[must_use]
-pub fn body(decision: &Decision) -> Value {
+pub fn body(decision: &Decision) -> String {
+    members(decision).to_string()
+}
+
+fn members(decision: &Decision) -> Value {
     let mut body = status_body(decision.status.as_ref());
     body["allowed"] = decision.allowed.into();
     body["retry_after_ms"] = decision.status.as_ref().map(|status| status.retry_after_ms).into();
@@ -70,6 +74,7 @@ pub fn body(decision: &Decision) -> Value {
 }
 
 /// Returns the body of a settlement: the members of a decision's body that describe its rule.
+#[doc(hidden)]
 #[must_use]
 pub fn status_body(status: Option<&LimitStatus>) -> Value {
     json!({
@@ -111,6 +116,7 @@ fn retry_after_s(retry_after_ms: u64, salt: u64) -> u64 {
 }
 
 /// Formats a duration in s, such as `60` or `1.001`.
+#[doc(hidden)]
 #[must_use]
 pub fn seconds(ms: u64) -> String {
     if ms.is_multiple_of(1_000) { (ms / 1_000).to_string() } else { format!("{}.{:03}", ms / 1_000, ms % 1_000) }
@@ -145,7 +151,7 @@ mod tests {
         assert_eq!(text("ratelimit-policy").unwrap(), "\"per-key\";q=100;w=60");
         assert!(text("retry-after").unwrap().parse::<u64>().unwrap() >= 2);
         assert_eq!(text("x-ratelimit-policy"), None);
-        let body = body(&decision(false, Source::Store));
+        let body = members(&decision(false, Source::Store));
         assert_eq!(body["detail"], "rule per-key allows 100 in 60 s; this call passes in 1.001 s");
         assert_eq!((body["status"].as_u64(), body["id"].as_str()), (Some(429), Some("a-10-ff")));
     }
@@ -154,7 +160,7 @@ mod tests {
     #[test]
     fn an_admission_has_no_retry_after() {
         assert!(headers(&decision(true, Source::Store), "n").get("retry-after").is_none());
-        assert!(body(&decision(true, Source::Store)).get("status").is_none());
+        assert!(members(&decision(true, Source::Store)).get("status").is_none());
         assert_eq!(headers(&decision(true, Source::Fallback), "n")["x-ratelimit-policy"], "degraded");
     }
 

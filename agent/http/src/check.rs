@@ -56,5 +56,5 @@ async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
     // A cached response would be repeated without being counted.
     let fixed = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store")];
     let headers = http_response::headers(&decision, &agent.engine().settings().node);
-    (status, fixed, headers, http_response::body(&decision).to_string()).into_response()
+    (status, fixed, headers, http_response::body(&decision)).into_response()
 }

@@ -149,8 +149,9 @@ impl<S: ChargeStore> Agent<S> {
         &self.shared.engine
     }
 
-    /// Returns what the agent lacks to be relied on. It is ready if it has rules, and its store has answered or signals have
-    /// been read for a while.
+    /// Returns what the agent lacks to be ready, as messages for an operator; nothing if it is ready. It is ready if it has
+    /// rules, and its Redis has answered or signals have been read for 2 s. Without servers, it is ready from its start. An
+    /// agent that is not ready decides calls all the same. Waits at most 50 ms for Redis.
     pub async fn missing_parts(&self) -> Vec<&'static str> {
         let shared = &self.shared;
         if !shared.engine.is_informed() {
@@ -182,7 +183,8 @@ impl<S: ChargeStore> Agent<S> {
         #[cfg(feature = "bus")]
         {
             let bus_threads = self.shared.bus_threads.lock().take();
-            let _ = tokio::task::spawn_blocking(|| bus_threads.map(crate::runtime::BusThreads::join)).await;
+            let join = || bus_threads.map(crate::runtime::BusThreads::join);
+            let _ = self.shared.runtime.spawn_blocking(join).await;
         }
         self.shared.maintenance.stop().await;
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use tokio::runtime::Handle;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::rules::{DescriptorSource, LimitPolicy, PolicyError, RuleSet};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, LimitPolicy, PolicyError, RuleSet};
 use tollgate_engine::{Engine, FLEET_EXPECTED_DEFAULT};
 
 use super::builder::{AgentParts, Builder};
@@ -189,7 +189,10 @@ impl AgentParts {
             return Ok(Some(source.read(now)?));
         }
         let rules = std::mem::take(&mut self.rules);
-        let of_rules = || (!rules.is_empty()).then(|| RuleSet::new(now.as_ms(), rules));
+        let of_rules = || {
+            let descriptors = DescriptorSpec::defaults();
+            (!rules.is_empty()).then(|| RuleSet { descriptors, ..RuleSet::new(now.as_ms(), rules) })
+        };
         match self.rule_set.take().or_else(of_rules) {
             None if !self.follows_rules => Err(StartError::NoRules),
             given => given.map(checked).transpose(),

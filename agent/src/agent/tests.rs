@@ -4,6 +4,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::Rule;
 
 use super::*;
+use crate::request::Request;
 use tollgate_core::decision::Source;
 
 fn agent(rule: Rule) -> Agent {
@@ -145,4 +146,15 @@ async fn a_rule_applies_to_the_calls_that_it_matches() {
     assert!(agent.check(&call("/v1/search/a")).await.is_ok());
     assert!(agent.check(&call("/v2/search")).await.is_err());
     assert!(agent.check(&call("/search")).await.is_ok() && agent.check(&call("/search")).await.is_ok());
+}
+
+/// Regression: rules in Rust declared no descriptors, so that a request became an empty call, which nothing limits.
+#[tokio::test]
+async fn a_request_is_limited_by_rules_in_rust() {
+    let agent = agent(strict("1/min"));
+    let headers = [(http::HeaderName::from_static("x-api-key"), "k".parse().unwrap())].into_iter().collect();
+    let call = agent.describe(&Request { method: "GET", path: "/users/17", peer: None, headers: &headers });
+    assert_eq!((call.get("api_key"), call.get("endpoint")), (Some("k"), Some("/users/{id}")));
+    assert!(agent.check(&call).await.is_ok());
+    assert_eq!(agent.check(&call).await.unwrap_err().rule(), "per-key");
 }

@@ -80,6 +80,7 @@ pub struct LimitStatus {
 
 impl Source {
     /// All sources.
+    #[doc(hidden)]
     pub const ALL: [Self; 4] = [Self::Local, Self::Store, Self::Signal, Self::Fallback];
 
     /// Returns the name used in responses, metrics and wire records.

@@ -6,7 +6,14 @@ use super::{Consistency, LimitPolicy, Matches, Pattern, Quota, Rule};
 use crate::algorithm::Algorithm;
 
 impl Rule {
-    /// Creates a rule for all calls that have these descriptors: sliding window, interpolated, bounded.
+    /// Creates a rule for all calls that have these descriptors; each combination of their values has its own counter. Without
+    /// descriptors, all calls share one. The rule counts in a sliding window, interpolated and bounded.
+    ///
+    /// ```
+    /// # use tollgate_core::rules::Rule;
+    /// let rule = Rule::per("per-key", &["api_key"], "100/min".parse()?);
+    /// # Ok::<(), tollgate_core::rules::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn per(name: &str, per: &[&str], quota: Quota) -> Self {
         let per = per.iter().map(|name| (*name).into()).collect();

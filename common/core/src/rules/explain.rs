@@ -82,6 +82,7 @@ pub enum MatchResult<'a> {
     },
 }
 
+#[doc(hidden)]
 impl RuleSet {
     /// Explains a call under these rules. No counter is read or charged.
     #[must_use]
@@ -134,6 +135,7 @@ fn overridden<'a>(rule: &Rule, applicable: &[ApplicableRule<'a>]) -> MatchResult
     than.map_or(MatchResult::OutOfScope, |than| MatchResult::LessSpecific { than })
 }
 
+#[doc(hidden)]
 impl Rule {
     /// Returns the reason why the rule does not match a call, if it does not.
     fn mismatch<'a>(&'a self, call: &ResolvedCall<'a>) -> Option<MatchResult<'a>> {
