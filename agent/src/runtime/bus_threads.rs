@@ -120,7 +120,7 @@ impl BusThreads {
     pub(crate) fn join(mut self) {
         self.stop();
         for thread in self.threads.drain(..) {
-            report_panic(thread.join());
+            report_panic(&thread.join());
         }
     }
 
@@ -142,7 +142,7 @@ impl Drop for BusThreads {
     }
 }
 
-fn report_panic(joined: std::thread::Result<()>) {
+fn report_panic(joined: &std::thread::Result<()>) {
     if joined.is_err() {
         tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
     }
@@ -208,7 +208,7 @@ impl<L: LogWriter> BusWriter<L> {
         }
         let is_refused = self.stop();
         // An attempt to prepare the bus may be under way, after which there is room. This is so in a short life.
-        report_panic(supervisor.join());
+        report_panic(&supervisor.join());
         if is_refused {
             self.stop();
         }
