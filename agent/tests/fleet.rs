@@ -107,6 +107,22 @@ async fn a_permit_that_is_dropped_anywhere_frees_its_slot_for_the_fleet() {
     drop((second, third));
 }
 
+/// A permit may outlive the runtime of its agent: its slot is then free after the window.
+#[test]
+fn a_permit_that_outlives_its_runtime_is_dropped_quietly() {
+    let redis = Redis::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let call = Call::new().with("user", "u").with("endpoint", "/export");
+    let (agent, admission) = runtime.block_on(async {
+        let agent = agents(&redis, 1).await.remove(0);
+        let admission = agent.check(&call).await.unwrap();
+        (agent, admission)
+    });
+    assert!(admission.permit.is_some());
+    drop(runtime);
+    drop((admission, agent));
+}
+
 async fn until_admitted(agent: &Agent, call: &Call<'_>) -> Admission {
     let waited = Stopwatch::start();
     loop {

@@ -72,12 +72,16 @@ async fn the_slot_of_a_call_that_ends_is_free() {
 #[test]
 fn a_permit_is_dropped_outside_of_tokio() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let _inside = runtime.enter();
+    let inside = runtime.enter();
     let agent = agent(strict("1/30s").counted_by(Algorithm::Concurrency));
+    drop(inside);
     let call = Call::new().with("api_key", "k");
     let admission = agent.try_check(&call).unwrap().unwrap();
     assert!(agent.try_check(&call).unwrap().is_err());
     std::thread::spawn(move || drop(admission)).join().unwrap();
+    let admission = agent.try_check(&call).unwrap().unwrap();
+    drop(runtime);
+    drop(admission);
     assert!(agent.try_check(&call).unwrap().is_ok());
 }
 
