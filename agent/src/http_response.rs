@@ -64,9 +64,13 @@ pub fn status_code(decision: &Decision) -> StatusCode {
     }
 }
 
-/// Returns the body of a decision.
+/// Returns the body of a decision: a JSON object.
 #[must_use]
-pub fn body(decision: &Decision) -> Value {
+pub fn body(decision: &Decision) -> String {
+    members(decision).to_string()
+}
+
+fn members(decision: &Decision) -> Value {
     let status = shown(decision);
     let mut body = status_body(status);
     body["allowed"] = decision.allowed.into();
@@ -80,18 +84,19 @@ pub fn body(decision: &Decision) -> Value {
     if decision.delay_ms > 0 {
         body["delay_ms"] = decision.delay_ms.into();
     }
-    if let Some(denied) = decision.denied() {
-        let (kind, title, detail) = denial(decision, denied.status);
+    if let (false, Some(status)) = (decision.allowed, &decision.status) {
+        let (kind, title, detail) = denial(decision, status);
         body["type"] = kind.into();
         body["title"] = title.into();
         body["status"] = status_code(decision).as_u16().into();
         body["detail"] = detail.into();
-        body["violated-policies"] = json!([*denied.status.rule]);
+        body["violated-policies"] = json!([*status.rule]);
     }
     body
 }
 
 /// Returns the body of a settlement: the members of a decision's body that describe its rule.
+#[doc(hidden)]
 #[must_use]
 pub fn status_body(status: Option<&LimitStatus>) -> Value {
     let mut body = json!({
@@ -125,7 +130,7 @@ fn window(status: &LimitStatus) -> String {
 }
 
 /// Returns type, title and detail of a denial (RFC 9457).
-fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
+pub(crate) fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
     if matches!(status.kind, LimitKind::Denial(_)) {
         let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
         return ("about:blank", "Denied", format!("{by} denies this call regardless of its count"));
@@ -162,6 +167,7 @@ fn retry_after_s(retry_after_ms: u64, salt: u64) -> u64 {
 }
 
 /// Formats a duration in s, such as `60` or `1.001`.
+#[doc(hidden)]
 #[must_use]
 pub fn seconds(ms: u64) -> String {
     if ms.is_multiple_of(1_000) { (ms / 1_000).to_string() } else { format!("{}.{:03}", ms / 1_000, ms % 1_000) }
@@ -175,25 +181,13 @@ mod tests {
     use super::*;
 
     fn decision(allowed: bool, source: Source) -> Decision {
-        Decision {
-            allowed,
-            status: Some(LimitStatus {
-                rule: "per-key".into(),
-                kind: LimitKind::Window,
-                limit: 100,
-                window_ms: 60_000,
-                at_once: 100,
-                shadow: false,
-                cost: 1,
-                remaining: 0,
-                reset_ms: 60_500,
-                retry_after_ms: if allowed { 0 } else { 1_001 },
-            }),
-            delay_ms: 0,
-            source,
-            at: Timestamp::from_ms(1_000_000),
-            id: DecisionId { agent: "a".into(), epoch: 16, call: 255 },
-        }
+        let id = DecisionId { agent: "a".into(), epoch: 16, call: 255 };
+        let mut status = LimitStatus::new("per-key".into(), LimitKind::Window, 1);
+        (status.limit, status.at_once, status.window_ms, status.reset_ms) = (100, 100, 60_000, 60_500);
+        status.retry_after_ms = if allowed { 0 } else { 1_001 };
+        let mut decision = Decision::new(allowed, source, Timestamp::from_ms(1_000_000), id);
+        decision.status = Some(status);
+        decision
     }
 
     /// H1, H2, H5: headers and body of a denial.
@@ -208,7 +202,7 @@ mod tests {
         assert_eq!(text("ratelimit-policy").unwrap(), "\"per-key\";q=100;w=60");
         assert!(text("retry-after").unwrap().parse::<u64>().unwrap() >= 2);
         assert_eq!(text("x-ratelimit-policy"), None);
-        let body = body(&decision(false, Source::Store));
+        let body = members(&decision(false, Source::Store));
         assert_eq!(body["detail"], "rule per-key allows 100 in 60 s; this call passes in 1.001 s");
         assert_eq!((body["status"].as_u64(), body["id"].as_str()), (Some(429), Some("a-10-ff")));
         assert_eq!(body["violated-policies"], json!(["per-key"]));
@@ -231,7 +225,7 @@ mod tests {
             assert_eq!(headers["ratelimit-policy"], format!("\"per-key\";{policy}"));
             assert_eq!(headers["x-ratelimit-limit"], at_once.to_string());
             assert_eq!(headers["x-ratelimit-remaining"], (at_once - 1).to_string());
-            assert_eq!(body(&decision)["limit"], at_once);
+            assert_eq!(members(&decision)["limit"], at_once);
         }
     }
 
@@ -241,8 +235,8 @@ mod tests {
         decision.status.as_mut().unwrap().kind = LimitKind::Slots;
         assert_eq!(headers(&decision, "n")["ratelimit-policy"], "\"per-key\";q=100;qu=\"concurrent-requests\"");
         assert_eq!(
-            body(&decision)["detail"],
-            "rule per-key allows 100 calls in progress; this call passes when enough of them end, in 1.001 s at most"
+            members(&decision)["detail"],
+            "rule per-key has 100 slots, 100 in use; this call passes in 1.001 s, or when other calls end"
         );
     }
 
@@ -260,14 +254,14 @@ mod tests {
         let mut decision = decision(true, Source::Store);
         decision.status.as_mut().unwrap().shadow = true;
         assert_eq!(headers(&decision, "n").len(), 1, "the node only");
-        assert!(body(&decision)["rule"].is_null() && body(&decision)["limit"].is_null());
+        assert!(members(&decision)["rule"].is_null() && members(&decision)["limit"].is_null());
     }
 
     /// H2: denials have a Retry-After header, admissions do not.
     #[test]
     fn an_admission_has_no_retry_after() {
         assert!(headers(&decision(true, Source::Store), "n").get("retry-after").is_none());
-        assert!(body(&decision(true, Source::Store)).get("status").is_none());
+        assert!(members(&decision(true, Source::Store)).get("status").is_none());
         assert_eq!(headers(&decision(true, Source::Fallback), "n")["x-ratelimit-policy"], "degraded");
     }
 

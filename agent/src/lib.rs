@@ -1,31 +1,51 @@
-//! Tollgate's agent: rate limiting inside a gateway, or beside it.
+//! Rate limiting for API gateways, inside one process or across a fleet.
 //!
-//! ```no_run
+//! An [`Agent`] decides calls by rules. A [`Call`] is a set of named values with a cost; a [`Rule`] limits the calls that have
+//! the same values; [`Agent::check`] returns an [`Admission`] or a [`Denial`].
+//!
+//! ```
 //! use tollgate::{Agent, Call, Rule};
-//! # async fn handle(key: &str) -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let agent = Agent::builder()
 //!     .rule(Rule::per("per-key", &["api_key"], "100/min".parse()?)) // or .rules_file("rules.yaml")
 //!     // .redis("redis://10.0.0.5")    without it, the counters are in this process
 //!     // .kafka("broker:9092")         without it, the agent publishes nothing
 //!     .start()?;
-//! let call = Call::new().with("api_key", key).with("endpoint", "/search");
-//! let decision = agent.check(&call).await; // never fails, and never takes longer than the rule's deadline
-//! if let Some(denied) = decision.denied() {
-//!     println!("retry in {:?}", denied.retry_after());
+//! let call = Call::new().with("api_key", "k1").with("endpoint", "/search");
+//! match agent.check(&call).await {
+//!     Ok(admission) => println!("forward the call after {:?}", admission.delay()),
+//!     Err(denial) => println!("respond with 429; retry after {:?}: {denial}", denial.retry_after()),
 //! }
+//! agent.shutdown().await;
 //! # Ok(()) }
 //! ```
 //!
-//! Without Redis, the counters are in the memory of the agent and limits are per process. Redis and Kafka may be
-//! unavailable when an agent starts. The behaviour of an agent is in `tollgate_engine`, which has no I/O; this crate executes
-//! its effects. The features `rules-file` (default), `redis`, `kafka`, `kafka-tls`, `jwt` and `metrics` add what their names
-//! say, and `bus` any other [`Builder`] bus. Modules are listed in the order of their layers: each imports only the modules
-//! before it.
+//! Without Redis, the counters are in the memory of the agent, and limits are per process. Redis and Kafka may be
+//! unavailable when an agent starts and while it runs: checks neither fail nor wait longer than the deadline of their rules.
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `rules-file` (default) | rules files in YAML, published rules |
+//! | `redis` | counters in Redis, which a fleet of agents shares |
+//! | `kafka`, `kafka-tls` | calls are published to Kafka, and signals of the aggregators are read |
+//! | `jwt` | descriptors from the claims of bearer tokens |
+//! | `metrics` | metrics in the OpenMetrics text format |
+//! | `bus` | part of `kafka`: other buses than Kafka |
+//!
+//! The folder `examples` of the crate has complete programs. The times of all types are in milliseconds since the Unix epoch,
+//! and durations are in milliseconds where the name ends in `_ms`.
+// The behaviour of an agent is in `tollgate_engine`, which has no I/O; this crate executes its effects. Modules are listed in
+// the order of their layers: each imports only the modules before it. Hidden items are for Tollgate's own crates: they may
+// change in any version.
 
+#[doc(hidden)]
 pub mod store;
+#[doc(hidden)]
 pub mod request;
 pub mod http_response;
 #[cfg(feature = "rules-file")]
+#[doc(hidden)]
 pub mod explain;
 #[cfg(feature = "metrics")]
 mod check_durations;
@@ -42,10 +62,37 @@ mod keys_file;
 mod runtime;
 mod agent;
 
-pub use agent::{Agent, Builder, StartError};
+pub use agent::{Admission, Agent, Builder, Denial, Permit, ReleaseToken, ReleaseTokenError, StartError};
 pub use file::{FileError, read_text};
+pub use request::Request;
+#[cfg(feature = "jwt")]
+pub use request::jwt::TokenRequirements;
 #[cfg(feature = "rules-file")]
-pub use rules_source::{RulesFileError, RulesSource, import_envoy, read_rules};
+pub use rules_source::{RulesFileError, RulesSource};
+#[cfg(feature = "rules-file")]
+#[doc(hidden)]
+pub use rules_source::{import_envoy, read_rules};
+pub use store::{AnyStore, ChargeStore, StoreError};
+#[cfg(feature = "redis")]
+pub use store::{RedisAddressError, RedisSettings, Slots};
+#[cfg(feature = "kafka")]
+pub use tollgate_bus::{BusError, kafka::KafkaSettings};
 pub use tollgate_core::call::Call;
-pub use tollgate_core::decision::{Decision, DecisionId, Denied, DenyStatus, LimitKind, LimitStatus, Source};
+pub use tollgate_core::clock::Timestamp;
+pub use tollgate_core::decision::{Decision, DecisionId, DenyStatus, LimitKind, LimitStatus, Source};
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};
+
+/// Parts of rules that are written in Rust, and the errors of rules.
+pub mod rules {
+    pub use tollgate_core::algorithm::Algorithm;
+    pub use tollgate_core::rules::problem::{Problem, Problems};
+    pub use tollgate_core::rules::{Charging, Consistency, LimitPolicy, OnFailure, PolicyError, QuotaError};
+    pub use tollgate_core::window::Estimate;
+    #[cfg(feature = "rules-file")]
+    pub use tollgate_rules::import::EnvoySettings;
+}
+
+/// Programs in the README.
+#[cfg(all(doctest, feature = "rules-file", feature = "redis", feature = "kafka"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -40,7 +40,7 @@ fn agent(redis: &Redis, offset_ms: i64) -> Agent {
 }
 
 fn check(agent: &Agent) -> Decision {
-    RUNTIME.block_on(agent.check(&Call::new().with("api_key", "k")))
+    RUNTIME.block_on(agent.decide(&Call::new().with("api_key", "k")))
 }
 
 /// Returns the server's time.

@@ -44,7 +44,7 @@ impl Fleet {
 }
 
 async fn check(agent: &Agent, cost: u64) -> Decision {
-    agent.check(&Call::new().with("api_key", "k").costing(cost)).await
+    agent.decide(&Call::new().with("api_key", "k").costing(cost)).await
 }
 
 fn remaining(decision: &Decision) -> u64 {

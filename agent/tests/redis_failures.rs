@@ -18,7 +18,7 @@ async fn agent(redis: &Redis) -> Agent {
 }
 
 async fn check(agent: &Agent, key: &str) -> Decision {
-    agent.check(&Call::new().with("api_key", key)).await
+    agent.decide(&Call::new().with("api_key", key)).await
 }
 
 /// Polls a condition, yielding to other tasks in between.

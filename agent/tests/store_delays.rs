@@ -87,7 +87,7 @@ fn agent(url: &str, deadline: Duration) -> Agent {
 
 /// Checks several calls concurrently.
 fn check(agent: &Agent, calls: u64) -> Vec<Decision> {
-    let call = |agent: Agent| async move { agent.check(&Call::new().with("api_key", "k")).await };
+    let call = |agent: Agent| async move { agent.decide(&Call::new().with("api_key", "k")).await };
     let calls: Vec<_> = (0..calls).map(|_| RUNTIME.spawn(call(agent.clone()))).collect();
     calls.into_iter().map(|call| RUNTIME.block_on(call).expect("a call ends")).collect()
 }

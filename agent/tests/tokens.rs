@@ -34,7 +34,7 @@ async fn ask(agent: &Agent, peer: [u8; 4], path: &str, lines: &[(&'static str, &
         headers.append(*name, value.parse().unwrap());
     }
     let request = Request { method: "GET", path, peer: Some(peer.into()), headers: &headers };
-    agent.check(&agent.describe(&request)).await
+    agent.decide(&agent.describe(&request)).await
 }
 
 fn rule_and_remaining(decision: &Decision) -> (&str, u64) {

@@ -91,7 +91,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     announce(&agent, listener.local_addr()?)?;
     serve::reload_at(hang_ups, agent.clone());
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
-    agent.stop().await;
+    agent.shutdown().await;
     log_totals(&agent);
     Ok(Exit::Done)
 }

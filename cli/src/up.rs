@@ -42,7 +42,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     output::say(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))))?;
     serve::reload_at(hang_ups, agent.clone());
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
-    agent.stop().await;
+    agent.shutdown().await;
     spawn_blocking(move || aggregator.stop()).await?;
     log_totals(&agent);
     Ok(Exit::Done)

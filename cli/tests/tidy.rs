@@ -90,11 +90,11 @@ fn collect_files(folder: &Path, into: &mut Vec<SourceFile>) {
     }
 }
 
-/// All Rust and Lua files that people write: sources, tests and benchmarks of every package.
+/// All Rust and Lua files that people write: sources, tests, benchmarks and examples of every package.
 fn source_files() -> Vec<SourceFile> {
     let mut files = Vec::new();
     for folder in packages().values() {
-        for part in ["src", "tests", "benches"] {
+        for part in ["src", "tests", "benches", "examples"] {
             collect_files(&root().join(folder).join(part), &mut files);
         }
     }

@@ -13,7 +13,7 @@ use governor::DefaultKeyedRateLimiter;
 use parking_lot::Mutex;
 use throttlecrab::PeriodicStore;
 use tollgate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
-use tollgate::{Agent, Builder, Call, Decision, Rule, Source};
+use tollgate::{Admission, Agent, Builder, Call, Decision, Denial, Rule, Source};
 use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
 use tollgate_core::algorithm::Verdict;
@@ -114,7 +114,7 @@ fn throttlecrab([burst, count, period_s]: [i64; 3], admits: bool) -> Decide {
 fn try_check<S: ChargeStore>(agent: Agent<S>, expected: impl Fn(&Decision) -> bool + Sync + 'static) -> Decide {
     let is_expected = move |key: &String| {
         let decision = agent.try_check(&Call::new().with("api_key", key.as_str()));
-        decision.is_some_and(|decision| expected(&decision))
+        decision.is_some_and(|decision| expected(&decision_of(decision)))
     };
     Box::new(move |keys| keys.iter().filter(|key| !is_expected(key)).count())
 }
@@ -123,9 +123,13 @@ fn try_check<S: ChargeStore>(agent: Agent<S>, expected: impl Fn(&Decision) -> bo
 fn check(agent: Agent, expected: impl Fn(&Decision) -> bool + Sync + 'static) -> Decide {
     let is_expected = move |key: &String| {
         let decision = agent.check(&Call::new().with("api_key", key.as_str())).now_or_never();
-        decision.is_some_and(|decision| expected(&decision))
+        decision.is_some_and(|decision| expected(&decision_of(decision)))
     };
     Box::new(move |keys| keys.iter().filter(|key| !is_expected(key)).count())
+}
+
+fn decision_of(answer: Result<Admission, Denial>) -> Decision {
+    answer.map_or_else(|denial| denial.decision, |admission| admission.decision)
 }
 
 fn is_cached_denial(decision: &Decision) -> bool {

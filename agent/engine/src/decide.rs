@@ -158,14 +158,11 @@ impl Engine {
         let status = shown.and_then(|shown| Some(matched[shown].status(matched[shown].cost, verdicts[shown]?, from)));
         let delays = verdicts.iter().flatten().map(|rule| rule.verdict.delay_ms);
         let (agent, epoch) = (self.settings.node.clone(), self.settings.epoch.as_ms());
-        Decision {
-            allowed,
-            status: rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status),
-            delay_ms: if allowed { delays.max().unwrap_or(0) } else { 0 },
-            source,
-            at,
-            id: DecisionId { agent, epoch, call: *number },
-        }
+        let mut decision = Decision::new(allowed, source, at, DecisionId { agent, epoch, call: *number });
+        decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
+        decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
+        decision.holds_slots = allowed && matched.iter().any(MatchedRule::is_slot);
+        decision
     }
 }
 

@@ -30,18 +30,9 @@ pub(crate) struct Rejection {
 impl Rejection {
     /// Returns the status that the caller sees.
     pub(crate) fn status(&self, cost: u64) -> LimitStatus {
-        LimitStatus {
-            rule: self.by.clone(),
-            kind: LimitKind::Denial(self.deny_status),
-            limit: 0,
-            window_ms: 0,
-            at_once: 0,
-            shadow: false,
-            cost,
-            remaining: 0,
-            reset_ms: REJECTED_RETRY_MS,
-            retry_after_ms: REJECTED_RETRY_MS,
-        }
+        let mut status = LimitStatus::new(self.by.clone(), LimitKind::Denial(self.deny_status), cost);
+        (status.reset_ms, status.retry_after_ms) = (REJECTED_RETRY_MS, REJECTED_RETRY_MS);
+        status
     }
 }
 

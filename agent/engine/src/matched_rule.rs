@@ -71,18 +71,16 @@ impl MatchedRule {
     /// Returns the status of the rule after a verdict; waits count from `from`.
     pub(crate) fn status(&self, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
         let RuleVerdict { verdict, limit, at_once, .. } = rule;
-        LimitStatus {
-            rule: self.rule.name.clone(),
-            kind: if self.is_slot() { LimitKind::Slots } else { LimitKind::Window },
-            limit,
-            window_ms: self.policy.window.width_ms(),
-            at_once,
-            shadow: self.rule.shadow,
-            cost,
-            // Without the store, another limit than the rule's may have decided.
-            remaining: verdict.remaining.min(at_once),
-            reset_ms: verdict.reset_at.ms_since(from),
-            retry_after_ms: if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) },
-        }
+        let kind = if self.is_slot() { LimitKind::Slots } else { LimitKind::Window };
+        let mut status = LimitStatus::new(self.rule.name.clone(), kind, cost);
+        status.limit = limit;
+        status.window_ms = self.policy.window.width_ms();
+        status.at_once = at_once;
+        status.shadow = self.rule.shadow;
+        // Without the store, another limit than the rule's may have decided.
+        status.remaining = verdict.remaining.min(at_once);
+        status.reset_ms = verdict.reset_at.ms_since(from);
+        status.retry_after_ms = if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) };
+        status
     }
 }

@@ -32,7 +32,7 @@ pub(crate) const SETTLE: CallSchema = CallSchema {
 };
 /// Schema of `POST /release`.
 pub(crate) const RELEASE: CallSchema = CallSchema {
-    fields: &["descriptors", "cost", "at_ms"],
+    fields: &["descriptors", "unverified", "cost", "at_ms"],
     example: r#"{"descriptors": {"api_key": "k1"}, "at_ms": 1767225600000}"#,
 };
 

@@ -63,10 +63,10 @@ async fn decide_request<S: ChargeStore>(agent: &Agent<S>, parts: &Parts, method:
 }
 
 async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
-    let decision = agent.check(call).await;
+    let decision = agent.decide(call).await;
     let content_type = if decision.allowed { "application/json" } else { PROBLEM_JSON };
     // A cached response would be repeated without being counted.
     let fixed = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store")];
     let headers = http_response::headers(&decision, &agent.engine().settings().node);
-    (http_response::status_code(&decision), fixed, headers, http_response::body(&decision).to_string()).into_response()
+    (http_response::status_code(&decision), fixed, headers, http_response::body(&decision)).into_response()
 }

@@ -2,7 +2,7 @@
 //!
 //! Each descriptor of the request is a separate call, under the rules whose `match` names exactly its entries;
 //! `--envoy-config` and `rules import` create such rules. The agent decides all of them as one request
-//! ([`Agent::check_all`]): a rule that replaces others does so for the whole request, and in domains that charge all or none
+//! ([`Agent::decide_all`]): a rule that replaces others does so for the whole request, and in domains that charge all or none
 //! nothing is charged if one descriptor is over its limit. The response is a 200, a 429 or a 403 with a status for
 //! each descriptor, or a 400 for an invalid request.
 
@@ -81,7 +81,7 @@ pub(crate) async fn check<S: ChargeStore>(State(agent): State<Agent<S>>, request
         |why| ProblemDetails::bad_request(format!("the body is not a valid rate limit request: {why}; send {EXAMPLE}"));
     let calls = read(&body).map_err(refused)?;
     let scope = MatchScope { exact_entries: true, ..MatchScope::default() };
-    let decisions = agent.check_all(&calls, scope).await;
+    let decisions = agent.decide_all(&calls, scope).await;
     Ok(respond(&decisions, &agent.engine().settings().node))
 }
 

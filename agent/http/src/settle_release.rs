@@ -10,7 +10,7 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tollgate::http_response::status_body;
 use tollgate::store::{ChargeStore, StoreError};
-use tollgate::{Agent, LimitStatus};
+use tollgate::{Agent, LimitStatus, ReleaseToken};
 use tollgate_core::clock::Timestamp;
 
 use crate::body;
@@ -32,7 +32,7 @@ pub(crate) async fn release<S: ChargeStore>(State(agent): State<Agent<S>>, reque
     let parsed = call_request::parse(&body, &RELEASE).map_err(ProblemDetails::bad_request)?;
     let missing = "`at_ms` is missing; it identifies the slot: send the `at_ms` of the response of /check";
     let at_ms = parsed.at_ms.ok_or_else(|| ProblemDetails::bad_request(missing))?;
-    respond(agent.release(&parsed.call, Timestamp::from_ms(at_ms)).await)
+    respond(agent.release(ReleaseToken::new(parsed.call, Timestamp::from_ms(at_ms))).await)
 }
 
 fn respond(result: Result<Option<LimitStatus>, StoreError>) -> HandlerResult {

@@ -28,8 +28,10 @@ use crate::runtime::{BusListeners, BusThreads, SignalObserver};
 use crate::store::RedisSettings;
 use crate::store::{AnyStore, ChargeStore};
 
-/// Builder of an [`Agent`](super::Agent).
-#[must_use]
+/// Builder of an [`Agent`](super::Agent): rules, servers and caps. Without servers, the counters are in this process.
+///
+/// Rules come from one of [`rule`](Self::rule), [`rules`](Self::rules), `rules_file`, `rules_from` and `published_rules`.
+#[must_use = "an agent runs after `start`"]
 pub struct Builder<S: ChargeStore = AnyStore> {
     pub(super) clock: Arc<dyn Clock>,
     /// Settings of the engine; [`super::start`] completes them.
@@ -68,30 +70,45 @@ type StartBus = Box<dyn FnOnce(&Arc<Engine>, &Arc<dyn Clock>, BusListeners) -> R
 
 impl<S: ChargeStore> Builder<S> {
     /// Sets the clock. The default is the system's.
+    #[doc(hidden)]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Sets the name of the agent, which must be unique in the fleet.
+    /// Sets the name of the agent, which must be unique in the fleet. The default is `agent-` and a random number.
     pub fn node(mut self, node: impl Into<String>) -> Self {
         self.engine.node = node.into().into();
         self
     }
 
-    /// Sets the region of the agent.
+    /// Sets the region of the agent, which it publishes with its calls. The default is `default`.
     pub fn region(mut self, region: impl Into<String>) -> Self {
         self.engine.region = region.into().into();
         self
     }
 
-    /// Adds a rule.
+    /// Adds a rule. All rules that match a call must admit it.
+    ///
+    /// ```
+    /// use tollgate::rules::{Algorithm, OnFailure};
+    /// use tollgate::{Agent, Rule};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let agent = Agent::builder()
+    ///     .rule(Rule::per("per-key", &["api_key"], "100/min".parse()?).strict())
+    ///     .rule(Rule::per("login", &["ip"], "5/15min".parse()?).matching("endpoint", "/login*"))
+    ///     .rule(Rule::per("tenant-bytes", &["tenant"], "10MB/s".parse()?).counted_by(Algorithm::TokenBucket))
+    ///     .rule(Rule::per("all", &[], "5000/s".parse()?).with(|policy| policy.on_failure = OnFailure::Open))
+    ///     .start()?;
+    /// # Ok(()) }
+    /// ```
     pub fn rule(mut self, rule: Rule) -> Self {
         self.parts.rules.push(rule);
         self
     }
 
-    /// Sets the rules.
+    /// Sets all rules at once, in place of those of [`rule`](Self::rule).
     pub fn rules(mut self, rules: RuleSet) -> Self {
         self.parts.rule_set = Some(rules);
         self
@@ -100,17 +117,20 @@ impl<S: ChargeStore> Builder<S> {
     /// Sets the store of the counters. [`Builder::start_with_store`] starts the agent then.
     ///
     /// The size of the fleet and published rules come from the bus only, even if the store is a Redis.
+    #[doc(hidden)]
     pub fn store<T: ChargeStore>(self, store: Arc<T>) -> Builder<T> {
         Builder { clock: self.clock, engine: self.engine, store: Some(store), parts: self.parts }
     }
 
-    /// Sets the number of agents to assume until heartbeats prove another one.
+    /// Sets the number of agents in the fleet to assume until heartbeats prove another one; 10 by default. While Redis is
+    /// unavailable, each agent admits its part of a quota.
     pub fn agents_expected(mut self, agents: NonZeroU32) -> Self {
         self.engine.agents_expected = Some(agents);
         self
     }
 
-    /// Sets the cap on counters.
+    /// Sets the cap on counters in the memory of the agent; a million by default. Past the cap, the unknown callers of a rule
+    /// share one counter.
     pub fn counters_max(mut self, counters_max: usize) -> Self {
         self.engine.counters_max = counters_max;
         self
@@ -122,9 +142,10 @@ impl<S: ChargeStore> Builder<S> {
         self
     }
 
-    /// Sets the key of all digests. It must be the same for all agents.
-    pub fn digest_key(mut self, key: DigestKey) -> Self {
-        self.engine.digest_key = key;
+    /// Sets the secret key (16 bytes) of the digests by which Redis and Kafka know callers. It must be the same for all agents
+    /// of a fleet. The default is a public key, with which a reader of Redis can guess callers.
+    pub fn digest_key(mut self, key: impl Into<DigestKey>) -> Self {
+        self.engine.digest_key = key.into();
         self
     }
 
@@ -159,7 +180,8 @@ impl<S: ChargeStore> Builder<S> {
 
 #[cfg(feature = "bus")]
 impl<S: ChargeStore> Builder<S> {
-    /// Publishes calls to this Kafka and reads its signals. Kafka may be unavailable at the start.
+    /// Publishes calls to the Kafka at these brokers (`host:port`, separated by commas) and reads its signals, with which the
+    /// agent limits while Redis is unavailable. No call waits for Kafka.
     #[cfg(feature = "kafka")]
     pub fn kafka(self, kafka: impl Into<tollgate_bus::kafka::KafkaSettings>) -> Self {
         let kafka = kafka.into();
@@ -167,6 +189,7 @@ impl<S: ChargeStore> Builder<S> {
     }
 
     /// Publishes calls on this bus and reads its signals.
+    #[doc(hidden)]
     pub fn bus<B: Bus>(self, bus: B) -> Self {
         self.publishes_to(bus.partitions(Topic::Calls), || Ok(bus))
     }
@@ -185,6 +208,7 @@ impl<S: ChargeStore> Builder<S> {
 
     /// Passes each record of signals, and the time at which the bus appended it, to this function after the engine has
     /// applied it. The function runs on the thread that reads the bus and must not block.
+    #[doc(hidden)]
     pub fn observe_signals(mut self, observe: impl FnMut(&SignalBatch, Timestamp) + Send + 'static) -> Self {
         self.parts.observer = Some(Box::new(observe));
         self
@@ -218,7 +242,8 @@ impl Builder<AnyStore> {
         }
     }
 
-    /// Keeps the counters in this Redis, which all agents of the fleet share. Redis may be unavailable at the start.
+    /// Keeps the counters in the Redis at this address (`redis://[user[:password]@]host[:port][/db]` or `unix:///path`), which
+    /// all agents of the fleet share. A check waits for it no longer than the deadline of its rules, 5 ms by default.
     #[cfg(feature = "redis")]
     pub fn redis(mut self, redis: impl Into<RedisSettings>) -> Self {
         self.parts.redis = Some(redis.into());

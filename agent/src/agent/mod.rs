@@ -1,17 +1,22 @@
 //! The agent: an engine in wall time, with its store and its bus.
 //!
-//! [`Agent::check`] never fails and never takes longer than the rule's deadline. Clones are the same agent; it must be
-//! started inside a tokio runtime.
+//! A check is an [`Admission`] or a [`Denial`]; faults of the store never fail it. The agent's tasks run on the tokio runtime
+//! in which it was started. The bus has threads of its own: a drop tells them to end, and only a shutdown waits for them.
 
 mod builder;
+mod permit;
+mod admission;
 mod settle_release;
 mod start;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Clock;
 use tollgate_core::decision::Decision;
@@ -21,10 +26,30 @@ use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 use crate::runtime::MaintenanceTask;
 use crate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
 
+pub use admission::{Admission, Denial};
 pub use builder::Builder;
+pub use permit::{Permit, ReleaseToken, ReleaseTokenError};
 pub use start::StartError;
 
-/// An engine in wall time, with its store and its bus.
+/// Limiter of calls. Clones are the same agent.
+///
+/// Without Redis, its counters are in the memory of this process. With Redis, all agents of a fleet share them. Checks may run
+/// on any number of threads at once.
+///
+/// ```
+/// use tollgate::{Agent, Call, Rule};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let agent = Agent::builder().rule(Rule::per("per-key", &["api_key"], "2/min".parse()?)).start()?;
+/// let call = Call::new().with("api_key", "k1");
+/// for _ in 0..2 {
+///     let _admission = agent.check(&call).await?;
+/// }
+/// let denial = agent.check(&call).await.expect_err("the third call of the minute");
+/// assert_eq!(denial.rule(), "per-key");
+/// agent.shutdown().await;
+/// # Ok(()) }
+/// ```
 pub struct Agent<S: ChargeStore = AnyStore> {
     shared: Arc<Shared<S>>,
 }
@@ -38,6 +63,8 @@ struct Shared<S> {
     /// None if the counts are in the engine's own table.
     store: Option<Arc<S>>,
     clock: Arc<dyn Clock>,
+    /// Runtime in which the agent was started.
+    runtime: Handle,
     maintenance: MaintenanceTask,
     #[cfg(feature = "bus")]
     bus_threads: parking_lot::Mutex<Option<crate::runtime::BusThreads>>,
@@ -55,9 +82,14 @@ impl Agent {
 }
 
 impl<S: ChargeStore> Agent<S> {
-    /// Decides a call at once, if the agent need not wait for its store.
+    /// Decides a call at once; returns nothing if the store must be asked, and [`check`](Self::check) waits for it then.
+    /// Without Redis, there is always a decision.
     #[must_use]
-    pub fn try_check(&self, call: &Call<'_>) -> Option<Decision> {
+    #[expect(
+        clippy::result_large_err,
+        reason = "a denial is as frequent as an admission, and a box would cost an allocation"
+    )]
+    pub fn try_check(&self, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
         let Shared { engine, clock, store, .. } = &*self.shared;
         let now = clock.now();
         let output = match engine.begin(now, Operation::check(call)) {
@@ -67,29 +99,62 @@ impl<S: ChargeStore> Agent<S> {
                 engine.finish(now, request, answer)
             }
         };
-        output.into_decisions().pop()
+        output.into_decisions().pop().map(|decision| self.granted(call, decision))
     }
 
-    /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
-    pub async fn check(&self, call: &Call<'_>) -> Decision {
+    /// Decides a call: every rule that applies to it must admit it. An admitted call is charged under all of them; a denied one
+    /// is charged under none, except rules in `shadow`.
+    ///
+    /// A fault of the store is no error: signals of the aggregator decide then, or the `on_failure` of the rule. The check
+    /// waits for Redis no longer than the shortest deadline of the rules (5 ms by default), and for nothing without Redis.
+    ///
+    /// # Errors
+    /// The denial of the call, with the rule and the time after which it passes.
+    pub async fn check(&self, call: &Call<'_>) -> Result<Admission, Denial> {
+        let decision = self.decide(call).await;
+        self.granted(call, decision)
+    }
+
+    /// Decides a call for a surface, which reports admissions and denials alike. Its slots are released by a token.
+    #[doc(hidden)]
+    pub async fn decide(&self, call: &Call<'_>) -> Decision {
         let output = self.shared.run_timed(Operation::check(call)).await;
         output.into_decisions().pop().unwrap_or_else(|| unreachable!("the output of a check is a decision"))
     }
 
     /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
     /// own. Only the rules of the scope may apply.
-    pub async fn check_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
+    #[doc(hidden)]
+    pub async fn decide_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
         self.shared.run_timed(Operation::Check { calls, scope }).await.into_decisions().into_vec()
     }
 
+    #[expect(clippy::result_large_err, reason = "as for `try_check`")]
+    fn granted(&self, call: &Call<'_>, decision: Decision) -> Result<Admission, Denial> {
+        if !decision.allowed {
+            return Err(Denial { decision });
+        }
+        let permit = || Permit::new(ReleaseToken::new(call.clone(), decision.at), self.shared.clone());
+        let permit = decision.holds_slots.then(permit);
+        Ok(Admission { decision, permit })
+    }
+
+    /// Returns the name of the agent, which is unique in the fleet.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.shared.engine.settings().node
+    }
+
     /// Returns the engine of the agent.
+    #[doc(hidden)]
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.shared.engine
     }
 
-    /// Returns what the agent lacks to be relied on. It is ready if it has rules, and its store has answered or signals have
-    /// been read for a while.
+    /// Returns what the agent lacks to be ready, as messages for an operator; nothing if it is ready. It is ready if it has
+    /// rules, and its Redis has answered or signals have been read for 2 s. Without servers, it is ready from its start. An
+    /// agent that is not ready decides calls all the same. Waits at most 50 ms for Redis.
     pub async fn missing_parts(&self) -> Vec<&'static str> {
         let shared = &self.shared;
         if !shared.engine.is_informed() {
@@ -121,14 +186,17 @@ impl<S: ChargeStore> Agent<S> {
         reload.inspect(|reload| reload.store(true, Ordering::Relaxed)).is_some()
     }
 
-    /// Publishes what is left and leaves the fleet. Calls are decided as before, but not published.
-    pub async fn stop(&self) {
+    /// Publishes what is left, ends the agent's threads and tasks, and leaves the fleet. It waits at most a few seconds for a
+    /// bus that does not answer, and blocks no thread of the runtime. Later calls are decided as before, but not published.
+    ///
+    /// Dropping the last clone instead ends everything in the background: what is left is lost if the process ends first.
+    pub async fn shutdown(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         #[cfg(feature = "bus")]
         {
             let bus_threads = self.shared.bus_threads.lock().take();
-            // Dropping them joins the threads, which must not block the runtime.
-            let _ = tokio::task::spawn_blocking(move || drop(bus_threads)).await;
+            let join = || bus_threads.map(crate::runtime::BusThreads::join);
+            let _ = self.shared.runtime.spawn_blocking(join).await;
         }
         self.shared.maintenance.stop().await;
     }
@@ -198,103 +266,4 @@ impl<S> Drop for Shared<S> {
 /// Returns the time of a timer that fires by the deadline: tokio's timers fire up to a millisecond late.
 fn timer(deadline: Duration) -> Duration {
     deadline.saturating_sub(Duration::from_millis(1)).max(Duration::from_millis(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use tollgate_core::algorithm::Algorithm;
-    use tollgate_core::rules::Rule;
-
-    use super::*;
-    use tollgate_core::decision::Source;
-
-    fn agent(rule: Rule) -> Agent {
-        Agent::builder().rule(rule).start().unwrap()
-    }
-
-    fn strict(quota: &str) -> Rule {
-        Rule::per("per-key", &["api_key"], quota.parse().unwrap()).strict()
-    }
-
-    /// B4: a thousand concurrent calls for the last unit, one passes.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn the_last_unit_goes_to_one_of_a_thousand() {
-        let agent = agent(strict("1/min"));
-        let calls: Vec<_> = (0..1_000)
-            .map(|_| {
-                let agent = agent.clone();
-                tokio::spawn(async move { agent.check(&Call::new().with("api_key", "k")).await.allowed })
-            })
-            .collect();
-        let mut passed = 0;
-        for call in calls {
-            passed += u32::from(call.await.unwrap());
-        }
-        assert_eq!(passed, 1);
-    }
-
-    /// B8: settle 5 after an answer: remaining falls by 5; a rule with a fixed cost is not concerned.
-    #[tokio::test]
-    async fn the_real_cost_of_a_call_is_charged_afterwards() {
-        let fixed = Rule { cost: Some(2), ..Rule::per("fixed", &["api_key"], "50/min".parse().unwrap()) };
-        let agent = Agent::builder().rule(strict("100/min")).rule(fixed).start().unwrap();
-        let call = Call::new().with("api_key", "k");
-        let decision = agent.check(&call).await;
-        let settled = agent.settle(&call, 5, None).await.unwrap().unwrap();
-        assert_eq!((&*settled.rule, settled.remaining), ("per-key", 94));
-        let back = agent.settle(&call, -4, Some(decision.at)).await.unwrap().unwrap();
-        assert_eq!(back.remaining, 98);
-        assert_eq!(agent.check(&call.clone().costing(0)).await.status.unwrap().remaining, 46, "two fixed charges");
-    }
-
-    /// A call that has ended makes room at once, also for callers that were just denied.
-    #[tokio::test]
-    async fn the_slot_of_a_call_that_ends_is_free() {
-        let rule = strict("2/30s").counted_by(Algorithm::Concurrency);
-        let agent = agent(rule);
-        let call = Call::new().with("api_key", "k");
-        let first = agent.check(&call).await;
-        assert!(agent.check(&call).await.allowed);
-        assert!(!agent.check(&call).await.allowed);
-        agent.release(&call, first.at).await.unwrap();
-        assert!(agent.check(&call).await.allowed);
-        assert!(!agent.check(&call).await.allowed);
-    }
-
-    /// A2: the same request id sent twice is charged once, and passes again even when nothing is left.
-    #[tokio::test]
-    async fn a_request_that_is_retried_is_charged_once() {
-        let agent = agent(strict("2/min"));
-        let call = |id: &'static str| Call::new().with("api_key", "k").identified(id);
-        assert_eq!(agent.check(&call("a")).await.status.unwrap().remaining, 1);
-        assert_eq!(agent.check(&call("a")).await.status.unwrap().remaining, 1);
-        assert!(agent.check(&call("b")).await.allowed);
-        assert!(!agent.check(&call("c")).await.allowed);
-        assert!(agent.check(&call("a")).await.allowed, "it had passed");
-        assert!(!agent.check(&call("c")).await.allowed, "it had not");
-    }
-
-    /// C8: a denial is repeated without the store.
-    #[tokio::test]
-    async fn a_denied_caller_is_denied_without_asking_again() {
-        let agent = agent(strict("1/min"));
-        let call = Call::new().with("api_key", "k");
-        let decisions = [agent.check(&call).await, agent.check(&call).await, agent.check(&call).await];
-        assert_eq!(
-            decisions.map(|d| (d.allowed, d.source)),
-            [(true, Source::Store), (false, Source::Store), (false, Source::Local)]
-        );
-    }
-
-    #[tokio::test]
-    async fn a_call_that_no_rule_limits_passes() {
-        let agent = agent(strict("1/min"));
-        let decision = agent.check(&Call::new().with("ip", "10.0.0.1")).await;
-        assert!(decision.allowed && decision.status.is_none());
-    }
-
-    #[tokio::test]
-    async fn an_agent_without_rules_does_not_start() {
-        assert!(matches!(Agent::builder().start(), Err(StartError::NoRules)));
-    }
 }

@@ -1,12 +1,14 @@
 //! Start of an agent: from the builder's settings to a running agent, or the reason why it cannot start.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tokio::runtime::Handle;
 #[cfg(feature = "rules-file")]
 use tollgate_core::clock::Clock;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::rules::{DescriptorSource, RuleSet};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, LimitPolicy, PolicyError, RuleSet};
 use tollgate_engine::{Engine, FLEET_EXPECTED_DEFAULT};
 
 use super::builder::{AgentParts, Builder};
@@ -30,6 +32,12 @@ pub enum StartError {
     #[cfg(feature = "jwt")]
     #[error(transparent)]
     Keys(FileError),
+    /// A store cannot enforce a rule.
+    #[error("rule `{0}` cannot be enforced: {1}")]
+    Rule(Arc<str>, PolicyError),
+    /// Two rules would share their counters.
+    #[error("two rules have the name `{0}`; give each rule a name of its own")]
+    SameName(Arc<str>),
     /// There are no rules.
     #[error("an agent needs rules: give a rules file, a rule set or a rule")]
     NoRules,
@@ -44,19 +52,22 @@ pub enum StartError {
     /// The state folder cannot be used.
     #[error(transparent)]
     StateDir(FileError),
+    /// There is no tokio runtime.
+    #[error(
+        "an agent runs its tasks on tokio, and no runtime was found: call `start` inside one, such as in a function with #[tokio::main]"
+    )]
+    NoRuntime,
     /// The system refused a thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
 }
 
 impl Builder<AnyStore> {
-    /// Starts the agent. Its counts are in Redis if one is set, and otherwise in its own memory.
+    /// Starts the agent inside a tokio runtime, on which its tasks run. Its counts are in Redis if one is set, and otherwise
+    /// in its own memory. Redis and Kafka may be unavailable at the start.
     ///
     /// # Errors
-    /// If the agent has no rules, or if a setting is not valid.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
+    /// If there is no runtime, if the agent has no rules, or if a setting is not valid.
     pub fn start(self) -> Result<Agent, StartError> {
         #[cfg(feature = "redis")]
         if let Some(redis) = &self.parts.redis {
@@ -72,15 +83,14 @@ impl<S: ChargeStore> Builder<S> {
     /// Starts the agent with the store of [`Builder::store`]. Without one, its counts are in its own memory.
     ///
     /// # Errors
-    /// If the agent has no rules, or if a setting is not valid.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
+    /// If there is no runtime, if the agent has no rules, or if a setting is not valid.
+    #[doc(hidden)]
     pub fn start_with_store(self) -> Result<Agent<S>, StartError> {
         self.launch(None)
     }
 
     fn launch(mut self, fleet: Option<Arc<FleetServices>>) -> Result<Agent<S>, StartError> {
+        let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let state = self.parts.state_dir.take().map(|folder| StateDir::open(&folder).map(Arc::new));
         let state = state.transpose().map_err(StartError::StateDir)?;
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
@@ -149,6 +159,7 @@ impl<S: ChargeStore> Builder<S> {
             tokens,
             store,
             clock,
+            runtime,
             maintenance,
             #[cfg(feature = "bus")]
             bus_threads: parking_lot::Mutex::new(bus_threads),
@@ -182,12 +193,28 @@ impl AgentParts {
             return Ok(Some(source.read(now)?));
         }
         let rules = std::mem::take(&mut self.rules);
-        let of_rules = || (!rules.is_empty()).then(|| RuleSet::new(now.as_ms(), rules));
+        let of_rules = || {
+            let descriptors = DescriptorSpec::defaults();
+            (!rules.is_empty()).then(|| RuleSet { descriptors, ..RuleSet::new(now.as_ms(), rules) })
+        };
         match self.rule_set.take().or_else(of_rules) {
             None if !self.follows_rules => Err(StartError::NoRules),
-            given => Ok(given),
+            given => given.map(checked).transpose(),
         }
     }
+}
+
+/// Checks rules that were written in Rust, as the parser checks those of a file.
+fn checked(rules: RuleSet) -> Result<RuleSet, StartError> {
+    let mut names = HashSet::new();
+    for rule in &rules.rules {
+        let unenforceable = |error| StartError::Rule(rule.name.clone(), error);
+        rule.all_policies().try_for_each(LimitPolicy::check).map_err(unenforceable)?;
+        if !names.insert(&rule.name) {
+            return Err(StartError::SameName(rule.name.clone()));
+        }
+    }
+    Ok(rules)
 }
 
 #[cfg(feature = "rules-file")]

@@ -7,8 +7,8 @@ use crate::request::{self, Request};
 use crate::store::ChargeStore;
 
 impl<S: ChargeStore> Agent<S> {
-    /// Makes a call of a request, by the rules in force and the verified claims of its token. The call borrows nothing,
-    /// because the rules are not held while the store is asked.
+    /// Makes a call of an HTTP request: the descriptors that the rules file declares, or else `api_key`, `ip`, `method` and
+    /// `endpoint`. With the feature `jwt`, claims come from the verified bearer token.
     #[must_use]
     pub fn describe(&self, request: &Request<'_>) -> Call<'static> {
         let shared = &self.shared;

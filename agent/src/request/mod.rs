@@ -1,7 +1,7 @@
 //! Conversion of a request into a call: the descriptors that the rules declare.
 //!
 //! `extract` reads values from headers, the query and cookies; `raw_value` resolves contradicting ones; `jwt`
-//! verifies tokens; [`client_ip`] and [`path`](normalize) derive the other descriptors.
+//! verifies tokens; `client_ip` and `path` derive the other descriptors.
 
 mod client_ip;
 mod path;

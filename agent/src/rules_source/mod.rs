@@ -23,6 +23,7 @@ pub(crate) use watch::reload_on_change;
 
 /// Files that contain rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RulesSource {
     /// Tollgate rules file.
     File(PathBuf),
@@ -32,6 +33,7 @@ pub enum RulesSource {
 
 /// Error of reading rules from files.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RulesFileError {
     /// File or directory that cannot be read.
     #[error(transparent)]
@@ -46,6 +48,7 @@ impl RulesSource {
     ///
     /// # Errors
     /// Returns an error if the files cannot be read or are not valid; each problem has its position, cause and remedy.
+    #[doc(hidden)]
     pub fn read(&self, now: Timestamp) -> Result<RuleSet, RulesFileError> {
         match self {
             Self::File(path) => read_rules(path, now),

@@ -1,12 +1,12 @@
 //! Threads between an agent and its bus, which no call waits for.
 //!
 //! The writer executes the effects of the [`Exchange`]. The reader decodes signals, presence and published rules and hands
-//! them to the engine. A third thread keeps the bus prepared and waits for one that is unavailable. On stopping, the writer
-//! sends what is left and announces that the agent leaves.
+//! them to the engine. A third thread keeps the bus prepared and waits for one that is unavailable. When they
+//! end, the writer sends what is left and announces that the agent leaves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use tollgate_bus::{Bus, BusError, LogReader, LogWriter, ReadFrom, Topic, supervise};
@@ -28,9 +28,11 @@ const READ_RECORDS_LEN_MAX: usize = 1_000;
 /// Time for which a stop waits until the last records are in the log.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
-/// Running threads of one agent. They end when this is dropped.
+/// Running threads of one agent. A drop tells them to end and does not wait for them.
 pub(crate) struct BusThreads {
     stop: Arc<AtomicBool>,
+    /// The thread that prepares the bus; the writer joins it.
+    supervisor: Thread,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -76,10 +78,10 @@ impl BusThreads {
         listeners: BusListeners,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let mut threads = Self { stop: stop.clone(), threads: Vec::new() };
         let prepared_for = engine.clone();
         let report = move |prepared: Result<(), &BusError>| report_bus(&prepared_for, prepared);
-        threads.threads.push(supervise(bus.clone(), stop.clone(), report)?);
+        let supervisor = supervise(bus.clone(), stop.clone(), report)?;
+        let mut threads = Self { stop: stop.clone(), supervisor: supervisor.thread().clone(), threads: Vec::new() };
 
         let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
         let mut reader = BusReader {
@@ -100,8 +102,22 @@ impl BusThreads {
             calls: bus.writer(Topic::Calls),
             presence: bus.writer(Topic::Presence),
         };
-        threads.spawn("tollgate-write", move || writer.run(&stop))?;
+        threads.spawn("tollgate-write", move || writer.run(&stop, supervisor))?;
         Ok(threads)
+    }
+
+    /// Ends the threads, and waits until they have sent what is left.
+    pub(crate) fn join(mut self) {
+        self.stop();
+        for thread in self.threads.drain(..) {
+            report_panic(&thread.join());
+        }
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.supervisor.unpark();
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
 
     fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
@@ -111,15 +127,14 @@ impl BusThreads {
 }
 
 impl Drop for BusThreads {
-    /// Sends what is left and ends the threads.
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.thread().unpark();
-            if thread.join().is_err() {
-                tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
-            }
-        }
+        self.stop();
+    }
+}
+
+fn report_panic(joined: &std::thread::Result<()>) {
+    if joined.is_err() {
+        tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
     }
 }
 
@@ -170,7 +185,7 @@ impl<R: LogReader> BusReader<R> {
 }
 
 impl<L: LogWriter> BusWriter<L> {
-    fn run(&mut self, stop: &AtomicBool) {
+    fn run(&mut self, stop: &AtomicBool, supervisor: JoinHandle<()>) {
         let thread = std::thread::current();
         self.exchange.set_waker(Arc::new(WakeFn(move || thread.unpark())).into());
         while !stop.load(Ordering::Relaxed) {
@@ -181,15 +196,21 @@ impl<L: LogWriter> BusWriter<L> {
             let wake_at = self.exchange.reports_at(now).map_or(wake_at, |reports_at| reports_at.min(wake_at));
             std::thread::park_timeout(Duration::from_millis(wake_at.ms_since(now)));
         }
-        for _ in 0..2 {
-            let is_refused = self.poll(ExchangeInput::Stop);
-            self.calls.flush(FLUSH_WAIT);
-            self.presence.flush(FLUSH_WAIT);
-            self.fetch_reports();
-            if !is_refused {
-                break;
-            }
+        let is_refused = self.stop();
+        // An attempt to prepare the bus may be under way, after which there is room. This is so in a short life.
+        report_panic(&supervisor.join());
+        if is_refused {
+            self.stop();
         }
+    }
+
+    /// Sends what is left and waits for its reports. Returns true if the bus refused a batch.
+    fn stop(&mut self) -> bool {
+        let is_refused = self.poll(ExchangeInput::Stop);
+        self.calls.flush(FLUSH_WAIT);
+        self.presence.flush(FLUSH_WAIT);
+        self.fetch_reports();
+        is_refused
     }
 
     fn fetch_reports(&mut self) {

@@ -7,12 +7,15 @@ use tollgate_core::counter::{Charge, ChargeResults};
 use super::RedisStore;
 use super::{ChargeStore, MemoryStore, StoreError};
 
-/// One of the stores.
+/// Store that the settings of a [`Builder`](crate::Builder) select.
+#[non_exhaustive]
 pub enum AnyStore {
     /// Counters in this process.
+    #[doc(hidden)]
     Memory(MemoryStore),
     /// Counters in Redis.
     #[cfg(feature = "redis")]
+    #[doc(hidden)]
     Redis(RedisStore),
 }
 

@@ -23,17 +23,20 @@ pub use memory::MemoryStore;
 pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore, Slots};
 pub use tollgate_core::counter::{ChargeResults, StoreError};
 
-/// Store of counters.
+/// Store of counters. It is not meant to be implemented outside of Tollgate: its methods may change in any version.
 pub trait ChargeStore: Send + Sync + 'static {
     /// Charges counters in one step and one round trip: all of them or none. Backfill is charged in any case.
+    #[doc(hidden)]
     fn charge(&self, charges: &[Charge]) -> impl Future<Output = Result<ChargeResults, StoreError>> + Send;
 
     /// Charges at once, if the store needs no waiting.
+    #[doc(hidden)]
     fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         let _ = charges;
         None
     }
 
     /// Returns the store's time.
+    #[doc(hidden)]
     fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
 }

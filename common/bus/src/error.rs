@@ -2,6 +2,7 @@
 
 /// Error of the connection to a bus, of its settings, or of its topics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BusError {
     /// A librdkafka setting that does not exist, has an invalid value, or needs another build.
     #[error("the Kafka setting `{setting}` cannot be used: {reason}; {remedy}")]

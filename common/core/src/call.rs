@@ -36,7 +36,16 @@ pub enum DescriptorError {
 /// Names and values in the order in which they were added.
 pub(crate) type Descriptors<'a> = [(Cow<'a, str>, Cow<'a, str>)];
 
-/// One request: descriptors, a cost in units of the quota, and an optional request id.
+/// One request: descriptors, a cost in units of the quota (1 by default), and an optional request id.
+///
+/// The rules name the descriptors that they need, such as `api_key`, `ip` or `endpoint`. A rule applies only to calls that have
+/// all descriptors of its `per`, so a name that is spelled differently here and there limits nothing.
+///
+/// ```
+/// use tollgate_core::call::Call;
+/// let call = Call::new().with("api_key", "k1").with("endpoint", "/search").costing(5).identified("request-17");
+/// assert_eq!((call.get("api_key"), call.cost(), call.id()), (Some("k1"), 5, Some("request-17")));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
     descriptors: SmallVec<[(Cow<'a, str>, Cow<'a, str>); 6]>,
@@ -101,7 +110,7 @@ impl<'a> Call<'a> {
         self.unverified |= bit(position);
     }
 
-    /// Sets the request id, so that a retry is not charged again.
+    /// Sets the request id. A call and its retries with the same id are charged once within the window of a rule.
     #[must_use]
     pub fn identified(mut self, id: impl Into<Cow<'a, str>>) -> Self {
         self.id = Some(id.into());
@@ -142,6 +151,13 @@ impl<'a> Call<'a> {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.descriptors.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_ref())
+    }
+
+    /// Returns true if the call has this descriptor and its value is verified.
+    #[must_use]
+    pub fn is_verified(&self, name: &str) -> bool {
+        let position = self.descriptors.iter().position(|(n, _)| n == name);
+        position.is_some_and(|position| self.unverified & bit(position) == 0)
     }
 
     /// Returns the descriptors in the order in which they were added.

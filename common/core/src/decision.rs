@@ -12,6 +12,7 @@ pub const DENY_LIST: &str = "lists.deny";
 
 /// Authority that made a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Source {
     /// The agent, from a cached denial of the store, or because no rule applies.
     Local,
@@ -34,8 +35,10 @@ pub struct DecisionId {
     pub call: u64,
 }
 
-/// Result of checking one call.
+/// Result of checking one call, as data. The library's `Agent::check` returns it as the `Ok` or the `Err` of a `Result`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
 pub struct Decision {
     /// True if the call may pass.
     pub allowed: bool,
@@ -44,6 +47,8 @@ pub struct Decision {
     pub status: Option<LimitStatus>,
     /// Delay in ms before the caller may forward the call: its turn under a `leaky_bucket`, else 0.
     pub delay_ms: u64,
+    /// True if the call holds slots of `concurrency` rules, which its end must release.
+    pub holds_slots: bool,
     /// Authority that made the decision.
     pub source: Source,
     /// Time of the decision, in store time as estimated by the agent.
@@ -54,6 +59,7 @@ pub struct Decision {
 
 /// State of one rule's limit at the time of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LimitStatus {
     /// Name of the rule.
     pub rule: Arc<str>,
@@ -99,15 +105,9 @@ pub enum DenyStatus {
     Forbidden,
 }
 
-/// Denial, obtained from [`Decision::denied`].
-#[derive(Clone, Copy, Debug)]
-pub struct Denied<'a> {
-    /// Status of the rule that denied the call.
-    pub status: &'a LimitStatus,
-}
-
 impl Source {
     /// All sources.
+    #[doc(hidden)]
     pub const ALL: [Self; 4] = [Self::Local, Self::Store, Self::Signal, Self::Fallback];
 
     /// Returns the name used in responses, metrics and wire records.
@@ -146,17 +146,19 @@ impl fmt::Display for DecisionId {
 }
 
 impl Decision {
-    /// Returns the denial, or `None` if the call was admitted.
-    #[must_use]
-    pub fn denied(&self) -> Option<Denied<'_>> {
-        self.status.as_ref().filter(|_| !self.allowed).map(|status| Denied { status })
+    /// Creates a decision without status, delay and slots.
+    #[doc(hidden)]
+    pub fn new(allowed: bool, source: Source, at: Timestamp, id: DecisionId) -> Self {
+        Self { allowed, status: None, delay_ms: 0, holds_slots: false, source, at, id }
     }
 }
 
-impl Denied<'_> {
-    /// Returns the time after which the caller may retry.
+impl LimitStatus {
+    /// Creates the status of a rule that admits nothing: all numbers except the cost are 0.
+    #[doc(hidden)]
     #[must_use]
-    pub fn retry_after(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(self.status.retry_after_ms)
+    pub fn new(rule: Arc<str>, kind: LimitKind, cost: u64) -> Self {
+        let (limit, window_ms, at_once, remaining, reset_ms, retry_after_ms) = (0, 0, 0, 0, 0, 0);
+        Self { rule, kind, limit, window_ms, at_once, shadow: false, cost, remaining, reset_ms, retry_after_ms }
     }
 }

@@ -36,6 +36,7 @@ pub enum Slots {
 
 /// Reason why an address cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RedisAddressError {
     /// The form of the address is not known.
     #[error("not the address of a Redis ({0}); write redis://[user[:password]@]host[:port][/db] or unix:///path")]

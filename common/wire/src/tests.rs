@@ -173,3 +173,11 @@ fn the_bytes_of_version_1_are_stable() {
     pinned(&presence(), "080112026131180422026575280230053806420d31302e302e302e313a3633373948075001");
     pinned(&published(), "0801120a72756c65732e79616d6c1a0972756c65733a205b5d");
 }
+
+/// The enum may grow without an error of the compiler here.
+#[test]
+fn every_source_has_a_twin() {
+    for source in Source::ALL {
+        assert_eq!(Source::from_wire(source.to_wire()).unwrap(), source);
+    }
+}

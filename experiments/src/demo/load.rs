@@ -67,6 +67,6 @@ pub(super) fn key(caller: u32) -> String {
 async fn call<S: ChargeStore>(agent: &Agent<S>, caller: u32, recorder: &Mutex<Recorder>) {
     let call = Call::new().with("api_key", key(caller));
     let took = Stopwatch::start();
-    let decision = agent.check(&call).await;
+    let decision = agent.decide(&call).await;
     recorder.lock().decisions.push((caller, decision, took.elapsed()));
 }

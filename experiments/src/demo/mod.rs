@@ -124,7 +124,7 @@ async fn run_over<B: Bus>(
     }
     callers.join_all().await;
     for agent in &agents {
-        agent.stop().await;
+        agent.shutdown().await;
     }
     tokio::task::spawn_blocking(move || aggregator.stop()).await.map_err(std::io::Error::other)?;
     let summary = recorder.lock().summary();

@@ -10,12 +10,14 @@ mod report;
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use indicatif::ProgressBar;
 use serde_json::json;
 use tollgate::RuleSet;
 use tollgate_core::counter::{CounterId, DigestKey};
+use tollgate_core::decision::Decision;
 use tollgate_core::rules::{MatchResult, ResolvedCall};
 
 use crate::oracle::Oracle;
@@ -81,10 +83,15 @@ fn write_decision(out: &mut dyn Write, answered: &AnsweredCall<'_>) -> std::io::
         "descriptors": descriptors,
         "cost": answered.call.cost(),
         "allowed": decision.allowed,
-        "rule": decision.denied().map(|denied| &*denied.status.rule),
+        "rule": denied_by(decision).map(|rule| &**rule),
         "remaining": decision.status.as_ref().map(|status| status.remaining),
     });
     writeln!(out, "{line}")
+}
+
+/// Returns the name of the rule that denied a call.
+fn denied_by(decision: &Decision) -> Option<&Arc<str>> {
+    decision.status.as_ref().filter(|_| !decision.allowed).map(|status| &status.rule)
 }
 
 impl<'r> ReplayTally<'r> {
@@ -108,7 +115,7 @@ impl<'r> ReplayTally<'r> {
 
     fn count(&mut self, answered: &AnsweredCall<'_>) {
         let (at, allowed) = (answered.arrived, answered.decision.allowed);
-        let denied_by = answered.decision.denied().map(|denied| denied.status.rule.clone());
+        let denied_by = denied_by(&answered.decision).cloned();
         let report = &mut self.report;
         *(if allowed { &mut report.admitted } else { &mut report.denied }) += 1;
         let column = usize::try_from(at.ms_since(report.from) / report.column_ms).unwrap_or_default();

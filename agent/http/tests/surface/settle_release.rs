@@ -1,7 +1,7 @@
 //! Settlements, releases, and optional fields of a call.
 
 use http::StatusCode;
-use tollgate::{Agent, Rule, RuleSet};
+use tollgate::{Agent, Call, Rule, RuleSet};
 use tollgate_core::algorithm::Algorithm;
 
 use crate::support::{Answer, Client, Sidecar};
@@ -77,6 +77,21 @@ async fn a_deny_rule_in_shadow_is_not_counted_once_more_by_each_settle_and_relea
     assert_eq!(post(&mut client, "/release", &body).await.status, StatusCode::OK);
     let metrics = String::from_utf8(client.get("/metrics", &[]).await.body.to_vec()).unwrap();
     assert!(metrics.contains("tollgate_shadow_denials_total{rule=\"closed\"} 1\n"), "{metrics}");
+}
+
+/// A library's permit becomes a token, whose text is the body that releases its slot here.
+#[tokio::test]
+async fn the_token_of_a_permit_is_released() {
+    let rule = strict("1/30s").counted_by(Algorithm::Concurrency);
+    let agent = Agent::builder().rules(RuleSet::new(1, [rule])).start().unwrap();
+    let mut call = Call::new().with("user", "u");
+    call.set_unverified("tier".into(), "pro".into());
+    let token = agent.check(&call).await.unwrap().permit.expect("a slot").into_token();
+    let mut client = Sidecar::of(agent).await.client().await;
+    let same = r#"{"descriptors": {"user": "u"}}"#;
+    assert_eq!(client.post(same).await.status.as_u16(), 429);
+    assert_eq!(post(&mut client, "/release", &token.to_string()).await.json()["remaining"], 1);
+    assert_eq!(client.post(same).await.status, StatusCode::OK);
 }
 
 /// A8: the response contains the delay until the call's turn.

@@ -117,6 +117,12 @@ impl Default for DigestKey {
     }
 }
 
+impl From<[u8; 16]> for DigestKey {
+    fn from(key: [u8; 16]) -> Self {
+        Self::new(key)
+    }
+}
+
 impl DigestKey {
     /// Creates a private key.
     #[must_use]

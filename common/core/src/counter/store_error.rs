@@ -45,6 +45,7 @@ impl StoreError {
 
     /// Returns true if units that are admitted without the store must be backfilled. Units that the store may have charged
     /// would count twice, and a counter without a valid value cannot be charged.
+    #[doc(hidden)]
     #[must_use]
     pub const fn needs_backfill(self) -> bool {
         !matches!(self, Self::TimedOut | Self::Unreadable)

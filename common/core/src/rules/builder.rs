@@ -2,11 +2,18 @@
 //!
 //! An embedder who builds rules here needs no parser; `tollgate-rules` reads the same rules from text.
 
-use super::{Consistency, LimitPolicy, Matches, Quota, Rule};
+use super::{Consistency, LimitPolicy, Matches, Pattern, Quota, Rule};
 use crate::algorithm::Algorithm;
 
 impl Rule {
-    /// Creates a rule for all calls that have these descriptors: sliding window, interpolated, bounded.
+    /// Creates a rule for all calls that have these descriptors; each combination of their values has its own counter. Without
+    /// descriptors, all calls share one. The rule counts in a sliding window, interpolated and bounded.
+    ///
+    /// ```
+    /// # use tollgate_core::rules::Rule;
+    /// let rule = Rule::per("per-key", &["api_key"], "100/min".parse()?);
+    /// # Ok::<(), tollgate_core::rules::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn per(name: &str, per: &[&str], quota: Quota) -> Self {
         let per = per.iter().map(|name| (*name).into()).collect();
@@ -19,6 +26,14 @@ impl Rule {
         Self { name: name.into(), matches, deny: true, ..Self::default() }
     }
 
+    /// Returns the same rule for fewer calls: the value of this descriptor must match. In the pattern, `*` is any text and `?`
+    /// any character.
+    #[must_use]
+    pub fn matching(mut self, descriptor: &str, pattern: &str) -> Self {
+        self.matches.push((descriptor.into(), Pattern::parse(pattern)));
+        self
+    }
+
     /// Returns the same rule with another algorithm. A bucket without a burst holds the units that its rate gives in a second.
     #[must_use]
     pub fn counted_by(mut self, algorithm: Algorithm) -> Self {
@@ -26,7 +41,15 @@ impl Rule {
         self
     }
 
-    /// Returns the same rule with a changed policy.
+    /// Returns the same rule with a changed policy, such as another deadline.
+    ///
+    /// ```
+    /// # use tollgate_core::rules::Rule;
+    /// # use std::time::Duration;
+    /// let rule = Rule::per("per-key", &["api_key"], "100/min".parse()?)
+    ///     .with(|policy| policy.deadline = Duration::from_millis(20));
+    /// # Ok::<(), tollgate_core::rules::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut LimitPolicy)) -> Self {
         if let Some(policy) = &mut self.policy {

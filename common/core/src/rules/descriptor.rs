@@ -126,6 +126,7 @@ impl DescriptorSource {
     }
 }
 
+#[doc(hidden)]
 impl RuleSet {
     /// Resolves a call: adds the derived descriptors.
     #[must_use]

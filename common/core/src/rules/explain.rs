@@ -82,6 +82,7 @@ pub enum MatchResult<'a> {
     },
 }
 
+#[doc(hidden)]
 impl RuleSet {
     /// Explains a call under these rules. No counter is read or charged.
     #[must_use]
@@ -142,6 +143,7 @@ fn overridden<'a>(
     by.map_or(MatchResult::OutOfScope, |other| MatchResult::Replaced { by: &other.rule.name })
 }
 
+#[doc(hidden)]
 impl Rule {
     /// Returns the reason why the rule does not match a call, if it does not.
     fn mismatch<'a>(&'a self, call: &ResolvedCall<'a>) -> Option<MatchResult<'a>> {

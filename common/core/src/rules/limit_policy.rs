@@ -51,6 +51,7 @@ pub enum OnFailure {
 
 /// Reason why no store can enforce a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// More calls than a log keeps.
     #[error("a `sliding_log` keeps every call, {SLIDING_LOG_QUOTA_MAX} at most; use `sliding_window` for {0}")]
@@ -129,6 +130,7 @@ impl LimitPolicy {
     }
 
     /// Returns the same policy for another quota. A burst keeps its ratio to the quota.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_quota(self, quota: Quota) -> Self {
         let burst = u128::from(self.burst) * u128::from(quota.units()) / u128::from(self.quota.units());
@@ -142,6 +144,7 @@ impl LimitPolicy {
     ///
     /// # Errors
     /// When a value exceeds the range of the algorithm, or two values contradict each other.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<(), PolicyError> {
         let Self { quota, burst, .. } = *self;
         let too_many = quota.units() > SLIDING_LOG_QUOTA_MAX;
@@ -172,12 +175,14 @@ impl LimitPolicy {
     }
 
     /// Returns the largest number of units that pass at once.
+    #[doc(hidden)]
     #[must_use]
     pub fn at_once(&self) -> u64 {
         if self.burst > 0 { self.burst } else { self.quota.units() }
     }
 
     /// Returns the parameters of a store step.
+    #[doc(hidden)]
     #[must_use]
     pub fn limit(&self) -> Limit {
         Limit { algorithm: self.algorithm, units: self.quota.units(), window: self.window, burst: self.burst }

@@ -51,6 +51,7 @@ pub enum ListMatch {
     Denied(usize),
 }
 
+#[doc(hidden)]
 impl RuleSet {
     /// Looks the call up in the lists. The deny list wins; the allow list takes verified values only.
     #[must_use]
@@ -122,6 +123,7 @@ impl ApplicableRule<'_> {
     }
 }
 
+#[doc(hidden)]
 impl Rule {
     /// Returns true if the call has every descriptor of `per` and everything in `match` matches.
     #[must_use]

@@ -44,7 +44,7 @@ pub type Matches = Vec<(Arc<str>, Pattern)>;
 /// Costs by the first pattern that matches.
 pub type CostTable = Vec<(Pattern, u64)>;
 
-/// All rules that an agent enforces at one time.
+/// All rules that an agent enforces at one time. A set replaces another one only if its generation is newer.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
     /// Version number.
@@ -52,16 +52,20 @@ pub struct RuleSet {
     /// Origin of the rules, for display.
     pub origin: Arc<str>,
     /// Declared descriptors.
+    #[doc(hidden)]
     pub descriptors: Vec<DescriptorSpec>,
     /// Descriptor whose value selects the slot of the store: counters of one value lie together.
+    #[doc(hidden)]
     pub slot_by: Option<Arc<str>>,
     /// Callers that are never denied, and callers that always are.
+    #[doc(hidden)]
     pub lists: Lists,
     /// HTTP status of denials by the deny list and by rules that deny every call.
     pub deny_status: DenyStatus,
     /// The rules in the order of the file.
     pub rules: Vec<Arc<Rule>>,
     /// Warnings: valid parts that are probably not meant.
+    #[doc(hidden)]
     pub warnings: Vec<Problem>,
 }
 
@@ -126,12 +130,14 @@ impl RuleSet {
     }
 
     /// Creates the empty set of an agent before the first publication: generation 0, under which every call passes.
+    #[doc(hidden)]
     #[must_use]
     pub fn none_yet() -> Self {
         Self { origin: "none".into(), ..Self::new(0, []) }
     }
 
     /// Returns true if both sets enforce the same.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         self.rules == other.rules
@@ -142,6 +148,7 @@ impl RuleSet {
     }
 
     /// Returns true if the value of a descriptor must not be shown. An undeclared descriptor is treated as secret.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_secret(&self, descriptor: &str) -> bool {
         self.descriptors.iter().find(|spec| &*spec.name == descriptor).is_none_or(DescriptorSpec::is_secret)

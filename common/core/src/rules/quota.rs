@@ -35,7 +35,14 @@ const SCALES: [(&[&str], Unit, u64); 14] = [
     (&["TiB"], Unit::Bytes, 1 << 40),
 ];
 
-/// Number of units in a window; neither is zero.
+/// Number of units in a window, at least 1 in at most 366 days.
+///
+/// ```
+/// # use tollgate_core::rules::Quota;
+/// let quota: Quota = "5/15min".parse()?; // also 100/s, 10k/h, 10MB/s, 2k tokens/d
+/// assert_eq!((quota.units(), quota.width_ms()), (5, 900_000));
+/// # Ok::<(), tollgate_core::rules::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quota {
     units: NonZeroU64,
@@ -57,6 +64,7 @@ pub enum Unit {
 
 /// Reason why a text is not a quota.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum QuotaError {
     /// No slash, no number, or an unknown unit of time.
     #[error("`{0}` is not a quota; write N/duration, such as 100/min, 5/15min or 25/10s")]
@@ -76,6 +84,7 @@ pub enum QuotaError {
 
 impl Quota {
     /// One call per second.
+    #[doc(hidden)]
     pub const ONE: Self = Self { units: NonZeroU64::MIN, width_ms: NonZeroU64::new(1_000).unwrap(), unit: Unit::Calls };
 
     /// Creates a quota of units per milliseconds.
@@ -90,6 +99,7 @@ impl Quota {
     }
 
     /// Returns the quota with another number of units, unless that is 0.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_units(self, units: u64) -> Option<Self> {
         NonZeroU64::new(units).map(|units| Self { units, ..self })

@@ -94,7 +94,7 @@ async fn call(
     let name = Calls::name(key);
     while let Some(number) = numbers.recv().await {
         let sent_at = calls.now();
-        let decision = agent.check(&Call::new().with(DESCRIPTOR, &name)).await;
+        let decision = agent.decide(&Call::new().with(DESCRIPTOR, &name)).await;
         calls.decided(number);
         if calls.is_measured(number) {
             let mut sent = sent.lock();

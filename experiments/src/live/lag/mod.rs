@@ -186,7 +186,7 @@ impl LagFleet {
 
     async fn stop(mut self) {
         for agent in &self.agents {
-            agent.stop().await;
+            agent.shutdown().await;
         }
         let clear = move || {
             self.aggregator.stop();
