@@ -50,6 +50,9 @@ pub struct EngineSettings {
     /// True if the counts are in the engine's own table, for one agent without a store: every operation is done at once, by
     /// the agent's own clock. Otherwise they are in a store, which several agents may share.
     pub owns_table: bool,
+    /// True if a call to which one rule applies is decided in the way of all others: for tests that compare the two ways.
+    #[doc(hidden)]
+    pub decides_in_one_way: bool,
 }
 
 /// One agent without its input and output.
@@ -97,6 +100,8 @@ pub(crate) struct ActiveRules {
     pub(crate) set: RuleSet,
     pub(crate) index: Index,
     pub(crate) counts: Vec<Arc<RuleCounts>>,
+    /// True if at most one rule has counters.
+    pub(crate) has_one_limit: bool,
 }
 
 /// Facts by which one step of an operation goes.
@@ -122,6 +127,7 @@ impl EngineSettings {
             publishes: true,
             agents_expected: None,
             owns_table: false,
+            decides_in_one_way: false,
         }
     }
 }
@@ -244,6 +250,7 @@ impl Engine {
 impl ActiveRules {
     fn new(set: RuleSet, metrics: &EngineMetrics) -> Self {
         let counts = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
-        Self { index: Index::new(&set.rules), set, counts }
+        let limits = set.rules.iter().filter(|rule| rule.all_policies().next().is_some()).count();
+        Self { index: Index::new(&set.rules), set, counts, has_one_limit: limits <= 1 }
     }
 }

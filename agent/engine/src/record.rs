@@ -25,7 +25,7 @@ impl Engine {
         &self,
         context: &Context<'_>,
         call: &Call<'_>,
-        matched: Option<&MatchedRule>,
+        matched: Option<&MatchedRule<'_>>,
         mut row: Row,
         home: Option<(Option<&Arc<str>>, Source)>,
     ) -> Sequence {
@@ -35,7 +35,7 @@ impl Engine {
         let (key, set) = (&self.settings.digest_key, &context.active.set);
         let placed_by = matched.map_or_else(|| key.call(call.descriptors()), |matched| matched.counter);
         self.batcher.publish(placed_by.partition(self.settings.partitions), context.now, |batch| {
-            let entry = |matched: &MatchedRule| matched.entry(set, &set.resolved(call), key);
+            let entry = |matched: &MatchedRule<'_>| matched.entry(set, &set.resolved(call), key);
             let shown = |name: &str, value: &str| key.shown(value, set.is_secret(name));
             row.counter = matched.map(|matched| batch.index_of_counter(matched.counter, || entry(matched)));
             row.sub_window = matched.map_or(0, |matched| matched.policy.window.sub_window(row.at));

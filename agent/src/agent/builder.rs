@@ -213,7 +213,7 @@ impl Builder<AnyStore> {
         let node = format!("agent-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32);
         Self {
             clock: Arc::new(SystemClock::start()),
-            engine: EngineSettings::new(&node, Timestamp::default()),
+            engine: EngineSettings { publishes: false, ..EngineSettings::new(&node, Timestamp::default()) },
             store: None,
             parts: AgentParts::default(),
         }

@@ -266,6 +266,11 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_agent_without_a_bus_keeps_no_rows() {
+        assert!(!agent(strict("1/min")).engine().settings().publishes);
+    }
+
+    #[tokio::test]
     async fn an_agent_without_rules_does_not_start() {
         assert!(matches!(Agent::builder().start(), Err(StartError::NoRules)));
     }

@@ -92,7 +92,7 @@ impl RuleSet {
             let result = match applicable.iter().find(|found| found.index == index) {
                 Some(found) => {
                     let cost = rule.cost_of(&resolved, call.cost());
-                    MatchResult::Applies { policy: found.policy, origin: found.origin, cost }
+                    MatchResult::Applies { policy: found.policy.as_deref().copied(), origin: found.origin, cost }
                 }
                 None => rule.mismatch(&resolved).unwrap_or_else(|| overridden(rule, &applicable)),
             };
