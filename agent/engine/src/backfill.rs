@@ -84,7 +84,7 @@ impl Engine {
     }
 
     /// Updates the view of a counter, and queues the counter if it has unsynced units and is not queued.
-    pub(crate) fn update_counter(&self, matched: &MatchedRule, generation: Generation, event: ViewEvent<'_>) {
+    pub(crate) fn update_counter(&self, matched: &MatchedRule<'_>, generation: Generation, event: ViewEvent<'_>) {
         let needs_queue = self.table.with(matched.counter, |view| {
             let was_queued = view.is_queued();
             update(&matched.policy, view, event);
@@ -93,7 +93,8 @@ impl Engine {
         if !needs_queue {
             return;
         }
-        if let Some(dropped) = self.unsynced.add(UnsyncedCounter { matched: matched.clone(), generation }) {
+        if let Some(dropped) = self.unsynced.add(UnsyncedCounter { matched: matched.clone().into_owned(), generation })
+        {
             self.metrics.unsynced_forgotten.add(1);
             let MatchedRule { counter, policy, .. } = &dropped.matched;
             self.table.with(*counter, |view| {
@@ -103,12 +104,6 @@ impl Engine {
             });
         }
         self.maintenance_waker.wake();
-    }
-
-    /// Returns true if a counter of a call has units that the store does not know.
-    pub(crate) fn any_unsynced(&self, matched: &[MatchedRule]) -> bool {
-        let has_unsynced = |matched: &MatchedRule| self.table.with(matched.counter, |view| view.has_unsynced());
-        self.has_unsynced() && matched.iter().any(has_unsynced)
     }
 }
 

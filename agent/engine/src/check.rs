@@ -10,59 +10,116 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, DigestKey};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 
 use crate::active_rules::ActiveRules;
-use crate::decide::{PlannedCall, Verdicts, verdicts_of};
-use crate::enforce::combine;
+use crate::decide::{PlannedCall, verdicts_of};
 use crate::engine::{Context, Engine};
-use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
+use crate::matched_rule::{Charges, MatchedRule};
+use crate::table::LockedTable;
 use tollgate_core::counter::StoreError;
 
 /// Calls of one request. One call needs no memory of its own.
-pub(crate) type PlannedCalls = SmallVec<[PlannedCall; 1]>;
+pub(crate) type PlannedCalls<'a> = SmallVec<[PlannedCall<'a>; 1]>;
 
 /// Decisions of the calls of one request, in their order.
 pub type Decisions = SmallVec<[Decision; 1]>;
 
 impl Engine {
-    /// Begins a check. Returns the charges, the shortest deadline of the rules that are charged, and the calls. If another
+    /// Decides the only call of a request, unless the store must be asked. With counts in the own table it is charged in the
+    /// same step: each of its counters is locked once.
+    pub(crate) fn check_alone<'a>(
+        &self,
+        context: &Context<'a>,
+        call: &Call<'_>,
+        scope: MatchScope<'_>,
+    ) -> Result<Decision, PlannedCall<'a>> {
+        let mut planned = PlannedCall::new(self.next_call(), context.bounds);
+        let mut table = self.plan_call(context, call, scope, &mut planned);
+        if planned.asks_store() {
+            if !self.settings.owns_table {
+                return Err(planned);
+            }
+            let mut charges = Charges::new();
+            self.add_charges(context, call, &planned, false, self.expiry(context, &planned).1, &mut charges);
+            planned.results = table.charge(&charges, context.now).unwrap_or_default();
+            planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
+        }
+        drop(table);
+        self.note_clock_step(&planned.results);
+        Ok(self.decide(context, call, &planned, false))
+    }
+
+    /// Plans the calls of a request.
+    pub(crate) fn plan_calls<'a>(
+        &self,
+        context: &Context<'a>,
+        calls: &[Call<'_>],
+        scope: MatchScope<'_>,
+    ) -> PlannedCalls<'a> {
+        let excluded = excluded(context.active, calls, scope);
+        let scope = MatchScope { excluded: &excluded, ..scope };
+        let plan = |call| {
+            let mut planned = PlannedCall::new(self.next_call(), context.bounds);
+            drop(self.plan_call(context, call, scope, &mut planned));
+            planned
+        };
+        calls.iter().map(plan).collect()
+    }
+
+    /// Begins the charges of planned calls. Returns them and the shortest deadline of the rules that are charged. If another
     /// call is denied already, the enforced charges are only evaluated.
     pub(crate) fn begin_check(
         &self,
         context: &Context<'_>,
         calls: &[Call<'_>],
-        scope: MatchScope<'_>,
-    ) -> (Charges, Duration, PlannedCalls) {
-        let excluded = excluded(context.active, calls, scope);
-        let scope = MatchScope { excluded: &excluded, ..scope };
-        let planned: PlannedCalls = calls.iter().map(|call| self.plan_call(context, call, scope)).collect();
-        let asking = || calls.iter().zip(&planned).filter(|(_, planned)| planned.asks_store());
-        let deadlines = asking().flat_map(|(_, planned)| &planned.matched).map(|matched| matched.policy.deadline);
-        let deadline = deadlines.min().unwrap_or_default();
-        // Past this instant, by the latest that the store's clock may show, no caller waits any more.
-        let expires_at = context.bounds.latest.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX));
+        planned: &[PlannedCall<'_>],
+    ) -> (Charges, Duration) {
+        let asking = || calls.iter().zip(planned).filter(|(_, planned)| planned.asks_store());
+        let expiries = asking().map(|(_, planned)| self.expiry(context, planned));
+        let (deadline, expires_at) = expiries.min().unwrap_or_default();
         let is_denied = planned.iter().any(|planned| !planned.combined.allowed);
-        let key = &self.settings.digest_key;
         let mut charges = Charges::new();
         for (call, planned) in asking() {
-            let request = call.id().map(|id| key.request(id));
-            for matched in &planned.matched {
-                let mode = match (matched.is_counted_always(), is_denied) {
-                    (true, _) => ChargeMode::CountOnly { expires_at },
-                    (false, true) => ChargeMode::Evaluate { expires_at },
-                    (false, false) => ChargeMode::Enforce { expires_at },
-                };
-                let charge = Charge { request, ..matched.charge(context.active.set.generation, matched.cost, mode) };
-                match charges.iter_mut().find(|known| matched.shares(known)) {
-                    Some(known) => join(known, &charge, key),
-                    None => charges.push(charge),
-                }
+            self.add_charges(context, call, planned, is_denied, expires_at, &mut charges);
+        }
+        (charges, deadline)
+    }
+
+    /// Returns the shortest deadline of the rules of a call. Past the instant, by the latest that the store's clock may show,
+    /// no caller waits any more.
+    fn expiry(&self, context: &Context<'_>, planned: &PlannedCall<'_>) -> (Duration, Timestamp) {
+        let deadline = planned.matched.iter().map(|matched| matched.policy.deadline).min().unwrap_or_default();
+        (deadline, context.bounds.latest.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// Adds the charges of a call to those of its request.
+    fn add_charges(
+        &self,
+        context: &Context<'_>,
+        call: &Call<'_>,
+        planned: &PlannedCall<'_>,
+        is_denied: bool,
+        expires_at: Timestamp,
+        charges: &mut Charges,
+    ) {
+        let key = &self.settings.digest_key;
+        let request = call.id().map(|id| key.request(id));
+        for matched in &planned.matched {
+            let mode = match (matched.is_counted_always(), is_denied) {
+                (true, _) => ChargeMode::CountOnly { expires_at },
+                (false, true) => ChargeMode::Evaluate { expires_at },
+                (false, false) => ChargeMode::Enforce { expires_at },
+            };
+            let charge = Charge { request, ..matched.charge(context.active.set.generation, matched.cost, mode) };
+            match charges.iter_mut().find(|known| matched.shares(known)) {
+                Some(known) => join(known, &charge, key),
+                None => charges.push(charge),
             }
         }
-        (charges, deadline, planned)
     }
 
     /// Finishes a check. The calls are decided as if one had come after the other.
@@ -70,7 +127,7 @@ impl Engine {
         &self,
         context: &Context<'_>,
         calls: &[Call<'_>],
-        planned: &mut [PlannedCall],
+        planned: &mut [PlannedCall<'_>],
         charges: &[Charge],
         answer: &Result<ChargeResults, StoreError>,
     ) -> Decisions {
@@ -79,7 +136,7 @@ impl Engine {
         for planned in planned.iter_mut().filter(|planned| planned.asks_store()) {
             let verdicts = match answer {
                 Ok(results) => {
-                    let part = |matched: &MatchedRule| {
+                    let part = |matched: &MatchedRule<'_>| {
                         let mut evaluated = charges.iter().zip(results).zip(&mut before);
                         let ((charge, result), before) = evaluated.find(|((charge, _), _)| matched.shares(charge))?;
                         let result = part_of(result, charge, *before, matched.cost);
@@ -91,7 +148,8 @@ impl Engine {
                 }
                 Err(error) => {
                     planned.error = Some(*error);
-                    self.plan(context, &planned.matched, false).unwrap_or_default()
+                    let mut table = self.table.lock(planned.matched.iter().map(|matched| matched.counter));
+                    self.plan(context, &planned.matched, &mut table, false).unwrap_or_default()
                 }
             };
             planned.set_verdicts(context.bounds, verdicts);
@@ -101,21 +159,29 @@ impl Engine {
         calls.iter().zip(&*planned).map(decide).collect()
     }
 
-    /// Plans one call. The store may not be asked while the breaker is open, nor about a counter that lacks units which were
-    /// admitted without the store.
-    fn plan_call(&self, context: &Context<'_>, call: &Call<'_>, scope: MatchScope<'_>) -> PlannedCall {
-        let number = self.next_call();
-        let (matched, rejection) = match self.match_call(context, call, scope, false) {
-            Ok(matched) => (matched, None),
-            Err(rejection) => (MatchedRules::new(), Some(rejection)),
-        };
-        let (bounds, combined) = (context.bounds, combine(&[]));
-        let (verdicts, results) = (Verdicts::new(), ChargeResults::new());
-        let mut planned = PlannedCall { number, matched, rejection, bounds, verdicts, combined, results, error: None };
-        let may_ask_store = !self.is_degraded() && !self.any_unsynced(&planned.matched);
-        let verdicts = self.plan(context, &planned.matched, may_ask_store);
-        planned.set_verdicts(bounds, verdicts.unwrap_or_default());
-        planned
+    /// Plans one call, and returns the shards of its counters, locked. The store may not be asked while the breaker is open,
+    /// nor about a counter that lacks units which were admitted without the store.
+    fn plan_call<'a>(
+        &self,
+        context: &Context<'a>,
+        call: &Call<'_>,
+        scope: MatchScope<'_>,
+        planned: &mut PlannedCall<'a>,
+    ) -> LockedTable<'_> {
+        if let Err(rejection) = self.match_call(context, call, scope, false, &mut planned.matched) {
+            planned.matched.clear();
+            planned.rejection = Some(rejection);
+        }
+        let mut table = self.place(context, &mut planned.matched);
+        let may_ask_store = !self.is_degraded() && !self.any_unsynced(&planned.matched, &mut table);
+        let verdicts = self.plan(context, &planned.matched, &mut table, may_ask_store);
+        planned.set_verdicts(context.bounds, verdicts.unwrap_or_default());
+        table
+    }
+
+    /// Returns true if a counter of a call has units that the store does not know.
+    fn any_unsynced(&self, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
+        self.has_unsynced() && matched.iter().any(|matched| table.view(matched.counter).has_unsynced())
     }
 
     /// Returns the number of the next call.
@@ -176,7 +242,6 @@ fn part_of(result: &ChargeResult, charge: &Charge, before: u64, cost: u64) -> Ch
 #[cfg(test)]
 mod tests {
     use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
-    use tollgate_core::clock::Timestamp;
     use tollgate_core::counter::CounterId;
     use tollgate_core::window::{Estimate, Window};
 

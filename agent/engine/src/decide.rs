@@ -15,6 +15,7 @@ use crate::engine::{Context, Engine};
 use crate::match_rules::Rejection;
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
+use crate::table::LockedTable;
 use crate::time_bounds::TimeBounds;
 use crate::view::{ViewEvent, update};
 use tollgate_core::counter::StoreError;
@@ -24,9 +25,9 @@ pub(crate) type Verdicts = SmallVec<[Option<RuleVerdict>; 2]>;
 
 /// A call of a request, from its plan to its decision.
 #[derive(Debug)]
-pub(crate) struct PlannedCall {
+pub(crate) struct PlannedCall<'a> {
     pub(crate) number: u64,
-    pub(crate) matched: MatchedRules,
+    pub(crate) matched: MatchedRules<'a>,
     pub(crate) rejection: Option<Rejection>,
     /// Bounds of the store's time at the evaluation.
     pub(crate) bounds: TimeBounds,
@@ -39,7 +40,18 @@ pub(crate) struct PlannedCall {
     pub(crate) error: Option<StoreError>,
 }
 
-impl PlannedCall {
+impl<'a> PlannedCall<'a> {
+    /// Creates a call that nothing is known about.
+    pub(crate) fn new(number: u64, bounds: TimeBounds) -> Self {
+        let (matched, verdicts, results) = (MatchedRules::new(), Verdicts::new(), ChargeResults::new());
+        Self { number, matched, rejection: None, bounds, verdicts, combined: combine(&[]), results, error: None }
+    }
+
+    /// Returns the same without a borrow.
+    pub(crate) fn into_owned(self) -> PlannedCall<'static> {
+        PlannedCall { matched: self.matched.into_iter().map(MatchedRule::into_owned).collect(), ..self }
+    }
+
     /// Returns true if the store must be asked.
     pub(crate) fn asks_store(&self) -> bool {
         self.verdicts.is_empty() && !self.matched.is_empty()
@@ -55,7 +67,13 @@ impl PlannedCall {
 
 impl Engine {
     /// Plans a call: the verdicts of its rules, up to the first denial; none if the store must be asked.
-    pub(crate) fn plan(&self, context: &Context<'_>, matched: &[MatchedRule], may_ask_store: bool) -> Option<Verdicts> {
+    pub(crate) fn plan(
+        &self,
+        context: &Context<'_>,
+        matched: &[MatchedRule<'_>],
+        table: &mut LockedTable<'_>,
+        may_ask_store: bool,
+    ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
         for rule @ MatchedRule { counter, policy, cost, enforcement, .. } in matched {
             let authority = if may_ask_store {
@@ -66,16 +84,13 @@ impl Engine {
             };
             let facts = Facts { now: context.bounds, authority, fleet: self.fleet.size() };
             let generation = context.active.set.generation;
-            let plan = self.table.with(*counter, |view| {
-                let plan = plan(policy, generation, view, &facts, *cost, *enforcement);
-                if let Plan::Decided(_, _, Some(admission)) = plan {
-                    update(policy, view, admission);
-                }
-                plan
-            });
-            match plan {
+            let view = table.view(*counter);
+            match plan(policy, generation, view, &facts, *cost, *enforcement) {
                 Plan::NeedsStore => verdicts.push(None),
-                Plan::Decided(verdict, source, _) => {
+                Plan::Decided(verdict, source, admission) => {
+                    if let Some(admission) = admission {
+                        update(policy, view, admission);
+                    }
                     verdicts.push(Some(rule.verdict(verdict, policy.quota.units(), source)));
                     if !verdict.admitted {
                         verdicts.resize(matched.len(), None);
@@ -93,7 +108,7 @@ impl Engine {
         &self,
         context: &Context<'_>,
         call: &Call<'_>,
-        planned: &PlannedCall,
+        planned: &PlannedCall<'_>,
         held_back: bool,
     ) -> Decision {
         let PlannedCall { number, matched, rejection, bounds, verdicts, combined, results, .. } = planned;
@@ -157,12 +172,16 @@ impl Engine {
         let shown = shown.or_else(|| combine(verdicts).shown);
         let status = shown.and_then(|shown| Some(matched[shown].status(matched[shown].cost, verdicts[shown]?, from)));
         let delays = verdicts.iter().flatten().map(|rule| rule.verdict.delay_ms);
-        let (agent, epoch) = (self.settings.node.clone(), self.settings.epoch.as_ms());
-        let mut decision = Decision::new(allowed, source, at, DecisionId { agent, epoch, call: *number });
+        let mut decision = Decision::new(allowed, source, at, self.decision_id(*number));
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
         decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
         decision.holds_slots = allowed && matched.iter().any(MatchedRule::is_slot);
         decision
+    }
+
+    /// Returns the identifier of the decision of a call.
+    pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
+        DecisionId { agent: self.settings.node.clone(), epoch: self.settings.epoch.as_ms(), call: number }
     }
 }
 
@@ -173,8 +192,8 @@ pub(crate) fn combine_enforced(matched: &[MatchedRule], verdicts: &[Option<RuleV
 }
 
 /// Returns the verdicts of a call from the answer of the store.
-pub(crate) fn verdicts_of(matched: &[MatchedRule], results: &[ChargeResult]) -> Verdicts {
-    let verdict_of = |(matched, result): (&MatchedRule, &ChargeResult)| {
+pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[ChargeResult]) -> Verdicts {
+    let verdict_of = |(matched, result): (&MatchedRule<'_>, &ChargeResult)| {
         let admitted = result.verdict.admitted || matched.never_denies();
         let verdict = Verdict { admitted, ..result.verdict };
         Some(matched.verdict(verdict, result.limit, Source::Store))

@@ -52,6 +52,9 @@ pub struct EngineSettings {
     /// True if the counts are in the engine's own table, for one agent without a store: every operation is done at once, by
     /// the agent's own clock. Otherwise they are in a store, which several agents may share.
     pub owns_table: bool,
+    /// True if a call to which one rule applies is decided in the way of all others: for tests that compare the two ways.
+    #[doc(hidden)]
+    pub decides_in_one_way: bool,
 }
 
 /// One agent without its input and output.
@@ -119,6 +122,7 @@ impl EngineSettings {
             publishes: true,
             agents_expected: None,
             owns_table: false,
+            decides_in_one_way: false,
         }
     }
 }

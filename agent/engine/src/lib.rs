@@ -27,6 +27,7 @@ mod store_health;
 mod record;
 mod decide;
 mod backfill;
+mod check_sole;
 mod check;
 mod settle_release;
 mod operation;

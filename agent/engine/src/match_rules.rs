@@ -3,17 +3,19 @@
 //! The rules themselves are matched in `tollgate_core::rules`. Here each match gets its counter (or the overflow counter of
 //! the rule when the table is full), its slot in the store, and the way in which it is enforced.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::counter::SlotId;
 use tollgate_core::decision::{DENY_LIST, DenyStatus, LimitKind, LimitStatus};
-use tollgate_core::rules::{Charging, ListMatch, MatchScope, Rule};
+use tollgate_core::rules::{ApplicableRule, Charging, ListMatch, MatchScope, Rule};
 
 use crate::enforce::Enforcement;
 use crate::engine::{Context, Engine};
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::metrics::RuleCounts;
+use crate::table::LockedTable;
 
 /// `Retry-After` of a denial that no counter gave, in ms: the rules may have changed by then.
 const REJECTED_RETRY_MS: u64 = 60_000;
@@ -37,15 +39,16 @@ impl Rejection {
 }
 
 impl Engine {
-    /// Returns the rules that apply to a call, in their order. A caller that is exempt, by the allow list or because the call
+    /// Finds the rules that apply to a call, in their order. A caller that is exempt, by the allow list or because the call
     /// has been decided, is counted and never denied.
-    pub(crate) fn match_call(
+    pub(crate) fn match_call<'a>(
         &self,
-        context: &Context<'_>,
+        context: &Context<'a>,
         call: &Call<'_>,
         scope: MatchScope<'_>,
         is_decided: bool,
-    ) -> Result<MatchedRules, Rejection> {
+        matched: &mut MatchedRules<'a>,
+    ) -> Result<(), Rejection> {
         let active = context.active;
         let resolved = active.set.resolved_within(call, scope);
         let rejection = |by: &Arc<str>, counts: &Arc<RuleCounts>| Rejection {
@@ -60,34 +63,47 @@ impl Engine {
             };
         let key = &self.settings.digest_key;
         let slot = active.set.slot_by.as_ref().and_then(|name| Some((name, key.slot(resolved.get(name)?))));
-        let mut matched = MatchedRules::new();
         let applicable = active.set.applicable_among(&resolved, active.index.candidates(&resolved));
         let is_alone = applicable.iter().filter(|applicable| applicable.policy.is_some()).count() == 1;
-        for applicable in applicable {
-            let (rule, counts) = (applicable.rule, &active.counts[applicable.index]);
+        for ApplicableRule { index, rule, policy, .. } in applicable {
             if rule.deny && !exempt {
+                let counts = &active.counts[index];
                 if !rule.shadow {
                     return Err(rejection(&rule.name, counts));
                 }
                 counts.shadow_denials.add(1);
             }
-            let Some(policy) = applicable.policy else { continue };
-            let own = key.counter(&rule.name, rule.values(&resolved));
-            let overflow = !self.table.place(own, &rule.name, context.bounds.earliest);
-            let counter = if overflow { key.overflow(&rule.name) } else { own };
-            self.metrics.overflow_charges.add(overflow.into());
-            let shared = slot.as_ref().filter(|(name, _)| !overflow && rule.per.contains(name));
+            let Some(policy) = policy else { continue };
+            let counter = key.counter(&rule.name, rule.values(&resolved));
+            let shared = slot.as_ref().filter(|(name, _)| rule.per.contains(name));
             matched.push(MatchedRule {
-                rule: rule.clone(),
+                rule: Cow::Borrowed(rule),
                 policy,
-                index: applicable.index,
+                index,
                 counter,
+                is_overflow: false,
                 slot: shared.map_or_else(|| SlotId::of(counter), |(_, slot)| *slot),
                 cost: rule.cost_of(&resolved, call.cost()),
                 enforcement: enforcement(rule, exempt, call.id().is_some(), is_alone),
             });
         }
-        Ok(matched)
+        Ok(())
+    }
+
+    /// Finds a place in the table for each counter, and returns their shards, locked. A rule without a place charges its
+    /// overflow counter.
+    pub(crate) fn place(&self, context: &Context<'_>, matched: &mut [MatchedRule<'_>]) -> LockedTable<'_> {
+        loop {
+            let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+            let mut has_place = |matched: &MatchedRule<'_>| {
+                let counter = matched.counter;
+                matched.is_overflow
+                    || table.place(counter, &matched.rule.name, context.active.has_one_limit, context.bounds.earliest)
+            };
+            let Some(without) = matched.iter_mut().find(|matched| !has_place(matched)) else { return table };
+            without.overflow(&self.settings.digest_key);
+            self.metrics.overflow_charges.add(1);
+        }
     }
 }
 

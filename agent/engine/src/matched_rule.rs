@@ -2,39 +2,54 @@
 //!
 //! [`match_rules`](crate::match_rules) makes them. The rest of an operation works on these alone and asks no rule set.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, CounterId, SlotId};
+use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, SlotId};
 use tollgate_core::decision::{LimitKind, LimitStatus, Source};
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, Rule};
 
 use crate::enforce::{Enforcement, RuleVerdict};
 
-pub(crate) type MatchedRules = SmallVec<[MatchedRule; 2]>;
+pub(crate) type MatchedRules<'a> = SmallVec<[MatchedRule<'a>; 2]>;
 
 /// Charges of one request to the store, in the order of its answer.
 pub(crate) type Charges = SmallVec<[Charge; 2]>;
 
-/// One rule that applies to a call.
+/// One rule that applies to a call. It borrows from the rules in force, unless a request to the store keeps it.
 #[derive(Clone, Debug)]
-pub(crate) struct MatchedRule {
-    pub(crate) rule: Arc<Rule>,
+pub(crate) struct MatchedRule<'a> {
+    pub(crate) rule: Cow<'a, Arc<Rule>>,
     /// Policy for this caller.
-    pub(crate) policy: LimitPolicy,
+    pub(crate) policy: Cow<'a, LimitPolicy>,
     /// Position of the rule in the set.
     pub(crate) index: usize,
     /// Counter of the caller, or the overflow counter of the rule.
     pub(crate) counter: CounterId,
+    /// True for an overflow counter.
+    pub(crate) is_overflow: bool,
     pub(crate) slot: SlotId,
     /// Cost of the call under this rule, in units.
     pub(crate) cost: u64,
     pub(crate) enforcement: Enforcement,
 }
 
-impl MatchedRule {
+impl MatchedRule<'_> {
+    /// Returns the same without a borrow.
+    pub(crate) fn into_owned(self) -> MatchedRule<'static> {
+        let (rule, policy) = (Cow::Owned(self.rule.into_owned()), Cow::Owned(self.policy.into_owned()));
+        MatchedRule { rule, policy, ..self }
+    }
+
+    /// Charges the overflow counter of the rule instead of the caller's own.
+    pub(crate) fn overflow(&mut self, key: &DigestKey) {
+        self.counter = key.overflow(&self.rule.name);
+        (self.slot, self.is_overflow) = (SlotId::of(self.counter), true);
+    }
+
     /// Returns true if the rule denies nothing.
     pub(crate) fn never_denies(&self) -> bool {
         self.enforcement == Enforcement::NeverDeny

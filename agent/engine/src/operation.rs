@@ -12,7 +12,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults};
@@ -21,6 +21,7 @@ use tollgate_core::rules::MatchScope;
 
 use crate::active_rules::ActiveRules;
 use crate::check::{Decisions, PlannedCalls};
+use crate::decide::PlannedCall;
 use crate::engine::{Context, Engine};
 use crate::matched_rule::Charges;
 use crate::settle_release::Adjustment;
@@ -94,15 +95,15 @@ struct PendingRequest {
     charges: Charges,
     deadline: Duration,
     sent_at: Timestamp,
-    pending: Pending,
+    pending: Pending<'static>,
 }
 
 /// State of an operation between its halves.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
-enum Pending {
-    Check(PlannedCalls),
-    Adjustment(Adjustment),
+enum Pending<'a> {
+    Check(PlannedCalls<'a>),
+    Adjustment(Adjustment<'a>),
     Backfill(Vec<UnsyncedCounter>),
 }
 
@@ -111,6 +112,17 @@ impl<'a, 'c> Operation<'a, 'c> {
     #[must_use]
     pub fn check(call: &'a Call<'c>) -> Self {
         Self::Check { calls: slice::from_ref(call), scope: MatchScope::default() }
+    }
+}
+
+impl Pending<'_> {
+    /// Returns the same without a borrow.
+    fn into_owned(self) -> Pending<'static> {
+        match self {
+            Self::Check(planned) => Pending::Check(planned.into_iter().map(PlannedCall::into_owned).collect()),
+            Self::Adjustment(adjustment) => Pending::Adjustment(adjustment.into_owned()),
+            Self::Backfill(counters) => Pending::Backfill(counters),
+        }
     }
 }
 
@@ -144,7 +156,17 @@ impl Engine {
         let context = Context { now, bounds: self.store_time(now), active: &active };
         let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
             Operation::Check { calls, scope } => {
-                let (charges, deadline, planned) = self.begin_check(&context, calls, scope);
+                let planned = match calls {
+                    [call] => {
+                        let sole = self.check_sole(&context, call, scope);
+                        match sole.map_or_else(|| self.check_alone(&context, call, scope), Ok) {
+                            Ok(decision) => return Progress::Done(Output::Decisions(smallvec![decision])),
+                            Err(planned) => smallvec![planned],
+                        }
+                    }
+                    calls => self.plan_calls(&context, calls, scope),
+                };
+                let (charges, deadline) = self.begin_check(&context, calls, &planned);
                 (calls, charges, deadline, Pending::Check(planned))
             }
             Operation::Settle { call, units, decided } => {
@@ -165,7 +187,7 @@ impl Engine {
             return Progress::Done(self.complete(&context, calls, &charges, &mut pending, Ok(results)));
         }
         let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
-        let request = PendingRequest { active, calls, charges, deadline, sent_at: now, pending };
+        let request = PendingRequest { active, calls, charges, deadline, sent_at: now, pending: pending.into_owned() };
         Progress::NeedsStore(StoreRequest(Box::new(request)))
     }
 
@@ -192,7 +214,7 @@ impl Engine {
         context: &Context<'_>,
         calls: &[Call<'_>],
         charges: &[Charge],
-        pending: &mut Pending,
+        pending: &mut Pending<'_>,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
         match pending {

@@ -92,14 +92,14 @@ impl Engine {
         let Some(policy) = policies.find(|policy| policy.window == signal.admitted.window()) else { return false };
         let is_other = self.settings.owns_table && !self.table.holds(signal.counter);
         // A signal of one caller says nothing about a counter that many callers share.
-        if is_other || !self.table.place(signal.counter, &signal.rule, now) {
+        let mut table = self.table.lock([signal.counter].into_iter());
+        if is_other || !table.place(signal.counter, &signal.rule, active.has_one_limit, now) {
             return false;
         }
-        self.table.with(signal.counter, |view| {
-            let known = view.remote.as_ref().map(|remote| remote.newest_at);
-            update(policy, view, ViewEvent::Signal { signal, batch });
-            known.is_none_or(|known| known < signal.newest_at)
-        })
+        let view = table.view(signal.counter);
+        let known = view.remote.as_ref().map(|remote| remote.newest_at);
+        update(policy, view, ViewEvent::Signal { signal, batch });
+        known.is_none_or(|known| known < signal.newest_at)
     }
 }
 

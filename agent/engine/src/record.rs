@@ -36,7 +36,7 @@ impl Engine {
         &self,
         context: &Context<'_>,
         call: &Call<'_>,
-        matched: Option<&MatchedRule>,
+        matched: Option<&MatchedRule<'_>>,
         row: CallRow,
         home: Option<(Option<&Arc<str>>, Source)>,
     ) -> Sequence {

@@ -20,10 +20,10 @@ use tollgate_core::counter::StoreError;
 
 /// Correction of a call.
 #[derive(Debug)]
-pub(crate) struct Adjustment {
+pub(crate) struct Adjustment<'a> {
     number: u64,
     /// Rules concerned, for which the store is asked.
-    matched: MatchedRules,
+    pub(crate) matched: MatchedRules<'a>,
     is_refund: bool,
     /// Instant at which the units count as used or refunded.
     at: Timestamp,
@@ -32,18 +32,22 @@ pub(crate) struct Adjustment {
 impl Engine {
     /// Begins to settle so many units, or to release the slots. Units that the store was never told about are refunded here
     /// and now.
-    pub(crate) fn begin_adjustment(
+    pub(crate) fn begin_adjustment<'a>(
         &self,
-        context: &Context<'_>,
+        context: &Context<'a>,
         call: &Call<'_>,
         settled: Option<i64>,
         decided: Option<Timestamp>,
-    ) -> (Charges, Adjustment) {
+    ) -> (Charges, Adjustment<'a>) {
         let set = &context.active.set;
         let is_refund = settled.is_none_or(i64::is_negative);
         let at = decided.filter(|_| is_refund).unwrap_or(context.bounds.latest);
         let mode = if is_refund { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
-        let matched = self.match_call(context, call, MatchScope::default(), true).unwrap_or_default();
+        let mut matched = MatchedRules::new();
+        if self.match_call(context, call, MatchScope::default(), true, &mut matched).is_err() {
+            matched.clear();
+        }
+        drop(self.place(context, &mut matched));
         let mut adjustment = Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at };
         let mut charges = Charges::new();
         for matched in matched {
@@ -68,7 +72,7 @@ impl Engine {
         &self,
         context: &Context<'_>,
         call: &Call<'_>,
-        adjustment: &Adjustment,
+        adjustment: &Adjustment<'_>,
         charges: &[Charge],
         answer: Result<ChargeResults, StoreError>,
     ) -> Result<Option<LimitStatus>, StoreError> {
@@ -101,7 +105,7 @@ impl Engine {
     }
 
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.
-    fn refund_unsynced(&self, matched: &MatchedRule, at: Timestamp, units: u64) -> bool {
+    fn refund_unsynced(&self, matched: &MatchedRule<'_>, at: Timestamp, units: u64) -> bool {
         self.table.with(matched.counter, |view| {
             let is_unsynced = view.unsynced().iter().any(|unsynced| unsynced.contains(at, units));
             if is_unsynced {
@@ -113,7 +117,12 @@ impl Engine {
     }
 }
 
-impl Adjustment {
+impl Adjustment<'_> {
+    /// Returns the same without a borrow.
+    pub(crate) fn into_owned(self) -> Adjustment<'static> {
+        Adjustment { matched: self.matched.into_iter().map(MatchedRule::into_owned).collect(), ..self }
+    }
+
     fn row(&self, units: u64) -> CallRow {
         let cost = if self.is_refund { -signed(units) } else { signed(units) };
         CallRow { call: self.number, at: self.at, cost, outcome: Outcome::Admitted }

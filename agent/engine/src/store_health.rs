@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{ChargeResult, ChargeResults};
 
 use crate::engine::Engine;
 use crate::notice::Notice;
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// Drops what was cached in store time if the store's clock stepped back.
-    pub(crate) fn note_clock_step(&self, results: &ChargeResults) {
+    pub(crate) fn note_clock_step(&self, results: &[ChargeResult]) {
         if let Some(result) = results.iter().find(|result| result.rebased) {
             self.metrics.store_clock_steps.add(1);
             self.table.forget_denials();

@@ -22,7 +22,7 @@ pub(crate) struct UnsyncedQueue {
 /// A counter with unsynced units. The units themselves are in its view.
 #[derive(Debug)]
 pub(crate) struct UnsyncedCounter {
-    pub(crate) matched: MatchedRule,
+    pub(crate) matched: MatchedRule<'static>,
     pub(crate) generation: Generation,
 }
 

@@ -48,7 +48,7 @@ impl Facts {
         let rules = self.rules(generation);
         let resolved = rules.resolved(call);
         let applied = |applicable: ApplicableRule<'_>| {
-            let (rule, policy) = (applicable.rule.clone(), applicable.policy?);
+            let (rule, policy) = (applicable.rule.clone(), applicable.policy?.into_owned());
             let counter = self.key.counter(&rule.name, rule.values(&resolved));
             let cost = rule.cost_of(&resolved, call.cost());
             Some(Applied { rule, policy, counter, cost })

@@ -36,8 +36,11 @@ pub fn step<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -
     }
 }
 
-/// Applies the only charge of a request: one look-up in the container.
-fn step_one<C: Counters>(counters: &mut C, charge: &Charge, now: Timestamp) -> Result<ChargeResult, StoreError> {
+/// Applies the only charge of a request, which has not expired: one look-up in the container.
+///
+/// # Errors
+/// If the counter is absent and the container is full.
+pub fn step_one<C: Counters>(counters: &mut C, charge: &Charge, now: Timestamp) -> Result<ChargeResult, StoreError> {
     if !creates(charge) && counters.get(charge.counter).is_none() {
         return Ok(result_of_absent(charge, now));
     }

@@ -94,7 +94,7 @@ impl RuleSet {
             let result = match applicable.iter().find(|found| found.index == index) {
                 Some(found) => {
                     let cost = rule.cost_of(&resolved, call.cost());
-                    MatchResult::Applies { policy: found.policy, origin: found.origin, cost }
+                    MatchResult::Applies { policy: found.policy.as_deref().copied(), origin: found.origin, cost }
                 }
                 None => rule.mismatch(&resolved).unwrap_or_else(|| {
                     let own = ApplicableRule { index, rule, policy: None, origin: Origin::Rule };

@@ -94,11 +94,15 @@ impl Index {
 
     /// Returns the positions of all rules that may apply to a call, ascending. Most other rules are left out.
     #[must_use]
-    pub fn candidates(&self, call: &ResolvedCall<'_>) -> SmallVec<[usize; 16]> {
+    pub fn candidates(&self, call: &ResolvedCall<'_>) -> impl Iterator<Item = usize> {
+        // Without conditions, the list is not copied.
+        let (only, found) =
+            if self.by_name.is_empty() { (&self.always[..], SmallVec::new()) } else { (&[][..], self.found(call)) };
+        only.iter().copied().chain(found)
+    }
+
+    fn found(&self, call: &ResolvedCall<'_>) -> SmallVec<[usize; 16]> {
         let mut positions = SmallVec::from_slice(&self.always);
-        if self.by_name.is_empty() {
-            return positions;
-        }
         for name in call.names() {
             if let Some(name_index) = self.by_name.get(name)
                 && let Some(value) = call.get(name)

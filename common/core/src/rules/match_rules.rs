@@ -5,6 +5,7 @@
 //! caller's tier has another one. Unverified values never override a rule and never select a tier. `index` finds the
 //! candidates; `explain` gives the reason for rules that do not apply.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -15,14 +16,14 @@ use super::{LimitPolicy, Narrowness, Quota, ResolvedCall, Rule, RuleSet};
 pub const TIER: &str = "tier";
 
 /// A rule that applies to a call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ApplicableRule<'a> {
     /// Position in the rule set.
     pub index: usize,
     /// The rule.
     pub rule: &'a Arc<Rule>,
-    /// Policy for this caller; none when the rule does not limit it.
-    pub policy: Option<LimitPolicy>,
+    /// Policy for this caller; none when the rule does not limit it. Only a policy with the caller's own quota is not borrowed.
+    pub policy: Option<Cow<'a, LimitPolicy>>,
     /// Origin of the policy.
     pub origin: Origin<'a>,
 }
@@ -67,7 +68,7 @@ impl RuleSet {
 
     /// Returns the rules that apply, in their order.
     #[must_use]
-    pub fn applicable<'a>(&'a self, call: &ResolvedCall<'a>) -> SmallVec<[ApplicableRule<'a>; 4]> {
+    pub fn applicable<'a>(&'a self, call: &ResolvedCall<'_>) -> SmallVec<[ApplicableRule<'a>; 4]> {
         self.applicable_among(call, 0..self.rules.len())
     }
 
@@ -75,7 +76,7 @@ impl RuleSet {
     #[must_use]
     pub fn applicable_among<'a>(
         &'a self,
-        call: &ResolvedCall<'a>,
+        call: &ResolvedCall<'_>,
         candidates: impl IntoIterator<Item = usize>,
     ) -> SmallVec<[ApplicableRule<'a>; 4]> {
         let mut applicable = self.narrowest_among(call, candidates);
@@ -93,7 +94,7 @@ impl RuleSet {
     /// Returns the rules that match, of each group only the narrowest. Some of them may be replaced.
     pub(super) fn narrowest_among<'a>(
         &'a self,
-        call: &ResolvedCall<'a>,
+        call: &ResolvedCall<'_>,
         candidates: impl IntoIterator<Item = usize>,
     ) -> SmallVec<[ApplicableRule<'a>; 4]> {
         let mut applicable: SmallVec<[ApplicableRule<'a>; 4]> = SmallVec::new();
@@ -108,6 +109,21 @@ impl RuleSet {
             applicable.push(applies);
         }
         applicable
+    }
+}
+
+impl RuleSet {
+    /// Returns the only rule that applies among the candidates, and its position; none if several apply, or one that replaces
+    /// others.
+    pub fn sole_applicable(
+        &self,
+        call: &ResolvedCall<'_>,
+        candidates: impl Iterator<Item = usize>,
+    ) -> Option<(usize, &Arc<Rule>)> {
+        let candidates = candidates.filter_map(|index| Some((index, self.rules.get(index)?)));
+        let mut applicable = candidates.filter(|(_, rule)| rule.applies_to(call));
+        let sole = applicable.next().filter(|(_, rule)| rule.replaces.is_empty());
+        sole.filter(|_| applicable.next().is_none())
     }
 }
 
@@ -147,7 +163,7 @@ impl Rule {
 
     /// Returns the policy of the rule for a caller, or none when the caller is unlimited.
     #[must_use]
-    pub fn policy_for<'a>(&'a self, call: &ResolvedCall<'a>) -> (Option<LimitPolicy>, Origin<'a>) {
+    pub fn policy_for<'a>(&'a self, call: &ResolvedCall<'_>) -> (Option<Cow<'a, LimitPolicy>>, Origin<'a>) {
         if !self.by_key.is_empty()
             && let Some(name) = self.per.first()
             && let Some(key) = call.get(name)
@@ -155,7 +171,7 @@ impl Rule {
             // An unlimited key is like an entry of the allow list: an unverified value must not select it.
             && (policy.is_some() || call.verified(name).is_some())
         {
-            return (*policy, Origin::Key);
+            return (policy.as_ref().map(Cow::Borrowed), Origin::Key);
         }
         if let Some(name) = &self.quota_from
             && let Some(text) = call.verified(name)
@@ -163,15 +179,15 @@ impl Rule {
             && let Some(policy) = quota_from(text, policy.quota).map(|quota| policy.with_quota(quota))
             && policy.check().is_ok()
         {
-            return (Some(policy), Origin::Descriptor(name));
+            return (Some(Cow::Owned(policy)), Origin::Descriptor(name));
         }
         if !self.by_tier.is_empty()
             && let Some(tier) = call.verified(TIER)
             && let Some((name, policy)) = self.by_tier.iter().find(|(name, _)| **name == *tier)
         {
-            return (*policy, Origin::Tier(name));
+            return (policy.as_ref().map(Cow::Borrowed), Origin::Tier(name));
         }
-        (self.policy, Origin::Rule)
+        (self.policy.as_ref().map(Cow::Borrowed), Origin::Rule)
     }
 
     /// Returns the cost of a call under this rule, in units. `own` is the cost that the call itself has.

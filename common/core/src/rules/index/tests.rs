@@ -88,7 +88,7 @@ proptest! {
             for (call, exact_entries) in &calls {
                 let scope = MatchScope { exact_entries: *exact_entries, ..MatchScope::default() };
                 let resolved = set.resolved_within(call, scope);
-                let candidates = index.candidates(&resolved);
+                let candidates: Vec<_> = index.candidates(&resolved).collect();
                 prop_assert!(candidates.is_sorted_by(|a, b| a < b), "{candidates:?}");
                 let found = set.applicable_among(&resolved, candidates);
                 prop_assert_eq!(indices(&found), indices(&set.applicable(&resolved)));
@@ -99,7 +99,7 @@ proptest! {
 
 fn candidates(rules: &[Rule], call: &Call<'_>) -> Vec<usize> {
     let set = RuleSet::new(1, rules.iter().cloned());
-    Index::new(&set.rules).candidates(&set.resolved(call)).to_vec()
+    Index::new(&set.rules).candidates(&set.resolved(call)).collect()
 }
 
 fn rule_with(matches: &[(&str, &str)], per: &[&str]) -> Rule {

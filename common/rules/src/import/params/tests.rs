@@ -80,7 +80,9 @@ fn imported_params_limit_the_same_callers() {
         let limits: Vec<String> = set
             .applicable(&described)
             .iter()
-            .map(|it| it.policy.map_or_else(String::new, |policy| format!("{} {}", policy.quota, policy.burst)))
+            .map(|it| {
+                it.policy.as_deref().map_or_else(String::new, |policy| format!("{} {}", policy.quota, policy.burst))
+            })
             .collect();
         (limits.join(", "), set.list_match(&described))
     };
