@@ -7,14 +7,15 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use arc_swap::ArcSwap;
 use atomic_waker::AtomicWaker;
 use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
 use tollgate_core::decision::DENY_LIST;
-use tollgate_core::rules::{Generation, Index, RuleSet};
+use tollgate_core::name::Name;
+use tollgate_core::rules::{Generation, RuleSet};
 
+use crate::active_rules::{ActiveRules, RulesInForce};
 use crate::batcher::Batcher;
 use crate::enforce::Breaker;
 use crate::fleet::Fleet;
@@ -50,15 +51,14 @@ pub struct EngineSettings {
     /// True if the counts are in the engine's own table, for one agent without a store: every operation is done at once, by
     /// the agent's own clock. Otherwise they are in a store, which several agents may share.
     pub owns_table: bool,
-    /// True if a call to which one rule applies is decided in the way of all others: for tests that compare the two ways.
-    #[doc(hidden)]
-    pub decides_in_one_way: bool,
 }
 
 /// One agent without its input and output.
 pub struct Engine {
     pub(crate) settings: EngineSettings,
-    pub(crate) rules: ArcSwap<ActiveRules>,
+    /// Name of the agent in decisions.
+    pub(crate) name: Name,
+    pub(crate) rules: RulesInForce,
     pub(crate) table: AgentTable,
     pub(crate) store_clock: RwLock<StoreClock>,
     pub(crate) breaker: Breaker,
@@ -94,16 +94,6 @@ pub struct HeldEntries {
     pub unsynced_counters: usize,
 }
 
-/// The rules in force, with what is computed once per rule set.
-#[derive(Debug)]
-pub(crate) struct ActiveRules {
-    pub(crate) set: RuleSet,
-    pub(crate) index: Index,
-    pub(crate) counts: Vec<Arc<RuleCounts>>,
-    /// True if at most one rule has counters.
-    pub(crate) has_one_limit: bool,
-}
-
 /// Facts by which one step of an operation goes.
 pub(crate) struct Context<'a> {
     /// Agent's own time.
@@ -127,7 +117,6 @@ impl EngineSettings {
             publishes: true,
             agents_expected: None,
             owns_table: false,
-            decides_in_one_way: false,
         }
     }
 }
@@ -139,7 +128,8 @@ impl Engine {
         let metrics = EngineMetrics::default();
         let EngineSettings { node, region, epoch, partitions, .. } = &settings;
         Self {
-            rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
+            name: (&**node).into(),
+            rules: RulesInForce::new(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
             store_clock: RwLock::default(),
             breaker: Breaker::default(),
@@ -189,7 +179,7 @@ impl Engine {
         if rules.generation < in_force || (rules.generation == in_force && !rules.is_equivalent(&active.set)) {
             return Err(in_force);
         }
-        self.rules.store(Arc::new(ActiveRules::new(rules, &self.metrics)));
+        self.rules.store(ActiveRules::new(rules, &self.metrics));
         *self.rejection.lock() = None;
         Ok(())
     }
@@ -244,13 +234,5 @@ impl Engine {
     #[must_use]
     pub fn dropped_rows(&self) -> u64 {
         self.batcher.dropped_rows.get()
-    }
-}
-
-impl ActiveRules {
-    fn new(set: RuleSet, metrics: &EngineMetrics) -> Self {
-        let counts = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
-        let limits = set.rules.iter().filter(|rule| rule.all_policies().next().is_some()).count();
-        Self { index: Index::new(&set.rules), set, counts, has_one_limit: limits <= 1 }
     }
 }

@@ -16,6 +16,7 @@ mod table;
 mod batcher;
 mod signals;
 mod fleet;
+mod active_rules;
 mod matched_rule;
 mod unsynced_queue;
 mod engine;

@@ -13,6 +13,7 @@ use tollgate_core::decision::LimitStatus;
 use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, ResolvedCall, Rule, RuleSet};
 
+use crate::active_rules::ActiveRules;
 use crate::enforce::{Enforcement, RuleVerdict};
 
 /// Label of a rule's overflow counter.
@@ -82,10 +83,10 @@ impl MatchedRule<'_> {
     }
 
     /// Returns the status of the rule after a verdict; waits count from `from`.
-    pub(crate) fn status(&self, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
+    pub(crate) fn status(&self, rules: &ActiveRules, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
         let RuleVerdict { verdict, limit, .. } = rule;
         LimitStatus {
-            rule: self.rule.name.clone(),
+            rule: rules.names[self.index].clone(),
             limit,
             window_ms: self.policy.window.width_ms(),
             at_once: if self.policy.burst > 0 { self.policy.burst } else { limit },

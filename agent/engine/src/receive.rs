@@ -11,7 +11,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{Signal, SignalBatch};
 
-use crate::engine::{ActiveRules, Engine};
+use crate::active_rules::ActiveRules;
+use crate::engine::Engine;
 use crate::view::{ViewEvent, update};
 
 /// Record of the bus that an agent reads.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tollgate_core::call::Call;
-use tollgate_core::clock::Clock;
+use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
@@ -57,6 +57,9 @@ impl<S: ChargeStore> Agent<S> {
     pub fn try_check(&self, call: &Call<'_>) -> Option<Decision> {
         let Shared { engine, clock, store, .. } = &*self.shared;
         let now = clock.now();
+        if let Some(decision) = engine.decide(now, call) {
+            return Some(decision);
+        }
         let output = match engine.begin(now, Operation::check(call)) {
             Progress::Done(output) => output,
             Progress::NeedsStore(request) => {
@@ -69,14 +72,22 @@ impl<S: ChargeStore> Agent<S> {
 
     /// Decides a call. Never fails, and never takes longer than the deadline of the rules that apply.
     pub async fn check(&self, call: &Call<'_>) -> Decision {
-        let output = self.shared.run_timed(Operation::check(call)).await;
-        output.into_decisions().pop().unwrap_or_else(|| unreachable!("the output of a check is a decision"))
+        let shared = &*self.shared;
+        let decision = async {
+            let now = shared.clock.now();
+            if let Some(decision) = shared.engine.decide(now, call) {
+                return decision;
+            }
+            let output = shared.run_at(now, Operation::check(call)).await;
+            output.into_decisions().pop().unwrap_or_else(|| unreachable!("the output of a check is a decision"))
+        };
+        shared.timed(decision).await
     }
 
     /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
     /// own. Only the rules of the scope may apply.
     pub async fn check_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
-        self.shared.run_timed(Operation::Check { calls, scope }).await.into_decisions().into_vec()
+        self.shared.timed(self.shared.run(Operation::Check { calls, scope })).await.into_decisions().into_vec()
     }
 
     /// Returns the engine of the agent.
@@ -129,11 +140,11 @@ impl<S: ChargeStore> Clone for Agent<S> {
 }
 
 impl<S: ChargeStore> Shared<S> {
-    /// Runs a check and observes its duration.
-    async fn run_timed(&self, operation: Operation<'_, '_>) -> Output {
+    /// Waits for a check and observes its duration.
+    async fn timed<T>(&self, check: impl Future<Output = T>) -> T {
         #[cfg(feature = "metrics")]
         let took = tollgate_core::clock::Stopwatch::start();
-        let output = self.run(operation).await;
+        let output = check.await;
         #[cfg(feature = "metrics")]
         self.metrics.check.observe(took.elapsed().as_secs_f64());
         output
@@ -141,7 +152,11 @@ impl<S: ChargeStore> Shared<S> {
 
     /// Runs an operation; waits for the store no longer than the operation's deadline.
     async fn run(&self, operation: Operation<'_, '_>) -> Output {
-        match self.engine.begin(self.clock.now(), operation) {
+        self.run_at(self.clock.now(), operation).await
+    }
+
+    async fn run_at(&self, now: Timestamp, operation: Operation<'_, '_>) -> Output {
+        match self.engine.begin(now, operation) {
             Progress::Done(output) => output,
             Progress::NeedsStore(request) => {
                 let answer = self.charge(&request).await;

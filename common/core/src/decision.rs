@@ -3,9 +3,9 @@
 //! The types are plain data; surfaces such as `tollgate::http_response` turn them into headers and bodies.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::clock::Timestamp;
+use crate::name::Name;
 
 /// Name reported in place of a rule for calls that the deny list denies.
 pub const DENY_LIST: &str = "lists.deny";
@@ -27,7 +27,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DecisionId {
     /// Name of the agent.
-    pub agent: Arc<str>,
+    pub agent: Name,
     /// Start of the agent's process, in ms since the Unix epoch.
     pub epoch: u64,
     /// Sequence number of the call since the start.
@@ -55,7 +55,7 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitStatus {
     /// Name of the rule.
-    pub rule: Arc<str>,
+    pub rule: Name,
     /// Quota in units.
     pub limit: u64,
     /// Window in ms.
