@@ -1,26 +1,69 @@
 //! The rules in force, with what is computed once per rule set.
+//!
+//! Each thread keeps the rules that it used last: to look whether they are still in force writes nothing that other threads
+//! read. A set that was replaced is thus freed when each thread that used it has decided another call or has ended.
 
+use std::cell::Cell;
+use std::ptr;
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Cache, Guard};
+use tollgate_core::name::Name;
 use tollgate_core::rules::{Index, RuleSet};
 
 use crate::metrics::{EngineMetrics, RuleCounts};
 
-/// The rules in force, with what is computed once per rule set.
+/// Rules, and what is computed once per rule set.
 #[derive(Debug)]
 pub(crate) struct ActiveRules {
     pub(crate) set: RuleSet,
     pub(crate) index: Index,
+    /// Names of the rules in decisions.
+    pub(crate) names: Vec<Name>,
     pub(crate) counts: Vec<Arc<RuleCounts>>,
     /// True if at most one rule has counters.
     pub(crate) has_one_limit: bool,
 }
 
+/// The rules in force, which may be replaced at any time.
+pub(crate) struct RulesInForce(Arc<ArcSwap<ActiveRules>>);
+
+/// Rules that a thread used last.
+type UsedLast = Cache<Arc<ArcSwap<ActiveRules>>, Arc<ActiveRules>>;
+
+thread_local! {
+    static USED_LAST: Cell<Option<UsedLast>> = const { Cell::new(None) };
+}
+
 impl ActiveRules {
-    /// Prepares a rule set.
     pub(crate) fn new(set: RuleSet, metrics: &EngineMetrics) -> Self {
         let counts = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
+        let names = set.rules.iter().map(|rule| (&*rule.name).into()).collect();
         let limits = set.rules.iter().filter(|rule| rule.all_policies().next().is_some()).count();
-        Self { index: Index::new(&set.rules), set, counts, has_one_limit: limits <= 1 }
+        Self { index: Index::new(&set.rules), set, names, counts, has_one_limit: limits <= 1 }
+    }
+}
+
+impl RulesInForce {
+    pub(crate) fn new(rules: ActiveRules) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(rules)))
+    }
+
+    pub(crate) fn store(&self, rules: ActiveRules) {
+        self.0.store(Arc::new(rules));
+    }
+
+    /// Returns the rules.
+    pub(crate) fn load(&self) -> Guard<Arc<ActiveRules>> {
+        self.0.load()
+    }
+
+    /// Applies a function to the rules.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&Arc<ActiveRules>) -> R) -> R {
+        let last = USED_LAST.take().filter(|last| ptr::eq(last.arc_swap(), &*self.0));
+        let mut used = last.unwrap_or_else(|| Cache::new(self.0.clone()));
+        let result = look(used.load());
+        USED_LAST.set(Some(used));
+        result
     }
 }

@@ -13,7 +13,7 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, DigestKey};
 use tollgate_core::decision::Decision;
-use tollgate_core::rules::MatchScope;
+use tollgate_core::rules::{MatchScope, Positions};
 
 use crate::active_rules::ActiveRules;
 use crate::decide::{PlannedCall, verdicts_of};
@@ -50,7 +50,7 @@ impl Engine {
         }
         drop(table);
         self.note_clock_step(&planned.results);
-        Ok(self.decide(context, call, &planned, false))
+        Ok(self.answer(context, call, &planned, false))
     }
 
     /// Plans the calls of a request.
@@ -155,7 +155,7 @@ impl Engine {
             planned.set_verdicts(context.bounds, verdicts);
         }
         let held_back = planned.iter().any(|planned| !planned.combined.allowed);
-        let decide = |(call, planned)| self.decide(context, call, planned, held_back);
+        let decide = |(call, planned)| self.answer(context, call, planned, held_back);
         calls.iter().zip(&*planned).map(decide).collect()
     }
 
@@ -197,7 +197,9 @@ fn excluded(active: &ActiveRules, calls: &[Call<'_>], scope: MatchScope<'_>) -> 
     let replacing = calls.len() > 1 && active.set.rules.iter().any(|rule| !rule.replaces.is_empty());
     for call in calls.iter().filter(|_| replacing) {
         let resolved = active.set.resolved_within(call, scope);
-        let applicable = active.set.applicable_among(&resolved, active.index.candidates(&resolved));
+        let applicable = active
+            .set
+            .applicable_among(&resolved, active.index.candidates(&resolved, &mut Positions::new()).iter().copied());
         let verified = applicable.iter().filter(|applicable| resolved.satisfies(&applicable.rule.matches, true));
         excluded.extend(verified.flat_map(|applicable| &applicable.rule.replaces).cloned());
     }

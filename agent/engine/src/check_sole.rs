@@ -5,13 +5,16 @@
 //! with a request id, on a list, under `charge: each`, of a counter that is new, or while the store must be asked.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, SlotId};
 use tollgate_core::decision::{Decision, Source};
 use tollgate_core::messages::calls::Outcome;
-use tollgate_core::rules::{Charging, ListMatch, MatchScope};
+use tollgate_core::rules::{Charging, ListMatch, Positions};
 
+use crate::active_rules::ActiveRules;
 use crate::enforce::{Authority, Enforcement, Facts, Plan, plan};
 use crate::engine::{Context, Engine};
 use crate::matched_rule::MatchedRule;
@@ -19,14 +22,21 @@ use crate::record::{CallRow, signed};
 use crate::table::TableEntry;
 
 impl Engine {
-    /// Decides a call by the only rule that applies; nothing if the call needs more than a look at a known counter.
-    pub(crate) fn check_sole(&self, context: &Context<'_>, call: &Call<'_>, scope: MatchScope<'_>) -> Option<Decision> {
-        let Context { now, bounds, active } = *context;
-        if call.id().is_some() || self.needs_store() || self.settings.decides_in_one_way {
-            return None;
-        }
-        let resolved = active.set.resolved_within(call, scope);
-        let (index, rule) = active.set.sole_applicable(&resolved, active.index.candidates(&resolved))?;
+    /// Decides a call at once if one rule applies and a look at its counter is enough; else nothing has happened, and
+    /// [`Engine::begin`] decides.
+    #[must_use]
+    pub fn decide(&self, now: Timestamp, call: &Call<'_>) -> Option<Decision> {
+        // A request that may have been charged, and a store that lacks units, need more.
+        let is_plain = call.id().is_none() && !self.needs_store();
+        is_plain.then(|| self.rules.with(|active| self.check_sole(active, now, call))).flatten()
+    }
+
+    fn check_sole(&self, active: &Arc<ActiveRules>, now: Timestamp, call: &Call<'_>) -> Option<Decision> {
+        let bounds = self.store_time(now);
+        let resolved = active.set.resolved(call);
+        let mut positions = Positions::new();
+        let candidates = active.index.candidates(&resolved, &mut positions);
+        let (index, rule) = active.set.sole_applicable(&resolved, candidates)?;
         if rule.deny
             || rule.shadow
             || rule.charge == Charging::Each
@@ -35,7 +45,7 @@ impl Engine {
             return None;
         }
         let policy = rule.policy_for(&resolved).0?;
-        let counter = self.settings.digest_key.counter(&rule.name, rule.values(&resolved));
+        let counter = self.settings.digest_key.known_counter(&rule.name, rule.values(&resolved));
         let (slot, cost) = (SlotId::of(counter), rule.cost_of(&resolved, call.cost()));
         let (rule, enforcement) = (Cow::Borrowed(rule), Enforcement::Normal);
         let matched = MatchedRule { rule, policy, index, counter, is_overflow: false, slot, cost, enforcement };
@@ -61,9 +71,10 @@ impl Engine {
         let (at, from) = result.map_or((bounds.latest, bounds.earliest), |result| (result.at, result.at));
         let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
         let home = Some((Some(&matched.rule.name), source));
-        self.publish(context, call, Some(&matched), CallRow { call: number, at, cost: signed(cost), outcome }, home);
+        let context = Context { now, bounds, active };
+        self.publish(&context, call, Some(&matched), CallRow { call: number, at, cost: signed(cost), outcome }, home);
         let mut decision = Decision::new(allowed, source, at, self.decision_id(number));
-        decision.status = Some(matched.status(cost, decided, from));
+        decision.status = Some(matched.status(active, cost, decided, from));
         decision.delay_ms = if allowed { decided.verdict.delay_ms } else { 0 };
         decision.holds_slots = allowed && matched.is_slot();
         Some(decision)

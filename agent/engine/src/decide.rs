@@ -104,7 +104,7 @@ impl Engine {
 
     /// Decides a call: publishes its charges, updates the views, and makes the answer. While another call of the request is
     /// denied, the enforced charges of this one are held back and do not count.
-    pub(crate) fn decide(
+    pub(crate) fn answer(
         &self,
         context: &Context<'_>,
         call: &Call<'_>,
@@ -170,7 +170,8 @@ impl Engine {
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
         let from = results.first().map_or(bounds.earliest, |result| result.at);
         let shown = shown.or_else(|| combine(verdicts).shown);
-        let status = shown.and_then(|shown| Some(matched[shown].status(matched[shown].cost, verdicts[shown]?, from)));
+        let status = shown
+            .and_then(|shown| Some(matched[shown].status(context.active, matched[shown].cost, verdicts[shown]?, from)));
         let delays = verdicts.iter().flatten().map(|rule| rule.verdict.delay_ms);
         let mut decision = Decision::new(allowed, source, at, self.decision_id(*number));
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
@@ -181,7 +182,7 @@ impl Engine {
 
     /// Returns the identifier of the decision of a call.
     pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
-        DecisionId { agent: self.settings.node.clone(), epoch: self.settings.epoch.as_ms(), call: number }
+        DecisionId { agent: self.name.clone(), epoch: self.settings.epoch.as_ms(), call: number }
     }
 }
 

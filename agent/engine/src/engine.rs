@@ -7,15 +7,15 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use arc_swap::ArcSwap;
 use atomic_waker::AtomicWaker;
 use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
 use tollgate_core::decision::DENY_LIST;
+use tollgate_core::name::Name;
 use tollgate_core::rules::{Generation, RuleSet};
 
-use crate::active_rules::ActiveRules;
+use crate::active_rules::{ActiveRules, RulesInForce};
 use crate::enforce::Breaker;
 use crate::fleet::Fleet;
 use crate::metrics::{EngineMetrics, RuleCounts};
@@ -52,15 +52,14 @@ pub struct EngineSettings {
     /// True if the counts are in the engine's own table, for one agent without a store: every operation is done at once, by
     /// the agent's own clock. Otherwise they are in a store, which several agents may share.
     pub owns_table: bool,
-    /// True if a call to which one rule applies is decided in the way of all others: for tests that compare the two ways.
-    #[doc(hidden)]
-    pub decides_in_one_way: bool,
 }
 
 /// One agent without its input and output.
 pub struct Engine {
     pub(crate) settings: EngineSettings,
-    pub(crate) rules: ArcSwap<ActiveRules>,
+    /// Name of the agent in decisions.
+    pub(crate) name: Name,
+    pub(crate) rules: RulesInForce,
     pub(crate) table: AgentTable,
     pub(crate) store_clock: RwLock<StoreClock>,
     pub(crate) breaker: Breaker,
@@ -122,7 +121,6 @@ impl EngineSettings {
             publishes: true,
             agents_expected: None,
             owns_table: false,
-            decides_in_one_way: false,
         }
     }
 }
@@ -134,7 +132,8 @@ impl Engine {
         let metrics = EngineMetrics::default();
         let rules_accepted_ms = if rules.generation == 0 { 0 } else { settings.epoch.as_ms() };
         Self {
-            rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
+            name: (&*settings.node).into(),
+            rules: RulesInForce::new(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
             store_clock: RwLock::default(),
             breaker: Breaker::default(),
@@ -186,7 +185,7 @@ impl Engine {
         if rules.generation < in_force || (rules.generation == in_force && !rules.is_equivalent(&active.set)) {
             return Err(in_force);
         }
-        self.rules.store(Arc::new(ActiveRules::new(rules, &self.metrics)));
+        self.rules.store(ActiveRules::new(rules, &self.metrics));
         self.rules_accepted_ms.store(now.as_ms(), Ordering::Relaxed);
         *self.rejection.lock() = None;
         Ok(())

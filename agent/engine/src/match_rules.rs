@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate_core::call::Call;
 use tollgate_core::counter::SlotId;
 use tollgate_core::decision::{DENY_LIST, DenyStatus, LimitKind, LimitStatus};
-use tollgate_core::rules::{ApplicableRule, Charging, ListMatch, MatchScope, Rule};
+use tollgate_core::rules::{ApplicableRule, Charging, ListMatch, MatchScope, Positions, Rule};
 
 use crate::enforce::Enforcement;
 use crate::engine::{Context, Engine};
@@ -32,7 +32,7 @@ pub(crate) struct Rejection {
 impl Rejection {
     /// Returns the status that the caller sees.
     pub(crate) fn status(&self, cost: u64) -> LimitStatus {
-        let mut status = LimitStatus::new(self.by.clone(), LimitKind::Denial(self.deny_status), cost);
+        let mut status = LimitStatus::new((&*self.by).into(), LimitKind::Denial(self.deny_status), cost);
         (status.reset_ms, status.retry_after_ms) = (REJECTED_RETRY_MS, REJECTED_RETRY_MS);
         status
     }
@@ -63,7 +63,9 @@ impl Engine {
             };
         let key = &self.settings.digest_key;
         let slot = active.set.slot_by.as_ref().and_then(|name| Some((name, key.slot(resolved.get(name)?))));
-        let applicable = active.set.applicable_among(&resolved, active.index.candidates(&resolved));
+        let applicable = active
+            .set
+            .applicable_among(&resolved, active.index.candidates(&resolved, &mut Positions::new()).iter().copied());
         let is_alone = applicable.iter().filter(|applicable| applicable.policy.is_some()).count() == 1;
         for ApplicableRule { index, rule, policy, .. } in applicable {
             if rule.deny && !exempt {
@@ -74,7 +76,7 @@ impl Engine {
                 counts.shadow_denials.add(1);
             }
             let Some(policy) = policy else { continue };
-            let counter = key.counter(&rule.name, rule.values(&resolved));
+            let counter = key.known_counter(&rule.name, rule.values(&resolved));
             let shared = slot.as_ref().filter(|(name, _)| rule.per.contains(name));
             matched.push(MatchedRule {
                 rule: Cow::Borrowed(rule),

@@ -12,6 +12,7 @@ use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, SlotId};
 use tollgate_core::decision::{LimitKind, LimitStatus, Source};
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, Rule};
 
+use crate::active_rules::ActiveRules;
 use crate::enforce::{Enforcement, RuleVerdict};
 
 pub(crate) type MatchedRules<'a> = SmallVec<[MatchedRule<'a>; 2]>;
@@ -84,10 +85,10 @@ impl MatchedRule<'_> {
     }
 
     /// Returns the status of the rule after a verdict; waits count from `from`.
-    pub(crate) fn status(&self, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
+    pub(crate) fn status(&self, rules: &ActiveRules, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
         let RuleVerdict { verdict, limit, at_once, .. } = rule;
         let kind = if self.is_slot() { LimitKind::Slots } else { LimitKind::Window };
-        let mut status = LimitStatus::new(self.rule.name.clone(), kind, cost);
+        let mut status = LimitStatus::new(rules.names[self.index].clone(), kind, cost);
         status.limit = limit;
         status.window_ms = self.policy.window.width_ms();
         status.at_once = at_once;

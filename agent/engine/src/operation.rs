@@ -1,6 +1,6 @@
 //! The life cycle of an operation: begun, applied by the store if necessary, finished.
 //!
-//! A shell calls [`Engine::begin`]; if the answer is a [`StoreRequest`], it sends the charges to the store, waits at most the
+//! For a check of one call, a shell may first try [`Engine::decide`], which is faster. It calls [`Engine::begin`]; if the answer is a [`StoreRequest`], it sends the charges to the store, waits at most the
 //! request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps
 //! the calls and the rules under which they were matched. With counts in the engine's own table the charges are applied here,
 //! and every operation is done at once. A request is finished once; an answer that arrives after that changes nothing, and a
@@ -152,18 +152,18 @@ impl Engine {
     /// Begins an operation.
     #[must_use]
     pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
-        let active = self.rules.load();
-        let context = Context { now, bounds: self.store_time(now), active: &active };
+        self.rules.with(|active| self.begin_under(active, now, operation))
+    }
+
+    fn begin_under(&self, active: &Arc<ActiveRules>, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
+        let context = Context { now, bounds: self.store_time(now), active };
         let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
             Operation::Check { calls, scope } => {
                 let planned = match calls {
-                    [call] => {
-                        let sole = self.check_sole(&context, call, scope);
-                        match sole.map_or_else(|| self.check_alone(&context, call, scope), Ok) {
-                            Ok(decision) => return Progress::Done(Output::Decisions(smallvec![decision])),
-                            Err(planned) => smallvec![planned],
-                        }
-                    }
+                    [call] => match self.check_alone(&context, call, scope) {
+                        Ok(decision) => return Progress::Done(Output::Decisions(smallvec![decision])),
+                        Err(planned) => smallvec![planned],
+                    },
                     calls => self.plan_calls(&context, calls, scope),
                 };
                 let (charges, deadline) = self.begin_check(&context, calls, &planned);

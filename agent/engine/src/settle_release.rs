@@ -99,8 +99,9 @@ impl Engine {
             answer => answer.unwrap_or_default(),
         };
         let verdicts = verdicts_of(matched, &results);
-        let status =
-            |shown: usize| Some(matched[shown].status(charges[shown].cost, verdicts[shown]?, results[shown].at));
+        let status = |shown: usize| {
+            Some(matched[shown].status(context.active, charges[shown].cost, verdicts[shown]?, results[shown].at))
+        };
         Ok(combine_enforced(matched, &verdicts).shown.and_then(status))
     }
 

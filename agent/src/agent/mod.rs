@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tollgate_core::call::Call;
-use tollgate_core::clock::Clock;
+use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
@@ -92,6 +92,9 @@ impl<S: ChargeStore> Agent<S> {
     pub fn try_check(&self, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
         let Shared { engine, clock, store, .. } = &*self.shared;
         let now = clock.now();
+        if let Some(decision) = engine.decide(now, call) {
+            return Some(self.granted(call, decision));
+        }
         let output = match engine.begin(now, Operation::check(call)) {
             Progress::Done(output) => output,
             Progress::NeedsStore(request) => {
@@ -118,7 +121,13 @@ impl<S: ChargeStore> Agent<S> {
     /// Decides a call for a surface, which reports admissions and denials alike. Its slots are released by a token.
     #[doc(hidden)]
     pub async fn decide(&self, call: &Call<'_>) -> Decision {
-        let output = self.shared.run_timed(Operation::check(call)).await;
+        let now = self.shared.clock.now();
+        if let Some(decision) = self.shared.engine.decide(now, call) {
+            #[cfg(feature = "metrics")]
+            self.shared.metrics.check.at_once();
+            return decision;
+        }
+        let output = self.shared.run_timed(now, Operation::check(call)).await;
         output.into_decisions().pop().unwrap_or_else(|| unreachable!("the output of a check is a decision"))
     }
 
@@ -126,7 +135,8 @@ impl<S: ChargeStore> Agent<S> {
     /// own. Only the rules of the scope may apply.
     #[doc(hidden)]
     pub async fn decide_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
-        self.shared.run_timed(Operation::Check { calls, scope }).await.into_decisions().into_vec()
+        let now = self.shared.clock.now();
+        self.shared.run_timed(now, Operation::Check { calls, scope }).await.into_decisions().into_vec()
     }
 
     #[expect(clippy::result_large_err, reason = "as for `try_check`")]
@@ -210,10 +220,10 @@ impl<S: ChargeStore> Clone for Agent<S> {
 
 impl<S: ChargeStore> Shared<S> {
     /// Runs a check and observes its duration.
-    async fn run_timed(&self, operation: Operation<'_, '_>) -> Output {
+    async fn run_timed(&self, now: Timestamp, operation: Operation<'_, '_>) -> Output {
         #[cfg(feature = "metrics")]
         let check = &self.metrics.check;
-        match self.engine.begin(self.clock.now(), operation) {
+        match self.engine.begin(now, operation) {
             Progress::Done(output) => {
                 #[cfg(feature = "metrics")]
                 check.at_once();

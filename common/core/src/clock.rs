@@ -105,5 +105,5 @@ impl Stopwatch {
 }
 
 fn whole_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    duration.as_secs().saturating_mul(1_000).saturating_add(duration.subsec_millis().into())
 }

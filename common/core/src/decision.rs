@@ -3,9 +3,9 @@
 //! The types are plain data; surfaces such as `tollgate::http_response` turn them into headers and bodies.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::clock::Timestamp;
+use crate::name::Name;
 
 /// Name reported in place of a rule for calls that the deny list denies.
 pub const DENY_LIST: &str = "lists.deny";
@@ -28,7 +28,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DecisionId {
     /// Name of the agent.
-    pub agent: Arc<str>,
+    pub agent: Name,
     /// Start of the agent's process, in ms since the Unix epoch.
     pub epoch: u64,
     /// Number of the call, unique since the start.
@@ -62,7 +62,7 @@ pub struct Decision {
 #[non_exhaustive]
 pub struct LimitStatus {
     /// Name of the rule.
-    pub rule: Arc<str>,
+    pub rule: Name,
     /// Kind of the limit.
     pub kind: LimitKind,
     /// Quota in units, or number of slots.
@@ -157,7 +157,7 @@ impl LimitStatus {
     /// Creates the status of a rule that admits nothing: all numbers except the cost are 0.
     #[doc(hidden)]
     #[must_use]
-    pub fn new(rule: Arc<str>, kind: LimitKind, cost: u64) -> Self {
+    pub fn new(rule: Name, kind: LimitKind, cost: u64) -> Self {
         let (limit, window_ms, at_once, remaining, reset_ms, retry_after_ms) = (0, 0, 0, 0, 0, 0);
         Self { rule, kind, limit, window_ms, at_once, shadow: false, cost, remaining, reset_ms, retry_after_ms }
     }

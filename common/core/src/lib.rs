@@ -7,6 +7,7 @@
 //! test checks this.
 
 pub mod clock;
+pub mod name;
 pub mod in_flight;
 pub mod call;
 pub mod window;

@@ -10,7 +10,6 @@ mod report;
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use indicatif::ProgressBar;
@@ -83,15 +82,15 @@ fn write_decision(out: &mut dyn Write, answered: &AnsweredCall<'_>) -> std::io::
         "descriptors": descriptors,
         "cost": answered.call.cost(),
         "allowed": decision.allowed,
-        "rule": denied_by(decision).map(|rule| &**rule),
+        "rule": denied_by(decision),
         "remaining": decision.status.as_ref().map(|status| status.remaining),
     });
     writeln!(out, "{line}")
 }
 
 /// Returns the name of the rule that denied a call.
-fn denied_by(decision: &Decision) -> Option<&Arc<str>> {
-    decision.status.as_ref().filter(|_| !decision.allowed).map(|status| &status.rule)
+fn denied_by(decision: &Decision) -> Option<&str> {
+    decision.status.as_ref().filter(|_| !decision.allowed).map(|status| &*status.rule)
 }
 
 impl<'r> ReplayTally<'r> {
@@ -115,7 +114,7 @@ impl<'r> ReplayTally<'r> {
 
     fn count(&mut self, answered: &AnsweredCall<'_>) {
         let (at, allowed) = (answered.arrived, answered.decision.allowed);
-        let denied_by = denied_by(&answered.decision).cloned();
+        let denied_by = denied_by(&answered.decision);
         let report = &mut self.report;
         *(if allowed { &mut report.admitted } else { &mut report.denied }) += 1;
         let column = usize::try_from(at.ms_since(report.from) / report.column_ms).unwrap_or_default();
@@ -126,7 +125,7 @@ impl<'r> ReplayTally<'r> {
         let call = self.rules.resolved(&answered.call);
         for applicable in self.rules.applicable(&call) {
             let (index, rule) = (applicable.index, applicable.rule);
-            let is_denied_here = denied_by.as_deref() == Some(&*rule.name);
+            let is_denied_here = denied_by == Some(&*rule.name);
             let counts = &mut report.rules[index];
             counts.calls += 1;
             counts.admitted += u64::from(allowed);

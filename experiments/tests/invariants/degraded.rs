@@ -46,13 +46,13 @@ impl Degraded {
         let is_listed = facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted;
         let is_checked =
             answered.decision.source == Source::Fallback && !(is_listed || facts.overflows() || self.has_stepped_back);
-        let shown = answered.decision.status.as_ref().filter(|_| is_checked).map(|status| &status.rule);
+        let shown = answered.decision.status.as_ref().filter(|_| is_checked).map(|status| &*status.rule);
         for applied in facts.applied(answered.generation, &answered.call) {
             let admitted = self.admitted.entry((agent, applied.counter)).or_default();
             let begin = (at + 1).saturating_sub(applied.policy.quota.width_ms());
             admitted.retain(|(at, _)| *at >= begin);
             admitted.push((at, i64::try_from(applied.cost).unwrap_or(i64::MAX)));
-            if shown != Some(&applied.rule.name) {
+            if shown != Some(&*applied.rule.name) {
                 continue;
             }
             let most = match applied.policy.on_failure {

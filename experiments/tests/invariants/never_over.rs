@@ -136,7 +136,8 @@ impl NeverOver {
             return Ok(());
         };
         let mut applied = facts.applied(answered.generation, &answered.call).into_iter();
-        let Some(shown) = applied.find(|applied| applied.rule.name == status.rule && !applied.counts_denials()) else {
+        let Some(shown) = applied.find(|applied| *applied.rule.name == *status.rule && !applied.counts_denials())
+        else {
             return Ok(());
         };
         let key = (Some(answered.agent), shown.counter);

@@ -66,7 +66,9 @@ impl TrueDenial {
         }
         let of = |generation: Generation| {
             let mut applied = facts.applied(generation, &answered.call).into_iter();
-            applied.find(|applied| applied.rule.name == status.rule).ok_or("true-denial: by a rule that does not apply")
+            applied
+                .find(|applied| *applied.rule.name == *status.rule)
+                .ok_or("true-denial: by a rule that does not apply")
         };
         let counter = of(answered.generation)?.counter;
         // The store goes by the newest rules that have charged the counter.

@@ -41,9 +41,10 @@ pub(crate) fn plan<'a>(
 ) -> Plan<'a> {
     let cached = view
         .denial
+        .as_ref()
         .filter(|denial| enforcement == Enforcement::Normal && denial.holds(policy, generation, cost, facts.now));
     if let Some(denial) = cached {
-        return Plan::Decided(denial.verdict, Source::Local, None);
+        return Plan::Decided(denial.verdict(), Source::Local, None);
     }
     let (mut verdict, source, covered) = match &facts.authority {
         Authority::Store => return Plan::NeedsStore,

@@ -91,7 +91,7 @@ fn a_late_row_is_not_earlier_than_its_writer_has_announced() {
     let mut publisher = Publisher::new(rules(1, false));
     publisher.check("k");
     let announced = publisher.batches()[0].complete_through;
-    let (active, at) = (publisher.engine.rules.load_full(), announced.minus_ms(500));
+    let (active, at) = (publisher.engine.rules.load().clone(), announced.minus_ms(500));
     let context = Context { now: publisher.now, bounds: TimeBounds::exactly(publisher.now), active: &active };
     for (number, home) in [(7, Some((None, Source::Local))), (8, None)] {
         let row = CallRow { call: number, at, cost: 1, outcome: Outcome::Admitted };

@@ -81,7 +81,7 @@ impl Fixture {
         let names: Vec<_> = (0..100).map(|name| name.to_string()).collect();
         let is_there = |name: &&String| key.call([("k", name.as_str())]).partition(PARTITIONS) == partition;
         let name = names.iter().find(is_there).expect("a caller of the partition");
-        let active = self.engine.rules.load_full();
+        let active = self.engine.rules.load().clone();
         let (now, bounds) = (START.plus_ms(ms), TimeBounds::exactly(START));
         let context = Context { now, bounds, active: &active };
         for _ in 0..rows {

@@ -17,8 +17,10 @@ const REFUNDABLE_MS: u64 = 10;
 /// A denial of the store, and the conditions under which it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CachedDenial {
-    /// Verdict of the store.
-    pub(crate) verdict: Verdict,
+    /// Units left, and the times from which the call is admitted and the quota is free, by the store.
+    remaining: u64,
+    retry_at: Timestamp,
+    reset_at: Timestamp,
     /// Cost that was denied; a smaller one may have room.
     cost: u64,
     /// Generation of the rules; other rules may decide otherwise.
@@ -32,10 +34,16 @@ pub(crate) struct CachedDenial {
 impl CachedDenial {
     /// Creates the cached denial of a charge.
     pub(super) fn new(result: &ChargeResult, limit: Limit, generation: Generation, cost: u64) -> Self {
-        let retry_at = result.verdict.retry_at;
+        let Verdict { remaining, retry_at, reset_at, .. } = result.verdict;
         let may_be_refunded = !result.firm || limit.algorithm == Algorithm::Concurrency;
         let until = if may_be_refunded { retry_at.min(result.at.plus_ms(REFUNDABLE_MS)) } else { retry_at };
-        Self { verdict: result.verdict, cost, generation, limit, until }
+        Self { remaining, retry_at, reset_at, cost, generation, limit, until }
+    }
+
+    /// Returns the verdict of the store.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let Self { remaining, retry_at, reset_at, .. } = *self;
+        Verdict { admitted: false, remaining, retry_at, reset_at, delay_ms: 0 }
     }
 
     /// Returns true if the store would surely deny a charge of this cost, too.

@@ -14,6 +14,9 @@ const UNCOVERED_LEN_MAX: usize = 64;
 /// that was dropped, or that is not handed over yet.
 pub(crate) type Sequence = Option<u64>;
 
+/// Stands for the batch of a charge that no batch publishes. No signal contains it.
+pub(crate) const UNPUBLISHED: Sequence = Some(u64::MAX);
+
 /// The agent's own batches that a signal contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoveredBatches {
@@ -64,7 +67,11 @@ impl UncoveredUnits {
                 newest.units += units;
                 newest.at = newest.at.max(at);
             }
-            _ => self.entries.push_back(Uncovered { first: sequence, last: sequence, at, units }),
+            _ => {
+                // Most counters have one at a time.
+                self.entries.reserve_exact(usize::from(self.entries.is_empty()));
+                self.entries.push_back(Uncovered { first: sequence, last: sequence, at, units });
+            }
         }
         if self.entries.len() > UNCOVERED_LEN_MAX {
             self.merge_oldest();

@@ -11,7 +11,7 @@ use tollgate_core::rules::LimitPolicy;
 
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
-use super::uncovered::{CoveredBatches, Sequence};
+use super::uncovered::{CoveredBatches, Sequence, UNPUBLISHED};
 use super::unsynced_units::BackfillStep;
 use crate::time_bounds::TimeBounds;
 
@@ -83,7 +83,8 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             if is_planned {
                 local.uncovered.published(at, units, sequence);
             } else {
-                local.admit(at, units, sequence);
+                // Without a bus, or past its caps, units need no entry each.
+                local.admit(at, units, sequence.or(UNPUBLISHED));
             }
             if is_unsynced {
                 let part_ms = local.ring.window().part_ms();

@@ -83,7 +83,7 @@ fn read_with(
         Algorithm::SlidingLog | Algorithm::Concurrency => read_log(rest, last, &mut state)?,
         Algorithm::TokenBucket | Algorithm::LeakyBucket => {
             let (at, level) = (time(rest)?, number(rest, 7)?);
-            state = CounterState::Meter(Meter::of(&limit, at, level));
+            state = CounterState::Meter(Box::new(Meter::of(&limit, at, level)));
         }
         Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => {
             let spent = if limit.burst > 0 { number(rest, 7)? } else { 0 };

@@ -15,13 +15,14 @@ use crate::window::{Estimate, Ring, Window};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
     ring: Ring,
-    reserve: Option<Reserve>,
+    /// In memory of its own: few counters have one.
+    reserve: Option<Box<Reserve>>,
     pub(super) last: Timestamp,
 }
 
 impl SlidingWindow {
     pub(super) fn new(limit: &Limit) -> Self {
-        Self { ring: Ring::new(limit.window), reserve: Reserve::of(limit, 0), last: Timestamp::default() }
+        Self { ring: Ring::new(limit.window), reserve: Reserve::of(limit, 0).map(Box::new), last: Timestamp::default() }
     }
 
     pub(super) fn window(&self) -> Window {
@@ -30,13 +31,13 @@ impl SlidingWindow {
 
     /// Adapts the reserve to a burst and quota, and sets its spent part; the counts stay.
     pub fn set_spent(&mut self, limit: &Limit, spent: u64) {
-        self.reserve = Reserve::of(limit, spent);
+        self.reserve = Reserve::of(limit, spent).map(Box::new);
     }
 
     /// Returns the spent part of the reserve, in units times sub-windows.
     #[must_use]
     pub fn spent(&self) -> u64 {
-        self.reserve.map_or(0, |reserve| reserve.spent)
+        self.reserve.as_ref().map_or(0, |reserve| reserve.spent)
     }
 
     /// Returns the sum of all counts in the ring.
@@ -119,11 +120,11 @@ impl SlidingWindow {
             let current = self.window().sub_window(from);
             // An empty window only needs time, which is computed instead of simulated.
             if then.ring.is_empty_at(from) {
-                let missing = then.reserve.map_or(0, |reserve| reserve.idle_sub_windows_until_room(cost));
+                let missing = then.reserve.as_ref().map_or(0, |reserve| reserve.idle_sub_windows_until_room(cost));
                 return if missing == 0 { from } else { self.window().start_of(current + missing) };
             }
             let next = self.window().start_of(current + 1);
-            let room = then.reserve.and_then(|reserve| reserve.room_for(cost));
+            let room = then.reserve.as_ref().and_then(|reserve| reserve.room_for(cost));
             if let Some(at) = room.map(|room| then.ring.falls_to(room, from, estimate)).filter(|at| *at < next) {
                 return at;
             }
@@ -154,13 +155,13 @@ impl SlidingWindow {
         }
         let mut then = self.clone();
         then.move_to(empty_at.max(self.last));
-        match then.reserve.map_or(0, Reserve::idle_sub_windows_until_full) {
+        match then.reserve.as_ref().map_or(0, |reserve| reserve.idle_sub_windows_until_full()) {
             0 => empty_at,
             missing => self.window().start_of(self.window().sub_window(then.last) + missing),
         }
     }
 
     fn has_full_reserve(&self) -> bool {
-        self.reserve.is_none_or(Reserve::is_full)
+        self.reserve.as_ref().is_none_or(|reserve| reserve.is_full())
     }
 }

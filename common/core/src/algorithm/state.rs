@@ -25,7 +25,8 @@ pub enum CounterState {
     /// Timestamps, for [`Algorithm::SlidingLog`] and, as slots, [`Algorithm::Concurrency`].
     Log(SlidingLog),
     /// Level, for [`Algorithm::TokenBucket`] and [`Algorithm::LeakyBucket`].
-    Meter(Meter),
+    /// It is the largest of the three, and therefore in memory of its own.
+    Meter(Box<Meter>),
 }
 
 /// Result of [`CounterState::advance`].
@@ -45,7 +46,7 @@ impl CounterState {
         match limit.algorithm {
             Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => Self::Counts(SlidingWindow::new(limit)),
             Algorithm::SlidingLog | Algorithm::Concurrency => Self::Log(SlidingLog::new(limit.window)),
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => Self::Meter(Meter::new(limit)),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Self::Meter(Box::new(Meter::new(limit))),
         }
     }
 

@@ -9,6 +9,8 @@ use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
+use super::known;
+
 /// Number of leading characters of a secret value in a label.
 const SECRET_SHOWN: usize = 4;
 /// Maximum length of a value that a label shows in full, in characters.
@@ -134,6 +136,12 @@ impl DigestKey {
     #[must_use]
     pub fn counter<'a>(&self, rule: &'a str, values: impl IntoIterator<Item = &'a str>) -> CounterId {
         CounterId(self.digest(DigestDomain::Counter, std::iter::once(rule).chain(values)))
+    }
+
+    /// Returns [`Self::counter`]; for counters that the thread used lately without a digest.
+    #[must_use]
+    pub fn known_counter<'a>(&self, rule: &'a str, values: impl Iterator<Item = &'a str> + Clone) -> CounterId {
+        known::counter(u128::from_le_bytes(self.0), rule, values.clone(), || self.counter(rule, values))
     }
 
     /// Returns the counter that the callers of a rule share after the cap on its counters is reached.

@@ -17,6 +17,9 @@ use super::{Pattern, ResolvedCall, Rule};
 /// Largest number of rules that is matched faster without an index.
 const UNINDEXED_LEN_MAX: usize = 16;
 
+/// Positions of rules, in memory of the caller's own.
+pub type Positions = SmallVec<[usize; 16]>;
+
 /// Index of one list of rules. It is valid only for the rules that it was built from.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
@@ -94,20 +97,16 @@ impl Index {
 
     /// Returns the positions of all rules that may apply to a call, ascending. Most other rules are left out.
     #[must_use]
-    pub fn candidates(&self, call: &ResolvedCall<'_>) -> impl Iterator<Item = usize> {
-        // Without conditions, the list is not copied.
-        let (only, found) =
-            if self.by_name.is_empty() { (&self.always[..], SmallVec::new()) } else { (&[][..], self.found(call)) };
-        only.iter().copied().chain(found)
-    }
-
-    fn found(&self, call: &ResolvedCall<'_>) -> SmallVec<[usize; 16]> {
-        let mut positions = SmallVec::from_slice(&self.always);
+    pub fn candidates<'s>(&'s self, call: &ResolvedCall<'_>, positions: &'s mut Positions) -> &'s [usize] {
+        if self.by_name.is_empty() {
+            return &self.always;
+        }
+        positions.extend_from_slice(&self.always);
         for name in call.names() {
             if let Some(name_index) = self.by_name.get(name)
                 && let Some(value) = call.get(name)
             {
-                name_index.find(value, &mut positions);
+                name_index.find(value, positions);
             }
         }
         positions.sort_unstable();
@@ -136,7 +135,7 @@ impl NameIndex {
         }
     }
 
-    fn find(&self, value: &str, positions: &mut SmallVec<[usize; 16]>) {
+    fn find(&self, value: &str, positions: &mut Positions) {
         positions.extend_from_slice(&self.present);
         positions.extend_from_slice(self.exact.get(value).map_or(&[], Vec::as_slice));
         for len in &self.prefix_lens {

@@ -57,6 +57,9 @@ impl RuleSet {
     /// Looks the call up in the lists. The deny list wins; the allow list takes verified values only.
     #[must_use]
     pub fn list_match(&self, call: &ResolvedCall<'_>) -> ListMatch {
+        if self.lists.allow.is_empty() && self.lists.deny.is_empty() {
+            return ListMatch::Unlisted;
+        }
         let find = |entries: &[super::Matches], only_verified: bool| {
             entries.iter().position(|entry| call.has_in_scope("", entry) && call.satisfies(entry, only_verified))
         };
@@ -115,12 +118,8 @@ impl RuleSet {
 impl RuleSet {
     /// Returns the only rule that applies among the candidates, and its position; none if several apply, or one that replaces
     /// others.
-    pub fn sole_applicable(
-        &self,
-        call: &ResolvedCall<'_>,
-        candidates: impl Iterator<Item = usize>,
-    ) -> Option<(usize, &Arc<Rule>)> {
-        let candidates = candidates.filter_map(|index| Some((index, self.rules.get(index)?)));
+    pub fn sole_applicable(&self, call: &ResolvedCall<'_>, candidates: &[usize]) -> Option<(usize, &Arc<Rule>)> {
+        let candidates = candidates.iter().filter_map(|index| Some((*index, self.rules.get(*index)?)));
         let mut applicable = candidates.filter(|(_, rule)| rule.applies_to(call));
         let sole = applicable.next().filter(|(_, rule)| rule.replaces.is_empty());
         sole.filter(|_| applicable.next().is_none())
@@ -151,8 +150,8 @@ impl Rule {
 
     /// Returns the values of `per` in a call to which the rule applies.
     #[must_use]
-    pub fn values<'a>(&self, call: &ResolvedCall<'a>) -> SmallVec<[&'a str; 4]> {
-        self.per.iter().filter_map(|name| call.get(name)).collect()
+    pub fn values<'a>(&self, call: &ResolvedCall<'a>) -> impl Iterator<Item = &'a str> + Clone {
+        self.per.iter().filter_map(|name| call.get(name))
     }
 
     /// Returns the narrowness of `match`, the sum of its conditions.

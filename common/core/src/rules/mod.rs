@@ -23,7 +23,7 @@ use crate::rules::problem::Problem;
 
 pub use descriptor::{DescriptorSource, DescriptorSpec, MatchScope, ResolvedCall};
 pub use explain::{ExplainedDescriptor, ExplainedRule, Explanation, MatchResult};
-pub use index::Index;
+pub use index::{Index, Positions};
 pub use limit_policy::{Consistency, LimitPolicy, OnFailure, PolicyError};
 pub use match_rules::{ApplicableRule, ListMatch, Origin, TIER};
 pub use narrowness::Narrowness;

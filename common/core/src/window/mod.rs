@@ -25,7 +25,6 @@ pub type SubWindow = u64;
 /// Width W and number of sub-windows n of a window; W/n is a whole number of milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
-    width_ms: NonZeroU64,
     parts: NonZeroU32,
     part_ms: NonZeroU64,
 }
@@ -52,11 +51,11 @@ impl Window {
     pub fn new(width_ms: u64, parts: u32) -> Result<Self, WindowError> {
         let width = NonZeroU64::new(width_ms).filter(|width| width.get() <= WIDTH_MS_MAX);
         let count = NonZeroU32::new(parts).filter(|count| count.get() <= PARTS_MAX);
-        let width = width.ok_or(WindowError::Width(width_ms))?;
+        width.ok_or(WindowError::Width(width_ms))?;
         let count = count.ok_or(WindowError::Parts(parts))?;
         let part_ms = NonZeroU64::new(width_ms / u64::from(parts)).filter(|_| width_ms.is_multiple_of(parts.into()));
         let part_ms = part_ms.ok_or(WindowError::Uneven(width_ms, parts))?;
-        Ok(Self { width_ms: width, parts: count, part_ms })
+        Ok(Self { parts: count, part_ms })
     }
 
     /// Creates a window with the largest number of sub-windows out of 12, 10, 8, 6, 5, 4, 3, 2, 1 that gives whole
@@ -72,7 +71,7 @@ impl Window {
     /// Returns the width W in ms.
     #[must_use]
     pub const fn width_ms(self) -> u64 {
-        self.width_ms.get()
+        self.part_ms.get() * self.parts.get() as u64
     }
 
     /// Returns the number n of sub-windows.

@@ -47,7 +47,7 @@ impl Ours {
         let applicable = self.set.applicable(&resolved);
         assert!(applicable.len() <= 1, "one descriptor has one limit: {call:?}");
         let applicable = applicable.first()?;
-        let values = applicable.rule.values(&resolved).iter().map(|value| (*value).to_owned()).collect();
+        let values = applicable.rule.values(&resolved).map(str::to_owned).collect();
         Some(Applied { says: says(applicable), counter: (applicable.rule.name.to_string(), values) })
     }
 }

@@ -116,8 +116,6 @@ impl<'c> SimAgent<'c> {
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
         engine.owns_table = self.settings.owns_table;
-        // Every second agent decides all calls in one way, so that the invariants hold whichever way a call took.
-        engine.decides_in_one_way = self.index % 2 == 1;
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         let duties =

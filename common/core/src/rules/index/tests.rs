@@ -88,9 +88,10 @@ proptest! {
             for (call, exact_entries) in &calls {
                 let scope = MatchScope { exact_entries: *exact_entries, ..MatchScope::default() };
                 let resolved = set.resolved_within(call, scope);
-                let candidates: Vec<_> = index.candidates(&resolved).collect();
+                let mut positions = Positions::new();
+                let candidates = index.candidates(&resolved, &mut positions);
                 prop_assert!(candidates.is_sorted_by(|a, b| a < b), "{candidates:?}");
-                let found = set.applicable_among(&resolved, candidates);
+                let found = set.applicable_among(&resolved, candidates.iter().copied());
                 prop_assert_eq!(indices(&found), indices(&set.applicable(&resolved)));
             }
         }
@@ -99,7 +100,7 @@ proptest! {
 
 fn candidates(rules: &[Rule], call: &Call<'_>) -> Vec<usize> {
     let set = RuleSet::new(1, rules.iter().cloned());
-    Index::new(&set.rules).candidates(&set.resolved(call)).collect()
+    Index::new(&set.rules).candidates(&set.resolved(call), &mut Positions::new()).to_vec()
 }
 
 fn rule_with(matches: &[(&str, &str)], per: &[&str]) -> Rule {

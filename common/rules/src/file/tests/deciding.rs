@@ -37,7 +37,7 @@ rules:
         ))
     };
     let call = key("vip").with("tier", "pro");
-    let policy = |set: &RuleSet| set.applicable(&set.resolved(&call))[0].policy.clone().unwrap();
+    let policy = |set: &RuleSet| set.applicable(&set.resolved(&call))[0].policy.as_deref().copied().unwrap();
     assert_eq!(quota(&file("vip: { quota: 3/s }", "quota: 2/s,"), &call), "3/s");
     assert_eq!(quota(&file("", "quota: 2/s,"), &call), "2/s");
     assert_eq!(quota(&file("", ""), &call), "1/s");
@@ -60,7 +60,7 @@ rules:
     assert_eq!(applicable(&set, &key("a")), ["plain 30/min", "tier 100/min", "own 100/min"]);
     let pro = key("a").with("tier", "pro");
     assert_eq!(applicable(&set, &pro), ["plain 30/min", "tier 1000/min", "own 300/min"]);
-    assert_eq!(set.applicable(&set.resolved(&pro))[0].policy.clone().unwrap().deadline.as_millis(), 9);
+    assert_eq!(set.applicable(&set.resolved(&pro))[0].policy.as_deref().copied().unwrap().deadline.as_millis(), 9);
     assert_eq!(applicable(&set, &key("a").with("tier", "max")), ["plain 30/min", "tier unlimited", "own unlimited"]);
     let vip = key("vip").with("tier", "pro");
     assert_eq!(applicable(&set, &vip), ["plain 30/min", "tier 5000/min", "own unlimited"]);
@@ -141,7 +141,7 @@ fn a_quota_may_be_of_bytes_and_a_cost_by_endpoint() {
   - { name: calls, per: [tenant], quota: 100/min, cost: 1, costs: { endpoint: { /search*: 5, /export: 20kB } }, burst: 30000 }
 ",
     );
-    let policy = set.rules[0].policy.clone().unwrap();
+    let policy = set.rules[0].policy.unwrap();
     assert_eq!((policy.quota.units(), policy.quota.unit(), policy.burst), (10_000_000, Unit::Bytes, 50_000_000));
     let cost = |rule: usize, endpoint: &str| {
         let call = Call::new().with("tenant", "t").with("endpoint", endpoint).costing(1_500);

@@ -4,7 +4,7 @@ use super::super::Foreign;
 use super::{EnvoySettings, from_envoy};
 use tollgate_core::call::Call;
 use tollgate_core::rules::problem::Problem;
-use tollgate_core::rules::{Index, MatchScope, RULES_LEN_MAX};
+use tollgate_core::rules::{Index, MatchScope, Positions, RULES_LEN_MAX};
 
 fn envoy(text: &str) -> String {
     imported(&[text], &EnvoySettings::default()).unwrap_or_else(|problems| panic!("{problems}")).0
@@ -244,9 +244,10 @@ fn the_largest_set_is_read_and_has_few_candidates() {
         let call = Call::new().with("domain", "d").with("k", value);
         let scope = MatchScope { exact_entries: true, ..MatchScope::default() };
         let resolved = set.resolved_within(&call, scope);
-        let candidates = index.candidates(&resolved);
+        let mut positions = Positions::new();
+        let candidates = index.candidates(&resolved, &mut positions);
         assert!(candidates.len() <= 2, "{candidates:?}");
-        let applicable = set.applicable_among(&resolved, candidates);
+        let applicable = set.applicable_among(&resolved, candidates.iter().copied());
         assert_eq!(applicable.iter().map(|applicable| applicable.index).collect::<Vec<_>>(), [place], "{value}");
     }
 }

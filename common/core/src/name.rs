@@ -1,0 +1,97 @@
+//! Names that decisions show: the rule and the agent.
+//!
+//! Every decision has two, and many threads make decisions. A counted reference would be one more place in memory that all of
+//! them write; a name is interned for the life of the process instead, and copied for nothing. The number of interned names has
+//! a cap, past which a name is counted.
+
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// Maximum number of interned names.
+const NAMES_LEN_MAX: usize = 100_000;
+
+static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+
+/// Name of a rule or an agent. A clone is a copy of a pointer.
+#[derive(Clone)]
+pub struct Name(Text);
+
+#[derive(Clone)]
+enum Text {
+    Interned(&'static str),
+    Counted(Arc<str>),
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Self {
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = names.get(text) {
+            return Self(Text::Interned(known));
+        }
+        if names.len() >= NAMES_LEN_MAX {
+            return Self(Text::Counted(text.into()));
+        }
+        let interned = Box::leak(Box::from(text));
+        names.insert(interned);
+        Self(Text::Interned(interned))
+    }
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match &self.0 {
+            Text::Interned(text) => text,
+            Text::Counted(text) => text,
+        }
+    }
+}
+
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Name {}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&**self, f)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_names_are_one_text() {
+        let (a, b) = (Name::from("per-key"), Name::from(&*String::from("per-key")));
+        assert!(a == b && std::ptr::eq(&*a, &*b));
+        assert_ne!(a, Name::from("per-ip"));
+    }
+}
