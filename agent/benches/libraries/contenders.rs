@@ -19,6 +19,7 @@ use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResult};
+use tollgate_engine::HeldEntries;
 
 /// Quota that no call of the bench exhausts.
 const ADMITS: &str = "1000000000/min";
@@ -167,7 +168,8 @@ fn with_bus(quota: &str) -> Agent {
 /// Waits until all rows are on the bus, and returns the number of those that were dropped.
 fn flush(agent: &Agent) -> u64 {
     thread::sleep(LINGER);
-    while agent.engine().held().waiting_batches > 0 {
+    let is_waiting = |held: HeldEntries| held.waiting_rows + held.waiting_batches > 0;
+    while is_waiting(agent.engine().held()) {
         thread::sleep(Duration::from_millis(1));
     }
     agent.engine().dropped_rows()

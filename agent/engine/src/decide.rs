@@ -137,7 +137,7 @@ impl Engine {
             };
             let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
             let row = CallRow { call: *number, at, cost, outcome };
-            let sequence = self.publish(context, call, Some(matched), row, home.take());
+            let round = self.publish(context, call, Some(matched), row, home.take());
             if matched.rule.shadow && result.is_some_and(|result| !result.verdict.admitted) {
                 context.active.counts[matched.index].shadow_denials.add(1);
             }
@@ -147,13 +147,13 @@ impl Engine {
                         at: result.at,
                         units: matched.cost,
                         is_planned: false,
-                        sequence,
+                        round,
                         is_unsynced: false,
                     }
                 }
                 (None, Some(rule)) if rule.verdict.admitted && stands => {
                     let is_unsynced = planned.error.is_none_or(StoreError::needs_backfill);
-                    ViewEvent::Admitted { at, units: matched.cost, is_planned: true, sequence, is_unsynced }
+                    ViewEvent::Admitted { at, units: matched.cost, is_planned: true, round, is_unsynced }
                 }
                 (None, Some(rule)) if rule.verdict.admitted => {
                     ViewEvent::Refunded { at, units: matched.cost, is_unsynced: false, by_store: false }

@@ -90,6 +90,8 @@ pub struct Engine {
 pub struct HeldEntries {
     /// Counters in the table.
     pub counters: usize,
+    /// Rows that are in no closed batch yet.
+    pub waiting_rows: usize,
     /// Batches that wait for the bus.
     pub waiting_batches: usize,
     /// Own batches that are in the log and in no signal yet, or lost.
@@ -231,6 +233,7 @@ impl Engine {
     pub fn held(&self) -> HeldEntries {
         HeldEntries {
             counters: self.table.len(),
+            waiting_rows: self.rows.waiting_rows(),
             waiting_batches: self.rows.waiting_batches.load(Ordering::Relaxed),
             own_batches: self.signals.kept(),
             unsynced_counters: self.unsynced.len(),

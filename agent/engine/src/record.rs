@@ -12,7 +12,7 @@ use tollgate_core::messages::calls::Outcome;
 use crate::engine::{Context, Engine};
 use crate::matched_rule::MatchedRule;
 use crate::row_buffer::{BufferedRow, ChargedCounter};
-use crate::view::Sequence;
+use crate::view::RoundNumber;
 
 /// Row of a call, without its counter.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl Engine {
         matched: Option<&MatchedRule<'_>>,
         row: CallRow,
         home: Option<(Option<&Arc<str>>, Source)>,
-    ) -> Sequence {
+    ) -> RoundNumber {
         if !self.settings.publishes {
             return None;
         }

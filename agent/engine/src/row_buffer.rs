@@ -21,18 +21,20 @@ use tollgate_core::window::Window;
 use crate::active_rules::ActiveRules;
 use crate::metrics::Total;
 use crate::stripes::Stripes;
-use crate::view::Sequence;
+use crate::view::RoundNumber;
 
 /// Time for which rows wait for further rows, in ms.
 pub(crate) const LINGER_MS: u64 = 5;
-/// Maximum number of rows of one buffer.
-const ROWS_LEN_MAX: usize = 16_384;
+/// Maximum number of rows of one buffer: those of a tenth of a second in which the publishing thread does not run.
+const ROWS_LEN_MAX: usize = 131_072;
 /// Number of rows from which a buffer does not wait for further rows.
-const ROWS_LEN_FULL: usize = ROWS_LEN_MAX / 4;
+const ROWS_LEN_FULL: usize = 4_096;
 /// Length of the text past which a buffer gets no further row, in bytes.
-const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Capacity that an empty buffer keeps, in rows.
+const TEXT_BYTES_MAX: usize = 8 << 20;
+/// Capacity that an empty buffer keeps: rows, texts for each of them, and bytes of text for each.
 const ROWS_LEN_KEPT: usize = ROWS_LEN_FULL;
+const TEXTS_PER_ROW_KEPT: usize = 4;
+const TEXT_BYTES_PER_ROW_KEPT: usize = 64;
 
 /// Buffers of all stripes, and what the publishing thread shares with calls.
 #[derive(Debug, Default)]
@@ -43,6 +45,8 @@ pub(crate) struct RowBuffers {
     pub(crate) dropped_rows: Total,
     /// Closed batches that wait for the bus.
     pub(crate) waiting_batches: AtomicUsize,
+    /// Rows that were taken and are in no closed batch yet.
+    pub(crate) taken_rows: AtomicUsize,
     /// Number of rounds that have begun. The first round is 1.
     round: AtomicU64,
     buffers: Stripes<Mutex<RowBuffer>>,
@@ -90,7 +94,7 @@ pub(crate) struct ChargedCounter {
 impl RowBuffers {
     /// Lets a function add a row to the buffer of the current thread. Returns the round by which it is published, or nothing if
     /// the buffer is full.
-    pub(crate) fn add(&self, now: Timestamp, row: impl FnOnce(&mut RowBuffer) -> BufferedRow) -> Sequence {
+    pub(crate) fn add(&self, now: Timestamp, row: impl FnOnce(&mut RowBuffer) -> BufferedRow) -> RoundNumber {
         let mut buffer = self.buffers.own().lock();
         if buffer.rows.len() >= ROWS_LEN_MAX || buffer.text.len() >= TEXT_BYTES_MAX {
             self.dropped_rows.add(1);
@@ -119,7 +123,14 @@ impl RowBuffers {
         let mut buffer = self.buffers.get(stripe).lock();
         if !buffer.rows.is_empty() {
             mem::swap(&mut *buffer, empty);
+            self.taken_rows.fetch_add(empty.rows.len(), Ordering::Release);
         }
+    }
+
+    /// Returns the number of rows that are in no closed batch yet.
+    pub(crate) fn waiting_rows(&self) -> usize {
+        let buffered: usize = self.buffers.iter().map(|buffer| buffer.lock().rows.len()).sum();
+        buffered + self.taken_rows.load(Ordering::Acquire)
     }
 
     /// Returns the time from which rows are due for a batch.
@@ -178,9 +189,9 @@ impl RowBuffer {
         self.rows.shrink_to(ROWS_LEN_KEPT);
         self.rules.clear();
         self.text.clear();
-        self.text.shrink_to(TEXT_BYTES_MAX / 4);
+        self.text.shrink_to(ROWS_LEN_KEPT * TEXT_BYTES_PER_ROW_KEPT);
         self.ends.clear();
-        self.ends.shrink_to(ROWS_LEN_KEPT * 4);
+        self.ends.shrink_to(ROWS_LEN_KEPT * TEXTS_PER_ROW_KEPT);
         self.opened_at = None;
     }
 }
@@ -192,7 +203,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
-    fn add(buffers: &RowBuffers, stripe: usize, call: u64, text: &str) -> Sequence {
+    fn add(buffers: &RowBuffers, stripe: usize, call: u64, text: &str) -> RoundNumber {
         use_stripe(stripe);
         buffers.add(NOW, |buffer| BufferedRow {
             call,

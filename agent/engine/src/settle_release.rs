@@ -82,13 +82,13 @@ impl Engine {
             let (at, units) = (*at, charge.cost);
             let is_published = !is_refund || answer.is_ok();
             let publish = || self.publish(context, call, Some(matched), adjustment.row(units), None);
-            let sequence = is_published.then(publish).flatten();
+            let round = is_published.then(publish).flatten();
             let event = if *is_refund {
                 // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store.
                 let is_unsynced = is_unsynced || matched.is_slot();
                 ViewEvent::Refunded { at, units, is_unsynced, by_store: true }
             } else {
-                ViewEvent::Admitted { at, units, is_planned: false, sequence, is_unsynced }
+                ViewEvent::Admitted { at, units, is_planned: false, round, is_unsynced }
             };
             if !self.settings.owns_table {
                 self.update_counter(matched, context.active.set.generation, event);

@@ -1,4 +1,4 @@
-//! Signals of whole partitions: their freshness, and which of the agent's own batches they contain.
+//! Signals of whole partitions: their freshness, and which rounds of the agent's own batches they contain.
 //!
 //! [`crate::receive`] writes here, and decisions read. The signal of a single counter is part of its view ([`crate::view`]).
 
@@ -12,7 +12,7 @@ use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
 
 use crate::enforce::FreshSignals;
 use crate::time_bounds::TimeBounds;
-use crate::view::CoveredBatches;
+use crate::view::CoveredRounds;
 
 /// Age of the newest contained record up to which signals are fresh, in ms.
 const FRESH_MS: u64 = 3_000;
@@ -21,7 +21,7 @@ const FRESH_MS: u64 = 3_000;
 const READ_FIRST_MS: u64 = 2_000;
 /// Maximum number of own batches per partition that are in the log and in no signal yet.
 const DELIVERED_LEN_MAX: usize = 8_192;
-/// Maximum number of own batches per partition that are known to be lost.
+/// Maximum number of rounds per partition of which rows are known to be lost.
 const LOST_LEN_MAX: usize = 1_024;
 
 /// Freshness of the signals, by partition.
@@ -40,7 +40,7 @@ struct SignalPartition {
     read: Option<(Timestamp, Timestamp)>,
     /// Rounds of own batches in the log that no signal contains yet, in their order, and the offsets of the batches.
     delivered: VecDeque<(u64, Offset)>,
-    covered: CoveredBatches,
+    covered: CoveredRounds,
 }
 
 impl Signals {
@@ -174,7 +174,7 @@ mod tests {
         signals.received(at(10_000), &heartbeat(1, 5, 10_000));
         signals.received(at(12_000), &heartbeat(1, 5, 12_000));
         let covered = heard(&signals, 12_000).unwrap().covered;
-        assert_eq!(covered, CoveredBatches { none_through: 0, through: 1, lost: [2].into() });
+        assert_eq!(covered, CoveredRounds { none_through: 0, through: 1, lost: [2].into() });
         signals.received(at(12_001), &heartbeat(2, 0, 12_001));
         let covered = heard(&signals, 12_001).unwrap().covered;
         assert!(covered.none_through >= 3, "a new log contains nothing of the old one");

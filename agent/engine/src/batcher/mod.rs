@@ -88,6 +88,11 @@ impl Batcher {
         self.partitions[closed.batch.name.partition as usize].put_back(closed)
     }
 
+    /// Returns the number of rows in open batches.
+    pub(crate) fn open_rows(&self) -> usize {
+        self.partitions.iter().map(OpenBatch::rows).sum()
+    }
+
     /// Returns the number of closed batches that wait for the bus.
     pub(crate) fn waiting_batches(&self) -> usize {
         self.partitions.iter().map(OpenBatch::waiting_batches).sum()

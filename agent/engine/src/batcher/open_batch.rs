@@ -104,6 +104,10 @@ impl OpenBatch {
         has_room
     }
 
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
     pub(super) fn waiting_batches(&self) -> usize {
         self.waiting.len()
     }

@@ -9,7 +9,7 @@ mod combine;
 use std::num::NonZeroU32;
 
 use crate::time_bounds::TimeBounds;
-use crate::view::CoveredBatches;
+use crate::view::CoveredRounds;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use combine::{Combined, RuleVerdict, combine};
@@ -42,6 +42,6 @@ pub(crate) enum Authority {
 pub(crate) struct FreshSignals {
     /// Part of its quota, in thousandths, that a counter without a signal has not reached.
     pub(crate) threshold_permille: u32,
-    /// The agent's own batches that the signals contain.
-    pub(crate) covered: CoveredBatches,
+    /// The agent's own rounds that the signals contain.
+    pub(crate) covered: CoveredRounds,
 }

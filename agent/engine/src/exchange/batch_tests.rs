@@ -123,5 +123,6 @@ fn rows_of_several_threads_are_published_once() {
     let numbers: HashSet<_> = rows.iter().map(|row| row.call).collect();
     assert_eq!(numbers.len(), rows.len(), "no row twice");
     assert_eq!(rows.len() as u64 + publisher.engine.dropped_rows(), 4 * CALLS);
-    assert_eq!(publisher.engine.held().waiting_batches, 0);
+    let held = publisher.engine.held();
+    assert_eq!((held.waiting_rows, held.waiting_batches), (0, 0));
 }

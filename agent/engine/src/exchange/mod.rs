@@ -163,6 +163,7 @@ impl Exchange {
             }
         }
         self.engine.rows.waiting_batches.store(self.batcher.waiting_batches(), Ordering::Relaxed);
+        self.engine.rows.taken_rows.store(self.batcher.open_rows(), Ordering::Release);
     }
 
     /// Returns the time of the next tick, if no other input comes earlier, and arms the waker.

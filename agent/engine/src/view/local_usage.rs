@@ -6,7 +6,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::window::{Ring, Window};
 
-use super::uncovered::{Sequence, UncoveredUnits};
+use super::uncovered::{RoundNumber, UncoveredUnits};
 
 /// Units that the agent itself has admitted on one counter.
 #[derive(Clone, Debug)]
@@ -24,9 +24,9 @@ impl LocalUsage {
     }
 
     /// Enters units that were admitted at `at`.
-    pub(super) fn admit(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
+    pub(super) fn admit(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
         self.ring.add(self.ring.window().sub_window(at), units);
-        self.uncovered.admit(at, units, sequence);
+        self.uncovered.admit(at, units, round);
     }
 
     /// Removes units that were refunded.
@@ -40,7 +40,7 @@ impl LocalUsage {
 mod tests {
     use tollgate_core::window::Estimate;
 
-    use super::super::uncovered::CoveredBatches;
+    use super::super::uncovered::CoveredRounds;
     use super::*;
 
     #[test]
@@ -49,7 +49,7 @@ mod tests {
         let mut local = LocalUsage::new(Window::new(1_000, 10).unwrap());
         local.admit(at, 2, None);
         local.refund(at, 2);
-        let uncovered = local.uncovered.beyond(&CoveredBatches::default(), at, 1_000);
+        let uncovered = local.uncovered.beyond(&CoveredRounds::default(), at, 1_000);
         assert_eq!((local.ring.used(at, Estimate::Conservative), uncovered), (0, 0));
     }
 }

@@ -9,6 +9,6 @@ mod update;
 
 pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use local_usage::LocalUsage;
-pub(crate) use uncovered::{CoveredBatches, Sequence};
+pub(crate) use uncovered::{CoveredRounds, RoundNumber};
 pub(crate) use unsynced_units::{BackfillStep, Unsynced};
 pub(crate) use update::{ViewEvent, forget_denial, update, update_in_step};

@@ -1,7 +1,7 @@
 //! Units that the agent has admitted and that no signal contains yet. They count beyond the signal (E8).
 //!
-//! Each entry names the batches that publish its units, so that an entry is dropped once a signal contains all of them. Other
-//! forms of the same units are in [`local_usage`](super::local_usage).
+//! Each entry names the rounds that publish its units, so that an entry is dropped once signals contain all batches of these
+//! rounds. Other forms of the same units are in [`local_usage`](super::local_usage).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,21 +10,21 @@ use tollgate_core::clock::Timestamp;
 /// Maximum number of entries of units that no signal contains; past the cap the two oldest become one.
 const UNCOVERED_LEN_MAX: usize = 64;
 
-/// Number of the batch that publishes a charge, within this life of the agent and the partition. There is none for a charge
-/// that was dropped, or that is not handed over yet.
-pub(crate) type Sequence = Option<u64>;
+/// Number of the round that publishes a charge at the latest, within this life of the agent. There is none for a charge that
+/// was dropped, or that is not handed over yet.
+pub(crate) type RoundNumber = Option<u64>;
 
-/// Stands for the batch of a charge that no batch publishes. No signal contains it.
-pub(crate) const UNPUBLISHED: Sequence = Some(u64::MAX);
+/// Stands for the round of a charge that no round publishes. No signal contains it.
+pub(crate) const UNPUBLISHED: RoundNumber = Some(u64::MAX);
 
-/// The agent's own batches that a signal contains.
+/// The agent's own rounds whose rows for a partition signals contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CoveredBatches {
-    /// No batch up to this one counts as contained, because too many were lost or the log was recreated.
+pub(crate) struct CoveredRounds {
+    /// No round up to this one counts as contained, because too many batches were lost or the log was recreated.
     pub(crate) none_through: u64,
-    /// Later batches up to this one are contained, unless they are lost.
+    /// Later rounds up to this one are contained, unless rows of them are lost.
     pub(crate) through: u64,
-    /// Batches that never reached the log.
+    /// Rounds of which rows never reached the log.
     pub(crate) lost: BTreeSet<u64>,
 }
 
@@ -34,19 +34,19 @@ pub(crate) struct UncoveredUnits {
     entries: VecDeque<Uncovered>,
 }
 
-/// Units of neighbouring batches.
+/// Units of neighbouring rounds.
 #[derive(Clone, Copy, Debug)]
 struct Uncovered {
-    /// First and last batch that publish some of them.
-    first: Sequence,
-    last: Sequence,
+    /// First and last round that publish some of them.
+    first: RoundNumber,
+    last: RoundNumber,
     at: Timestamp,
     units: u64,
 }
 
-impl CoveredBatches {
-    /// Returns true if all batches of a range are contained.
-    fn covers(&self, first: Sequence, last: Sequence) -> bool {
+impl CoveredRounds {
+    /// Returns true if all rounds of a range are contained.
+    fn covers(&self, first: RoundNumber, last: RoundNumber) -> bool {
         let (Some(first), Some(last)) = (first, last) else { return false };
         self.none_through < first && last <= self.through && self.lost.range(first..=last).next().is_none()
     }
@@ -54,23 +54,23 @@ impl CoveredBatches {
 
 impl Uncovered {
     /// Returns true if the units were admitted in the last `width_ms` and are not all contained.
-    fn counts(&self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) -> bool {
+    fn counts(&self, covered: &CoveredRounds, now: Timestamp, width_ms: u64) -> bool {
         !covered.covers(self.first, self.last) && self.at.plus_ms(width_ms) > now
     }
 }
 
 impl UncoveredUnits {
     /// Enters units that were admitted at `at`.
-    pub(super) fn admit(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
+    pub(super) fn admit(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
         match self.entries.back_mut() {
-            Some(newest) if newest.last == sequence && sequence.is_some() => {
+            Some(newest) if newest.last == round && round.is_some() => {
                 newest.units += units;
                 newest.at = newest.at.max(at);
             }
             _ => {
                 // Most counters have one at a time.
                 self.entries.reserve_exact(usize::from(self.entries.is_empty()));
-                self.entries.push_back(Uncovered { first: sequence, last: sequence, at, units });
+                self.entries.push_back(Uncovered { first: round, last: round, at, units });
             }
         }
         if self.entries.len() > UNCOVERED_LEN_MAX {
@@ -78,11 +78,11 @@ impl UncoveredUnits {
         }
     }
 
-    /// Sets the batch of units that were admitted before it was known.
-    pub(super) fn published(&mut self, at: Timestamp, units: u64, sequence: Sequence) {
+    /// Sets the round of units that were admitted before it was known.
+    pub(super) fn published(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
         let unknown = |entry: &&mut Uncovered| entry.last.is_none() && entry.at == at && entry.units == units;
         if let Some(entry) = self.entries.iter_mut().rev().find(unknown) {
-            (entry.first, entry.last) = (sequence, sequence);
+            (entry.first, entry.last) = (round, round);
         }
     }
 
@@ -93,16 +93,16 @@ impl UncoveredUnits {
     }
 
     /// Returns the units admitted in the last `width_ms` that no signal contains.
-    pub(crate) fn beyond(&self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) -> u64 {
+    pub(crate) fn beyond(&self, covered: &CoveredRounds, now: Timestamp, width_ms: u64) -> u64 {
         self.entries.iter().filter(|entry| entry.counts(covered, now, width_ms)).map(|entry| entry.units).sum()
     }
 
     /// Forgets the others.
-    pub(super) fn forget_covered(&mut self, covered: &CoveredBatches, now: Timestamp, width_ms: u64) {
+    pub(super) fn forget_covered(&mut self, covered: &CoveredRounds, now: Timestamp, width_ms: u64) {
         self.entries.retain(|entry| entry.counts(covered, now, width_ms));
     }
 
-    /// Merges the two oldest entries into one, which is covered when all batches from the first to the last are.
+    /// Merges the two oldest entries into one, which is covered when all rounds from the first to the last are.
     fn merge_oldest(&mut self) {
         if let (Some(oldest), Some(second)) = (self.entries.pop_front(), self.entries.front_mut()) {
             second.units += oldest.units;
@@ -123,38 +123,38 @@ mod tests {
 
     /// E8: units that a signal contains are not counted again.
     #[test]
-    fn units_count_beyond_the_signal_until_their_batch_is_counted() {
+    fn units_count_beyond_the_signal_until_their_round_is_counted() {
         let mut uncovered = UncoveredUnits::default();
         uncovered.admit(at(10), 2, Some(1));
         uncovered.admit(at(20), 3, Some(2));
         uncovered.admit(at(30), 5, None);
         uncovered.published(at(30), 5, Some(3));
         let covered =
-            |through, lost: &[u64]| CoveredBatches { none_through: 0, through, lost: lost.iter().copied().collect() };
+            |through, lost: &[u64]| CoveredRounds { none_through: 0, through, lost: lost.iter().copied().collect() };
         assert_eq!(uncovered.beyond(&covered(0, &[]), at(40), 1_000), 10);
         assert_eq!(uncovered.beyond(&covered(1, &[]), at(40), 1_000), 8);
-        assert_eq!(uncovered.beyond(&covered(3, &[2]), at(40), 1_000), 3, "a lost batch is never covered");
+        assert_eq!(uncovered.beyond(&covered(3, &[2]), at(40), 1_000), 3, "a lost round is never covered");
         assert_eq!(uncovered.beyond(&covered(3, &[2]), at(1_020), 1_000), 0, "until it leaves the window");
     }
 
     #[test]
-    fn many_batches_are_kept_in_little_space_and_never_forgotten() {
+    fn many_rounds_are_kept_in_little_space_and_never_forgotten() {
         let mut uncovered = UncoveredUnits::default();
         for number in 1..=1_000 {
             uncovered.admit(at(number), 1, Some(number));
         }
         assert!(uncovered.entries.len() <= UNCOVERED_LEN_MAX);
-        let through = CoveredBatches { through: 990, ..CoveredBatches::default() };
+        let through = CoveredRounds { through: 990, ..CoveredRounds::default() };
         assert!(uncovered.beyond(&through, at(1_000), 5_000) >= 10);
     }
 
     #[test]
-    fn a_lost_batch_stays_uncovered_when_its_entry_is_merged() {
+    fn a_lost_round_stays_uncovered_when_its_entry_is_merged() {
         let mut uncovered = UncoveredUnits::default();
         for number in 1..=200 {
             uncovered.admit(at(number), 1, Some(number));
         }
-        let covered = CoveredBatches { none_through: 0, through: 200, lost: [5].into() };
+        let covered = CoveredRounds { none_through: 0, through: 200, lost: [5].into() };
         assert!(uncovered.beyond(&covered, at(200), 5_000) >= 1);
     }
 }

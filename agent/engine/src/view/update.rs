@@ -11,7 +11,7 @@ use tollgate_core::rules::LimitPolicy;
 
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
-use super::uncovered::{CoveredBatches, Sequence, UNPUBLISHED};
+use super::uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
 use super::unsynced_units::BackfillStep;
 use crate::time_bounds::TimeBounds;
 
@@ -26,8 +26,8 @@ pub(crate) enum ViewEvent<'a> {
         cost: u64,
         /// Limit of the meter that paces the admission.
         pace: Option<Limit>,
-        /// Own batches that fresh signals contain, if signals decide.
-        covered: Option<&'a CoveredBatches>,
+        /// Own rounds that fresh signals contain, if signals decide.
+        covered: Option<&'a CoveredRounds>,
     },
     /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
     Admitted {
@@ -37,8 +37,8 @@ pub(crate) enum ViewEvent<'a> {
         units: u64,
         /// True if a plan has entered them already.
         is_planned: bool,
-        /// Batch that publishes them.
-        sequence: Sequence,
+        /// Round that publishes them.
+        round: RoundNumber,
         /// True if the store must be told; false if it may have charged them.
         is_unsynced: bool,
     },
@@ -78,13 +78,13 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 meter.step(&limit, now.earliest, cost);
             }
         }
-        ViewEvent::Admitted { at, units, is_planned, sequence, is_unsynced } => {
+        ViewEvent::Admitted { at, units, is_planned, round, is_unsynced } => {
             let local = view.local(policy);
             if is_planned {
-                local.uncovered.published(at, units, sequence);
+                local.uncovered.published(at, units, round);
             } else {
                 // Without a bus, or past its caps, units need no entry each.
-                local.admit(at, units, sequence.or(UNPUBLISHED));
+                local.admit(at, units, round.or(UNPUBLISHED));
             }
             if is_unsynced {
                 let part_ms = local.ring.window().part_ms();
