@@ -45,7 +45,9 @@ impl Engine {
             }
             let mut charges = Charges::new();
             self.add_charges(context, call, &planned, false, self.expiry(context, &planned).1, &mut charges);
-            planned.results = table.charge(&charges, context.now).unwrap_or_default();
+            let results = table.charge(&charges, context.now).unwrap_or_default();
+            let whole = |(charge, result): (&Charge, &ChargeResult)| part_of(result, charge, 0, charge.cost);
+            planned.results = charges.iter().zip(&results).map(whole).collect();
             planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
         }
         drop(table);
