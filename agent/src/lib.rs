@@ -46,4 +46,5 @@ pub use file_error::FileError;
 pub use rules_source::{RulesFileError, RulesSource, import_envoy, read_rules};
 pub use tollgate_core::call::Call;
 pub use tollgate_core::decision::{Decision, DecisionId, Denied, LimitStatus, Source};
+pub use tollgate_core::name::Name;
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};
