@@ -80,6 +80,7 @@ pub use tollgate_bus::{BusError, kafka::KafkaSettings};
 pub use tollgate_core::call::Call;
 pub use tollgate_core::clock::Timestamp;
 pub use tollgate_core::decision::{Decision, DecisionId, DenyStatus, LimitKind, LimitStatus, Source};
+pub use tollgate_core::name::Name;
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};
 
 /// Parts of rules that are written in Rust, and the errors of rules.

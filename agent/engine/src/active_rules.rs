@@ -60,7 +60,7 @@ impl RulesInForce {
 
     /// Applies a function to the rules.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&Arc<ActiveRules>) -> R) -> R {
-        let last = USED_LAST.take().filter(|last| ptr::eq(last.arc_swap(), &*self.0));
+        let last = USED_LAST.take().filter(|last| ptr::eq(last.arc_swap(), &raw const *self.0));
         let mut used = last.unwrap_or_else(|| Cache::new(self.0.clone()));
         let result = look(used.load());
         USED_LAST.set(Some(used));

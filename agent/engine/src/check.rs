@@ -31,6 +31,7 @@ pub type Decisions = SmallVec<[Decision; 1]>;
 impl Engine {
     /// Decides the only call of a request, unless the store must be asked. With counts in the own table it is charged in the
     /// same step: each of its counters is locked once.
+    #[expect(clippy::result_large_err, reason = "a box would cost each request to the store an allocation")]
     pub(crate) fn check_alone<'a>(
         &self,
         context: &Context<'a>,
@@ -44,7 +45,7 @@ impl Engine {
                 return Err(planned);
             }
             let mut charges = Charges::new();
-            self.add_charges(context, call, &planned, false, self.expiry(context, &planned).1, &mut charges);
+            self.add_charges(context, call, &planned, false, Self::expiry(context, &planned).1, &mut charges);
             let results = table.charge(&charges, context.now).unwrap_or_default();
             let whole = |(charge, result): (&Charge, &ChargeResult)| part_of(result, charge, 0, charge.cost);
             planned.results = charges.iter().zip(&results).map(whole).collect();
@@ -81,7 +82,7 @@ impl Engine {
         planned: &[PlannedCall<'_>],
     ) -> (Charges, Duration) {
         let asking = || calls.iter().zip(planned).filter(|(_, planned)| planned.asks_store());
-        let expiries = asking().map(|(_, planned)| self.expiry(context, planned));
+        let expiries = asking().map(|(_, planned)| Self::expiry(context, planned));
         let (deadline, expires_at) = expiries.min().unwrap_or_default();
         let is_denied = planned.iter().any(|planned| !planned.combined.allowed);
         let mut charges = Charges::new();
@@ -93,7 +94,7 @@ impl Engine {
 
     /// Returns the shortest deadline of the rules of a call. Past the instant, by the latest that the store's clock may show,
     /// no caller waits any more.
-    fn expiry(&self, context: &Context<'_>, planned: &PlannedCall<'_>) -> (Duration, Timestamp) {
+    fn expiry(context: &Context<'_>, planned: &PlannedCall<'_>) -> (Duration, Timestamp) {
         let deadline = planned.matched.iter().map(|matched| matched.policy.deadline).min().unwrap_or_default();
         (deadline, context.bounds.latest.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
     }

@@ -40,7 +40,7 @@ pub(crate) struct PlannedCall<'a> {
     pub(crate) error: Option<StoreError>,
 }
 
-impl<'a> PlannedCall<'a> {
+impl PlannedCall<'_> {
     /// Creates a call that nothing is known about.
     pub(crate) fn new(number: u64, bounds: TimeBounds) -> Self {
         let (matched, verdicts, results) = (MatchedRules::new(), Verdicts::new(), ChargeResults::new());

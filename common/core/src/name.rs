@@ -18,10 +18,10 @@ static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::defa
 
 /// Name of a rule or an agent. A clone is a copy of a pointer.
 #[derive(Clone)]
-pub struct Name(Text);
+pub struct Name(NameText);
 
 #[derive(Clone)]
-enum Text {
+enum NameText {
     Interned(&'static str),
     Counted(Arc<str>),
 }
@@ -30,14 +30,14 @@ impl From<&str> for Name {
     fn from(text: &str) -> Self {
         let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = names.get(text) {
-            return Self(Text::Interned(known));
+            return Self(NameText::Interned(known));
         }
         if names.len() >= NAMES_LEN_MAX {
-            return Self(Text::Counted(text.into()));
+            return Self(NameText::Counted(text.into()));
         }
         let interned = Box::leak(Box::from(text));
         names.insert(interned);
-        Self(Text::Interned(interned))
+        Self(NameText::Interned(interned))
     }
 }
 
@@ -46,8 +46,8 @@ impl Deref for Name {
 
     fn deref(&self) -> &str {
         match &self.0 {
-            Text::Interned(text) => text,
-            Text::Counted(text) => text,
+            NameText::Interned(text) => text,
+            NameText::Counted(text) => text,
         }
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn equal_names_are_one_text() {
         let (a, b) = (Name::from("per-key"), Name::from(&*String::from("per-key")));
-        assert!(a == b && std::ptr::eq(&*a, &*b));
+        assert!(a == b && a.as_ptr() == b.as_ptr());
         assert_ne!(a, Name::from("per-ip"));
     }
 }

@@ -5,9 +5,9 @@
 //! rules limit, a rule gets a place only while it holds less than a few times the free places, so a flooded rule leaves a fifth
 //! to all others (dynamic thresholds, Choudhury and Hahne, 1998). A rule alone may fill the table.
 
+mod counter_places;
 mod shard;
 
-use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
@@ -17,12 +17,11 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step};
 
 use crate::view::{CounterView, forget_denial, update_in_step};
+use counter_places::{OVERFLOW, Places, RuleTag};
 pub(crate) use shard::TableEntry;
 use shard::TableShard;
 
 const SHARDS: usize = 64;
-/// Multiple of the free places that one of several rules may hold: four fifths of the table.
-const FREE_TIMES: usize = 4;
 /// Minimum time between two sweeps of a shard for a table that is full, in ms.
 const SWEEP_INTERVAL_MS: u64 = 500;
 /// Minimum time for which a place is kept, in ms: the longest `deadline`. No sweep comes between a call's match and its charge
@@ -30,9 +29,6 @@ const SWEEP_INTERVAL_MS: u64 = 500;
 const PLACE_KEPT_MS: u64 = 10_000;
 /// Time by which a place is kept longer, in ms, so that most calls do not write it.
 const PLACE_KEPT_STEP_MS: u64 = 1_000;
-/// Tag of overflow counters, which have a place in any case.
-const OVERFLOW: RuleTag = 0;
-
 /// Counters of one agent.
 pub struct AgentTable {
     names: RandomState,
@@ -45,16 +41,6 @@ pub struct AgentTable {
 #[repr(align(128))]
 struct CacheLines<T>(T);
 
-/// Number of counters in all, and of each rule.
-struct Places {
-    counters_max: usize,
-    len: usize,
-    by_rule: HashMap<RuleTag, usize, RandomState>,
-}
-
-/// Digest of a rule's name.
-type RuleTag = u64;
-
 /// The shards of the counters of one call or request, locked.
 pub(crate) struct LockedTable<'a> {
     table: &'a AgentTable,
@@ -66,7 +52,7 @@ impl AgentTable {
     #[must_use]
     pub fn new(counters_max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| CacheLines::default()).collect();
-        let places = Mutex::new(Places { counters_max, len: 0, by_rule: HashMap::default() });
+        let places = Mutex::new(Places::new(counters_max));
         Self { names: RandomState::default(), places, shards }
     }
 
@@ -132,34 +118,12 @@ impl AgentTable {
 
     /// Returns the number of counters.
     pub(crate) fn len(&self) -> usize {
-        self.places.lock().len
+        self.places.lock().len()
     }
 
     fn sweep_shard(&self, shard: &mut TableShard, now: Timestamp) {
         let dropped = shard.sweep(now);
         self.places.lock().give_back(&dropped);
-    }
-}
-
-impl Places {
-    /// Takes a place for a counter of a rule, if there is one. A rule that alone limits may take all.
-    fn take(&mut self, rule: RuleTag, is_alone: bool) -> bool {
-        let free = self.counters_max.saturating_sub(self.len);
-        let held = self.by_rule.get(&rule).copied().unwrap_or_default();
-        let has_place = rule == OVERFLOW || if is_alone { free > 0 } else { held < FREE_TIMES * free };
-        if has_place {
-            self.len += 1;
-            self.by_rule.insert(rule, held + 1);
-        }
-        has_place
-    }
-
-    fn give_back(&mut self, dropped: &[RuleTag]) {
-        self.len -= dropped.len();
-        for rule in dropped {
-            self.by_rule.entry(*rule).and_modify(|held| *held -= 1);
-        }
-        self.by_rule.retain(|_, held| *held > 0);
     }
 }
 
@@ -263,7 +227,7 @@ mod tests {
         let place = |number: u128, now| place(&table, number, false, now);
         let charge_at = |number, now| table.charge(&[charge(number)], now).unwrap()[0].verdict.remaining;
         let placed: Vec<u128> = (0..2_000).filter(|number| place(*number, at) && charge_at(*number, at) == 8).collect();
-        assert_eq!(placed.len(), 640 * FREE_TIMES / (FREE_TIMES + 1));
+        assert_eq!(placed.len(), 640 / 5 * 4);
         let soon = at.plus_ms(1_000);
         assert!(!(2_000..4_000).any(|number| place(number, soon)), "no counter is idle");
         assert!(placed.iter().all(|number| charge_at(*number, soon) == 7));
@@ -277,7 +241,7 @@ mod tests {
     fn a_placed_counter_stays_until_its_call_has_been_charged() {
         let (table, at) = (AgentTable::new(640), Timestamp::from_ms(1_000_000));
         assert!(place(&table, 1, false, at));
-        let held = || table.places.lock().by_rule.len();
+        let held = || table.places.lock().rules();
         let sweep = |now| (0..SHARDS).for_each(|turn| table.sweep(turn, now));
         sweep(at.plus_ms(PLACE_KEPT_MS - 1));
         assert_eq!(held(), 1);

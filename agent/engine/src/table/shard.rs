@@ -104,7 +104,9 @@ impl TableShard {
         let Self { positions, chunks, .. } = self;
         let is = |wanted: u32| move |position: &u32| *position == wanted;
         let removed = hash(entry(chunks, position).id);
-        positions.find_entry(removed, is(position)).map(|found| drop(found.remove())).unwrap_or_default();
+        if let Ok(found) = positions.find_entry(removed, is(position)) {
+            found.remove();
+        }
         let full = chunks.len() - 1;
         let moved = chunks[full].pop().expect("no chunk is empty");
         let last = u32::try_from(full * CHUNK_LEN + chunks[full].len()).expect("positions are small");
@@ -114,7 +116,9 @@ impl TableShard {
         if last == position {
             return moved;
         }
-        positions.find_mut(hash(moved.id), is(last)).map(|found| *found = position).unwrap_or_default();
+        if let Some(found) = positions.find_mut(hash(moved.id), is(last)) {
+            *found = position;
+        }
         std::mem::replace(entry_mut(chunks, position), moved)
     }
 }

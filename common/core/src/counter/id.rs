@@ -9,7 +9,7 @@ use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use super::known;
+use super::known_counters;
 
 /// Number of leading characters of a secret value in a label.
 const SECRET_SHOWN: usize = 4;
@@ -141,7 +141,7 @@ impl DigestKey {
     /// Returns [`Self::counter`]; for counters that the thread used lately without a digest.
     #[must_use]
     pub fn known_counter<'a>(&self, rule: &'a str, values: impl Iterator<Item = &'a str> + Clone) -> CounterId {
-        known::counter(u128::from_le_bytes(self.0), rule, values.clone(), || self.counter(rule, values))
+        known_counters::counter(u128::from_le_bytes(self.0), rule, values.clone(), || self.counter(rule, values))
     }
 
     /// Returns the counter that the callers of a rule share after the cap on its counters is reached.

@@ -2,7 +2,7 @@
 //! charging ([`step()`]), and the errors of stores (`store_error`).
 
 mod id;
-mod known;
+mod known_counters;
 mod charge;
 mod store_error;
 mod stored;

@@ -118,6 +118,7 @@ impl RuleSet {
 impl RuleSet {
     /// Returns the only rule that applies among the candidates, and its position; none if several apply, or one that replaces
     /// others.
+    #[must_use]
     pub fn sole_applicable(&self, call: &ResolvedCall<'_>, candidates: &[usize]) -> Option<(usize, &Arc<Rule>)> {
         let candidates = candidates.iter().filter_map(|index| Some((*index, self.rules.get(*index)?)));
         let mut applicable = candidates.filter(|(_, rule)| rule.applies_to(call));
@@ -149,7 +150,6 @@ impl Rule {
     }
 
     /// Returns the values of `per` in a call to which the rule applies.
-    #[must_use]
     pub fn values<'a>(&self, call: &ResolvedCall<'a>) -> impl Iterator<Item = &'a str> + Clone {
         self.per.iter().filter_map(|name| call.get(name))
     }

@@ -57,12 +57,12 @@ impl<'c> AgentLife<'c> {
         let generation = self.engine.with_rules(|rules| rules.generation);
         // Every second agent tries the fast way first, so that the invariants hold for both.
         let call = if self.index.is_multiple_of(2) { <&[Call<'c>; 1]>::try_from(&calls[..]).ok() } else { None };
-        let progress = match call.and_then(|[call]| self.engine.decide(self.now(env), call)) {
-            Some(decision) => Progress::Done(Output::Decisions(Decisions::from_iter([decision]))),
-            None => {
-                let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
-                self.engine.begin(self.now(env), operation)
-            }
+        let decided = call.and_then(|[call]| self.engine.decide(self.now(env), call));
+        let progress = if let Some(decision) = decided {
+            Progress::Done(Output::Decisions(Decisions::from_iter([decision])))
+        } else {
+            let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
+            self.engine.begin(self.now(env), operation)
         };
         let asked = AskedCalls { calls, generation, arrived: env.now() };
         match progress {
