@@ -5,6 +5,8 @@
 //! the share of it that is still inside ([`Estimate::Interpolated`], the "previous x 17/60" of the approximated sliding
 //! window: Muscat, "Distributed Rate-Limiting Algorithms", 2022). The ring reads no clock and has no quota.
 
+use std::num::{NonZeroU32, NonZeroU64};
+
 use super::{SubWindow, Window};
 use crate::clock::Timestamp;
 
@@ -23,10 +25,12 @@ pub enum Estimate {
 /// Counts of the newest sub-window and of the n before it.
 #[derive(Clone, Debug)]
 pub struct Ring {
-    window: Window,
-    newest: SubWindow,
+    /// Parts of the window; the index fills the space behind their number.
+    parts: NonZeroU32,
     /// Index of the newest sub-window in `slots`. Older ones precede it, cyclically.
-    newest_slot: usize,
+    newest_slot: u32,
+    part_ms: NonZeroU64,
+    newest: SubWindow,
     slots: Box<[u64]>,
 }
 
@@ -34,13 +38,14 @@ impl Ring {
     /// Creates an empty ring.
     #[must_use]
     pub fn new(window: Window) -> Self {
-        Self { window, newest: 0, newest_slot: 0, slots: vec![0; window.parts() as usize + 1].into() }
+        let Window { parts, part_ms } = window;
+        Self { parts, newest_slot: 0, part_ms, newest: 0, slots: vec![0; parts.get() as usize + 1].into() }
     }
 
     /// Returns the window of the counts.
     #[must_use]
     pub fn window(&self) -> Window {
-        self.window
+        Window { parts: self.parts, part_ms: self.part_ms }
     }
 
     /// Returns the newest sub-window that units were added to or that the ring was rolled to.
@@ -67,8 +72,8 @@ impl Ring {
             self.slots.fill(0);
         } else {
             for _ in 0..steps {
-                self.newest_slot = if self.newest_slot + 1 == self.slots.len() { 0 } else { self.newest_slot + 1 };
-                self.slots[self.newest_slot] = 0;
+                self.newest_slot = if self.newest_slot == self.parts.get() { 0 } else { self.newest_slot + 1 };
+                self.slots[self.newest_slot as usize] = 0;
             }
         }
         self.newest = self.newest.max(sub_window);
@@ -99,7 +104,7 @@ impl Ring {
     pub fn used(&self, now: Timestamp, estimate: Estimate) -> u64 {
         let (current, offset_ms) = self.locate(now);
         let (whole, oldest) = self.whole_and_oldest(current);
-        let part_ms = self.window.part_ms();
+        let part_ms = self.window().part_ms();
         match estimate {
             Estimate::Conservative => whole.saturating_add(oldest),
             Estimate::Interpolated => whole.saturating_add(scale_up(oldest, part_ms - offset_ms, part_ms)),
@@ -113,17 +118,17 @@ impl Ring {
         let (mut current, _) = self.locate(now);
         let (mut whole, mut oldest) = self.whole_and_oldest(current);
         loop {
-            let from = self.window.start_of(current).max(now);
+            let from = self.window().start_of(current).max(now);
             let fading = if estimate == Estimate::Ignored { 0 } else { oldest };
             if whole.saturating_add(fading) <= units {
                 return from;
             }
             if estimate == Estimate::Interpolated && whole <= units {
                 // oldest * (S - o) <= (units - whole) * S, solved for the smallest offset o.
-                let part_ms = self.window.part_ms();
+                let part_ms = self.window().part_ms();
                 let covered_ms = scale_down(part_ms, units - whole, oldest);
                 if covered_ms > 0 {
-                    return self.window.start_of(current).plus_ms(part_ms - covered_ms).max(from);
+                    return self.window().start_of(current).plus_ms(part_ms - covered_ms).max(from);
                 }
             }
             current += 1;
@@ -140,8 +145,8 @@ impl Ring {
 
     /// Shifts all counts so that the newest sub-window is that of `now`, after a clock stepped back.
     pub fn rebase(&mut self, now: Timestamp) {
-        let mut moved = Self::new(self.window);
-        let current = self.window.sub_window(now);
+        let mut moved = Self::new(self.window());
+        let current = self.window().sub_window(now);
         moved.roll_to(current);
         for (sub_window, units) in self.counts() {
             moved.add(current.saturating_sub(self.newest - sub_window), units);
@@ -155,7 +160,7 @@ impl Ring {
     pub fn carried_to(&self, window: Window) -> Self {
         let mut carried = Self::new(window);
         for (sub_window, units) in self.counts() {
-            carried.add(window.sub_window(self.window.end_of(sub_window)), units);
+            carried.add(window.sub_window(self.window().end_of(sub_window)), units);
         }
         carried
     }
@@ -168,13 +173,14 @@ impl Ring {
     fn slot_of(&self, sub_window: SubWindow) -> Option<usize> {
         let back =
             usize::try_from(self.newest.checked_sub(sub_window)?).ok().filter(|back| *back < self.slots.len())?;
-        Some(self.newest_slot.checked_sub(back).unwrap_or_else(|| self.newest_slot + self.slots.len() - back))
+        let newest = self.newest_slot as usize;
+        Some(newest.checked_sub(back).unwrap_or_else(|| newest + self.slots.len() - back))
     }
 
     /// Returns the effective sub-window of `now` and the offset in ms within it.
     fn locate(&self, now: Timestamp) -> (SubWindow, u64) {
-        let current = self.window.sub_window(now);
-        if current < self.newest { (self.newest, 0) } else { (current, now.ms_since(self.window.start_of(current))) }
+        let current = self.window().sub_window(now);
+        if current < self.newest { (self.newest, 0) } else { (current, now.ms_since(self.window().start_of(current))) }
     }
 
     /// Returns the units of the n sub-windows up to `current`, and of the one before them.
@@ -193,7 +199,7 @@ impl Ring {
 impl PartialEq for Ring {
     /// Compares the counts, regardless of their position in memory.
     fn eq(&self, other: &Self) -> bool {
-        self.window == other.window && self.newest == other.newest && self.counts().eq(other.counts())
+        self.window() == other.window() && self.newest == other.newest && self.counts().eq(other.counts())
     }
 }
 
