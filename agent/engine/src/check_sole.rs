@@ -70,7 +70,7 @@ impl Engine {
         active.counts[index].decided(source, allowed);
         let (at, from) = result.map_or((bounds.latest, bounds.earliest), |result| (result.at, result.at));
         let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
-        let home = Some((Some(&matched.rule.name), source));
+        let home = Some((Some(&*matched.rule.name), source));
         let context = Context { now, bounds, active };
         self.publish(&context, call, Some(&matched), CallRow { call: number, at, cost: signed(cost), outcome }, home);
         let mut decision = Decision::new(allowed, source, at, self.decision_id(number));

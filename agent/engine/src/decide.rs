@@ -115,8 +115,8 @@ impl Engine {
         let Combined { allowed, shown, source } = *combined;
         let at = results.first().map_or(bounds.latest, |result| result.at);
         let (decider, counts) = match (rejection, shown.map(|shown| &matched[shown])) {
-            (Some(rejection), _) => (Some(&rejection.by), &rejection.counts),
-            (None, Some(shown)) => (Some(&shown.rule.name), &context.active.counts[shown.index]),
+            (Some(rejection), _) => (Some(&*rejection.by), &rejection.counts),
+            (None, Some(shown)) => (Some(&*shown.rule.name), &context.active.counts[shown.index]),
             (None, None) => (None, &self.unlimited),
         };
         counts.decided(source, allowed);

@@ -78,6 +78,8 @@ pub struct Engine {
     pub(crate) bus_connected: AtomicBool,
     pub(crate) unlimited: Arc<RuleCounts>,
     pub(crate) listed: Arc<RuleCounts>,
+    /// Name of the deny list in decisions.
+    pub(crate) deny_list: Name,
     pub(crate) metrics: EngineMetrics,
     rejection: Mutex<Option<String>>,
     /// Time at which the rules in force were accepted, in ms; 0 before there are any.
@@ -151,6 +153,7 @@ impl Engine {
             bus_connected: AtomicBool::default(),
             unlimited: metrics.of_rule(&"".into()),
             listed: metrics.of_rule(&DENY_LIST.into()),
+            deny_list: DENY_LIST.into(),
             metrics,
             rejection: Mutex::default(),
             rules_accepted_ms: AtomicU64::new(rules_accepted_ms),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::counter::SlotId;
-use tollgate_core::decision::{DENY_LIST, DenyStatus, LimitKind, LimitStatus};
+use tollgate_core::decision::{DenyStatus, LimitKind, LimitStatus};
+use tollgate_core::name::Name;
 use tollgate_core::rules::{ApplicableRule, Charging, ListMatch, MatchScope, Positions, Rule};
 
 use crate::enforce::Enforcement;
@@ -24,7 +25,7 @@ const REJECTED_RETRY_MS: u64 = 60_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Rejection {
     /// Name of the rule, or of the list.
-    pub(crate) by: Arc<str>,
+    pub(crate) by: Name,
     pub(crate) deny_status: DenyStatus,
     pub(crate) counts: Arc<RuleCounts>,
 }
@@ -32,7 +33,7 @@ pub(crate) struct Rejection {
 impl Rejection {
     /// Returns the status that the caller sees.
     pub(crate) fn status(&self, cost: u64) -> LimitStatus {
-        let mut status = LimitStatus::new((&*self.by).into(), LimitKind::Denial(self.deny_status), cost);
+        let mut status = LimitStatus::new(self.by.clone(), LimitKind::Denial(self.deny_status), cost);
         (status.reset_ms, status.retry_after_ms) = (REJECTED_RETRY_MS, REJECTED_RETRY_MS);
         status
     }
@@ -51,14 +52,14 @@ impl Engine {
     ) -> Result<(), Rejection> {
         let active = context.active;
         let resolved = active.set.resolved_within(call, scope);
-        let rejection = |by: &Arc<str>, counts: &Arc<RuleCounts>| Rejection {
+        let rejection = |by: &Name, counts: &Arc<RuleCounts>| Rejection {
             by: by.clone(),
             deny_status: active.set.deny_status,
             counts: counts.clone(),
         };
         let exempt = is_decided
             || match active.set.list_match(&resolved) {
-                ListMatch::Denied(_) => return Err(rejection(&DENY_LIST.into(), &self.listed)),
+                ListMatch::Denied(_) => return Err(rejection(&self.deny_list, &self.listed)),
                 list_match => list_match != ListMatch::Unlisted,
             };
         let key = &self.settings.digest_key;
@@ -71,7 +72,7 @@ impl Engine {
             if rule.deny && !exempt {
                 let counts = &active.counts[index];
                 if !rule.shadow {
-                    return Err(rejection(&rule.name, counts));
+                    return Err(rejection(&active.names[index], counts));
                 }
                 counts.shadow_denials.add(1);
             }

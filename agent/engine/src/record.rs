@@ -2,8 +2,6 @@
 //!
 //! The rows go to the [buffer](crate::row_buffer) of the current thread, which returns the round that will publish them.
 
-use std::sync::Arc;
-
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
@@ -38,7 +36,7 @@ impl Engine {
         call: &Call<'_>,
         matched: Option<&MatchedRule<'_>>,
         row: CallRow,
-        home: Option<(Option<&Arc<str>>, Source)>,
+        home: Option<(Option<&str>, Source)>,
     ) -> RoundNumber {
         if !self.settings.publishes {
             return None;
@@ -56,7 +54,7 @@ impl Engine {
                 window: matched.policy.window,
             }),
             descriptors: buffer.add_descriptors(number, call),
-            home: home.map(|(decider, source)| (source, decider.map(|decider| buffer.add_texts([&**decider]).0))),
+            home: home.map(|(decider, source)| (source, decider.map(|decider| buffer.add_texts([decider]).0))),
             rules: buffer.index_of_rules(context.active),
         })
     }
