@@ -12,8 +12,6 @@ use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettin
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 /// Time after which all agents know each other and have read signals for long enough, in ms.
 const KNOWN_MS: u64 = 3_500;
-/// Time in which a call is answered and, if signals flow, all agents have a signal that contains it, in ms.
-const SIGNALLED_MS: u64 = 400;
 
 /// A fleet under one rule, and its admissions.
 struct Outage {
@@ -81,7 +79,9 @@ impl Outage {
     fn fail(&mut self, with_signals: bool) {
         self.sim.set_store(StoreState::Refusing);
         for agent in 0..self.agents {
-            (0..3).for_each(|call| drop(self.check(agent, &format!("notices-{agent}-{call}"))));
+            for call in 0..3 {
+                self.check(agent, &format!("notices-{agent}-{call}"));
+            }
         }
         assert!(self.sim.agents().iter().all(|agent| agent.engine().is_some_and(|engine| engine.is_degraded())));
         if !with_signals {
