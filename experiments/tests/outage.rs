@@ -7,6 +7,7 @@ use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::rules::OutageBound;
+use tollgate_engine::Engine;
 use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
@@ -83,7 +84,7 @@ impl Outage {
                 self.check(agent, &format!("notices-{agent}-{call}"));
             }
         }
-        assert!(self.sim.agents().iter().all(|agent| agent.engine().is_some_and(|engine| engine.is_degraded())));
+        assert!(self.sim.agents().iter().all(|agent| agent.engine().is_some_and(Engine::is_degraded)));
         if !with_signals {
             self.sim.set_bus_up(false);
         }
