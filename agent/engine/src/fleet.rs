@@ -156,7 +156,9 @@ mod tests {
     fn units_are_placed_on_different_members_and_none_on_a_stranger() {
         let ids = ["a", "b", "c", "d"];
         let fleet = Fleet::new(NonZeroU32::new(4));
-        ids.iter().for_each(|id| fleet.presence(at(1_000), &member(id)));
+        for id in ids {
+            fleet.presence(at(1_000), &member(id));
+        }
         fleet.tick(at(3_000));
         for counter in (0..20).map(CounterId::from_u128) {
             let mut places = ids.map(|id| fleet.place(id, counter).unwrap());
