@@ -8,6 +8,12 @@ use std::process::Command;
 
 use crate::server::{Server, ServerKind, free_port, temporary_folder};
 
+/// Kafka's own commands and their classes.
+const COMMANDS: [(&str, &str); 3] = [
+    ("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"),
+    ("kafka-console-producer.sh", "org.apache.kafka.tools.ConsoleProducer"),
+    ("kafka-configs.sh", "kafka.admin.ConfigCommand"),
+];
 /// Location of Kafka's jars relative to this crate; scripts/servers installs them.
 const JARS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka/libs");
 const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
@@ -56,6 +62,23 @@ impl Server<KafkaKind> {
     #[must_use]
     pub fn brokers(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Runs a line of shell, as an operator does, with Kafka's own commands.
+    ///
+    /// # Panics
+    /// Panics with the output if the line fails.
+    pub fn run(&self, line: &str) {
+        let functions: String = COMMANDS
+            .iter()
+            .map(|(name, class)| {
+                let quoted: Vec<String> = java(&[class]).iter().map(|word| format!("'{word}'")).collect();
+                format!("{name}() {{ {} \"$@\"; }}\n", quoted.join(" "))
+            })
+            .collect();
+        let output = Command::new("bash").args(["-c", &(functions + line)]).output().expect("bash runs");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{line}: {out}{err}");
     }
 }
 
