@@ -69,17 +69,18 @@ impl Server<KafkaKind> {
     /// # Panics
     /// Panics with the output if the line fails.
     pub fn run(&self, line: &str) {
-        let functions: String = COMMANDS
-            .iter()
-            .map(|(name, class)| {
-                let quoted: Vec<String> = java(&[class]).iter().map(|word| format!("'{word}'")).collect();
-                format!("{name}() {{ {} \"$@\"; }}\n", quoted.join(" "))
-            })
-            .collect();
-        let output = Command::new("bash").args(["-c", &(functions + line)]).output().expect("bash runs");
+        let mut script = COMMANDS.map(|(name, class)| function(name, &java(&[class]))).join("\n");
+        script.extend(["\n", line]);
+        let output = Command::new("bash").args(["-c", &script]).output().expect("bash runs");
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{line}: {out}{err}");
     }
+}
+
+/// Returns a function of the shell that runs a command with the function's arguments.
+fn function(name: &str, command: &[String]) -> String {
+    let quoted: Vec<String> = command.iter().map(|word| format!("'{word}'")).collect();
+    format!("{name}() {{ {} \"$@\"; }}", quoted.join(" "))
 }
 
 fn java(args: &[&str]) -> Vec<String> {
