@@ -24,11 +24,11 @@ fn calls_are_answered_whichever_process_is_killed() {
         }
     };
     answers(&agents, "nobody");
-    for number in 0..2 {
-        aggregators[number].kill();
+    for (number, aggregator) in aggregators.iter_mut().enumerate() {
+        aggregator.kill();
         answers(&agents, &format!("aggregator {number}"));
-        aggregators[number].restart();
-        aggregators[number].wait_until_ready();
+        aggregator.restart();
+        aggregator.wait_until_ready();
     }
     agents[0].kill();
     answers(&agents[1..], "an agent");
