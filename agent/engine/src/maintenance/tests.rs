@@ -226,13 +226,13 @@ fn rules_that_can_be_read_from_nowhere_raise_an_alarm_until_they_can_be_read() {
     for ms in (100..=30_000).step_by(100) {
         fixture.tick(ms);
         for request in std::mem::take(&mut fixture.requests) {
-            match request {
-                MaintenanceRequest::ReadRules => fixture.poll(ms, MaintenanceInput::RulesRead(false)),
-                MaintenanceRequest::Announce => {
-                    fixture.poll(ms, MaintenanceInput::Announced(Err(StoreError::TimedOut)))
-                }
-                _ => fixture.poll(ms, MaintenanceInput::Pinged(Err(StoreError::TimedOut))),
-            }
+            let away = StoreError::TimedOut;
+            let answer = match request {
+                MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead(false),
+                MaintenanceRequest::Announce => MaintenanceInput::Announced(Err(away)),
+                _ => MaintenanceInput::Pinged(Err(away)),
+            };
+            fixture.poll(ms, answer);
         }
         if fixture.notices.contains(&Notice::RulesUnreachable) {
             alarmed_ms.get_or_insert(ms);
