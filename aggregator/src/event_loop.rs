@@ -38,8 +38,9 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) worker: Worker,
     pub(crate) calls: B::Reader,
     pub(crate) signals: B::Writer,
-    /// Writer and reader of `presence`; nothing if no other aggregator can be on the bus.
-    pub(crate) presence: Option<(B::Writer, B::Reader)>,
+    pub(crate) presence: B::Reader,
+    /// Writer of `presence`; nothing if no other aggregator can be on the bus.
+    pub(crate) announcements: Option<B::Writer>,
     pub(crate) metrics: AggregatorMetrics,
     pub(crate) metrics_updated_at: Timestamp,
     pub(crate) dead_letters: DeadLetters,
@@ -102,9 +103,8 @@ impl<B: Bus> EventLoop<B> {
     }
 
     fn pass_on_presence(&mut self, now: Timestamp) {
-        let Some((_, reader)) = &mut self.presence else { return };
-        for record in reader.poll(Duration::ZERO, RECORDS_MAX) {
-            // An undecodable record is no sign of an aggregator with which partitions could be shared.
+        for record in self.presence.poll(Duration::ZERO, RECORDS_MAX) {
+            // An undecodable record is no sign of a member.
             if let Ok(presence) = Presence::decode(&record.payload) {
                 let input = WorkerInput::Presence { presence: &presence, appended: record.appended };
                 self.poll_worker(now, input);
@@ -144,7 +144,7 @@ impl<B: Bus> EventLoop<B> {
                 }
             }
             WorkerEffect::Announce(presence) => {
-                if let Some((log, _)) = &mut self.presence {
+                if let Some(log) = &mut self.announcements {
                     let _ = log.append(0, presence.encode(), 0);
                     log.reports();
                 }
@@ -165,7 +165,7 @@ impl<B: Bus> EventLoop<B> {
 
     fn leave(&mut self) {
         self.poll_worker(self.clock.now(), WorkerInput::Stop);
-        if let Some((log, _)) = &mut self.presence {
+        if let Some(log) = &mut self.announcements {
             log.flush(FLUSH_WAIT);
         }
         self.signals.flush(FLUSH_WAIT);

@@ -42,14 +42,14 @@ impl Aggregator {
         let (id, stop) = (settings.id.clone(), Arc::new(AtomicBool::new(false)));
         let ((queries, queue), bus_error) = (Queries::open(), Arc::<Mutex<Option<String>>>::default());
         let mut registry = Registry::default();
-        let presence = || (bus.writer(Topic::Presence), bus.reader(Topic::Presence, &[0], ReadFrom::Next));
         let metrics = AggregatorMetrics::register(&mut registry, bus.partitions(Topic::Calls));
         let bus_connected = metrics.bus_connected.clone();
         let mut event_loop = EventLoop {
             id: id.clone(),
             calls: bus.reader(Topic::Calls, &[], ReadFrom::Oldest),
             signals: bus.writer(Topic::Signals),
-            presence: settings.shares.then(presence),
+            presence: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
+            announcements: settings.shares.then(|| bus.writer(Topic::Presence)),
             metrics,
             metrics_updated_at: clock.now(),
             dead_letters: DeadLetters::new(dead_letters),

@@ -3,9 +3,11 @@
 
 use std::num::NonZeroU32;
 
+use fastrand::Rng;
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
+use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::OutageBound;
 use tollgate_engine::Engine;
 use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
@@ -13,6 +15,10 @@ use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettin
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 /// Time after which all agents know each other and have read signals for long enough, in ms.
 const KNOWN_MS: u64 = 3_500;
+/// Number of fleets with random traffic.
+const SEEDS: u64 = 24;
+/// Time in which all agents have a signal that contains a call, in ms.
+const SIGNALLED_MS: u64 = 400;
 
 /// A fleet under one rule, and its admissions.
 struct Outage {
@@ -74,6 +80,16 @@ impl Outage {
             self.pass(gap_ms);
         }
         admitted
+    }
+
+    /// Asks an agent at one instant; returns the number of admissions.
+    fn burst(&mut self, agent: usize, key: &str, calls: usize) -> usize {
+        for _ in 0..calls {
+            self.sim.check(agent, vec![Call::new().with("api_key", key.to_owned())]);
+        }
+        let answers: Vec<_> = self.sim.observations().collect();
+        let is_admitted = |observation: &&Observation<'_>| matches!(observation, Observation::Answered(answered) if answered.is_admitted);
+        answers.iter().filter(is_admitted).count()
     }
 
     /// Ends the store, and the bus as well if signals are to end; every agent notices.
@@ -142,4 +158,79 @@ fn a_fleet_larger_than_the_quota_admits_first_calls() {
             }
         }
     }
+}
+
+/// A caller whom one agent has served before the outage of Redis; three agents, 10/min, signals alive.
+fn known_caller(agents: &[usize], calls: usize, gap_ms: u64) -> usize {
+    let mut outage = Outage::of(3, "quota: 10/min, estimate: conservative");
+    assert_eq!(outage.calls(&[0], "k", 1, SIGNALLED_MS), 1);
+    outage.fail(true);
+    let admitted = outage.calls(agents, "k", calls, gap_ms);
+    assert!(1 + admitted as u64 <= outage.bound().by_signals + 1, "{admitted} and one before");
+    admitted
+}
+
+/// I3: of a quota of 10 per minute, a caller who was served in the last window keeps nearly all while Redis is down, at one
+/// agent or spread, and most of it in one burst. A caller whom nobody knows has an equal part in a burst.
+#[test]
+fn a_known_caller_keeps_its_quota_by_signals() {
+    for agents in [&[0][..], &[1], &[0, 1, 2]] {
+        let admitted = 1 + known_caller(agents, 20, SIGNALLED_MS);
+        assert!((9..=11).contains(&admitted), "{agents:?}: {admitted}");
+    }
+    let mut outage = Outage::of(3, "quota: 10/min, estimate: conservative");
+    assert_eq!(outage.calls(&[0], "known", 1, SIGNALLED_MS), 1);
+    outage.fail(true);
+    assert_eq!(outage.burst(0, "known", 20), 6, "half of nine, and a third of the other half");
+    assert_eq!((0..3).map(|agent| outage.burst(agent, "new", 1)).sum::<usize>(), 3);
+    let mut outage = Outage::of(3, "quota: 10/min, estimate: conservative");
+    outage.fail(true);
+    assert_eq!(outage.burst(0, "new", 20), 3, "an equal part");
+}
+
+/// never-over while the store is down: whatever callers do, no window holds more than the printed bound; with signals, the calls
+/// of the time in which the signals of two agents differ are added.
+#[test]
+fn no_window_exceeds_the_printed_bound() {
+    let mut fullest = 0;
+    for seed in 0..SEEDS {
+        let mut rng = Rng::with_seed(seed);
+        let (agents, with_signals) = (rng.usize(2..5), rng.bool());
+        let on_failure = ["share", "limit 2/10s", "closed", "open"][rng.usize(0..4)];
+        let consistency = ["strict", "bounded"][rng.usize(0..2)];
+        let quota = rng.u64(2..30);
+        let settings =
+            format!("quota: {quota}/10s, estimate: conservative, consistency: {consistency}, on_failure: {on_failure}");
+        let mut outage = Outage::of(agents, &settings);
+        let mut calls: Vec<(Timestamp, bool)> = Vec::new();
+        for call in 0..180 {
+            if call == 60 {
+                outage.fail(with_signals);
+            }
+            // A caller stays at an agent for a while. Without the bus, no agent misses another one in this time.
+            let agent = if rng.u8(0..4) == 0 { rng.usize(0..agents) } else { call / 20 % agents };
+            let is_admitted = outage.check(agent, "k").is_some();
+            calls.push((outage.sim.now(), is_admitted));
+            outage.pass(rng.u64(0..60));
+        }
+        let count = |end: Timestamp, width_ms: u64, only: bool| {
+            calls.iter().filter(|(at, is)| *at <= end && end.ms_since(*at) < width_ms && (*is || !only)).count() as u64
+        };
+        let bound = outage.bound();
+        for (end, _) in &calls {
+            let held = count(*end, 10_000, true);
+            let most = match (with_signals, bound.alone) {
+                (true, _) => bound.by_signals + count(*end, FRESH_MS, false),
+                (false, Some(most)) => most,
+                (false, None) => continue,
+            };
+            assert!(
+                held <= most,
+                "seed {seed}: {held} of {most} in a fleet of {agents}, signals {with_signals}: {settings}"
+            );
+            fullest = fullest.max(held * 100 / most);
+        }
+    }
+    println!("the fullest window held {fullest} % of its bound");
+    assert!(fullest > 80, "{fullest} %: nothing came close, which proves nothing");
 }

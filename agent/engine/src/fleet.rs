@@ -82,6 +82,12 @@ impl Fleet {
         self.members.lock().known.then(|| self.size())
     }
 
+    /// Returns for each agent false if it is known to be gone. An agent that has heard no member does not know.
+    pub(crate) fn are_live(&self, agents: &[Arc<str>]) -> Vec<bool> {
+        let members = self.members.lock();
+        agents.iter().map(|agent| members.heard.is_empty() || members.heard.contains_key(agent)).collect()
+    }
+
     /// Returns the number of members that precede this one when the units of a counter are placed on single members. Members
     /// that are only counted may all precede it. Nothing if the member has not heard itself.
     pub(crate) fn place(&self, own: &str, counter: CounterId) -> Option<u32> {

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::signals::{Signal, SignalBatch};
+use tollgate_core::messages::signals::{AgentUnits, Signal, SignalBatch};
 
 use crate::active_rules::ActiveRules;
 use crate::engine::Engine;
-use crate::view::{ViewEvent, update};
+use crate::view::{Flow, ViewEvent, update};
 
 /// Record of the bus that an agent reads.
 #[derive(Clone, Copy, Debug)]
@@ -74,19 +74,40 @@ impl Engine {
     }
 
     fn receive_signals(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch, lags: &mut Vec<Duration>) {
-        if !self.signals.received(appended, batch) {
+        let store_time = self.store_time(now);
+        if !self.signals.received(store_time, appended, batch) {
             return;
         }
         let active = self.rules.load();
-        let store_time = self.store_time(now);
-        let is_news = |signal: &&Signal| self.receive_signal(&active, store_time.earliest, batch, signal);
+        let live = self.fleet.are_live(&batch.agents);
+        let flow = |signal: &Signal| self.flow_of(signal, batch, &live);
+        let is_news = |signal: &&Signal| self.receive_signal(&active, store_time.earliest, batch, signal, flow(signal));
         let lag = |signal: &Signal| Duration::from_millis(store_time.latest.ms_since(signal.newest_at));
         lags.extend(batch.signals.iter().filter(is_news).map(lag));
     }
 
+    /// Returns the admissions by agent in a signal. Agents that are gone leave their part to all others.
+    fn flow_of(&self, signal: &Signal, batch: &SignalBatch, live: &[bool]) -> Flow {
+        let agent = |by_agent: &AgentUnits| {
+            let index = by_agent.agent as usize;
+            (by_agent.units, live.get(index) == Some(&true), batch.agents.get(index) == Some(&self.settings.node))
+        };
+        let named = signal.by_agent.iter().map(agent);
+        let gone = named.clone().filter(|(_, is_live, _)| !is_live).map(|(units, ..)| units);
+        let others = gone.fold(signal.by_others, u64::saturating_add);
+        Flow::new(named.filter(|(_, is_live, _)| *is_live).map(|(units, _, is_own)| (units, is_own)), others)
+    }
+
     /// Applies the signal of one counter. Returns true if it contains charges that no earlier signal contained. Where the
     /// counts are in the own table, signals decide nothing: only the lag of the agent's own counters is of use.
-    fn receive_signal(&self, active: &ActiveRules, now: Timestamp, batch: &SignalBatch, signal: &Signal) -> bool {
+    fn receive_signal(
+        &self,
+        active: &ActiveRules,
+        now: Timestamp,
+        batch: &SignalBatch,
+        signal: &Signal,
+        flow: Flow,
+    ) -> bool {
         let rule = active.set.rules.iter().find(|rule| rule.name == signal.rule);
         let mut policies = rule.into_iter().flat_map(|rule| rule.all_policies());
         let Some(policy) = policies.find(|policy| policy.window == signal.admitted.window()) else { return false };
@@ -98,7 +119,7 @@ impl Engine {
         }
         let view = table.view(signal.counter);
         let known = view.remote.as_ref().map(|remote| remote.newest_at);
-        update(policy, view, ViewEvent::Signal { signal, batch });
+        update(policy, view, ViewEvent::Signal { signal, batch, flow });
         known.is_none_or(|known| known < signal.newest_at)
     }
 }
@@ -128,6 +149,8 @@ mod tests {
                 generation: 1,
                 quota: 100,
                 admitted: Ring::new(window),
+                by_agent: Vec::new(),
+                by_others: 0,
                 denied: 0,
                 rate_milli: 0,
                 budget: None,
@@ -140,6 +163,7 @@ mod tests {
                 as_of: 1,
                 as_of_appended: START,
                 threshold_permille: 500,
+                agents: Vec::new(),
                 signals: vec![signal],
             };
             let mut lags = Vec::new();

@@ -17,6 +17,8 @@ use crate::view::CoveredRounds;
 /// Time over which signals must have been read before a counter without a signal counts as full up to the threshold only,
 /// in ms. Aggregators signal every counter above the threshold at least that often.
 const READ_FIRST_MS: u64 = 2_000;
+/// Age of a record past which it changes nothing, in ms.
+const AGE_MS_MAX: u64 = 5_000;
 /// Maximum number of own batches per partition that are in the log and in no signal yet.
 const DELIVERED_LEN_MAX: usize = 8_192;
 /// Maximum number of rounds per partition of which rows are known to be lost.
@@ -46,9 +48,14 @@ impl Signals {
         Self { partitions: (0..partitions).map(|_| Mutex::default()).collect() }
     }
 
-    /// Applies the heartbeat of a batch that the bus appended at this time. Returns true if its signals are not outdated.
-    pub(crate) fn received(&self, appended: Timestamp, batch: &SignalBatch) -> bool {
+    /// Applies the heartbeat of a batch that the bus appended at this time. Returns true if its signals are not outdated. After
+    /// a record that is too old to be of use, signals must again be read for a while: others may have been missed.
+    pub(crate) fn received(&self, store: TimeBounds, appended: Timestamp, batch: &SignalBatch) -> bool {
         let Some(mut view) = self.partition(batch.partition) else { return false };
+        if store.earliest.ms_since(appended) > AGE_MS_MAX {
+            view.read = None;
+            return false;
+        }
         view.read = Some((view.read.map_or(appended, |(first, _)| first), appended));
         if view.log.replace(batch.log).is_some_and(|log| log != batch.log) {
             // The log was recreated and contains nothing of the old one.
@@ -135,6 +142,10 @@ mod tests {
         Timestamp::from_ms(ms)
     }
 
+    const fn now(ms: u64) -> TimeBounds {
+        TimeBounds::exactly(at(ms))
+    }
+
     fn signals() -> Signals {
         Signals::new(1)
     }
@@ -147,6 +158,7 @@ mod tests {
             as_of,
             as_of_appended: at(appended),
             threshold_permille: 500,
+            agents: Vec::new(),
             signals: Vec::new(),
         }
     }
@@ -162,12 +174,25 @@ mod tests {
     #[test]
     fn signals_are_fresh_for_a_while_and_an_older_one_changes_nothing() {
         let signals = signals();
-        assert!(signals.received(at(10_000), &heartbeat(1, 5, 10_000)));
+        assert!(signals.received(now(10_000), at(10_000), &heartbeat(1, 5, 10_000)));
         assert!(heard(&signals, 10_500).is_none(), "not read long enough");
-        assert!(signals.received(at(12_000), &heartbeat(1, 9, 12_000)));
-        assert!(!signals.received(at(12_100), &heartbeat(1, 5, 10_000)));
+        assert!(signals.received(now(12_000), at(12_000), &heartbeat(1, 9, 12_000)));
+        assert!(!signals.received(now(12_100), at(12_100), &heartbeat(1, 5, 10_000)));
         assert!(heard(&signals, 14_999).is_some());
         assert!(heard(&signals, 15_000).is_none());
+    }
+
+    /// E6: a record that was appended 6 s ago changes nothing, and the signals count as read from then on.
+    #[test]
+    fn a_record_that_arrives_late_changes_nothing() {
+        let signals = signals();
+        signals.received(now(10_000), at(10_000), &heartbeat(1, 5, 10_000));
+        signals.received(now(12_000), at(12_000), &heartbeat(1, 6, 12_000));
+        assert!(!signals.received(now(19_000), at(13_000), &heartbeat(1, 9, 13_000)));
+        assert!(signals.received(now(19_100), at(19_000), &heartbeat(1, 10, 19_000)));
+        assert!(heard(&signals, 19_100).is_none(), "records between them may be missing");
+        assert!(signals.received(now(21_100), at(21_000), &heartbeat(1, 11, 21_000)));
+        assert!(heard(&signals, 21_100).is_some());
     }
 
     #[test]
@@ -176,11 +201,11 @@ mod tests {
         signals.delivered(0, 1, 3);
         signals.lost(0, 2..=2);
         signals.delivered(0, 3, 8);
-        signals.received(at(10_000), &heartbeat(1, 5, 10_000));
-        signals.received(at(12_000), &heartbeat(1, 5, 12_000));
+        signals.received(now(10_000), at(10_000), &heartbeat(1, 5, 10_000));
+        signals.received(now(12_000), at(12_000), &heartbeat(1, 5, 12_000));
         let covered = heard(&signals, 12_000).unwrap().covered;
         assert_eq!(covered, CoveredRounds { none_through: 0, through: 1, lost: [2].into() });
-        signals.received(at(12_001), &heartbeat(2, 0, 12_001));
+        signals.received(now(12_001), at(12_001), &heartbeat(2, 0, 12_001));
         let covered = heard(&signals, 12_001).unwrap().covered;
         assert!(covered.none_through >= 3, "a new log contains nothing of the old one");
     }

@@ -84,6 +84,12 @@ impl<K: Copy + Ord, B> InFlight<K, B> {
         self.remove(key)
     }
 
+    /// Returns the smallest key of a batch in flight.
+    #[must_use]
+    pub fn first_key(&self) -> Option<K> {
+        self.batches.first_key_value().map(|(key, _)| *key)
+    }
+
     /// Returns the time at which the newest round was sent, if batches are in flight.
     #[must_use]
     pub fn waits_since(&self) -> Option<Timestamp> {

@@ -3,7 +3,7 @@
 use super::{BATCH_ROWS_LEN_MAX, VERSION, WireError, check, counter_from_wire, counter_to_wire, v1};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::calls::CounterEntry;
-use tollgate_core::messages::signals::{Signal, SignalBatch};
+use tollgate_core::messages::signals::{AGENTS_LEN_MAX, AgentUnits, Signal, SignalBatch};
 use tollgate_core::window::Ring;
 
 pub(super) fn to_wire(batch: &SignalBatch) -> v1::SignalBatch {
@@ -16,11 +16,14 @@ pub(super) fn to_wire(batch: &SignalBatch) -> v1::SignalBatch {
         as_of_appended_ms: batch.as_of_appended.as_ms(),
         threshold_permille: batch.threshold_permille,
         signals: batch.signals.iter().map(signal_to_wire).collect(),
+        agents: batch.agents.iter().map(ToString::to_string).collect(),
     }
 }
 
 pub(super) fn from_wire(wire: v1::SignalBatch) -> Result<SignalBatch, WireError> {
     check(wire.signals.len() <= BATCH_ROWS_LEN_MAX, "the batch exceeds the maximum number of signals")?;
+    let agents = wire.agents.len();
+    check(agents <= BATCH_ROWS_LEN_MAX, "the batch exceeds the maximum number of agents")?;
     Ok(SignalBatch {
         aggregator: wire.aggregator.into(),
         partition: wire.partition,
@@ -28,7 +31,8 @@ pub(super) fn from_wire(wire: v1::SignalBatch) -> Result<SignalBatch, WireError>
         as_of: wire.as_of,
         as_of_appended: Timestamp::from_ms(wire.as_of_appended_ms),
         threshold_permille: wire.threshold_permille,
-        signals: wire.signals.into_iter().map(signal_from_wire).collect::<Result<_, _>>()?,
+        agents: wire.agents.into_iter().map(Into::into).collect(),
+        signals: wire.signals.into_iter().map(|signal| signal_from_wire(signal, agents)).collect::<Result<_, _>>()?,
     })
 }
 
@@ -51,15 +55,25 @@ fn signal_to_wire(signal: &Signal) -> v1::Signal {
         rate_milli: signal.rate_milli,
         budget: signal.budget,
         newest_at_ms: signal.newest_at.as_ms(),
+        agent: signal.by_agent.iter().map(|by_agent| by_agent.agent).collect(),
+        agent_units: signal.by_agent.iter().map(|by_agent| by_agent.units).collect(),
+        other_units: signal.by_others,
     }
 }
 
-fn signal_from_wire(wire: v1::Signal) -> Result<Signal, WireError> {
+/// Decodes a signal of a batch that names so many agents.
+fn signal_from_wire(wire: v1::Signal, agents: usize) -> Result<Signal, WireError> {
     let counter = counter_from_wire(wire.counter.ok_or(WireError::Invalid("a signal lacks its counter"))?, None)?;
     check(
         wire.admitted.len() <= counter.window.parts() as usize + 1,
         "a ring has more counts than its window has sub-windows",
     )?;
+    check(
+        wire.agent.len() == wire.agent_units.len() && wire.agent.len() <= AGENTS_LEN_MAX,
+        "a signal names too many agents, or not the units of each",
+    )?;
+    check(wire.agent.iter().all(|agent| (*agent as usize) < agents), "a signal names an unknown agent")?;
+    let by_agent = wire.agent.into_iter().zip(wire.agent_units);
     let mut admitted = Ring::new(counter.window);
     admitted.add(wire.newest_sub_window, 0);
     for (back, units) in (0_u64..).zip(wire.admitted) {
@@ -74,6 +88,8 @@ fn signal_from_wire(wire: v1::Signal) -> Result<Signal, WireError> {
         generation: counter.generation,
         quota: counter.quota,
         admitted,
+        by_agent: by_agent.map(|(agent, units)| AgentUnits { agent, units }).collect(),
+        by_others: wire.other_units,
         denied: wire.denied,
         rate_milli: wire.rate_milli,
         budget: wire.budget,

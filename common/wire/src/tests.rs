@@ -5,7 +5,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{BatchName, Home, Outcome, Row};
 use tollgate_core::messages::presence::Role;
-use tollgate_core::messages::signals::Signal;
+use tollgate_core::messages::signals::{AgentUnits, Signal};
 use tollgate_core::window::Ring;
 
 fn minute() -> Window {
@@ -61,6 +61,7 @@ fn signals() -> SignalBatch {
         as_of: 12,
         as_of_appended: Timestamp::from_ms(77),
         threshold_permille: 500,
+        agents: vec!["a1".into(), "a2".into()],
         signals: vec![Signal {
             counter: entry().id,
             rule: "per-key".into(),
@@ -68,6 +69,8 @@ fn signals() -> SignalBatch {
             generation: 3,
             quota: 100,
             admitted,
+            by_agent: vec![AgentUnits { agent: 1, units: 9 }, AgentUnits { agent: 0, units: 3 }],
+            by_others: 1,
             denied: 8,
             rate_milli: 1_500,
             budget: Some(0),
@@ -145,6 +148,16 @@ fn undecodable_records_are_errors_and_never_panic() {
         corrupt(&mut wire);
         assert!(Batch::decode(&wire.encode_to_vec()).is_err());
     }
+    let corruptions: [fn(&mut v1::Signal); 3] = [
+        |wire| wire.agent[0] = 2,
+        |wire| wire.agent_units.truncate(1),
+        |wire| (wire.agent, wire.agent_units) = (vec![0; 17], vec![1; 17]),
+    ];
+    for corrupt in corruptions {
+        let mut wire = signals::to_wire(&signals());
+        corrupt(&mut wire.signals[0]);
+        assert!(SignalBatch::decode(&wire.encode_to_vec()).is_err());
+    }
     let good = batch().encode();
     for len in 0..good.len() {
         let _ = Batch::decode(&good[..len]);
@@ -168,7 +181,7 @@ fn the_bytes_of_version_1_are_stable() {
     );
     pinned(
         &signals(),
-        "080112026731180221feffffffffffffff280c304d38f40342450a2809080706050403020111100f0e0d0c0b0a091a077065722d6b65792201782803306438e0d403400c10eb071a0d09000004000000000000000000200828dc0b3000384e",
+        "080112026731180221feffffffffffffff280c304d38f403424f0a2809080706050403020111100f0e0d0c0b0a091a077065722d6b65792201782803306438e0d403400c10eb071a0d09000004000000000000000000200828dc0b3000384e420201004a02090350014a0261314a026132",
     );
     pinned(&presence(), "080112026131180422026575280230053806420d31302e302e302e313a3633373948075001");
     pinned(&published(), "0801120a72756c65732e79616d6c1a0972756c65733a205b5d");

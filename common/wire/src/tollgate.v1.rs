@@ -94,6 +94,9 @@ pub struct SignalBatch {
     pub threshold_permille: u32,
     #[prost(message, repeated, tag = "8")]
     pub signals: ::prost::alloc::vec::Vec<Signal>,
+    /// Agents that the signals name, by index.
+    #[prost(string, repeated, tag = "9")]
+    pub agents: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Signal {
@@ -112,6 +115,14 @@ pub struct Signal {
     pub budget: ::core::option::Option<u64>,
     #[prost(uint64, tag = "7")]
     pub newest_at_ms: u64,
+    /// Units that single agents admitted: the index of each agent in `agents`, and its units.
+    #[prost(uint32, repeated, tag = "8")]
+    pub agent: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint64, repeated, tag = "9")]
+    pub agent_units: ::prost::alloc::vec::Vec<u64>,
+    /// Units that agents which are not named admitted.
+    #[prost(uint64, tag = "10")]
+    pub other_units: u64,
 }
 /// One record of `presence`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

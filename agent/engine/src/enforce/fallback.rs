@@ -59,7 +59,7 @@ pub(crate) fn by_signal(
             Room { units: quota.saturating_sub(used), retry_at: retry_at.unwrap_or(next_sub_window) }
         }
         OnFailure::Share => {
-            let part = part::equal(policy, facts, free());
+            let part = part::by_flow(policy, facts, view, free());
             Room { units: part.saturating_sub(own(now)), retry_at: next_sub_window }
         }
         OnFailure::Limit(limit) => {

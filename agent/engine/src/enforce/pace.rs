@@ -5,11 +5,11 @@ use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Verdict};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 
-use super::Facts;
+use super::{Authority, Facts, part};
 use crate::view::CounterView;
 
 /// Returns the limit that paces admissions under a bucket; none if `on_failure` is `open`.
-pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts) -> Option<Limit> {
+pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts, view: &CounterView) -> Option<Limit> {
     if !matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
         return None;
     }
@@ -17,7 +17,10 @@ pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts) -> Option<Limit> {
         OnFailure::Open | OnFailure::Closed => None,
         OnFailure::Limit(quota) => Some(policy.with_quota(quota).limit()),
         OnFailure::Share => {
-            let part = |units: u64| (units / u64::from(facts.fleet.get())).max(1);
+            let part = |units: u64| match facts.authority {
+                Authority::Signals(_) => part::by_flow(policy, facts, view, units).max(1),
+                _ => (units / u64::from(facts.fleet.get())).max(1),
+            };
             let limit = policy.limit();
             Some(Limit { units: part(limit.units), burst: part(limit.burst), ..limit })
         }

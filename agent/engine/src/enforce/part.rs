@@ -3,6 +3,7 @@
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
 use super::Facts;
+use crate::view::CounterView;
 
 /// Returns this agent's equal part of some units of a counter.
 ///
@@ -17,4 +18,17 @@ pub(crate) fn equal(policy: &LimitPolicy, facts: &Facts, units: u64) -> u64 {
         Consistency::Strict => u64::from(facts.place.is_some_and(|place| u64::from(place) < units)),
         Consistency::Bounded => units.min(1),
     }
+}
+
+/// Returns this agent's part of the units that a fresh signal leaves free: half by the admissions of the agents in the signal,
+/// half equally. If nobody has admitted any, all is divided equally.
+///
+/// Where the agents have one unit each, an agent has it only until it has admitted one in the window.
+pub(crate) fn by_flow(policy: &LimitPolicy, facts: &Facts, view: &CounterView, free: u64) -> u64 {
+    let part = view.remote.as_deref().and_then(|remote| remote.flow.part_of(free, facts.fleet));
+    if policy.consistency == Consistency::Bounded && policy.quota.units() < u64::from(facts.fleet.get()) {
+        let is_unused = view.admitted(policy).is_none_or(|ring| ring.is_empty_at(facts.now.earliest));
+        return part.unwrap_or(0).max(u64::from(is_unused && free > 0));
+    }
+    part.unwrap_or_else(|| equal(policy, facts, free))
 }

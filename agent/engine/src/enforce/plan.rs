@@ -53,7 +53,7 @@ pub(crate) fn plan<'a>(
             ((fallback::alone(policy, view, facts, covered, cost), Source::Fallback), covered)
         }
     };
-    let pace = pace::pace(policy, facts).filter(|_| verdict.admitted);
+    let pace = pace::pace(policy, facts, view).filter(|_| verdict.admitted);
     if let Some(limit) = &pace {
         verdict = pace::paced(limit, view, facts.now.earliest, cost, verdict);
     }

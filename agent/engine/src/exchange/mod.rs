@@ -81,6 +81,8 @@ pub struct Exchange {
     /// Numbers of rows and rounds, by the partitions and sequences of their batches.
     in_flight: InFlight<(Partition, u64), (usize, BatchRounds)>,
     announce_at: Timestamp,
+    /// True if the last announcement said that the store is down.
+    announced_degraded: bool,
     stopped: bool,
     /// True once a batch that is refused will not be sent again.
     drops_refused: bool,
@@ -109,6 +111,7 @@ impl Exchange {
             stripes_per_tick: STRIPES,
             in_flight: InFlight::default(),
             announce_at: Timestamp::default(),
+            announced_degraded: false,
             stopped: false,
             drops_refused: false,
         }
@@ -135,8 +138,11 @@ impl Exchange {
                 if self.collecting.is_some() || is_due || self.engine.rows.is_any_full() {
                     self.collect(now, self.stripes_per_tick, effects);
                 }
-                if now >= self.announce_at {
+                // Aggregators adapt to an outage of the store once it is announced.
+                let is_degraded = self.engine.is_degraded();
+                if now >= self.announce_at || is_degraded != self.announced_degraded {
                     self.announce_at = now.plus_ms(INTERVAL_MS);
+                    self.announced_degraded = is_degraded;
                     effects.push(ExchangeEffect::Announce(self.presence(now)));
                 }
             }

@@ -10,6 +10,7 @@ use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
 
 use super::cached_denial::CachedDenial;
+use super::flow::Flow;
 use super::local_usage::LocalUsage;
 use super::store_count::KnownUnits;
 use super::unsynced_units::{Unsynced, UnsyncedUnits};
@@ -38,6 +39,8 @@ pub(crate) struct RemoteCount {
     pub(crate) admitted: Ring,
     /// Instant of the newest charge that is counted.
     pub(crate) newest_at: Timestamp,
+    /// Admissions by agent.
+    pub(crate) flow: Flow,
 }
 
 impl CounterView {

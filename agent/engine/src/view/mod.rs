@@ -2,6 +2,7 @@
 
 mod cached_denial;
 mod uncovered;
+mod flow;
 mod store_count;
 mod local_usage;
 mod unsynced_units;
@@ -9,6 +10,7 @@ mod counter_view;
 mod update;
 
 pub(crate) use counter_view::{CounterView, RemoteCount};
+pub(crate) use flow::Flow;
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
 pub(crate) use unsynced_units::{BackfillStep, Unsynced};
 pub(crate) use update::{ViewEvent, forget_denial, update, update_in_step};

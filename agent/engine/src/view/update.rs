@@ -11,6 +11,7 @@ use tollgate_core::rules::LimitPolicy;
 
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
+use super::flow::Flow;
 use super::uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
 use super::unsynced_units::BackfillStep;
 use crate::time_bounds::TimeBounds;
@@ -70,6 +71,8 @@ pub(crate) enum ViewEvent<'a> {
         signal: &'a Signal,
         /// The record that contains it.
         batch: &'a SignalBatch,
+        /// Admissions by agent.
+        flow: Flow,
     },
 }
 
@@ -123,11 +126,11 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             view.unsynced.iter_mut().for_each(|unsynced| unsynced.backfill(step));
             view.unsynced.take_if(|unsynced| unsynced.is_empty());
         }
-        ViewEvent::Signal { signal, batch: &SignalBatch { log, as_of, .. } } => {
+        ViewEvent::Signal { signal, batch: &SignalBatch { log, as_of, .. }, flow } => {
             // An older signal changes nothing; offsets of different logs cannot be compared.
             if view.remote.as_ref().is_none_or(|remote| remote.log != log || remote.as_of <= as_of) {
                 let (admitted, newest_at) = (signal.admitted.clone(), signal.newest_at);
-                view.remote = Some(Box::new(RemoteCount { log, as_of, admitted, newest_at }));
+                view.remote = Some(Box::new(RemoteCount { log, as_of, admitted, newest_at, flow }));
             }
         }
     }

@@ -59,6 +59,12 @@ impl Dedup {
         }
     }
 
+    /// Returns the name of the writer of a batch, in memory that its batches share.
+    pub(super) fn writer(&self, name: &BatchName) -> Arc<str> {
+        let known = self.writers.get_key_value(&(name.agent.clone(), name.epoch));
+        known.map_or(&name.agent, |((agent, _), _)| agent).clone()
+    }
+
     /// Returns the time up to which all live writers have published; later rows of an earlier time are late.
     pub(super) fn watermark(&self, now: Timestamp) -> Option<Timestamp> {
         let live = self.writers.values().filter(|writer| now.ms_since(writer.last_appended) <= GONE_AFTER_MS);

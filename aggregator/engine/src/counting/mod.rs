@@ -1,26 +1,32 @@
 //! The count of one partition: a state machine over its log.
 //!
 //! The counts are a function of the log alone, so a replay from the start gives the same counts. `dedup` recognises
-//! batches that were written twice, `table` holds the counters, and `signals` chooses the counters to signal and the
-//! threshold in force. Reading the log is the task of [`crate::worker`].
+//! batches that were written twice, `table` holds the counters, and `signals` chooses the counters to signal and, with
+//! `threshold`, the threshold in force. Reading the log is the task of [`crate::worker`].
 
 mod tally;
 mod dedup;
+mod units_by_agent;
 mod table;
+mod threshold;
 mod signals;
+
+use std::sync::Arc;
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::{Batch, Outcome, Row};
-use tollgate_core::messages::signals::{LogId, Offset, Signal};
+use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_core::window::Window;
 
 use dedup::Dedup;
 use signals::DueSignals;
 use table::CounterTable;
 
+pub use signals::DueBatch;
 pub use table::CountedCounter;
 pub use tally::CountingTally;
+pub use threshold::WantedThreshold;
 
 /// Time after the end of its window during which a counter is kept for late charges, in ms.
 const GRACE_MS: u64 = 60_000;
@@ -72,6 +78,7 @@ impl Counting {
         }
         self.tally.batches += 1;
         let latest = appended.plus_ms(CLOCK_ERROR_MAX_MS);
+        let writer = self.dedup.writer(&batch.name);
         let slots: Vec<Option<usize>> = batch.counters.iter().map(|counter| self.table.slot(counter)).collect();
         for row in &batch.rows {
             self.tally.rows += 1;
@@ -79,7 +86,7 @@ impl Counting {
                 continue;
             };
             match slots[index] {
-                Some(slot) => self.count_row(slot, batch.counters[index].window, row, latest),
+                Some(slot) => self.count_row(slot, &writer, batch.counters[index].window, row, latest),
                 None => self.tally.uncounted += 1,
             }
         }
@@ -92,9 +99,8 @@ impl Counting {
         new
     }
 
-    /// Returns the signals that are due and the threshold in force, with no signals for a heartbeat. Nothing is due before the
-    /// count is restored.
-    pub fn signals_due(&mut self, now: Timestamp, threshold_permille: u32) -> Option<(Vec<Signal>, u32)> {
+    /// Returns the signals that are due, with none for a heartbeat. Nothing is due before the count is restored.
+    pub fn signals_due(&mut self, now: Timestamp, threshold: WantedThreshold) -> Option<DueBatch> {
         let (_, as_of_appended) = self.read?;
         self.watermark = self.dedup.watermark(as_of_appended);
         // Counters expire by the log's time, so that a replay drops the same ones.
@@ -102,7 +108,7 @@ impl Counting {
         if !self.restored {
             return None;
         }
-        self.due.take(&mut self.table, now, threshold_permille)
+        self.due.take(&mut self.table, now, threshold)
     }
 
     /// Takes the report on a batch that signalled these counters. If the batch is lost, a heartbeat and the counters are due
@@ -117,7 +123,7 @@ impl Counting {
                 self.due.changed(counter);
             }
         }
-        self.due.heartbeat_lost();
+        self.due.lost();
     }
 
     /// Returns the events so far.
@@ -140,8 +146,8 @@ impl Counting {
         new
     }
 
-    /// Counts one row of a batch that was written with the window `written_in`.
-    fn count_row(&mut self, slot: usize, written_in: Window, row: &Row, latest: Timestamp) {
+    /// Counts one row of a batch that an agent wrote with the window `written_in`.
+    fn count_row(&mut self, slot: usize, writer: &Arc<str>, written_in: Window, row: &Row, latest: Timestamp) {
         let credible = row.sub_window.min(written_in.sub_window(latest));
         self.tally.from_the_future += u64::from(credible < row.sub_window);
         let ended = written_in.end_of(credible).plus_ms(LATE_AFTER_MS);
@@ -151,7 +157,7 @@ impl Counting {
         let window = counter.admitted.window();
         let sub_window = if window == written_in { credible } else { window.sub_window(written_in.end_of(credible)) };
         let row = Row { sub_window, at: row.at.min(latest), ..row.clone() };
-        if !counter.count(&row) {
+        if !counter.count(&row, writer) {
             self.tally.too_old += 1;
         } else if row.outcome != Outcome::Spared {
             self.due.changed(counter);

@@ -4,12 +4,17 @@
 //! A heartbeat promises: up to its offset, every counter that changed and was not signalled is below the threshold in force.
 //! If more counters changed than one record may hold, the threshold in force rises above those that are left out.
 
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use indexmap::IndexSet;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
-use tollgate_core::messages::signals::Signal;
+use tollgate_core::messages::signals::{AgentUnits, Signal};
 use tollgate_core::window::Estimate;
 
 use super::table::{CountedCounter, CounterTable};
+use super::threshold::{Threshold, WantedThreshold};
 
 /// Interval of a partition's heartbeats, in ms.
 const HEARTBEAT_MS: u64 = 200;
@@ -25,6 +30,18 @@ pub(super) struct DueSignals {
     above_threshold: Vec<CounterId>,
     produced_at: Timestamp,
     repeated_at: Timestamp,
+    threshold: Threshold,
+}
+
+/// Signals that are due, for one record.
+#[derive(Clone, Debug)]
+pub struct DueBatch {
+    /// The threshold in force.
+    pub threshold_permille: u32,
+    /// The agents that the signals name.
+    pub agents: Vec<Arc<str>>,
+    /// The signals.
+    pub signals: Vec<Signal>,
 }
 
 impl DueSignals {
@@ -36,8 +53,9 @@ impl DueSignals {
         }
     }
 
-    /// Makes a heartbeat due.
-    pub(super) fn heartbeat_lost(&mut self) {
+    /// Notes that a batch was lost, whose counters wait again: a heartbeat is due.
+    pub(super) fn lost(&mut self) {
+        self.threshold.lost();
         self.produced_at = Timestamp::default();
     }
 
@@ -46,8 +64,8 @@ impl DueSignals {
         &mut self,
         table: &mut CounterTable,
         now: Timestamp,
-        threshold: u32,
-    ) -> Option<(Vec<Signal>, u32)> {
+        wanted: WantedThreshold,
+    ) -> Option<DueBatch> {
         if now.ms_since(self.repeated_at) >= REPEAT_MS {
             self.repeated_at = now;
             for id in std::mem::take(&mut self.above_threshold) {
@@ -56,6 +74,9 @@ impl DueSignals {
                 self.changed(counter);
             }
         }
+        let (repeated, room) = (self.above_threshold.len(), SIGNALS_LEN_MAX);
+        let before = self.threshold.in_force();
+        let threshold = self.threshold.follow(now, wanted, table, &mut self.changed, repeated, room);
         let mut due: Vec<(u32, CounterId)> = Vec::new();
         for id in std::mem::take(&mut self.changed) {
             let counter = &mut table.counters[&id];
@@ -69,26 +90,38 @@ impl DueSignals {
                 due.push((permille, id));
             }
         }
-        let mut in_force = threshold;
+        let mut in_force = self.threshold.in_force();
         if due.len() > SIGNALS_LEN_MAX {
             due.sort_unstable_by(|a, b| b.cmp(a));
-            in_force = due[SIGNALS_LEN_MAX].0.saturating_add(1).max(threshold);
+            in_force = due[SIGNALS_LEN_MAX].0.saturating_add(1).max(in_force);
             for (_, id) in due.drain(SIGNALS_LEN_MAX..) {
                 self.changed(&mut table.counters[&id]);
             }
+        } else {
+            self.threshold.taken(wanted);
         }
-        if due.is_empty() && now.ms_since(self.produced_at) < HEARTBEAT_MS {
+        // A lower threshold is announced at once.
+        if due.is_empty() && before <= in_force && now.ms_since(self.produced_at) < HEARTBEAT_MS {
             return None;
         }
         self.produced_at = now;
-        Some((due.into_iter().map(|(_, id)| signal(&table.counters[&id], now)).collect(), in_force))
+        let mut agents = IndexSet::default();
+        let signals = due.into_iter().map(|(_, id)| signal(&table.counters[&id], now, &mut agents)).collect();
+        Some(DueBatch { threshold_permille: in_force, agents: agents.into_iter().collect(), signals })
     }
 }
 
-fn signal(counter: &CountedCounter, now: Timestamp) -> Signal {
+/// Returns the signal of a counter, and adds the agents that it names.
+fn signal(counter: &CountedCounter, now: Timestamp, agents: &mut IndexSet<Arc<str>, RandomState>) -> Signal {
     let admitted = counter.used(now);
     let denied = counter.denied.used(now, Estimate::Conservative);
-    let width_ms = counter.admitted.window().width_ms();
+    let window = counter.admitted.window();
+    let named = counter.by_agent.in_window(window, window.sub_window(now));
+    let by_others = admitted.saturating_sub(named.iter().map(|(_, units)| units).sum());
+    let by_agent = named.into_iter().map(|(name, units)| {
+        let index = agents.get_index_of(name).unwrap_or_else(|| agents.insert_full(name.clone()).0);
+        AgentUnits { agent: u32::try_from(index).unwrap_or(u32::MAX), units }
+    });
     Signal {
         counter: counter.id,
         rule: counter.rule.clone(),
@@ -96,8 +129,10 @@ fn signal(counter: &CountedCounter, now: Timestamp) -> Signal {
         generation: counter.generation,
         quota: counter.quota,
         admitted: counter.admitted.clone(),
+        by_agent: by_agent.collect(),
+        by_others,
         denied,
-        rate_milli: admitted.saturating_add(denied).saturating_mul(1_000_000) / width_ms,
+        rate_milli: admitted.saturating_add(denied).saturating_mul(1_000_000) / window.width_ms(),
         budget: None,
         newest_at: counter.newest_at,
     }
@@ -120,6 +155,8 @@ mod tests {
     struct Partition {
         table: CounterTable,
         due: DueSignals,
+        /// Number of batches, which are tagged from 1.
+        taken: u64,
     }
 
     impl Partition {
@@ -139,19 +176,28 @@ mod tests {
                 home: None,
             };
             let counter = &mut self.table.counters[slot];
-            counter.count(&row);
+            counter.count(&row, &"a".into());
             self.due.changed(counter);
         }
 
         /// The counters that are signalled at an instant, and the threshold in force; nothing if nothing is due.
         fn take(&mut self, ms: u64) -> Option<(Vec<u128>, u32)> {
-            let (signals, threshold) = self.due.take(&mut self.table, at(ms), THRESHOLD)?;
-            Some((signals.iter().map(|signal| signal.counter.as_u128()).collect(), threshold))
+            self.take_while(ms, false, None)
+        }
+
+        /// The same while the store is down or not, and with a batch that is not reported on.
+        fn take_while(&mut self, ms: u64, is_store_down: bool, unreported: Option<u64>) -> Option<(Vec<u128>, u32)> {
+            let last_tag = self.taken;
+            let wanted =
+                WantedThreshold { normal_permille: THRESHOLD, is_store_down, last_tag, oldest_unreported: unreported };
+            let batch = self.due.take(&mut self.table, at(ms), wanted)?;
+            self.taken += 1;
+            Some((batch.signals.iter().map(|signal| signal.counter.as_u128()).collect(), batch.threshold_permille))
         }
     }
 
     fn partition() -> Partition {
-        Partition { table: CounterTable::new(usize::MAX), due: DueSignals::default() }
+        Partition { table: CounterTable::new(usize::MAX), due: DueSignals::default(), taken: 0 }
     }
 
     #[test]
@@ -188,5 +234,47 @@ mod tests {
         assert_eq!(signalled.iter().filter(|id| **id < 3).count(), 1);
         let (rest, threshold) = partition.take(1).unwrap();
         assert_eq!((rest.len(), threshold), (2, THRESHOLD), "the rest follows at once");
+    }
+
+    /// A lower threshold is announced after the signals of all counters above it are in the log, and a lost one is awaited
+    /// again.
+    #[test]
+    fn while_the_store_is_down_the_threshold_falls_after_the_signals() {
+        let mut partition = partition();
+        for (id, units) in [(1, 1), (2, 4_000), (3, 6_000)] {
+            partition.charge(id, units);
+        }
+        assert_eq!(partition.take(0), Some((vec![3], THRESHOLD)));
+        // Instant, whether the store is down, the oldest batch that is not reported on; signalled counters, and the threshold.
+        let cases = [
+            (10, true, None, Some((vec![2, 1], THRESHOLD))),
+            (20, true, Some(2), None),
+            (30, true, None, Some((vec![], 0))),
+            (40, true, None, None),
+            (50, false, None, None),
+            (240, false, None, Some((vec![], THRESHOLD))),
+        ];
+        for (ms, is_down, unreported, expected) in cases {
+            assert_eq!(partition.take_while(ms, is_down, unreported), expected, "at {ms}");
+        }
+        partition.take_while(260, true, None);
+        let counter = &mut partition.table.counters[&CounterId::from_u128(1)];
+        partition.due.changed(counter);
+        partition.due.lost();
+        assert_eq!(partition.take_while(270, true, None), Some((vec![1], THRESHOLD)));
+        assert_eq!(partition.take_while(280, true, None), Some((vec![], 0)));
+    }
+
+    #[test]
+    fn the_threshold_falls_in_steps_and_no_further_than_signals_can_be_repeated() {
+        let mut partition = partition();
+        (0..8_000).for_each(|id| partition.charge(id, if id < 900 { 3_000 } else { 100 }));
+        partition.take(0);
+        let taken: Vec<_> = (1..100).filter_map(|round| partition.take_while(10 * round, true, None)).collect();
+        let signalled = taken.iter().map(|(signalled, _)| signalled.len()).sum::<usize>();
+        let mut thresholds: Vec<u32> = taken.iter().map(|(_, threshold)| *threshold).collect();
+        thresholds.dedup();
+        assert_eq!(thresholds, [500, 250, 125, 62, 31, 15], "half in each step, while few counters are above them");
+        assert!((5_000..7_000).contains(&signalled), "{signalled}: the next step ends at the cap");
     }
 }

@@ -14,6 +14,8 @@ use tollgate_core::messages::calls::{CounterEntry, Outcome, Row};
 use tollgate_core::rules::Generation;
 use tollgate_core::window::{Estimate, Ring};
 
+use super::units_by_agent::UnitsByAgent;
+
 /// Minimum time between two steps of the sweep, in ms.
 const SWEEP_INTERVAL_MS: u64 = 100;
 /// Time in which the sweep examines all counters, in ms, if the log has a record in each interval.
@@ -40,6 +42,8 @@ pub struct CountedCounter {
     pub denied: Ring,
     /// The time of the newest charge.
     pub newest_at: Timestamp,
+    /// Units admitted by agent.
+    pub(super) by_agent: UnitsByAgent,
     /// True while it waits to be signalled.
     pub(super) changed: bool,
     /// True if it was above the threshold when it was examined last, so that its signal is repeated.
@@ -68,16 +72,20 @@ impl CountedCounter {
             admitted: Ring::new(counter.window),
             denied: Ring::new(counter.window),
             newest_at: Timestamp::default(),
+            by_agent: UnitsByAgent::default(),
             changed: false,
             above_threshold: false,
         }
     }
 
-    /// Counts a row; false if its sub-window has left the window.
-    pub(super) fn count(&mut self, row: &Row) -> bool {
+    /// Counts a row that an agent wrote; false if its sub-window has left the window.
+    pub(super) fn count(&mut self, row: &Row, writer: &Arc<str>) -> bool {
         self.newest_at = self.newest_at.max(row.at);
         let ring = match row.outcome {
-            Outcome::Admitted => &mut self.admitted,
+            Outcome::Admitted => {
+                self.by_agent.count(writer, row.cost, self.admitted.window(), row.sub_window);
+                &mut self.admitted
+            }
             Outcome::Denied => &mut self.denied,
             Outcome::Spared => return true,
         };
@@ -94,11 +102,12 @@ impl CountedCounter {
         self.admitted.used(now, Estimate::Conservative)
     }
 
-    /// Returns the part of the quota that is used, in thousandths.
+    /// Returns the part of the quota that is used, in thousandths; at least one if any of it is used.
     #[must_use]
     pub fn permille(&self, now: Timestamp) -> u32 {
-        let permille = u128::from(self.used(now)) * 1_000 / u128::from(self.quota.max(1));
-        u32::try_from(permille).unwrap_or(u32::MAX)
+        let used = self.used(now);
+        let permille = u128::from(used) * 1_000 / u128::from(self.quota.max(1));
+        u32::try_from(permille).unwrap_or(u32::MAX).max(u32::from(used > 0))
     }
 
     /// Takes over the quota and the window of a newer generation; the counts are carried into that window.
@@ -111,6 +120,7 @@ impl CountedCounter {
         if self.admitted.window() != counter.window {
             self.admitted = self.admitted.carried_to(counter.window);
             self.denied = self.denied.carried_to(counter.window);
+            self.by_agent.clear();
         }
     }
 
@@ -197,11 +207,11 @@ mod tests {
         let mut counter = CountedCounter::new(&written(1, 1, (10, 1_000)));
         let now = Timestamp::from_ms(1_500);
         for (place, (outcome, cost, sub_window, counted, units)) in cases.into_iter().enumerate() {
-            assert_eq!(counter.count(&row(outcome, cost, sub_window)), counted, "case {place}");
+            assert_eq!(counter.count(&row(outcome, cost, sub_window), &"a".into()), counted, "case {place}");
             assert_eq!((counter.used(now), counter.denied.used(now, Estimate::Conservative)), units, "case {place}");
         }
-        counter.count(&row(Outcome::Admitted, 1, 5));
-        assert!(!counter.count(&row(Outcome::Admitted, 1, 1)), "its sub-window has left");
+        counter.count(&row(Outcome::Admitted, 1, 5), &"a".into());
+        assert!(!counter.count(&row(Outcome::Admitted, 1, 1), &"a".into()), "its sub-window has left");
     }
 
     #[test]
@@ -222,7 +232,7 @@ mod tests {
         let mut table = CounterTable::new(usize::MAX);
         for id in 0..100_000 {
             let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap();
-            table.counters[slot].count(&row(Outcome::Admitted, 1, 10));
+            table.counters[slot].count(&row(Outcome::Admitted, 1, 10), &"a".into());
         }
         let mut left = Vec::new();
         for second in 11..=33 {
@@ -239,7 +249,7 @@ mod tests {
         let mut table = CounterTable::new(2);
         for (id, sub_window) in [(1, 10), (2, 20)] {
             let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap();
-            table.counters[slot].count(&row(Outcome::Admitted, 1, sub_window));
+            table.counters[slot].count(&row(Outcome::Admitted, 1, sub_window), &"a".into());
         }
         assert_eq!(table.slot(&written(3, 1, (10, 1_000))), None);
         assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some(1), "a known counter has its slot");

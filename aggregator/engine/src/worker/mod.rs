@@ -29,6 +29,7 @@ use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::in_flight::InFlight;
 use tollgate_core::messages::presence::{Presence, Role};
 
+use crate::counting::WantedThreshold;
 use crate::membership::{HEARTBEAT_MS, Membership};
 use crate::replay_window::ReplayWindow;
 
@@ -40,6 +41,8 @@ pub use partition::AssignedPartition;
 const WAIT_MS: u64 = 20;
 /// Maximum time between two ticks while counted records wait for their signals, in ms.
 const WAIT_UNPUBLISHED_MS: u64 = 1;
+/// Time for which the store counts as down after an agent has reported it, in ms; agents repeat it each second.
+const STORE_DOWN_MS: u64 = 3_000;
 /// Default maximum number of counters.
 const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
 /// Default part of a quota from which on a counter is signalled, in thousandths.
@@ -90,6 +93,8 @@ pub struct Worker {
     unpublished: bool,
     announced_at: Timestamp,
     members_noticed: usize,
+    /// The time of the last heartbeat of an agent to which the store is down.
+    store_down_at: Option<Timestamp>,
 }
 
 impl WorkerSettings {
@@ -127,6 +132,7 @@ impl Worker {
             unpublished: false,
             announced_at: Timestamp::default(),
             members_noticed: 1,
+            store_down_at: None,
             settings,
         }
     }
@@ -146,6 +152,9 @@ impl Worker {
                 }
             }
             WorkerInput::Presence { presence, appended } => {
+                if presence.role == Role::Agent && !presence.open_breakers.is_empty() {
+                    self.store_down_at = Some(now);
+                }
                 if let Some(membership) = &mut self.membership {
                     membership.apply(presence, appended);
                 }
@@ -251,12 +260,19 @@ impl Worker {
     fn publish_signals(&mut self, now: Timestamp, effects: &mut Vec<WorkerEffect>) {
         self.in_flight.begin_round(now);
         self.unpublished = false;
+        let is_store_down = self.store_down_at.is_some_and(|at| now.ms_since(at) < STORE_DOWN_MS);
         for (partition, assigned) in &mut self.assigned {
             if assigned.restore() && self.membership.is_some() {
                 let counters = assigned.counting.tally().counters;
                 effects.push(WorkerEffect::Notice(WorkerNotice::Restored { partition: *partition, counters }));
             }
-            if let Some(batch) = assigned.signals_due(now, *partition, &self.settings) {
+            let threshold = WantedThreshold {
+                normal_permille: self.settings.threshold_permille,
+                is_store_down,
+                last_tag: self.last_tag,
+                oldest_unreported: self.in_flight.first_key(),
+            };
+            if let Some(batch) = assigned.signals_due(now, *partition, &self.settings, threshold) {
                 self.last_tag += 1;
                 let counters = batch.signals.iter().map(|signal| signal.counter).collect();
                 // The counters of a batch that is given up past the cap wait for the repetition of their signals.

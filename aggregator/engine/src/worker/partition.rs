@@ -6,7 +6,7 @@ use tollgate_core::messages::signals::{Offset, SignalBatch};
 
 use super::WorkerSettings;
 use super::effects::{DeadLetter, WorkerEffect};
-use crate::counting::Counting;
+use crate::counting::{Counting, DueBatch, WantedThreshold};
 use crate::membership::PartitionOwner;
 
 /// Maximum time for which a partition of another owner is counted while that owner does not announce it, in ms.
@@ -71,8 +71,9 @@ impl AssignedPartition {
         now: Timestamp,
         partition: Partition,
         settings: &WorkerSettings,
+        threshold: WantedThreshold,
     ) -> Option<SignalBatch> {
-        let (signals, threshold_permille) = self.counting.signals_due(now, settings.threshold_permille)?;
+        let DueBatch { threshold_permille, agents, signals } = self.counting.signals_due(now, threshold)?;
         let (as_of, as_of_appended) = self.counting.read?;
         Some(SignalBatch {
             aggregator: settings.id.clone(),
@@ -81,6 +82,7 @@ impl AssignedPartition {
             as_of,
             as_of_appended,
             threshold_permille,
+            agents,
             signals,
         })
     }

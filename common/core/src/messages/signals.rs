@@ -15,6 +15,9 @@ pub type LogId = u64;
 /// Age of the newest counted record up to which signals are fresh, in ms.
 pub const FRESH_MS: u64 = 3_000;
 
+/// Maximum number of agents that one signal names.
+pub const AGENTS_LEN_MAX: usize = 16;
+
 /// One record of the topic `signals`, and the heartbeat of its partition.
 ///
 /// It guarantees that every counter of the partition that changed up to `as_of` and holds at least `threshold_permille`
@@ -33,6 +36,8 @@ pub struct SignalBatch {
     pub as_of_appended: Timestamp,
     /// Share of the quota, in thousandths, from which counters are signalled.
     pub threshold_permille: u32,
+    /// Agents that the signals name, by index.
+    pub agents: Vec<Arc<str>>,
     /// Changed counters; empty in a heartbeat.
     pub signals: Vec<Signal>,
 }
@@ -52,6 +57,10 @@ pub struct Signal {
     pub quota: u64,
     /// Admitted units per sub-window; agents enforce limits on these.
     pub admitted: Ring,
+    /// Units that single agents admitted, the greatest first, then by name; agents divide free units by their proportions.
+    pub by_agent: Vec<AgentUnits>,
+    /// Units that agents which are not named admitted.
+    pub by_others: u64,
     /// Denied units in the window, for display only.
     pub denied: u64,
     /// Units admitted and denied per second over the window, in thousandths.
@@ -60,4 +69,13 @@ pub struct Signal {
     pub budget: Option<u64>,
     /// Time of the newest counted charge.
     pub newest_at: Timestamp,
+}
+
+/// Units that one agent admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentUnits {
+    /// Index of the agent in the batch.
+    pub agent: u32,
+    /// Units in the window, about.
+    pub units: u64,
 }

@@ -10,7 +10,7 @@ use tollgate_core::window::Ring;
 use super::super::{Authority, Enforcement, Plan, plan};
 use super::*;
 use crate::time_bounds::TimeBounds;
-use crate::view::{ViewEvent, update};
+use crate::view::{Flow, ViewEvent, update};
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000_000);
 const AGENTS: u32 = 3;
@@ -47,6 +47,8 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
                 generation: 1,
                 quota: policy.quota.units(),
                 admitted,
+                by_agent: Vec::new(),
+                by_others: 0,
                 denied: 0,
                 rate_milli: 0,
                 budget: None,
@@ -59,9 +61,10 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
                 as_of: 1,
                 as_of_appended: NOW,
                 threshold_permille: 0,
+                agents: Vec::new(),
                 signals: Vec::new(),
             };
-            update(policy, &mut view, ViewEvent::Signal { signal: &signal, batch: &batch });
+            update(policy, &mut view, ViewEvent::Signal { signal: &signal, batch: &batch, flow: Flow::default() });
         }
         Known::ByStore(units) => {
             let remaining = policy.quota.units() - units;
