@@ -37,12 +37,16 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     // The draft wants no `Retry-After` before the end of `t`.
     let more_in_ms = if decision.allowed { status.reset_ms } else { status.retry_after_ms };
     set("x-ratelimit-limit", status.at_once.to_string());
-    set("x-ratelimit-remaining", status.remaining.to_string());
+    let is_known = !status.hides_remaining;
+    set("x-ratelimit-remaining", if is_known { status.remaining.to_string() } else { "-1".to_owned() });
     set("x-ratelimit-reset", reset_at_s.to_string());
     let (limit, remaining) = (status.at_once.min(FIELD_NUMBER_MAX), status.remaining.min(FIELD_NUMBER_MAX));
     set("ratelimit-policy", format!("\"{}\";q={limit}{}", status.rule, window(status)));
-    set("ratelimit", format!("\"{}\";r={remaining};t={}", status.rule, more_in_ms.div_ceil(1_000)));
-    if decision.source == Source::Fallback {
+    // The draft has no value for an unknown number.
+    if is_known {
+        set("ratelimit", format!("\"{}\";r={remaining};t={}", status.rule, more_in_ms.div_ceil(1_000)));
+    }
+    if decision.source.is_degraded() {
         set("x-ratelimit-policy", "degraded".to_owned());
     }
     if decision.delay_ms > 0 {
@@ -262,7 +266,30 @@ mod tests {
     fn an_admission_has_no_retry_after() {
         assert!(headers(&decision(true, Source::Store), "n").get("retry-after").is_none());
         assert!(members(&decision(true, Source::Store)).get("status").is_none());
-        assert_eq!(headers(&decision(true, Source::Fallback), "n")["x-ratelimit-policy"], "degraded");
+    }
+
+    /// H4: every answer without the store says so, and may hide a number that is not known.
+    #[test]
+    fn a_degraded_answer_says_so() {
+        for (source, is_degraded) in
+            [(Source::Store, false), (Source::Local, false), (Source::Signal, true), (Source::Fallback, true)]
+        {
+            for allowed in [true, false] {
+                let mut decision = decision(allowed, source);
+                let policy = headers(&decision, "n").remove("x-ratelimit-policy");
+                assert_eq!(
+                    policy.as_ref().map(HeaderValue::as_bytes),
+                    is_degraded.then_some(&b"degraded"[..]),
+                    "{source}"
+                );
+                decision.status.as_mut().unwrap().hides_remaining = true;
+                let headers = headers(&decision, "n");
+                assert_eq!(
+                    (&headers["x-ratelimit-remaining"], headers.get("ratelimit")),
+                    (&HeaderValue::from_static("-1"), None)
+                );
+            }
+        }
     }
 
     /// I13: a thousand callers denied at once return at different times, none too early.

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, SlotId};
-use tollgate_core::decision::{LimitKind, LimitStatus, Source};
+use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus, Source};
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, Rule};
 
 use crate::active_rules::ActiveRules;
@@ -86,7 +86,7 @@ impl MatchedRule<'_> {
 
     /// Returns the status of the rule after a verdict; waits count from `from`.
     pub(crate) fn status(&self, rules: &ActiveRules, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
-        let RuleVerdict { verdict, limit, at_once, .. } = rule;
+        let RuleVerdict { verdict, limit, at_once, source } = rule;
         let kind = if self.is_slot() { LimitKind::Slots } else { LimitKind::Window };
         let mut status = LimitStatus::new(rules.names[self.index].clone(), kind, cost);
         status.limit = limit;
@@ -95,6 +95,7 @@ impl MatchedRule<'_> {
         status.shadow = self.rule.shadow;
         // Without the store, another limit than the rule's may have decided.
         status.remaining = verdict.remaining.min(at_once);
+        status.hides_remaining = source.is_degraded() && rules.set.degraded_remaining == DegradedRemaining::Unknown;
         status.reset_ms = verdict.reset_at.ms_since(from);
         status.retry_after_ms = if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) };
         status

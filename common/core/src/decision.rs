@@ -77,6 +77,8 @@ pub struct LimitStatus {
     pub cost: u64,
     /// Units that can be admitted after this decision, at most `at_once`.
     pub remaining: u64,
+    /// True if clients should not see `remaining`, because the store does not answer.
+    pub hides_remaining: bool,
     /// Time in ms until the whole quota is free again if no other call arrives.
     pub reset_ms: u64,
     /// Time in ms until the same call would be admitted if no other call arrives; 0 for an admitted call.
@@ -93,6 +95,16 @@ pub enum LimitKind {
     Slots,
     /// Denial of every call, by the deny list or by a rule with `deny: true`.
     Denial(DenyStatus),
+}
+
+/// Value of `X-RateLimit-Remaining` while the store does not decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DegradedRemaining {
+    /// Units that this agent alone may still admit.
+    #[default]
+    Estimate,
+    /// -1: the number is not known.
+    Unknown,
 }
 
 /// HTTP status of a denial regardless of any count.
@@ -118,6 +130,23 @@ impl Source {
             Self::Store => "store",
             Self::Signal => "signal",
             Self::Fallback => "fallback",
+        }
+    }
+
+    /// Returns true if the decision was made because the store does not answer.
+    #[must_use]
+    pub const fn is_degraded(self) -> bool {
+        matches!(self, Self::Signal | Self::Fallback)
+    }
+}
+
+impl DegradedRemaining {
+    /// Returns the name used in rules files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Estimate => "estimate",
+            Self::Unknown => "-1",
         }
     }
 }
@@ -159,6 +188,19 @@ impl LimitStatus {
     #[must_use]
     pub fn new(rule: Name, kind: LimitKind, cost: u64) -> Self {
         let (limit, window_ms, at_once, remaining, reset_ms, retry_after_ms) = (0, 0, 0, 0, 0, 0);
-        Self { rule, kind, limit, window_ms, at_once, shadow: false, cost, remaining, reset_ms, retry_after_ms }
+        let (shadow, hides_remaining) = (false, false);
+        Self {
+            rule,
+            kind,
+            limit,
+            window_ms,
+            at_once,
+            shadow,
+            cost,
+            remaining,
+            hides_remaining,
+            reset_ms,
+            retry_after_ms,
+        }
     }
 }

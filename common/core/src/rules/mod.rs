@@ -19,7 +19,7 @@ pub mod problem;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::decision::DenyStatus;
+use crate::decision::{DegradedRemaining, DenyStatus};
 use crate::rules::problem::Problem;
 
 pub use descriptor::{DescriptorSource, DescriptorSpec, MatchScope, ResolvedCall};
@@ -64,6 +64,8 @@ pub struct RuleSet {
     pub lists: Lists,
     /// HTTP status of denials by the deny list and by rules that deny every call.
     pub deny_status: DenyStatus,
+    /// Remaining units that clients see while the store does not decide.
+    pub degraded_remaining: DegradedRemaining,
     /// The rules in the order of the file.
     pub rules: Vec<Arc<Rule>>,
     /// Warnings: valid parts that are probably not meant.
@@ -147,6 +149,7 @@ impl RuleSet {
             && self.slot_by == other.slot_by
             && self.lists == other.lists
             && self.deny_status == other.deny_status
+            && self.degraded_remaining == other.degraded_remaining
     }
 
     /// Returns true if the value of a descriptor must not be shown. An undeclared descriptor is treated as secret.

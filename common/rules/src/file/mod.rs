@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use crate::settings::{Layer, Level, warn_undeclared};
 use crate::yaml::{Node, YamlReader, line_of};
-use tollgate_core::decision::DenyStatus;
+use tollgate_core::decision::{DegradedRemaining, DenyStatus};
 use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{DescriptorSpec, Generation, RULES_LEN_MAX, Rule, RuleSet};
 
@@ -32,7 +32,8 @@ use rule::read_rule;
 use tiers::{FileContext, read_exceptions};
 
 /// Fields of the file.
-const TOP: [&str; 8] = ["version", "descriptors", "slot_by", "defaults", "tiers", "rules", "lists", "deny_status"];
+const TOP: [&str; 9] =
+    ["version", "descriptors", "slot_by", "defaults", "tiers", "rules", "lists", "deny_status", "degraded_remaining"];
 
 /// Reads a rules file. `file` is its name for messages; `loaded` is the generation of a file without `version:`.
 ///
@@ -82,8 +83,14 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     let deny_status = top.get("deny_status");
     let deny_status = deny_status.and_then(|node| reader.parse_by(node, "`deny_status`", "429 or 403", status_of));
     let deny_status = deny_status.unwrap_or_default();
+    let values = [DegradedRemaining::Estimate, DegradedRemaining::Unknown];
+    let value_of = |text: &str| values.into_iter().find(|value| value.as_str() == text);
+    let degraded_remaining = top.get("degraded_remaining");
+    let degraded_remaining = degraded_remaining
+        .and_then(|node| reader.parse_by(node, "`degraded_remaining`", "estimate or -1", value_of))
+        .unwrap_or_default();
     let generation = generation.unwrap_or(loaded);
-    RuleSet { descriptors, slot_by, lists, deny_status, rules, ..RuleSet::new(generation, []) }
+    RuleSet { descriptors, slot_by, lists, deny_status, degraded_remaining, rules, ..RuleSet::new(generation, []) }
 }
 
 fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext) -> Vec<Arc<Rule>> {
