@@ -3,6 +3,7 @@
 mod diff;
 mod import;
 mod publish;
+mod outage;
 mod validate;
 mod show;
 

@@ -2,6 +2,7 @@
 //!
 //! The texts of a limit and the JSON fields come from the table of settings in `tollgate-rules`.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use comfy_table::Table;
@@ -10,9 +11,11 @@ use tollgate::{Rule, RuleSet, RulesFileError, read_rules};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::rules::Matches;
 use tollgate_core::rules::problem::Problem;
+use tollgate_engine::FLEET_EXPECTED_DEFAULT;
 use tollgate_rules::display;
 use tollgate_rules::settings::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 
+use super::outage;
 use crate::exit::Exit;
 use crate::output::{self, Format, table};
 
@@ -23,16 +26,19 @@ use crate::output::{self, Format, table};
 pub(crate) struct ValidateArgs {
     /// The rules, as YAML
     file: PathBuf,
+    /// Number of agents for which the bounds of an outage of Redis are shown
+    #[arg(long, value_name = "NUMBER", default_value_t = NonZeroU32::new(FLEET_EXPECTED_DEFAULT).expect("it is not 0"))]
+    agents: NonZeroU32,
     /// Format of the output
     #[arg(long, default_value = "text")]
     format: Format,
 }
 
-pub(crate) fn run(ValidateArgs { file, format }: &ValidateArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(ValidateArgs { file, agents, format }: &ValidateArgs) -> anyhow::Result<Exit> {
     let read = read_rules(file, SystemClock::start().now());
     match (&read, format) {
-        (Ok(set), Format::Text) => output::say(text(set))?,
-        (Ok(set), Format::Json) => output::say(valid_json(set))?,
+        (Ok(set), Format::Text) => output::say(text(set, *agents))?,
+        (Ok(set), Format::Json) => output::say(valid_json(set, *agents))?,
         (Err(RulesFileError::Invalid(error)), Format::Json) => {
             output::say(json!({ "valid": false, "problems": problems_json(&error.problems) }))?;
         }
@@ -52,7 +58,7 @@ fn summary(file: &Path, set: &RuleSet) -> String {
     format!("{}: valid, {rules}, {warnings}", file.display())
 }
 
-fn text(set: &RuleSet) -> String {
+fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     let entries = |name: &'static str, list: &[Matches]| -> Vec<[String; 2]> {
         list.iter().map(|entry| [name.to_owned(), display::matches(entry)]).collect()
     };
@@ -64,7 +70,7 @@ fn text(set: &RuleSet) -> String {
     let listed = [entries("allow", &set.lists.allow), entries("deny", &set.lists.deny)].concat();
     let rules = rules_table(set);
     let lists = if listed.is_empty() { String::new() } else { format!("\n\n{}", table(&["LIST", "WHO"], listed)) };
-    format!("{rules}{lists}{deny_status}")
+    format!("{rules}{lists}{deny_status}{}", outage::text(set, agents))
 }
 
 /// Builds a table with a row for each rule and for each tier with another policy.
@@ -93,23 +99,27 @@ fn limit(shown: &[Shown]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn valid_json(set: &RuleSet) -> Value {
+fn valid_json(set: &RuleSet, agents: NonZeroU32) -> Value {
     let list = |list: &[Matches]| -> Vec<Value> { list.iter().map(display::matches_json).collect() };
     json!({
         "valid": true,
         "slot_by": set.slot_by.as_deref(),
-        "rules": set.rules.iter().map(|rule| rule_json(rule)).collect::<Vec<_>>(),
+        "rules": set.rules.iter().map(|rule| rule_json(rule, agents)).collect::<Vec<_>>(),
         "deny_status": set.deny_status.code(),
+        "degraded_remaining": set.degraded_remaining.as_str(),
         "lists": { "allow": list(&set.lists.allow), "deny": list(&set.lists.deny) },
         "warnings": problems_json(&set.warnings),
     })
 }
 
-fn rule_json(rule: &Rule) -> Value {
+fn rule_json(rule: &Rule, agents: NonZeroU32) -> Value {
     let mut fields = Shown::of_rule(rule).json;
     fields.extend(Shown::of_policy(rule, rule.policy.as_ref()).json);
     if rule.deny {
         fields.insert("algorithm".to_owned(), "deny".into());
+    }
+    if let Some(policy) = &rule.policy {
+        fields.insert("outage".to_owned(), outage::json(policy, agents));
     }
     fields.into()
 }

@@ -44,6 +44,15 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
              one counter                   sliding_log, exact
                                            consistency strict; on_failure limit
                                            5/15min
+
+    Most units in a window while Redis is down, in a fleet of 10 (--agents).
+    Units that Redis admitted before are among them. The signals of two agents can
+    differ by 3 s, in which further calls pass.
+
+    RULE     REDIS DOWN             REDIS AND KAFKA DOWN
+    per-key  100, and calls of 3 s  200
+    search   25                     25
+    login    5, and calls of 3 s    55
     ");
     let err = said.err.replace(path.to_str().unwrap(), "valid.yaml");
     insta::assert_snapshot!(err, @r"

@@ -71,9 +71,21 @@ fn validate_shows_tiers_keys_costs_and_lists() {
     deny  api_key=sk_revoked_*
 
     Calls that are denied regardless of their count get status 429.
+
+    Most units in a window while Redis is down, in a fleet of 10 (--agents).
+    Units that Redis admitted before are among them. The signals of two agents can
+    differ by 3 s, in which further calls pass.
+
+    RULE        REDIS DOWN              REDIS AND KAFKA DOWN
+    per-key     100, and calls of 3 s   200
+      tier pro  1000, and calls of 3 s  2000
+    search      30, and calls of 3 s    60
+    any         80, and calls of 3 s    160
     ");
     let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap(), "--format", "json"]));
     let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let outage = serde_json::json!({ "agents": 10, "by_signals": 100, "and_calls_of_ms": 3_000, "alone": 200 });
+    assert_eq!(set["rules"][0]["outage"], outage);
     let (key, search, any) = (&set["rules"][0], &set["rules"][1], &set["rules"][2]);
     assert_eq!((&key["tiers"]["pro"]["units"], &key["keys"]), (&1_000.into(), &1.into()));
     assert_eq!((&search["costs"]["table"][0]["cost"], &search["group"]), (&5.into(), &"endpoint".into()));
@@ -224,6 +236,17 @@ lists: { deny: [{ api_key: sk_revoked_* }] }
     reason       old denies this call regardless of its count
     source       local
     ");
+    let hidden = file("hidden.yaml", &rules.replace("deny_status: 403", "degraded_remaining: -1"));
+    let said = finish(tollgate(&["rules", "validate", "--format", "json"]).arg(&hidden));
+    let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(set["degraded_remaining"], "-1");
+    let wrong = file("shown.yaml", &rules.replace("deny_status: 403", "degraded_remaining: 0"));
+    let said = finish(tollgate(&["rules", "validate"]).arg(&wrong));
+    assert!(
+        said.exit == 2 && said.err.contains("shown.yaml:1: `degraded_remaining` is `0`; write estimate or -1"),
+        "{}",
+        said.err
+    );
     let wrong = file("teapot.yaml", &rules.replace("403", "418"));
     let said = finish(tollgate(&["rules", "validate"]).arg(&wrong));
     assert!(
@@ -245,6 +268,13 @@ fn concurrency_is_shown_in_slots() {
     exports  every call  2 slots, each 10min at most
              per user    concurrency
                          consistency strict; on_failure share
+
+    Most units in a window while Redis is down, in a fleet of 10 (--agents).
+    Units that Redis admitted before are among them. The signals of two agents can
+    differ by 3 s, in which further calls pass.
+
+    RULE     REDIS DOWN           REDIS AND KAFKA DOWN
+    exports  2, and calls of 3 s  4
     ");
     let said = finish(&mut tollgate(&["rules", "show", path, "user=u", "--cost", "2"]));
     insta::assert_snapshot!(lines(&said.out), @r"

@@ -14,3 +14,4 @@ mod rules;
 mod stopped;
 mod starting;
 mod processes;
+mod parts;

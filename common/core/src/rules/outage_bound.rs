@@ -2,9 +2,11 @@
 
 use std::num::NonZeroU32;
 
+use crate::algorithm::Algorithm;
+
 use super::{Consistency, LimitPolicy, OnFailure};
 
-/// Most units that any window holds while the store is down, those included that the store admitted before. An agent that
+/// Most units that any window holds while the store is down, as the rule's algorithm and estimate count them, those included that the store admitted before. An agent that
 /// restarts meanwhile, and agents that do not know each other, add units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutageBound {
@@ -19,12 +21,17 @@ impl OutageBound {
     /// Returns the bound of a policy in a fleet.
     #[must_use]
     pub fn of(policy: &LimitPolicy, agents: NonZeroU32) -> Self {
-        let (quota, agents) = (policy.quota.units(), u64::from(agents.get()));
+        let agents = u64::from(agents.get());
+        let quota = match policy.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => policy.quota.units().saturating_add(policy.burst),
+            _ => policy.at_once(),
+        };
         // Where an equal part is less than one unit, agents have one each, unless units are placed.
-        let has_one_each = quota < agents && policy.consistency == Consistency::Bounded;
+        let is_short = policy.quota.units() < agents;
+        let has_one_each = is_short && policy.consistency == Consistency::Bounded;
         let (by_signals, parts) = match policy.on_failure {
             OnFailure::Share if has_one_each => (quota + agents, agents),
-            OnFailure::Share if quota < agents => (quota, quota),
+            OnFailure::Share if is_short => (quota, quota),
             OnFailure::Share => (quota, quota / agents * agents),
             OnFailure::Closed => (quota, 0),
             OnFailure::Open => return Self { by_signals: quota, alone: None },
