@@ -2,23 +2,26 @@
 //!
 //! It is [`check`](crate::check) without anything that several rules, several calls or a store need, and gives the same
 //! decision, row and view: planned by [`plan()`], charged by the same `step`. A call that needs more is left to `check`:
-//! with a request id, on a list, under `charge: each`, of a counter that is new, or while the store must be asked.
+//! with a request id, on a list, under `charge: each`, of a counter that is new, or while the store must be asked. What was
+//! found for a call is kept for the next one that is equal: [`crate::known_calls`].
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeMode, SlotId};
+use tollgate_core::counter::{Charge, ChargeResult};
 use tollgate_core::decision::{Decision, Source};
 use tollgate_core::messages::calls::Outcome;
-use tollgate_core::rules::{Charging, ListMatch, Positions};
+use tollgate_core::rules::{Charging, LimitPolicy, ListMatch, Origin, Positions};
 
 use crate::active_rules::ActiveRules;
-use crate::enforce::{Authority, Enforcement, Facts, Plan, plan};
+use crate::enforce::{Authority, Enforcement, Facts, Plan, RuleVerdict, plan};
 use crate::engine::{Context, Engine};
-use crate::matched_rule::MatchedRule;
+use crate::known_calls::{KnownCall, KnownCalls, SoleRule};
+use crate::matched_rule::{is_of_slots, status};
 use crate::record::{CallRow, signed};
+use crate::row_buffer::ChargedCounter;
 use crate::table::TableEntry;
 
 impl Engine {
@@ -27,56 +30,106 @@ impl Engine {
     #[must_use]
     pub fn decide(&self, now: Timestamp, call: &Call<'_>) -> Option<Decision> {
         // A request that may have been charged, and a store that lacks units, need more.
-        let is_plain = call.id().is_none() && !self.needs_store();
-        is_plain.then(|| self.rules.with(|active| self.check_sole(active, now, call))).flatten()
+        if call.id().is_some() || self.needs_store() {
+            return None;
+        }
+        self.rules.with(|active, known| self.check_sole(active, known, now, call))
     }
 
-    fn check_sole(&self, active: &Arc<ActiveRules>, now: Timestamp, call: &Call<'_>) -> Option<Decision> {
+    fn check_sole(
+        &self,
+        active: &Arc<ActiveRules>,
+        known: &mut KnownCalls,
+        now: Timestamp,
+        call: &Call<'_>,
+    ) -> Option<Decision> {
         let bounds = self.store_time(now);
+        let known = known.place(active.number, call);
+        let known_sole = known.as_ref().and_then(|known| known.sole);
+        let mut sole = match known_sole {
+            Some(sole) => sole,
+            None => self.match_sole(active, call)?,
+        };
+        let rule = &active.set.rules[sole.index];
+        let policy = match &rule.policy {
+            Some(policy) if sole.has_own_policy => Cow::Borrowed(policy),
+            _ => rule.policy_for(&active.set.resolved(call)).0?,
+        };
+        let context = Context { now, bounds, active };
+        let (decided, result) = match known.as_ref().and_then(|known| known.denial(&self.table, bounds)) {
+            Some(denial) => (RuleVerdict::new(&policy, denial, policy.quota.units(), Source::Local), None),
+            None => self.decide_by_counter(&context, &policy, &mut sole, known)?,
+        };
+        self.note_clock_step(result.as_slice());
+        let (number, source, allowed) = (self.next_call(), decided.source, decided.verdict.admitted);
+        active.counts[sole.index].decided(source, allowed);
+        let (at, from) = result.map_or((bounds.latest, bounds.earliest), |result| (result.at, result.at));
+        if self.settings.publishes {
+            let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
+            let row = CallRow { call: number, at, cost: signed(sole.cost), outcome };
+            let counter = Some(ChargedCounter::new(sole.counter, sole.index, &policy));
+            self.publish(&context, call, counter, row, Some((Some(&*rule.name), source)));
+        }
+        let mut decision = Decision::new(allowed, source, at, self.decision_id(number));
+        decision.status = Some(status(&policy, active.names[sole.index].clone(), sole.cost, decided, from));
+        decision.delay_ms = if allowed { decided.verdict.delay_ms } else { 0 };
+        decision.holds_slots = allowed && is_of_slots(&policy);
+        Some(decision)
+    }
+
+    /// Decides by the counter of a call, which is locked once, and keeps what was found; none if the counter is new, or if the
+    /// store must be asked.
+    fn decide_by_counter(
+        &self,
+        context: &Context<'_>,
+        policy: &LimitPolicy,
+        sole: &mut SoleRule,
+        mut known: Option<&mut KnownCall>,
+    ) -> Option<(RuleVerdict, Option<ChargeResult>)> {
+        let Context { now, bounds, active } = *context;
+        let (counter, cost, generation) = (sole.counter, sole.cost, active.set.generation);
+        let facts = Facts { now: bounds, authority: Authority::Store, fleet: self.fleet.size() };
+        let decide = |entry: &mut TableEntry| {
+            let decided = match plan(policy, generation, &entry.view, &facts, cost, Enforcement::Normal) {
+                Plan::Decided(verdict, source, _) => {
+                    (RuleVerdict::new(policy, verdict, policy.quota.units(), source), None)
+                }
+                Plan::NeedsStore if self.settings.owns_table => {
+                    // In the own table no charge expires.
+                    let charge = Charge::enforce(counter, policy.limit(), generation, cost, now);
+                    let result = entry.charge(&charge, now).ok()?;
+                    (RuleVerdict::new(policy, result.verdict, result.limit, Source::Store), Some(result))
+                }
+                Plan::NeedsStore => return None,
+            };
+            if let Some(known) = &mut known
+                && let Some(denial) = &entry.view.denial
+                && denial.holds(policy, generation, cost, bounds)
+            {
+                known.remember(denial, self.table.denials_ended(counter));
+            }
+            Some(decided)
+        };
+        let decided = self.table.find(counter, &mut sole.position, bounds.earliest, decide)??;
+        if let Some(known) = known {
+            known.sole = Some(*sole);
+        }
+        Some(decided)
+    }
+
+    /// Finds the only rule that applies to a call; none if the call needs more than a look at one counter.
+    fn match_sole(&self, active: &ActiveRules, call: &Call<'_>) -> Option<SoleRule> {
         let resolved = active.set.resolved(call);
         let mut positions = Positions::new();
         let candidates = active.index.candidates(&resolved, &mut positions);
         let (index, rule) = active.set.sole_applicable(&resolved, candidates)?;
-        if rule.deny
-            || rule.shadow
-            || rule.charge == Charging::Each
-            || active.set.list_match(&resolved) != ListMatch::Unlisted
-        {
+        let is_plain = !rule.deny && !rule.shadow && rule.charge != Charging::Each;
+        if !is_plain || active.set.list_match(&resolved) != ListMatch::Unlisted {
             return None;
         }
-        let policy = rule.policy_for(&resolved).0?;
+        let has_own_policy = rule.policy_for(&resolved).1 == Origin::Rule;
         let counter = self.settings.digest_key.known_counter(&rule.name, rule.values(&resolved));
-        let (slot, cost) = (SlotId::of(counter), rule.cost_of(&resolved, call.cost()));
-        let (rule, enforcement) = (Cow::Borrowed(rule), Enforcement::Normal);
-        let matched = MatchedRule { rule, policy, index, counter, is_overflow: false, slot, cost, enforcement };
-        let generation = active.set.generation;
-        let facts = Facts { now: bounds, authority: Authority::Store, fleet: self.fleet.size() };
-        let decide =
-            |entry: &mut TableEntry| match plan(&matched.policy, generation, &entry.view, &facts, cost, enforcement) {
-                Plan::Decided(verdict, source, _) => {
-                    Some((matched.verdict(verdict, matched.policy.quota.units(), source), None))
-                }
-                Plan::NeedsStore if self.settings.owns_table => {
-                    // In the own table no charge expires.
-                    let mode = ChargeMode::Enforce { expires_at: now };
-                    let result = entry.charge(&matched.charge(generation, cost, mode), now).ok()?;
-                    Some((matched.verdict(result.verdict, result.limit, Source::Store), Some(result)))
-                }
-                Plan::NeedsStore => None,
-            };
-        let (decided, result) = self.table.find(counter, bounds.earliest, decide)??;
-        self.note_clock_step(result.as_slice());
-        let (number, source, allowed) = (self.next_call(), decided.source, decided.verdict.admitted);
-        active.counts[index].decided(source, allowed);
-        let (at, from) = result.map_or((bounds.latest, bounds.earliest), |result| (result.at, result.at));
-        let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
-        let home = Some((Some(&*matched.rule.name), source));
-        let context = Context { now, bounds, active };
-        self.publish(&context, call, Some(&matched), CallRow { call: number, at, cost: signed(cost), outcome }, home);
-        let mut decision = Decision::new(allowed, source, at, self.decision_id(number));
-        decision.status = Some(matched.status(active, cost, decided, from));
-        decision.delay_ms = if allowed { decided.verdict.delay_ms } else { 0 };
-        decision.holds_slots = allowed && matched.is_slot();
-        Some(decision)
+        let cost = rule.cost_of(&resolved, call.cost());
+        Some(SoleRule { index, has_own_policy, counter, position: u32::MAX, cost })
     }
 }

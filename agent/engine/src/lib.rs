@@ -16,6 +16,7 @@ mod enforce;
 mod table;
 mod signals;
 mod fleet;
+mod known_calls;
 mod active_rules;
 mod matched_rule;
 mod unsynced_queue;

@@ -10,6 +10,8 @@ pub mod clock;
 pub mod name;
 pub mod in_flight;
 pub mod call;
+#[doc(hidden)]
+pub mod call_key;
 pub mod window;
 pub mod algorithm;
 pub mod counter;

@@ -9,6 +9,7 @@ mod counter_places;
 mod shard;
 
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
@@ -34,6 +35,8 @@ pub struct AgentTable {
     names: RandomState,
     places: Mutex<Places>,
     shards: Box<[CacheLines<Mutex<TableShard>>]>,
+    /// Numbers of changes of each shard that ended a cached denial early. They are read without the lock and change rarely.
+    denials_ended: [AtomicU64; SHARDS],
 }
 
 /// A value that shares no cache lines with others.
@@ -53,7 +56,8 @@ impl AgentTable {
     pub fn new(counters_max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| CacheLines::default()).collect();
         let places = Mutex::new(Places::new(counters_max));
-        Self { names: RandomState::default(), places, shards }
+        let denials_ended = [const { AtomicU64::new(0) }; SHARDS];
+        Self { names: RandomState::default(), places, shards, denials_ended }
     }
 
     /// Locks the shards of some counters, in ascending order.
@@ -67,17 +71,27 @@ impl AgentTable {
         LockedTable { table: self, shards }
     }
 
-    /// Applies a function to the entry of a counter that has a place.
+    /// Applies a function to the entry of a counter that has a place. The position at which it was found last makes the search
+    /// shorter, and is updated.
+    #[inline]
     pub(crate) fn find<R>(
         &self,
         counter: CounterId,
+        position: &mut u32,
         now: Timestamp,
         look: impl FnOnce(&mut TableEntry) -> R,
     ) -> Option<R> {
         let mut shard = self.shards[shard_of(counter)].0.lock();
-        let entry = shard.find(counter)?;
+        let entry = shard.find_near(counter, position)?;
         entry.keep(now);
         Some(look(entry))
+    }
+
+    /// Returns a number that changes when a cached denial of this counter ends before its time: a refund may have made room,
+    /// or the store's clock has stepped back. Other counters may change it, too.
+    #[inline]
+    pub(crate) fn denials_ended(&self, counter: CounterId) -> u64 {
+        self.denials_ended[shard_of(counter)].load(Ordering::Acquire)
     }
 
     /// Returns true if the table holds a counter.
@@ -87,7 +101,14 @@ impl AgentTable {
 
     /// Applies a function to the view of a counter.
     pub(crate) fn with<R>(&self, counter: CounterId, look: impl FnOnce(&mut CounterView) -> R) -> R {
-        look(self.lock([counter].into_iter()).view(counter))
+        let mut table = self.lock([counter].into_iter());
+        let view = table.view(counter);
+        let denial = view.denial;
+        let result = look(view);
+        if denial.is_some() && view.denial != denial {
+            self.end_denials(shard_of(counter));
+        }
+        result
     }
 
     /// Applies charges to the counts that live here, and updates the views in the same step.
@@ -106,9 +127,16 @@ impl AgentTable {
 
     /// Drops all cached denials: the store's clock stepped back, and they may hold too long.
     pub(crate) fn forget_denials(&self) {
-        for shard in &self.shards {
-            shard.0.lock().entries_mut().for_each(|entry| forget_denial(&mut entry.view));
+        for (index, shard) in self.shards.iter().enumerate() {
+            let mut shard = shard.0.lock();
+            shard.entries_mut().for_each(|entry| forget_denial(&mut entry.view));
+            self.end_denials(index);
         }
+    }
+
+    /// Tells threads that remember denials of a shard, which is locked, to look again.
+    fn end_denials(&self, shard: usize) {
+        self.denials_ended[shard].fetch_add(1, Ordering::Release);
     }
 
     /// Drops idle counters from one of the shards, in turn.
@@ -147,7 +175,7 @@ impl LockedTable<'_> {
         has_place
     }
 
-    /// Returns the view of a counter.
+    /// Returns the view of a counter. Its cached denial must not change.
     pub(crate) fn view(&mut self, counter: CounterId) -> &mut CounterView {
         &mut self.entry(counter).view
     }
@@ -156,8 +184,13 @@ impl LockedTable<'_> {
     pub(crate) fn charge(&mut self, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StoreError> {
         let results = step(self, charges, now)?;
         for (charge, result) in charges.iter().zip(&results) {
+            let table = self.table;
             if let Some(entry) = self.shard(charge.counter).find(charge.counter) {
+                let had_denial = entry.view.denial.is_some();
                 update_in_step(&mut entry.view, charge, result);
+                if had_denial && entry.view.denial.is_none() {
+                    table.end_denials(shard_of(charge.counter));
+                }
             }
         }
         Ok(results)

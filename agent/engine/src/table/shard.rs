@@ -40,6 +40,16 @@ impl TableShard {
         Some(entry_mut(&mut self.chunks, position))
     }
 
+    /// Returns the entry of a counter, which was found at this position last. Entries move when others are dropped.
+    #[inline]
+    pub(super) fn find_near(&mut self, counter: CounterId, position: &mut u32) -> Option<&mut TableEntry> {
+        let (chunk, offset) = split(*position);
+        if self.chunks.get(chunk).and_then(|chunk| chunk.get(offset)).is_none_or(|entry| entry.id != counter) {
+            *position = self.position(counter)?;
+        }
+        Some(entry_mut(&mut self.chunks, *position))
+    }
+
     /// Returns the entry of a counter, which is added if it is absent.
     pub(super) fn find_or_insert(
         &mut self,
@@ -162,11 +172,18 @@ impl Counters for TableEntry {
 }
 
 fn entry(chunks: &[Vec<TableEntry>], position: u32) -> &TableEntry {
-    &chunks[position as usize / CHUNK_LEN][position as usize % CHUNK_LEN]
+    let (chunk, offset) = split(position);
+    &chunks[chunk][offset]
 }
 
 fn entry_mut(chunks: &mut [Vec<TableEntry>], position: u32) -> &mut TableEntry {
-    &mut chunks[position as usize / CHUNK_LEN][position as usize % CHUNK_LEN]
+    let (chunk, offset) = split(position);
+    &mut chunks[chunk][offset]
+}
+
+/// Returns the chunk of a position, and the offset in it.
+const fn split(position: u32) -> (usize, usize) {
+    (position as usize / CHUNK_LEN, position as usize % CHUNK_LEN)
 }
 
 /// Returns the hash of a digest, which is one already: the bits that do not select the shard.

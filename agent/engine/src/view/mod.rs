@@ -7,6 +7,7 @@ mod unsynced_units;
 mod counter_view;
 mod update;
 
+pub(crate) use cached_denial::CachedDenial;
 pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use local_usage::LocalUsage;
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
