@@ -182,7 +182,7 @@ impl Engine {
 
     /// Returns the identifier of the decision of a call.
     pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
-        DecisionId { agent: self.name.clone(), epoch: self.settings.epoch.as_ms(), call: number }
+        DecisionId { life: self.life.clone(), call: number }
     }
 }
 
