@@ -106,7 +106,7 @@ impl AgentTable {
         let denial = view.denial;
         let result = look(view);
         if denial.is_some() && view.denial != denial {
-            self.end_denials(shard_of(counter));
+            self.end_denials(counter);
         }
         result
     }
@@ -127,16 +127,16 @@ impl AgentTable {
 
     /// Drops all cached denials: the store's clock stepped back, and they may hold too long.
     pub(crate) fn forget_denials(&self) {
-        for (index, shard) in self.shards.iter().enumerate() {
+        for (shard, ended) in self.shards.iter().zip(&self.denials_ended) {
             let mut shard = shard.0.lock();
             shard.entries_mut().for_each(|entry| forget_denial(&mut entry.view));
-            self.end_denials(index);
+            ended.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Tells threads that remember denials of a shard, which is locked, to look again.
-    fn end_denials(&self, shard: usize) {
-        self.denials_ended[shard].fetch_add(1, Ordering::Release);
+    /// Tells threads that remember a denial of this counter, whose shard is locked, to look again.
+    pub(crate) fn end_denials(&self, counter: CounterId) {
+        self.denials_ended[shard_of(counter)].fetch_add(1, Ordering::Release);
     }
 
     /// Drops idle counters from one of the shards, in turn.
@@ -186,10 +186,8 @@ impl LockedTable<'_> {
         for (charge, result) in charges.iter().zip(&results) {
             let table = self.table;
             if let Some(entry) = self.shard(charge.counter).find(charge.counter) {
-                let had_denial = entry.view.denial.is_some();
-                update_in_step(&mut entry.view, charge, result);
-                if had_denial && entry.view.denial.is_none() {
-                    table.end_denials(shard_of(charge.counter));
+                if update_in_step(&mut entry.view, charge, result) {
+                    table.end_denials(charge.counter);
                 }
             }
         }

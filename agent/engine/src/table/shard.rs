@@ -141,11 +141,12 @@ impl TableEntry {
         }
     }
 
-    /// Applies the only charge of a call to the counts that live here, and updates the view.
-    pub(crate) fn charge(&mut self, charge: &Charge, now: Timestamp) -> Result<ChargeResult, StoreError> {
+    /// Applies the only charge of a call to the counts that live here, and updates the view. The second result is true if a
+    /// cached denial ended before its time.
+    pub(crate) fn charge(&mut self, charge: &Charge, now: Timestamp) -> Result<(ChargeResult, bool), StoreError> {
         let result = step_one(self, charge, now)?;
-        update_in_step(&mut self.view, charge, &result);
-        Ok(result)
+        let ends_denial = update_in_step(&mut self.view, charge, &result);
+        Ok((result, ends_denial))
     }
 
     /// Returns true if neither the place, the view nor the counts matter any more.

@@ -5,6 +5,9 @@
 //! with a request id, on a list, under `charge: each`, of a counter that is new, or while the store must be asked. What was
 //! found for a call is kept for the next one that is equal: [`crate::known_calls`].
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -97,7 +100,10 @@ impl Engine {
                 Plan::NeedsStore if self.settings.owns_table => {
                     // In the own table no charge expires.
                     let charge = Charge::enforce(counter, policy.limit(), generation, cost, now);
-                    let result = entry.charge(&charge, now).ok()?;
+                    let (result, ends_denial) = entry.charge(&charge, now).ok()?;
+                    if ends_denial {
+                        self.table.end_denials(counter);
+                    }
                     (RuleVerdict::new(policy, result.verdict, result.limit, Source::Store), Some(result))
                 }
                 Plan::NeedsStore => return None,
