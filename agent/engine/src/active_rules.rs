@@ -70,7 +70,7 @@ impl RulesInForce {
     }
 
     /// Applies a function to the rules, and to the calls that the thread knows.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn with<R>(&self, look: impl FnOnce(&Arc<ActiveRules>, &mut KnownCalls) -> R) -> R {
         let mut used = USED_LAST
             .take()

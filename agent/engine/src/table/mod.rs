@@ -185,10 +185,10 @@ impl LockedTable<'_> {
         let results = step(self, charges, now)?;
         for (charge, result) in charges.iter().zip(&results) {
             let table = self.table;
-            if let Some(entry) = self.shard(charge.counter).find(charge.counter) {
-                if update_in_step(&mut entry.view, charge, result) {
-                    table.end_denials(charge.counter);
-                }
+            if let Some(entry) = self.shard(charge.counter).find(charge.counter)
+                && update_in_step(&mut entry.view, charge, result)
+            {
+                table.end_denials(charge.counter);
             }
         }
         Ok(results)
