@@ -35,7 +35,7 @@ pub(crate) struct ActiveRules {
 /// The rules in force, which may be replaced at any time.
 pub(crate) struct RulesInForce(Arc<ArcSwap<ActiveRules>>);
 
-/// What a thread used last: rules, and the calls that it knows.
+/// Rules that a thread used last, and the calls that it knows.
 struct UsedLast {
     rules: Cache<Arc<ArcSwap<ActiveRules>>, Arc<ActiveRules>>,
     calls: KnownCalls,

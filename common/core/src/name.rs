@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 /// Maximum number of interned names.
 const NAMES_LEN_MAX: usize = 100_000;
 
-static NAMES: LazyLock<Mutex<HashMap<&'static str, &'static Text>>> = LazyLock::new(Mutex::default);
+static NAMES: LazyLock<Mutex<HashMap<&'static str, &'static TextOfName>>> = LazyLock::new(Mutex::default);
 
 /// Name of a rule or an agent. A clone is a copy of a pointer.
 #[derive(Clone)]
@@ -23,11 +23,11 @@ pub struct Name(NameText);
 /// Both are pointers to a pointer, because a decision with two long ones takes longer to move.
 #[derive(Clone)]
 enum NameText {
-    Interned(&'static Text),
-    Counted(Arc<Text>),
+    Interned(&'static TextOfName),
+    Counted(Arc<TextOfName>),
 }
 
-struct Text(Box<str>);
+struct TextOfName(Box<str>);
 
 impl From<&str> for Name {
     fn from(text: &str) -> Self {
@@ -36,9 +36,9 @@ impl From<&str> for Name {
             return Self(NameText::Interned(known));
         }
         if names.len() >= NAMES_LEN_MAX {
-            return Self(NameText::Counted(Arc::new(Text(text.into()))));
+            return Self(NameText::Counted(Arc::new(TextOfName(text.into()))));
         }
-        let interned: &'static Text = Box::leak(Box::new(Text(text.into())));
+        let interned: &'static TextOfName = Box::leak(Box::new(TextOfName(text.into())));
         names.insert(&interned.0, interned);
         Self(NameText::Interned(interned))
     }

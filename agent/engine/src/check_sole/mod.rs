@@ -91,7 +91,7 @@ impl Engine {
     ) -> Option<(RuleVerdict, Option<ChargeResult>)> {
         let Context { now, bounds, active } = *context;
         let (counter, cost, generation) = (sole.counter, sole.cost, active.set.generation);
-        let facts = Facts { now: bounds, authority: Authority::Store, fleet: self.fleet.size() };
+        let facts = Facts { now: bounds, authority: Authority::Store, fleet: self.fleet.size(), place: None };
         let decide = |entry: &mut TableEntry| {
             let decided = match plan(policy, generation, &entry.view, &facts, cost, Enforcement::Normal) {
                 Plan::Decided(verdict, source, _) => {
