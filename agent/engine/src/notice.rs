@@ -23,7 +23,9 @@ pub enum Notice {
     #[error("the store answers again and decides")]
     StoreRecovered,
     /// The breaker opened.
-    #[error("deciding by signals, or by each rule's on_failure, until the store answers a ping: {0}")]
+    #[error(
+        "signals decide, or each rule's on_failure, until the store answers: {0}; check that it runs and is not overloaded, and the network to it"
+    )]
     StoreUnavailable(StoreError),
     /// The store's clock stepped back.
     #[error(
