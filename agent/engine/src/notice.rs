@@ -27,6 +27,14 @@ pub enum Notice {
         "signals decide, or each rule's on_failure, until the store answers: {0}; check that it runs and is not overloaded, and the network to it"
     )]
     StoreUnavailable(StoreError),
+    /// Published rules can be read from the bus or from the store again.
+    #[error("published rules can be read again")]
+    RulesReachable,
+    /// Published rules can be read neither from the bus nor from the store.
+    #[error(
+        "published rules cannot be read from Kafka or Redis, and the rules in force stay; check both servers, new rules have no effect until one of them answers"
+    )]
+    RulesUnreachable,
     /// The store's clock stepped back.
     #[error(
         "the store's clock stepped back to {}; counters were re-based; check the time service of the store's host",
@@ -65,13 +73,14 @@ impl Notice {
     /// Returns true if the notice tells the end of a trouble.
     #[must_use]
     pub fn is_recovery(self) -> bool {
-        matches!(self, Self::StoreRecovered)
+        matches!(self, Self::StoreRecovered | Self::RulesReachable)
     }
 
     /// Returns the state that the notice tells; a trouble and its end are one state.
     fn state(self) -> Discriminant<Self> {
         match self {
             Self::StoreRecovered => discriminant(&Self::StoreUnavailable(StoreError::Unreachable)),
+            Self::RulesReachable => discriminant(&Self::RulesUnreachable),
             notice => discriminant(&notice),
         }
     }

@@ -56,7 +56,7 @@ impl Notices {
                         self.held_back.insert(*agent);
                         return Ok(());
                     }
-                    Notice::StoreClockSteppedBack { .. } => {
+                    Notice::StoreClockSteppedBack { .. } | Notice::RulesReachable | Notice::RulesUnreachable => {
                         self.held_back.remove(agent);
                         return Ok(());
                     }
