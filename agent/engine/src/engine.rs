@@ -18,7 +18,7 @@ use crate::active_rules::{ActiveRules, RulesInForce};
 use crate::enforce::Breaker;
 use crate::fleet::Fleet;
 use crate::metrics::{EngineMetrics, RuleCounts};
-use crate::notice::NoticeQueue;
+use crate::notice::{Notice, NoticeQueue};
 use crate::row_buffer::RowBuffers;
 use crate::signals::Signals;
 use crate::stripes::CallNumbers;

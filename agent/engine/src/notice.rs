@@ -190,7 +190,9 @@ mod tests {
     #[test]
     fn one_state_does_not_hold_back_another() {
         let mut queue = NoticeQueue::default();
-        [LOST, FOUND, LOST].into_iter().for_each(|notice| queue.push(notice));
+        for notice in [LOST, FOUND, LOST] {
+            queue.push(notice);
+        }
         let stepped = Notice::StoreClockSteppedBack { store_now: Timestamp::from_ms(5) };
         queue.push(stepped);
         assert_eq!(taken(&mut queue, 0), [LOST, FOUND, stepped]);
