@@ -71,6 +71,13 @@ pub(crate) fn calls_of(bus: &KafkaBus, agent: &str) -> u64 {
     count(bus).by_agent.get(agent).copied().unwrap_or_default()
 }
 
+/// Returns the last batch of a partition of `calls`.
+pub(crate) fn last_batch(bus: &KafkaBus, partition: u32) -> Option<Batch> {
+    let mut ends = vec![0; partition as usize];
+    ends.push(bus.next_offset(Topic::Calls, partition)?);
+    all(bus, Topic::Calls, &ends).iter().rev().find_map(|record| Batch::decode(&record.payload).ok())
+}
+
 /// Returns all retained records of `signals`, up to its present end, with their append times.
 pub(crate) fn signals(bus: &KafkaBus) -> Vec<(BusRecord, SignalBatch)> {
     let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Signals, partition));

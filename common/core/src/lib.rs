@@ -9,6 +9,8 @@
 pub mod clock;
 pub mod name;
 pub mod in_flight;
+pub mod log_throttle;
+pub mod newcomers;
 pub mod call;
 pub mod window;
 pub mod algorithm;
