@@ -106,7 +106,8 @@ impl Collector for AgentCollector {
         encode_family(&mut encoder, "decisions", "Decisions by rule, outcome and source.", decisions)?;
         let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.shadow_denials.get()));
         encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
-        let letters = READ_TOPICS.map(|topic| ([("topic", topic.as_str()), ("reader", "agent")], engine.dead_letters(topic)));
+        let letters =
+            READ_TOPICS.map(|topic| ([("topic", topic.as_str()), ("reader", "agent")], engine.dead_letters(topic)));
         let help = "Records that changed nothing: undecodable ones, and those that report what cannot be.";
         encode_family(&mut encoder, "dead_letters", help, letters.into_iter())?;
         let errors = metrics.store_errors().map(|(error, count)| ([("error", error)], count));

@@ -76,7 +76,9 @@ impl AggregatorMetrics {
         let m = &metrics;
         let help = "Records that changed nothing: undecodable ones, and those that report what cannot be";
         registry.register("tollgate_dead_letters", help, m.dead_letters.clone());
-        DEAD_LETTER_TOPICS.iter().for_each(|topic| drop(m.dead_letters.get_or_create(&label(*topic))));
+        for topic in DEAD_LETTER_TOPICS {
+            drop(m.dead_letters.get_or_create(&label(topic)));
+        }
         let r = registry.sub_registry_with_prefix("tollgate_aggregator");
         for ((name, help, _), family) in TALLIES.iter().zip(&m.tallies) {
             r.register(*name, *help, family.clone());

@@ -35,7 +35,9 @@ pub(crate) fn judge(
     end: Option<LogEnd>,
 ) -> Judgement {
     let SignalBatch { partition, log, as_of, threshold_permille, .. } = *batch;
-    let absurd = |reason: String| Judgement::Absurd(format!("signals of partition {partition} by {}: {reason}", batch.aggregator));
+    let absurd = |reason: String| {
+        Judgement::Absurd(format!("signals of partition {partition} by {}: {reason}", batch.aggregator))
+    };
     let Some((known_log, known_as_of)) = known else {
         return absurd("there is no such partition".to_owned());
     };
@@ -52,7 +54,9 @@ pub(crate) fn judge(
         return absurd("a counted sub-window lies in the future".to_owned());
     }
     match end {
-        None if known_log != Some(log) || as_of > known_as_of.saturating_add(ADVANCE_RECORDS_MAX) => Judgement::NeedsLogEnd,
+        None if known_log != Some(log) || as_of > known_as_of.saturating_add(ADVANCE_RECORDS_MAX) => {
+            Judgement::NeedsLogEnd
+        }
         Some(end) if log != end.log => absurd("they count another log than `calls`".to_owned()),
         Some(end) if as_of >= end.next => {
             absurd(format!("they count up to offset {as_of}, and `calls` ends at {}", end.next))

@@ -47,9 +47,7 @@ fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
         reports.iter().map(|report| (u64::from(report.partition), report.offset.expect("it is in the log"))).collect();
     assert_eq!(offsets.len(), 24);
 
-    wait_for("all of them to be counted", || {
-        (aggregator.metric("tollgate_dead_letters_total") == 24).then_some(())
-    });
+    wait_for("all of them to be counted", || (aggregator.metric("tollgate_dead_letters_total") == 24).then_some(()));
     let listed = aggregator.get("/dead-letters");
     let letters = listed["dead_letters"].as_array().expect("a list");
     for (partition, offset) in offsets {
@@ -125,10 +123,19 @@ fn forged_records_are_dead_letters_and_change_nothing() {
     let (mut agent_log, mut aggregator_log) = (agent.log(), aggregator.log());
     let mut offset = real.clone();
     (offset.as_of, offset.threshold_permille) = (1 << 63, u32::MAX);
-    let offset_alone = { let mut forged = real.clone(); forged.as_of = 1 << 63; forged };
-    let other_log = { let mut forged = real.clone(); forged.log += 1; forged };
+    let offset_alone = {
+        let mut forged = real.clone();
+        forged.as_of = 1 << 63;
+        forged
+    };
+    let other_log = {
+        let mut forged = real.clone();
+        forged.log += 1;
+        forged
+    };
     append(&bus, Topic::Signals, home, &[offset.encode(), offset_alone.encode(), other_log.encode()]);
-    let agents: Vec<_> = (0..10_000).map(|number| member(&format!("gw-{}", number + 2), Role::Agent, Vec::new())).collect();
+    let agents: Vec<_> =
+        (0..10_000).map(|number| member(&format!("gw-{}", number + 2), Role::Agent, Vec::new())).collect();
     append(&bus, Topic::Presence, 0, &agents);
     let claims = (0..bus.partitions(Topic::Calls)).collect();
     append(&bus, Topic::Presence, 0, &[member("liar", Role::Aggregator, claims)]);
@@ -148,8 +155,7 @@ fn forged_records_are_dead_letters_and_change_nothing() {
     assert_eq!(agent.metric("tollgate_agents_active"), 1);
     assert_eq!((aggregator.metric("tollgate_aggregator_members"), aggregator.own_partitions().len()), (1, 8));
     fleet.redis.kill();
-    let said = wait_for("a decision by signals", || {
-        Some(check(&mut client, "k1")).filter(|said| said.source == "signal")
-    });
+    let said =
+        wait_for("a decision by signals", || Some(check(&mut client, "k1")).filter(|said| said.source == "signal"));
     assert!(said.allowed && said.remaining > 400, "30 of 1000 are spent, and the threshold is a half: {said:?}");
 }

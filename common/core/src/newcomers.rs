@@ -96,7 +96,11 @@ mod tests {
         let mut newcomers = Newcomers::new(500, 100);
         for second in 0..20 {
             for member in 0..1_000_u64 {
-                assert_ne!(newcomers.hear(at(second * 1_000 + member / 2), &member), Heard::Member, "{second} {member}");
+                assert_ne!(
+                    newcomers.hear(at(second * 1_000 + member / 2), &member),
+                    Heard::Member,
+                    "{second} {member}"
+                );
             }
         }
         for ms in [21_000, 22_000, 23_000] {

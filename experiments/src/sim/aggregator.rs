@@ -2,6 +2,7 @@
 //!
 //! It decodes records, passes them on in rounds, and executes the worker's effects. After a crash a new worker starts empty.
 
+use tollgate_aggregator_engine::membership::Membership;
 use tollgate_aggregator_engine::worker::{DeadLetter, Worker, WorkerEffect, WorkerInput, WorkerSettings};
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
@@ -150,7 +151,7 @@ impl AggregatorLife {
             let mut decoded = Presence::decode(&record.payload).map_err(|error| error.to_string());
             if let Ok(presence) = &mut decoded
                 && env.has(PlantedBug::RevokedBeforeRestored)
-                && *presence.id != *self.name()
+                && self.worker.membership().is_some_and(|it| it.has_peer(&(presence.id.clone(), presence.epoch)))
             {
                 presence.partitions = (0..env.bus.partitions).collect();
             }
@@ -197,7 +198,8 @@ impl AggregatorLife {
                 }
             }
             WorkerEffect::Announce(mut presence) => {
-                if !presence.leaving && env.bug.is_some_and(|bug| bug.starves(self.index)) {
+                let is_known = self.worker.membership().is_some_and(Membership::is_known);
+                if !presence.leaving && is_known && env.bug.is_some_and(|bug| bug.starves(self.index)) {
                     presence.partitions = (0..env.bus.partitions).collect();
                 }
                 env.produce(self.writer(), RecordName::PRESENCE, presence.encode());
@@ -208,10 +210,6 @@ impl AggregatorLife {
             }
             WorkerEffect::Notice(_) => {}
         }
-    }
-
-    fn name(&self) -> String {
-        format!("aggregator-{}", self.index + 1)
     }
 
     fn node(&self) -> SimNode {

@@ -91,7 +91,10 @@ impl Counting {
         let (name, latest) = (&batch.name, appended.plus_ms(CLOCK_ERROR_MAX_MS));
         let writer = &name.agent;
         if name.partition != partition {
-            return Some(format!("agent {writer} wrote a batch for partition {} to partition {partition}", name.partition));
+            return Some(format!(
+                "agent {writer} wrote a batch for partition {} to partition {partition}",
+                name.partition
+            ));
         }
         if self.dedup.is_absurd(name) {
             return Some(format!("the batches of agent {writer} jump to number {}", name.sequence));

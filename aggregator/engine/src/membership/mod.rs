@@ -23,7 +23,7 @@ use tollgate_core::newcomers::{Heard, Newcomers};
 pub const HEARTBEAT_MS: u64 = 200;
 /// Time of one's own heartbeats without any of a peer's after which the peer is removed, in ms; also the time for which a new
 /// member listens before it owns partitions.
-const GONE_AFTER_MS: u64 = 1_000;
+pub(crate) const GONE_AFTER_MS: u64 = 1_000;
 /// Maximum number of peers.
 const PEERS_LEN_MAX: usize = 1_000;
 /// Maximum number of peers that may come within seconds.
@@ -51,6 +51,8 @@ pub struct Membership {
     own: MemberId,
     /// The append times of this aggregator's first and newest heartbeat.
     own_heartbeats: Option<(Timestamp, Timestamp)>,
+    /// The append time of the first heartbeat of this aggregator after the last gap.
+    heard_since: Timestamp,
     peers: HashMap<MemberId, Peer>,
     newcomers: Newcomers<MemberId>,
     /// Lives that were peers, the last one at the end.
@@ -71,7 +73,14 @@ impl Membership {
     #[must_use]
     pub fn new(own: MemberId) -> Self {
         let newcomers = Newcomers::new(GONE_AFTER_MS, NEWCOMERS_LEN_MAX);
-        Self { own, own_heartbeats: None, peers: HashMap::new(), newcomers, removed: VecDeque::new() }
+        Self {
+            own,
+            own_heartbeats: None,
+            heard_since: Timestamp::default(),
+            peers: HashMap::new(),
+            newcomers,
+            removed: VecDeque::new(),
+        }
     }
 
     /// Applies a record of `presence`.
@@ -84,7 +93,10 @@ impl Membership {
         }
         let member = (presence.id.clone(), presence.epoch);
         if member == self.own {
-            let first = self.own_heartbeats.map_or(appended, |(first, _)| first);
+            let (first, newest) = self.own_heartbeats.unwrap_or((appended, Timestamp::default()));
+            if appended.ms_since(newest) >= GONE_AFTER_MS {
+                self.heard_since = appended;
+            }
             self.own_heartbeats = Some((first, appended));
             self.remove(|_, peer| appended.ms_since(*peer.silent_since.get_or_insert(appended)) >= GONE_AFTER_MS);
         } else if presence.leaving {
@@ -124,6 +136,19 @@ impl Membership {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.own_heartbeats.is_some_and(|(first, newest)| newest.ms_since(first) >= GONE_AFTER_MS)
+    }
+
+    /// Returns true if every peer has heard this aggregator for long enough to know it. Before that it may own partitions, but
+    /// announces none: a peer that came during a gap in its heartbeats would not believe it.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.own_heartbeats.is_some_and(|(_, newest)| newest.ms_since(self.heard_since) >= GONE_AFTER_MS)
+    }
+
+    /// Returns true if this life of an aggregator is a peer.
+    #[must_use]
+    pub fn has_peer(&self, member: &MemberId) -> bool {
+        self.peers.contains_key(member)
     }
 
     /// Returns the owner of a partition. Only the announcement of the owner itself proves that it counts: another peer may have

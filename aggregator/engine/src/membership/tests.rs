@@ -71,8 +71,11 @@ fn a_silent_bus_removes_nobody() {
     let mut both = pair();
     apply(&mut both, &["a", "b"], 0, 1_000);
     let before = owned(&both[0]);
-    apply(&mut both, &["a", "b"], 60_000, 60_200);
+    apply(&mut both, &["a", "b"], 60_000, 60_800);
     assert_eq!(owned(&both[0]), before);
+    assert!(!both[0].is_known(), "a peer that came meanwhile may not know it");
+    apply(&mut both, &["a", "b"], 61_000, 61_000);
+    assert!(both[0].is_known());
 }
 
 #[test]

@@ -32,7 +32,7 @@ use tollgate_core::messages::Topic;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::{Presence, Role};
 
-use crate::membership::{HEARTBEAT_MS, Membership};
+use crate::membership::{GONE_AFTER_MS, HEARTBEAT_MS, Membership};
 use crate::replay_window::ReplayWindow;
 
 pub use effects::{DeadLetter, WorkerEffect, WorkerNotice};
@@ -92,6 +92,8 @@ pub struct Worker {
     /// True if records were counted since signals were published.
     unpublished: bool,
     announced_at: Timestamp,
+    /// Time from which on announcements name partitions.
+    claims_from: Timestamp,
     members_noticed: usize,
     /// Dead letters of `presence`.
     dead_letters: LogThrottle,
@@ -131,6 +133,7 @@ impl Worker {
             last_tag: 0,
             unpublished: false,
             announced_at: Timestamp::default(),
+            claims_from: Timestamp::default(),
             members_noticed: 1,
             dead_letters: LogThrottle::default(),
             settings,
@@ -237,11 +240,14 @@ impl Worker {
 
     /// Announces this aggregator, with the partitions that it owns and has restored.
     fn announce(&mut self, now: Timestamp, leaving: bool, effects: &mut Vec<WorkerEffect>) {
-        if self.membership.is_none() {
-            return;
+        let Some(membership) = &self.membership else { return };
+        // An aggregator that was suspended may be unknown by now: it claims nothing before others have heard it for a while.
+        if now.ms_since(self.announced_at) >= GONE_AFTER_MS {
+            self.claims_from = now.plus_ms(GONE_AFTER_MS);
         }
         self.announced_at = now;
-        let counts = |assigned: &AssignedPartition| !leaving && assigned.is_owned() && assigned.counting.restored;
+        let claims = !leaving && now >= self.claims_from && membership.is_known();
+        let counts = |assigned: &AssignedPartition| claims && assigned.is_owned() && assigned.counting.restored;
         effects.push(WorkerEffect::Announce(Presence {
             id: self.settings.id.clone(),
             epoch: self.settings.epoch.as_ms(),

@@ -219,7 +219,13 @@ impl<'c> AgentLife<'c> {
     fn received(&self, env: &mut Environment<'c>, record: &BusRecord, topic: Topic, receipt: &Receipt) {
         if let Receipt::DeadLetter(ignored) = receipt {
             let (node, reason) = (self.node(), ignored.reason.clone());
-            env.observe(Observation::DeadLetter { node, topic, partition: record.partition, offset: record.offset, reason });
+            env.observe(Observation::DeadLetter {
+                node,
+                topic,
+                partition: record.partition,
+                offset: record.offset,
+                reason,
+            });
         }
     }
 

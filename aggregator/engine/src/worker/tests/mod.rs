@@ -4,7 +4,9 @@ mod bus;
 
 use super::*;
 
-use bus::{Node, TestBus, at, run, used, used_in};
+use tollgate_core::messages::signals::LogEnd;
+
+use bus::{Node, TestBus, at, batch, run, used, used_in};
 
 #[test]
 fn a_record_over_the_threshold_is_signalled_with_the_tick_after_it() {
