@@ -4,20 +4,19 @@
 //! heartbeats were read for a second and none of the peer's; a silent bus therefore removes nobody, and no clocks are
 //! compared. A peer is added once it was heard for as long as it listens itself before it owns anything. An unknown one that
 //! claims to count partitions already was never added: its records are absurd. Two owners of one partition for a moment are harmless, because signals carry offsets. A group protocol is not
-//! used: it takes seconds to notice a death. Thaler and Ravishankar, "A Name-Based Mapping Scheme for Rendezvous", 1996.
+//! used: it takes seconds to notice a death.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hasher;
 use std::sync::Arc;
 
-use siphasher::sip::SipHasher24;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::{Presence, Role};
 use tollgate_core::newcomers::{Heard, Newcomers};
+use tollgate_core::rendezvous;
 
 /// Interval of an aggregator's heartbeats, in ms.
 pub const HEARTBEAT_MS: u64 = 200;
@@ -176,11 +175,7 @@ impl Membership {
     }
 }
 
-/// The member with the greatest weight owns the partition. The weights are the same on every machine and in every version.
+/// The member with the greatest weight owns the partition.
 fn weight(member: &MemberId, partition: Partition) -> (u64, &MemberId) {
-    let mut hasher = SipHasher24::new();
-    hasher.write(member.0.as_bytes());
-    hasher.write_u64(member.1);
-    hasher.write_u32(partition);
-    (hasher.finish(), member)
+    (rendezvous::weight(&member.0, member.1, partition.into()), member)
 }
