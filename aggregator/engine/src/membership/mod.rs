@@ -3,8 +3,8 @@
 //! Membership follows the presence records in the order of their log, by their append times. A peer is removed when one's own
 //! heartbeats were read for a second and none of the peer's; a silent bus therefore removes nobody, and no clocks are
 //! compared. A peer is added once it was heard for as long as it listens itself before it owns anything. An unknown one that
-//! claims to count partitions already was never added: its records are absurd. Two owners of one partition for a moment are harmless, because signals carry offsets. A group protocol is not
-//! used: it takes seconds to notice a death.
+//! claims to count partitions already was never added: its records are absurd. Two owners of one partition for a moment are
+//! harmless, because signals carry offsets. A group protocol is not used: it takes seconds to notice a death.
 
 #[cfg(test)]
 mod tests;
