@@ -71,11 +71,12 @@ pub(crate) fn calls_of(bus: &KafkaBus, agent: &str) -> u64 {
     count(bus).by_agent.get(agent).copied().unwrap_or_default()
 }
 
-/// Returns the last batch of a partition of `calls`.
+/// Returns the last batch with counters in a partition of `calls`.
 pub(crate) fn last_batch(bus: &KafkaBus, partition: u32) -> Option<Batch> {
     let mut ends = vec![0; partition as usize];
     ends.push(bus.next_offset(Topic::Calls, partition)?);
-    all(bus, Topic::Calls, &ends).iter().rev().find_map(|record| Batch::decode(&record.payload).ok())
+    let batches = all(bus, Topic::Calls, &ends).into_iter().rev();
+    batches.filter_map(|record| Batch::decode(&record.payload).ok()).find(|batch| !batch.counters.is_empty())
 }
 
 /// Returns all retained records of `signals`, up to its present end, with their append times.
