@@ -13,6 +13,8 @@ pub mod in_flight;
 pub mod log_throttle;
 pub mod newcomers;
 pub mod call;
+#[doc(hidden)]
+pub mod call_key;
 pub mod window;
 pub mod algorithm;
 pub mod counter;
