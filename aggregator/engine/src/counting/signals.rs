@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use indexmap::IndexSet;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
-use tollgate_core::messages::signals::{AgentUnits, Signal};
+use tollgate_core::messages::signals::{AgentUnits, Signal, THRESHOLD_PERMILLE_MAX};
 use tollgate_core::window::Estimate;
 
 use super::table::{CountedCounter, CounterTable};
@@ -93,7 +93,7 @@ impl DueSignals {
         let mut in_force = self.threshold.in_force();
         if due.len() > SIGNALS_LEN_MAX {
             due.sort_unstable_by(|a, b| b.cmp(a));
-            in_force = due[SIGNALS_LEN_MAX].0.saturating_add(1).max(in_force);
+            in_force = due[SIGNALS_LEN_MAX].0.saturating_add(1).min(THRESHOLD_PERMILLE_MAX).max(in_force);
             for (_, id) in due.drain(SIGNALS_LEN_MAX..) {
                 self.changed(&mut table.counters[&id]);
             }
