@@ -157,7 +157,7 @@ impl LockedTable<'_> {
         let results = step(self, charges, now)?;
         for (charge, result) in charges.iter().zip(&results) {
             if let Some(entry) = self.shard(charge.counter).find(charge.counter) {
-                update_in_step(&mut entry.view, charge, result);
+                update_in_step(&mut entry.view, charge, result, now);
             }
         }
         Ok(results)

@@ -134,7 +134,7 @@ impl TableEntry {
     /// Applies the only charge of a call to the counts that live here, and updates the view.
     pub(crate) fn charge(&mut self, charge: &Charge, now: Timestamp) -> Result<ChargeResult, StoreError> {
         let result = step_one(self, charge, now)?;
-        update_in_step(&mut self.view, charge, &result);
+        update_in_step(&mut self.view, charge, &result, now);
         Ok(result)
     }
 

@@ -67,8 +67,6 @@ pub struct ChargeResult {
     pub charged: bool,
     /// True if the request had been charged before: it is admitted again and costs nothing.
     pub repeated: bool,
-    /// True if no unit behind a denial can be refunded by another charge that is still in flight.
-    pub firm: bool,
     /// Store time of the step.
     pub at: Timestamp,
     /// Quota that the charge was evaluated against, in units.
