@@ -58,7 +58,6 @@ pub enum ChargeMode {
 }
 
 /// Answer of a store (or of the engine's own table) to one [`Charge`].
-#[expect(clippy::struct_excessive_bools, reason = "the four facts are independent")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChargeResult {
     /// The counter's verdict.
