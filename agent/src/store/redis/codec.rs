@@ -63,7 +63,7 @@ impl StepScope {
         match self {
             Self::OneSlot { expires_at, .. } => expires_at < now,
             Self::RefundSlot { .. } => false,
-            _ => charges.iter().any(|charge| charge.mode.has_expired(now)),
+            Self::WholeCall => charges.iter().any(|charge| charge.mode.has_expired(now)),
         }
     }
 
