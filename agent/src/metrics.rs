@@ -146,6 +146,11 @@ impl Collector for AgentCollector {
                 "0 while the newest rules are refused and older ones are in force.",
                 engine.rejection().is_none().into(),
             ),
+            (
+                "rules_unreachable",
+                "1 while published rules can be read neither from the bus nor from the store.",
+                engine.is_cut_off_from_rules().into(),
+            ),
             ("degraded", "1 while the store does not answer.", engine.is_degraded().into()),
             (
                 "bus_connected",

@@ -83,7 +83,7 @@ impl Engine {
         }
     }
 
-    fn notify(&self, notice: Notice) {
+    pub(crate) fn notify(&self, notice: Notice) {
         let mut notices = self.notices.lock();
         if notices.len() >= NOTICES_LEN_MAX {
             notices.pop_front();

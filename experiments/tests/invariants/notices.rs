@@ -40,7 +40,9 @@ impl Notices {
                 let is_in_turn = match notice {
                     Notice::StoreUnavailable(_) => self.unavailable.insert(*agent),
                     Notice::StoreRecovered => self.unavailable.remove(agent),
-                    Notice::StoreClockSteppedBack { .. } => return Ok(()),
+                    Notice::StoreClockSteppedBack { .. } | Notice::RulesReachable | Notice::RulesUnreachable => {
+                        return Ok(());
+                    }
                 };
                 self.changed.insert(*agent);
                 let engine = sim.agents()[*agent].engine();
