@@ -58,6 +58,11 @@ impl CachedDenial {
         Verdict { admitted: false, remaining, retry_at, reset_at, delay_ms: 0 }
     }
 
+    /// Returns the instant of the agent's own clock from which the store is asked again.
+    pub(crate) fn check_at(&self) -> Timestamp {
+        self.check_at
+    }
+
     /// Returns true if the store would deny a charge of this cost, too, or would have at most [`CHECKED_MS`] ago. `now` is the
     /// agent's own time.
     pub(crate) fn holds(
