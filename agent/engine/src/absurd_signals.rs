@@ -86,6 +86,8 @@ mod tests {
             generation: 1,
             quota: 10,
             admitted,
+            by_agent: Vec::new(),
+            by_others: 0,
             denied: 0,
             rate_milli: 0,
             budget: None,
@@ -98,6 +100,7 @@ mod tests {
             as_of: 1_010,
             as_of_appended: APPENDED,
             threshold_permille: 500,
+            agents: Vec::new(),
             signals: vec![signal],
         }
     }

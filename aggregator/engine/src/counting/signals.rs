@@ -185,7 +185,7 @@ mod tests {
             self.take_while(ms, false, None)
         }
 
-        /// The same while the store is down or not, and with a batch that is not reported on.
+        /// Returns the same while the store is up or down, and the oldest batch that is not reported on is this one.
         fn take_while(&mut self, ms: u64, is_store_down: bool, unreported: Option<u64>) -> Option<(Vec<u128>, u32)> {
             let last_tag = self.taken;
             let wanted =
