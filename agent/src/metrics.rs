@@ -146,6 +146,11 @@ impl Collector for AgentCollector {
                 "0 while the newest rules are refused and older ones are in force.",
                 engine.rejection().is_none().into(),
             ),
+            (
+                "fleet_frozen",
+                "1 while no own heartbeat comes back, so the fleet counts as the agents known last.",
+                engine.is_fleet_frozen().into(),
+            ),
             ("degraded", "1 while the store does not answer.", engine.is_degraded().into()),
             (
                 "bus_connected",

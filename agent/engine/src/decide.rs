@@ -82,7 +82,7 @@ impl Engine {
                 let fresh = self.signals.fresh(counter.partition(self.settings.partitions), context.bounds);
                 fresh.map_or(Authority::Fallback, Authority::Signals)
             };
-            let facts = Facts { now: context.bounds, authority, fleet: self.fleet.size() };
+            let facts = Facts { now: context.bounds, authority, part: self.fleet.part() };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
             match plan(policy, generation, view, &facts, *cost, *enforcement) {

@@ -2,6 +2,8 @@
 //!
 //! An engine writes no log: any thread queues a notice, and [`crate::maintenance`] hands it to the shell.
 
+use std::num::NonZeroU32;
+
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
 
@@ -23,4 +25,26 @@ pub enum Notice {
         /// The store's time after the step.
         store_now: Timestamp,
     },
+    /// The members of the fleet are not followed any more.
+    #[error(
+        "no heartbeat of this agent comes back from the bus or from the store, so the fleet counts as the {agents} agents known last; check the network to Kafka and Redis"
+    )]
+    FleetFrozen {
+        /// Number of agents.
+        agents: NonZeroU32,
+    },
+    /// The members of the fleet are followed again.
+    #[error("heartbeats of this agent come back: the fleet of {agents} agents is followed again")]
+    FleetUnfrozen {
+        /// Number of agents.
+        agents: NonZeroU32,
+    },
+    /// The other agents do not hear this one.
+    #[error(
+        "the bus delivers heartbeats of other agents and none of this one, so the others have its part of each quota, and without the store it admits nothing by share; check that it may write to the topic presence"
+    )]
+    HeartbeatsLost,
+    /// The other agents hear this one again.
+    #[error("heartbeats of this agent come back: it has its part of each quota again")]
+    HeartbeatsBack,
 }

@@ -32,13 +32,7 @@ impl Engine {
     pub fn receive(&self, now: Timestamp, incoming: Incoming<'_>, lags: &mut Vec<Duration>) {
         match incoming {
             Incoming::Signals(appended, batch) => self.receive_signals(now, appended, batch, lags),
-            Incoming::Presence(presence) => {
-                let known = self.known_fleet_size();
-                self.fleet.presence(now, presence);
-                if self.known_fleet_size() != known {
-                    self.maintenance_waker.wake();
-                }
-            }
+            Incoming::Presence(presence) => self.fleet.presence(now, presence),
             Incoming::Undecodable => self.metrics.undecodable_records.add(1),
         }
     }

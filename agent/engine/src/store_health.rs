@@ -83,7 +83,8 @@ impl Engine {
         }
     }
 
-    fn notify(&self, notice: Notice) {
+    /// Queues a notice for the log.
+    pub(crate) fn notify(&self, notice: Notice) {
         let mut notices = self.notices.lock();
         if notices.len() >= NOTICES_LEN_MAX {
             notices.pop_front();

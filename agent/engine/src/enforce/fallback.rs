@@ -27,7 +27,7 @@ pub(crate) fn by_signal(
     // A counter without a newer signal may hold any count below the threshold.
     let unsignalled = quota.saturating_mul(u64::from(fresh.threshold_permille)) / 1_000;
     let remote = view.remote.as_ref().map_or(0, |remote| used(remote, policy, now));
-    let share = quota.saturating_sub(remote.max(unsignalled)) / u64::from(facts.fleet.get());
+    let share = facts.part.of(quota.saturating_sub(remote.max(unsignalled)));
     let spent = |local: &LocalUsage| local.uncovered.beyond(&fresh.covered, now, policy.window.width_ms());
     let left = share.saturating_sub(view.local.as_deref().map_or(0, spent));
     let reset_at = view.remote.as_ref().map_or(now, |remote| falls_to(remote, policy, 0, now));
@@ -71,7 +71,7 @@ pub(crate) fn on_failure(policy: &LimitPolicy, view: &CounterView, facts: &Facts
             let (retry_at, reset_at) = (store_retry_at, store_retry_at);
             return Verdict { admitted: false, remaining: 0, retry_at, reset_at, delay_ms: 0 };
         }
-        OnFailure::Share => policy.quota.units() / u64::from(facts.fleet.get()),
+        OnFailure::Share => facts.part.of(policy.quota.units()),
         OnFailure::Limit(quota) => quota.units(),
     };
     // More than this agent's part: only the store's return can end the denial.
@@ -90,7 +90,7 @@ pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts) -> Option<Limit> {
         OnFailure::Open if is_alone => None,
         OnFailure::Limit(quota) if is_alone => Some(policy.with_quota(quota).limit()),
         _ => {
-            let part = |units: u64| (units / u64::from(facts.fleet.get())).max(1);
+            let part = |units: u64| facts.part.of(units).max(1);
             let limit = policy.limit();
             Some(Limit { units: part(limit.units), burst: part(limit.burst), ..limit })
         }

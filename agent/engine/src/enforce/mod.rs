@@ -6,8 +6,7 @@ mod fallback;
 mod plan;
 mod combine;
 
-use std::num::NonZeroU32;
-
+use crate::fleet::FleetPart;
 use crate::time_bounds::TimeBounds;
 use crate::view::CoveredRounds;
 
@@ -22,8 +21,8 @@ pub(crate) struct Facts {
     pub(crate) now: TimeBounds,
     /// Source that may decide.
     pub(crate) authority: Authority,
-    /// Number of active agents, this one included.
-    pub(crate) fleet: NonZeroU32,
+    /// This agent's part of each quota.
+    pub(crate) part: FleetPart,
 }
 
 /// Source that may decide about a counter.
