@@ -1,4 +1,4 @@
-//! Apache Kafka for tests: one node that is both broker and controller, with default settings except that a killed
+//! Apache Kafka: one node that is both broker and controller, with default settings except that a killed
 //! broker is readmitted sooner. Its logs survive a kill.
 
 use std::fs;
@@ -6,10 +6,10 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
-use crate::server::{Server, ServerKind, free_port, temporary_folder};
+use crate::server::{Server, ServerError, ServerKind, free_port, require};
 
-/// Location of Kafka's jars relative to this crate; scripts/servers installs them.
-const JARS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka/libs");
+/// Location of Kafka for tests, relative to this crate; scripts/servers installs it.
+const DISTRIBUTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka");
 const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
 
 /// Apache Kafka.
@@ -39,17 +39,15 @@ impl Server<KafkaKind> {
     /// Panics if Java or Kafka is not installed.
     #[must_use]
     pub fn start_with(protocol: &str, properties: &str) -> Self {
-        let installed = Command::new("java").arg("-version").output().is_ok() && Path::new(JARS).is_dir();
-        assert!(installed, "Apache Kafka is missing; run scripts/servers");
-        let (folder, port) = (temporary_folder(), free_port());
-        let file = folder.path().join("server.properties");
-        fs::write(&file, properties_file(folder.path(), port, protocol) + properties)
-            .expect("the folder can be written");
-        let file = file.display().to_string();
-        let format = java(&["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", &file]);
-        let output = Command::new(&format[0]).args(&format[1..]).output().expect("java runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self::launch(java(&["kafka.Kafka", &file]), port, folder)
+        launch(Path::new(DISTRIBUTION), protocol, properties).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Starts a node without authentication, of the Kafka in this folder.
+    ///
+    /// # Errors
+    /// If Java or Kafka is missing, or the node does not answer.
+    pub fn try_start(distribution: &Path) -> Result<Self, ServerError> {
+        launch(distribution, "PLAINTEXT", "")
     }
 
     /// Returns the address as `127.0.0.1:PORT`.
@@ -59,10 +57,33 @@ impl Server<KafkaKind> {
     }
 }
 
-fn java(args: &[&str]) -> Vec<String> {
-    let class_path = format!("{JARS}/*");
-    let fixed = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", &class_path];
-    fixed.iter().chain(args).map(ToString::to_string).collect()
+fn launch(distribution: &Path, protocol: &str, properties: &str) -> Result<Server<KafkaKind>, ServerError> {
+    require("java", "-version", "run scripts/servers, or apt-get install openjdk-17-jre-headless")?;
+    let jars = distribution.join("libs");
+    if !jars.is_dir() {
+        let shown = distribution.display();
+        let text =
+            format!("Apache Kafka is missing: {shown} has no folder `libs`; run scripts/servers in Tollgate's sources");
+        return Err(ServerError::Missing(text));
+    }
+    let java = |args: &[&str]| -> Vec<String> {
+        let class_path = format!("{}/*", jars.display());
+        let fixed = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", &class_path];
+        fixed.iter().chain(args).map(ToString::to_string).collect()
+    };
+    let port = free_port();
+    Server::launch(port, |folder| {
+        let file = folder.join("server.properties");
+        fs::write(&file, properties_file(folder, port, protocol) + properties)?;
+        let file = file.display().to_string();
+        let format = java(&["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", &file]);
+        let output = Command::new(&format[0]).args(&format[1..]).output()?;
+        if !output.status.success() {
+            let log = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(ServerError::Silent { name: KafkaKind::NAME, log });
+        }
+        Ok(java(&["kafka.Kafka", &file]))
+    })
 }
 
 fn properties_file(folder: &Path, port: u16, protocol: &str) -> String {
