@@ -84,6 +84,8 @@ pub struct Engine {
     pub(crate) deny_list: Name,
     pub(crate) metrics: EngineMetrics,
     rejection: Mutex<Option<String>>,
+    /// True if published rules can be read from nowhere.
+    rules_unreachable: AtomicBool,
     /// Time at which the rules in force were accepted, in ms; 0 before there are any.
     rules_accepted_ms: AtomicU64,
     ticks: AtomicUsize,
@@ -160,6 +162,7 @@ impl Engine {
             deny_list: DENY_LIST.into(),
             metrics,
             rejection: Mutex::default(),
+            rules_unreachable: AtomicBool::default(),
             rules_accepted_ms: AtomicU64::new(rules_accepted_ms),
             ticks: AtomicUsize::new(0),
             settings,
@@ -216,6 +219,19 @@ impl Engine {
     #[must_use]
     pub fn rejection(&self) -> Option<String> {
         self.rejection.lock().clone()
+    }
+
+    /// Records that published rules can be read, or cannot. An operator is told of each change.
+    pub(crate) fn note_rules_source(&self, is_reachable: bool) {
+        if self.rules_unreachable.swap(!is_reachable, Ordering::Relaxed) == is_reachable {
+            self.notify(if is_reachable { Notice::RulesReachable } else { Notice::RulesUnreachable });
+        }
+    }
+
+    /// Returns true if the agent follows published rules and can read them from nowhere.
+    #[must_use]
+    pub fn is_cut_off_from_rules(&self) -> bool {
+        self.rules_unreachable.load(Ordering::Relaxed)
     }
 
     /// Runs housekeeping: sweeps a part of the table and follows the fleet. To be called a few times a second.

@@ -16,6 +16,14 @@ pub enum Notice {
     /// The breaker opened.
     #[error("deciding by signals, or by each rule's on_failure, until the store answers a ping: {0}")]
     StoreUnavailable(StoreError),
+    /// Published rules can be read from the bus or from the store again.
+    #[error("published rules can be read again")]
+    RulesReachable,
+    /// Published rules can be read neither from the bus nor from the store.
+    #[error(
+        "published rules cannot be read from Kafka or Redis, and the rules in force stay; check both servers, new rules have no effect until one of them answers"
+    )]
+    RulesUnreachable,
     /// The store's clock stepped back.
     #[error(
         "the store's clock stepped back to {}; counters were re-based; check the time service of the store's host",

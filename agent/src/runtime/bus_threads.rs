@@ -146,7 +146,7 @@ fn report_bus(engine: &Engine, prepared: Result<(), &BusError>) {
         Err(error) if error.is_transient() => {
             tracing::warn!(%node, "limiting without the bus until it is ready: {error}");
         }
-        Err(error) => tracing::error!(%node, "limiting without the bus: {error}"),
+        Err(error) => tracing::error!(%node, "the bus is not as it should be, and the store alone limits: {error}"),
     }
     engine.set_bus_error(prepared.err().map(ToString::to_string));
 }

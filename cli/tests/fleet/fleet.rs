@@ -99,6 +99,16 @@ impl Member {
         self.client().get(path, &[]).json()
     }
 
+    /// Returns the lines of the log as they come, to be read once.
+    pub(crate) fn log(&mut self) -> impl Iterator<Item = String> + use<> {
+        self.up.as_mut().expect("it runs").log()
+    }
+
+    /// Sends a signal to the process.
+    pub(crate) fn signal(&self, name: &str) {
+        self.up.as_ref().expect("it runs").signal(name);
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         self.up.as_ref().expect("it runs").address
     }

@@ -12,3 +12,5 @@ mod members;
 mod dead_letters;
 mod rules;
 mod stopped;
+mod starting;
+mod processes;

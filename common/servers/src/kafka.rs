@@ -8,6 +8,12 @@ use std::process::Command;
 
 use crate::server::{Server, ServerError, ServerKind, free_port, require};
 
+/// Kafka's own commands and their classes.
+const COMMANDS: [(&str, &str); 3] = [
+    ("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"),
+    ("kafka-console-producer.sh", "org.apache.kafka.tools.ConsoleProducer"),
+    ("kafka-configs.sh", "kafka.admin.ConfigCommand"),
+];
 /// Location of Kafka for tests, relative to this crate; scripts/servers installs it.
 const DISTRIBUTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka");
 const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
@@ -55,6 +61,32 @@ impl Server<KafkaKind> {
     pub fn brokers(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
+
+    /// Runs a line of shell, as an operator does, with Kafka's own commands.
+    ///
+    /// # Panics
+    /// Panics with the output if the line fails.
+    pub fn run(&self, line: &str) {
+        let jars = Path::new(DISTRIBUTION).join("libs");
+        let mut script = COMMANDS.map(|(name, class)| function(name, &java(&jars, &[class]))).join("\n");
+        script.extend(["\n", line]);
+        let output = Command::new("bash").args(["-c", &script]).output().expect("bash runs");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{line}: {out}{err}");
+    }
+}
+
+/// Returns the command that runs a class of Kafka.
+fn java(jars: &Path, args: &[&str]) -> Vec<String> {
+    let class_path = format!("{}/*", jars.display());
+    let fixed = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", &class_path];
+    fixed.iter().chain(args).map(ToString::to_string).collect()
+}
+
+/// Returns a function of the shell that runs a command with the function's arguments.
+fn function(name: &str, command: &[String]) -> String {
+    let quoted: Vec<String> = command.iter().map(|word| format!("'{word}'")).collect();
+    format!("{name}() {{ {} \"$@\"; }}", quoted.join(" "))
 }
 
 fn launch(distribution: &Path, protocol: &str, properties: &str) -> Result<Server<KafkaKind>, ServerError> {
@@ -66,23 +98,18 @@ fn launch(distribution: &Path, protocol: &str, properties: &str) -> Result<Serve
             format!("Apache Kafka is missing: {shown} has no folder `libs`; run scripts/servers in Tollgate's sources");
         return Err(ServerError::Missing(text));
     }
-    let java = |args: &[&str]| -> Vec<String> {
-        let class_path = format!("{}/*", jars.display());
-        let fixed = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", &class_path];
-        fixed.iter().chain(args).map(ToString::to_string).collect()
-    };
     let port = free_port();
     Server::launch(port, |folder| {
         let file = folder.join("server.properties");
         fs::write(&file, properties_file(folder, port, protocol) + properties)?;
         let file = file.display().to_string();
-        let format = java(&["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", &file]);
+        let format = java(&jars, &["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", &file]);
         let output = Command::new(&format[0]).args(&format[1..]).output()?;
         if !output.status.success() {
             let log = String::from_utf8_lossy(&output.stderr).into_owned();
             return Err(ServerError::Silent { name: KafkaKind::NAME, log });
         }
-        Ok(java(&["kafka.Kafka", &file]))
+        Ok(java(&jars, &["kafka.Kafka", &file]))
     })
 }
 
