@@ -50,7 +50,7 @@ impl Engine {
         let (rule, enforcement) = (Cow::Borrowed(rule), Enforcement::Normal);
         let matched = MatchedRule { rule, policy, index, counter, is_overflow: false, slot, cost, enforcement };
         let generation = active.set.generation;
-        let facts = Facts { now: bounds, authority: Authority::Store, part: self.fleet.part() };
+        let facts = Facts { now: bounds, authority: Authority::Store, part: self.fleet.part(), place: None };
         let decide =
             |entry: &mut TableEntry| match plan(&matched.policy, generation, &entry.view, &facts, cost, enforcement) {
                 Plan::Decided(verdict, source, _) => {

@@ -6,9 +6,10 @@
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
-use tollgate_core::counter::{ChargeResult, ChargeResults};
+use tollgate_core::counter::{ChargeResult, ChargeResults, CounterId};
 use tollgate_core::decision::{Decision, DecisionId, Source};
 use tollgate_core::messages::calls::Outcome;
+use tollgate_core::rules::{Consistency, LimitPolicy};
 
 use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, combine, plan};
 use crate::engine::{Context, Engine};
@@ -76,13 +77,13 @@ impl Engine {
     ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
         for rule @ MatchedRule { counter, policy, cost, enforcement, .. } in matched {
-            let authority = if may_ask_store {
-                Authority::Store
+            let (authority, place) = if may_ask_store {
+                (Authority::Store, None)
             } else {
-                let fresh = self.signals.fresh(counter.partition(self.settings.partitions), context.bounds);
-                fresh.map_or(Authority::Fallback, Authority::Signals)
+                let partition = counter.partition(self.settings.partitions);
+                (self.signals.authority(partition, context.bounds), self.place_of(policy, *counter))
             };
-            let facts = Facts { now: context.bounds, authority, part: self.fleet.part() };
+            let facts = Facts { now: context.bounds, authority, part: self.fleet.part(), place };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
             match plan(policy, generation, view, &facts, *cost, *enforcement) {
@@ -142,14 +143,9 @@ impl Engine {
                 context.active.counts[matched.index].shadow_denials.add(1);
             }
             let event = match (result, verdicts[position]) {
-                (Some(result), _) if result.charged && !result.repeated && !self.settings.owns_table => {
-                    ViewEvent::Admitted {
-                        at: result.at,
-                        units: matched.cost,
-                        is_planned: false,
-                        round,
-                        is_unsynced: false,
-                    }
+                (Some(result), _) if !self.settings.owns_table => {
+                    let units = if result.charged && !result.repeated { matched.cost } else { 0 };
+                    ViewEvent::Answered { result, units, round }
                 }
                 (None, Some(rule)) if rule.verdict.admitted && stands => {
                     let is_unsynced = planned.error.is_none_or(StoreError::needs_backfill);
@@ -178,6 +174,14 @@ impl Engine {
         decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
         decision.holds_slots = allowed && matched.iter().any(MatchedRule::is_slot);
         decision
+    }
+
+    /// Returns the number of agents on which a unit of a counter is placed before this one, if units are placed: under a
+    /// strict rule with fewer units than there are agents.
+    fn place_of(&self, policy: &LimitPolicy, counter: CounterId) -> Option<u32> {
+        let is_placed =
+            policy.consistency == Consistency::Strict && policy.quota.units() < u64::from(self.fleet.size().get());
+        is_placed.then(|| self.fleet.place(counter)).flatten()
     }
 
     /// Returns the identifier of the decision of a call.

@@ -2,7 +2,6 @@
 //!
 //! All methods may be called from many threads at once. Operations begin in [`operation`](crate::operation).
 
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +18,7 @@ use crate::active_rules::{ActiveRules, RulesInForce};
 use crate::enforce::Breaker;
 use crate::fleet::{AgentIds, Fleet, FleetPart};
 use crate::metrics::{EngineMetrics, RuleCounts};
-use crate::notice::Notice;
+use crate::notice::{Notice, NoticeQueue};
 use crate::row_buffer::RowBuffers;
 use crate::signals::Signals;
 use crate::stripes::CallNumbers;
@@ -70,7 +69,7 @@ pub struct Engine {
     /// Wakes the shell of the maintenance.
     pub(crate) maintenance_waker: AtomicWaker,
     /// Notices that wait for the shell.
-    pub(crate) notices: Mutex<VecDeque<Notice>>,
+    pub(crate) notices: Mutex<NoticeQueue>,
     pub(crate) rows: RowBuffers,
     pub(crate) signals: Signals,
     pub(crate) fleet: Fleet,

@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod name;
+pub mod rendezvous;
 pub mod in_flight;
 pub mod call;
 pub mod window;
