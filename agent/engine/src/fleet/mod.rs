@@ -133,6 +133,11 @@ impl Fleet {
         }
     }
 
+    /// Returns true if another agent is a member.
+    pub(crate) fn knows(&self, id: &Arc<str>) -> bool {
+        self.state.lock().others.knows(id)
+    }
+
     /// Applies the store's answer to an announcement of this agent.
     pub(crate) fn announced(&self, now: Timestamp, set: &PresenceSet) {
         let mut state = self.state.lock();
