@@ -102,21 +102,6 @@ pub struct Engine {
     ticks: AtomicUsize,
 }
 
-/// Number of entries in each bounded map and queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldEntries {
-    /// Counters in the table.
-    pub counters: usize,
-    /// Rows that are in no closed batch yet.
-    pub waiting_rows: usize,
-    /// Batches that wait for the bus.
-    pub waiting_batches: usize,
-    /// Own batches that are in the log and in no signal yet, or lost.
-    pub own_batches: usize,
-    /// Counters with unsynced units.
-    pub unsynced_counters: usize,
-}
-
 /// Facts by which one step of an operation goes.
 pub(crate) struct Context<'a> {
     /// Agent's own time.
@@ -280,18 +265,6 @@ impl Engine {
     #[must_use]
     pub fn known_agents(&self) -> Option<AgentIds> {
         self.fleet.is_known().then(|| self.fleet.ids())
-    }
-
-    /// Returns the number of entries in each bounded map and queue.
-    #[must_use]
-    pub fn held(&self) -> HeldEntries {
-        HeldEntries {
-            counters: self.table.len(),
-            waiting_rows: self.rows.waiting_rows(),
-            waiting_batches: self.rows.waiting_batches.load(Ordering::Relaxed),
-            own_batches: self.signals.kept(),
-            unsynced_counters: self.unsynced.len(),
-        }
     }
 
     /// Returns the counts of this engine.
