@@ -71,7 +71,7 @@ impl Engine {
                 }
             }
             Incoming::Presence { appended, presence } => match self.hear(appended, presence) {
-                Heard::Member => self.receive_presence(now, presence),
+                Heard::Member => self.fleet.presence(now, presence),
                 Heard::Newcomer => {}
                 Heard::TooMany => {
                     let reason = format!(
@@ -137,21 +137,13 @@ impl Engine {
         if is_known { Heard::Member } else { self.newcomers.lock().hear(appended, &presence.id) }
     }
 
-    fn receive_presence(&self, now: Timestamp, presence: &Presence) {
-        let known = self.known_fleet_size();
-        self.fleet.presence(now, presence);
-        if self.known_fleet_size() != known {
-            self.maintenance_waker.wake();
-        }
-    }
-
     fn receive_signals(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch, lags: &mut Vec<Duration>) {
         let store_time = self.store_time(now);
         if !self.signals.received(store_time, appended, batch) {
             return;
         }
         let active = self.rules.load();
-        let live = self.fleet.are_live(&batch.agents);
+        let live = self.fleet.are_members(&batch.agents);
         let flow = |signal: &Signal| self.flow_of(signal, batch, &live);
         let is_news = |signal: &&Signal| self.receive_signal(&active, store_time.earliest, batch, signal, flow(signal));
         let lag = |signal: &Signal| Duration::from_millis(store_time.latest.ms_since(signal.newest_at));

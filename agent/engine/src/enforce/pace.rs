@@ -19,7 +19,7 @@ pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts, view: &CounterView) -> O
         OnFailure::Share => {
             let part = |units: u64| match facts.authority {
                 Authority::Signals(_) => part::by_flow(policy, facts, view, units).max(1),
-                _ => (units / u64::from(facts.fleet.get())).max(1),
+                _ => facts.part.of(units).max(1),
             };
             let limit = policy.limit();
             Some(Limit { units: part(limit.units), burst: part(limit.burst), ..limit })
