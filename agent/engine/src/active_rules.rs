@@ -11,10 +11,11 @@ use arc_swap::{ArcSwap, Cache, Guard};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Index, RuleSet};
 
+use crate::emergency_limit::EmergencyLimit;
 use crate::metrics::{EngineMetrics, RuleCounts};
 
 /// Rules, and what is computed once per rule set.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ActiveRules {
     pub(crate) set: RuleSet,
     pub(crate) index: Index,
@@ -23,6 +24,8 @@ pub(crate) struct ActiveRules {
     pub(crate) counts: Vec<Arc<RuleCounts>>,
     /// True if at most one rule has counters.
     pub(crate) has_one_limit: bool,
+    /// Limit in place of all rules that count, while the emergency switch is on.
+    pub(crate) emergency: Option<Arc<EmergencyLimit>>,
 }
 
 /// The rules in force, which may be replaced at any time.
@@ -40,7 +43,7 @@ impl ActiveRules {
         let counts = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
         let names = set.rules.iter().map(|rule| (&*rule.name).into()).collect();
         let limits = set.rules.iter().filter(|rule| rule.all_policies().next().is_some()).count();
-        Self { index: Index::new(&set.rules), set, names, counts, has_one_limit: limits <= 1 }
+        Self { index: Index::new(&set.rules), set, names, counts, has_one_limit: limits <= 1, emergency: None }
     }
 }
 

@@ -32,6 +32,9 @@ impl Engine {
     }
 
     fn check_sole(&self, active: &Arc<ActiveRules>, now: Timestamp, call: &Call<'_>) -> Option<Decision> {
+        if active.emergency.is_some() {
+            return None;
+        }
         let bounds = self.store_time(now);
         let resolved = active.set.resolved(call);
         let mut positions = Positions::new();

@@ -132,6 +132,7 @@ mod tests {
             leaving: false,
             http: "".into(),
             partitions: Vec::new(),
+            emergency: None,
         }
     }
 

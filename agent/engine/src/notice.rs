@@ -8,6 +8,7 @@ use std::mem::{Discriminant, discriminant};
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
+use tollgate_core::rules::Quota;
 
 /// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
 const QUEUE_LEN_MAX: usize = 64;
@@ -44,6 +45,14 @@ pub enum Notice {
         /// The store's time after the step.
         store_now: Timestamp,
     },
+    /// The emergency switch is on.
+    #[error(
+        "the emergency switch is on: each caller may make {0} at this agent, and no rule is counted; POST /emergency {{\"on\": false}} ends it"
+    )]
+    EmergencyOn(Quota),
+    /// The emergency switch is off.
+    #[error("the emergency switch is off: the rules limit again")]
+    EmergencyOff,
     /// Earlier notices of the state that the next notice tells were held back.
     #[error("the next line is the last of {changes} changes of the same state within {} s, so it comes and goes: check the load of the server and the network to it", PERIOD_MS / 1_000)]
     HeldBack {
@@ -73,7 +82,7 @@ impl Notice {
     /// Returns true if the notice tells the end of a trouble.
     #[must_use]
     pub fn is_recovery(self) -> bool {
-        matches!(self, Self::StoreRecovered | Self::RulesReachable)
+        matches!(self, Self::StoreRecovered | Self::RulesReachable | Self::EmergencyOff)
     }
 
     /// Returns the state that the notice tells; a trouble and its end are one state.
@@ -81,6 +90,7 @@ impl Notice {
         match self {
             Self::StoreRecovered => discriminant(&Self::StoreUnavailable(StoreError::Unreachable)),
             Self::RulesReachable => discriminant(&Self::RulesUnreachable),
+            Self::EmergencyOn(_) => discriminant(&Self::EmergencyOff),
             notice => discriminant(&notice),
         }
     }

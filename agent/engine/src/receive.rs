@@ -35,6 +35,9 @@ impl Engine {
             Incoming::Presence(presence) => {
                 let known = self.known_fleet_size();
                 self.fleet.presence(now, presence);
+                if let Some(switch) = presence.emergency {
+                    self.learn_emergency(now, switch);
+                }
                 if self.known_fleet_size() != known {
                     self.maintenance_waker.wake();
                 }

@@ -98,6 +98,11 @@ impl<S: ChargeStore> MaintenanceParts<S> {
                             state.change(|saved| saved.agents = Some(agents));
                         }
                     }
+                    MaintenanceEffect::SaveEmergency(switch) => {
+                        if let Some(state) = &self.state {
+                            state.change(|saved| saved.emergency = Some(switch.into()));
+                        }
+                    }
                     MaintenanceEffect::Send(request) => requests.push(self.execute(request)),
                 }
             }

@@ -137,6 +137,7 @@ mod tests {
             leaving,
             http: format!("{id}:1").into(),
             partitions: vec![7],
+            emergency: None,
         }
     }
 

@@ -4,6 +4,7 @@ use super::*;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{BatchName, Home, Outcome, Row};
+use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::Role;
 use tollgate_core::messages::signals::Signal;
 use tollgate_core::window::Ring;
@@ -89,6 +90,10 @@ fn presence() -> Presence {
         leaving: true,
         http: "".into(),
         partitions: Vec::new(),
+        emergency: Some(EmergencySwitch {
+            quota: Some("10/s".parse().expect("a quota")),
+            changed_at: Timestamp::from_ms(9),
+        }),
     }
 }
 

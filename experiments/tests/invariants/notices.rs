@@ -56,7 +56,11 @@ impl Notices {
                         self.held_back.insert(*agent);
                         return Ok(());
                     }
-                    Notice::StoreClockSteppedBack { .. } | Notice::RulesReachable | Notice::RulesUnreachable => {
+                    Notice::StoreClockSteppedBack { .. }
+                    | Notice::RulesReachable
+                    | Notice::RulesUnreachable
+                    | Notice::EmergencyOn(_)
+                    | Notice::EmergencyOff => {
                         self.held_back.remove(agent);
                         return Ok(());
                     }

@@ -95,6 +95,7 @@ impl Fixture {
             leaving: false,
             http: "".into(),
             partitions: Vec::new(),
+            emergency: None,
         };
         self.engine.receive(START.plus_ms(ms), Incoming::Presence(&presence), &mut Vec::new());
     }

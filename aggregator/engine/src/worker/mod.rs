@@ -244,6 +244,7 @@ impl Worker {
             leaving,
             http: self.settings.http.clone(),
             partitions: self.partitions_where(counts).collect(),
+            emergency: None,
         }));
     }
 

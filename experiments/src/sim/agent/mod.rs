@@ -237,6 +237,7 @@ impl<'c> AgentLife<'c> {
                 MaintenanceEffect::SaveFleetSize(agents) => {
                     env.observe(Observation::FleetSizeSaved(self.index, agents));
                 }
+                MaintenanceEffect::SaveEmergency(_) => {}
                 MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),
             }
         }
