@@ -76,7 +76,7 @@ impl Engine {
         may_ask_store: bool,
     ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
-        for rule @ MatchedRule { counter, policy, cost, enforcement, .. } in matched {
+        for MatchedRule { counter, policy, cost, enforcement, .. } in matched {
             let (authority, place) = if may_ask_store {
                 (Authority::Store, None)
             } else {
@@ -92,7 +92,7 @@ impl Engine {
                     if let Some(admission) = admission {
                         update(policy, view, admission);
                     }
-                    verdicts.push(Some(rule.verdict(verdict, policy.quota.units(), source)));
+                    verdicts.push(Some(RuleVerdict::new(policy, verdict, policy.quota.units(), source)));
                     if !verdict.admitted {
                         verdicts.resize(matched.len(), None);
                         return Some(verdicts);
@@ -138,7 +138,7 @@ impl Engine {
             };
             let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
             let row = CallRow { call: *number, at, cost, outcome };
-            let round = self.publish(context, call, Some(matched), row, home.take());
+            let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
             if matched.rule.shadow && result.is_some_and(|result| !result.verdict.admitted) {
                 context.active.counts[matched.index].shadow_denials.add(1);
             }
@@ -186,7 +186,7 @@ impl Engine {
 
     /// Returns the identifier of the decision of a call.
     pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
-        DecisionId { agent: self.name.clone(), epoch: self.settings.epoch.as_ms(), call: number }
+        DecisionId { life: self.life.clone(), call: number }
     }
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[ChargeResult])
     let verdict_of = |(matched, result): (&MatchedRule<'_>, &ChargeResult)| {
         let admitted = result.verdict.admitted || matched.never_denies();
         let verdict = Verdict { admitted, ..result.verdict };
-        Some(matched.verdict(verdict, result.limit, Source::Store))
+        Some(RuleVerdict::new(&matched.policy, verdict, result.limit, Source::Store))
     };
     matched.iter().zip(results).map(verdict_of).collect()
 }

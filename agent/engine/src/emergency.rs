@@ -15,7 +15,6 @@ use tollgate_core::messages::calls::Outcome;
 use tollgate_core::messages::emergency::{EMERGENCY_PER, EmergencySwitch};
 use tollgate_core::rules::{MatchScope, Quota, ResolvedCall};
 
-use crate::active_rules::ActiveRules;
 use crate::check::Decisions;
 use crate::decide::PlannedCall;
 use crate::emergency_limit::EmergencyLimit;
@@ -47,7 +46,7 @@ impl Engine {
         }
         let limit = |quota| Arc::new(EmergencyLimit::new(quota, self.in_emergency.clone()));
         let emergency = switch.quota.map(limit);
-        self.rules.store(ActiveRules { emergency, ..ActiveRules::clone(&self.rules.load()) });
+        self.rules.store(self.rules.load().with_emergency(emergency));
         drop(known);
         self.notify(switch.quota.map_or(Notice::EmergencyOff, Notice::EmergencyOn));
     }

@@ -57,8 +57,8 @@ pub struct EngineSettings {
 /// One agent without its input and output.
 pub struct Engine {
     pub(crate) settings: EngineSettings,
-    /// Name of the agent in decisions.
-    pub(crate) name: Name,
+    /// Name and start of the agent in decisions.
+    pub(crate) life: Name,
     pub(crate) rules: RulesInForce,
     pub(crate) table: AgentTable,
     pub(crate) store_clock: RwLock<StoreClock>,
@@ -141,7 +141,7 @@ impl Engine {
         let metrics = EngineMetrics::default();
         let rules_accepted_ms = if rules.generation == 0 { 0 } else { settings.epoch.as_ms() };
         Self {
-            name: (&*settings.node).into(),
+            life: format!("{}-{:x}", settings.node, settings.epoch.as_ms()).as_str().into(),
             rules: RulesInForce::new(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
             store_clock: RwLock::default(),

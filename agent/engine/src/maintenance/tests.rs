@@ -47,6 +47,7 @@ impl Fixture {
             match effect {
                 MaintenanceEffect::Send(request) => self.requests.push(request),
                 MaintenanceEffect::Notify(notice) => self.notices.push(notice),
+                MaintenanceEffect::SaveEmergency(_) => {}
                 MaintenanceEffect::SaveFleetSize(agents) => self.saved.push(agents.get()),
             }
         }

@@ -134,13 +134,18 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 }
 
 /// Changes a view by the result of a charge: keeps a denial, and drops it after a refund. Units that were charged are
-/// [`ViewEvent::Used`]; the own table keeps no local usage, because nothing else ever decides there.
-pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult) {
+/// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. Returns true if a
+/// cached denial ended before its time.
+pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult) -> bool {
+    let was_live = view.denial.as_ref().is_some_and(|denial| denial.until > result.at);
     if matches!(charge.mode, ChargeMode::Refund { .. }) {
         forget_denial(view);
     } else if !result.charged && !result.verdict.admitted {
         view.denial = Some(CachedDenial::new(result, charge.limit, charge.generation, charge.cost));
+    } else {
+        return false;
     }
+    was_live
 }
 
 /// Drops the cached denial: the store's clock has stepped back, or units were refunded.
