@@ -83,7 +83,7 @@ impl Engine {
                 let partition = counter.partition(self.settings.partitions);
                 (self.signals.authority(partition, context.bounds), self.place_of(policy, *counter))
             };
-            let facts = Facts { now: context.bounds, authority, fleet: self.fleet.size(), place };
+            let facts = Facts { now: context.bounds, own_now: context.now, authority, fleet: self.fleet.size(), place };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
             match plan(policy, generation, view, &facts, *cost, *enforcement) {

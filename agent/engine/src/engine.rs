@@ -12,10 +12,13 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
 use tollgate_core::decision::{DENY_LIST, EMERGENCY};
 use tollgate_core::messages::emergency::EmergencySwitch;
+use tollgate_core::messages::presence::INTERVAL_MS;
 use tollgate_core::name::Name;
+use tollgate_core::newcomers::Newcomers;
 use tollgate_core::rules::{Generation, RuleSet};
 
 use crate::active_rules::{ActiveRules, RulesInForce};
+use crate::dead_letters::DeadLetterCounts;
 use crate::enforce::Breaker;
 use crate::fleet::Fleet;
 use crate::metrics::{EngineMetrics, RuleCounts};
@@ -29,6 +32,12 @@ use crate::unsynced_queue::UnsyncedQueue;
 
 /// Default cap on the counters of one agent.
 pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
+
+/// Time from an agent's first heartbeat to the one from which on it counts, in ms: less than one interval, and more than a
+/// repetition of the same record takes.
+const HEARD_MS_MIN: u64 = INTERVAL_MS / 2;
+/// Maximum number of agents that may come within seconds, unless a larger fleet is expected.
+const NEWCOMERS_LEN_MAX: usize = 1_000;
 
 /// Identity of an agent, and its caps.
 #[derive(Clone, Debug)]
@@ -72,6 +81,9 @@ pub struct Engine {
     pub(crate) rows: RowBuffers,
     pub(crate) signals: Signals,
     pub(crate) fleet: Fleet,
+    /// Agents that are no members of the fleet yet, by name.
+    pub(crate) newcomers: Mutex<Newcomers<Arc<str>>>,
+    pub(crate) dead_letters: DeadLetterCounts,
     pub(crate) calls: CallNumbers,
     pub(crate) unsynced: UnsyncedQueue,
     pub(crate) bus_error: Mutex<Option<String>>,
@@ -132,6 +144,11 @@ impl EngineSettings {
             owns_table: false,
         }
     }
+
+    /// Returns the maximum number of agents that may come within seconds.
+    pub(crate) fn newcomers_len_max(&self) -> usize {
+        self.agents_expected.map_or(0, |agents| 2 * agents.get() as usize).max(NEWCOMERS_LEN_MAX)
+    }
 }
 
 impl Engine {
@@ -152,6 +169,8 @@ impl Engine {
             rows: RowBuffers::default(),
             signals: Signals::new(settings.partitions),
             fleet: Fleet::new(settings.agents_expected),
+            newcomers: Mutex::new(Newcomers::new(HEARD_MS_MIN, settings.newcomers_len_max())),
+            dead_letters: DeadLetterCounts::default(),
             calls: CallNumbers::default(),
             unsynced: UnsyncedQueue::default(),
             bus_error: Mutex::default(),

@@ -60,6 +60,11 @@ impl Fleet {
         self.count(&mut members, now);
     }
 
+    /// Returns true if the member was heard lately.
+    pub(crate) fn knows(&self, id: &Arc<str>) -> bool {
+        self.members.lock().heard.contains_key(id)
+    }
+
     /// Applies the number of agents in the store's presence set.
     pub(crate) fn by_store(&self, now: Timestamp, agents: u32) {
         let mut members = self.members.lock();

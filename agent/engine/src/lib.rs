@@ -10,11 +10,13 @@ mod tests;
 mod notice;
 mod stripes;
 mod metrics;
+mod dead_letters;
 mod time_bounds;
 mod view;
 mod enforce;
 mod table;
 mod signals;
+mod absurd_signals;
 mod fleet;
 mod emergency_limit;
 mod known_calls;
@@ -39,6 +41,7 @@ mod exchange;
 mod maintenance;
 
 pub use check::Decisions;
+pub use dead_letters::IgnoredRecord;
 pub use engine::{COUNTERS_MAX_DEFAULT, Engine, EngineSettings, HeldEntries};
 pub use exchange::{Exchange, ExchangeEffect, ExchangeInput};
 pub use fleet::FLEET_EXPECTED_DEFAULT;
@@ -46,7 +49,7 @@ pub use maintenance::{Maintenance, MaintenanceEffect, MaintenanceInput, Maintena
 pub use metrics::{EngineMetrics, RuleCounts, StripedTotal, Total};
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};
-pub use receive::Incoming;
+pub use receive::{Incoming, Receipt};
 #[doc(hidden)]
 pub use stripes::{STRIPES, use_stripe};
 #[doc(hidden)]
