@@ -281,6 +281,7 @@ impl Exchange {
             leaving: self.stopped,
             http: "".into(),
             partitions: Vec::new(),
+            emergency: engine.emergency(),
         }
     }
 }

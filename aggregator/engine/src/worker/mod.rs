@@ -269,6 +269,7 @@ impl Worker {
             leaving,
             http: self.settings.http.clone(),
             partitions: self.partitions_where(counts).collect(),
+            emergency: None,
         }));
     }
 

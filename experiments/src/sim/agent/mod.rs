@@ -261,6 +261,7 @@ impl<'c> AgentLife<'c> {
                 MaintenanceEffect::SaveAgents(agents) => {
                     env.observe(Observation::AgentsSaved(self.index, agents));
                 }
+                MaintenanceEffect::SaveEmergency(_) => {}
                 MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),
             }
         }
