@@ -67,7 +67,7 @@ impl Engine {
     pub(crate) fn note_clock_step(&self, results: &[ChargeResult]) {
         if let Some(result) = results.iter().find(|result| result.rebased) {
             self.metrics.store_clock_steps.add(1);
-            self.table.forget_denials();
+            self.table.forget_store_time();
             self.notify(Notice::StoreClockSteppedBack { store_now: result.at });
         }
     }

@@ -45,6 +45,11 @@ impl LocalUsage {
         self.by_store = StoreCount::new(used, self.ring.used(at, Estimate::Conservative), until);
     }
 
+    /// Forgets the count of the last answer of the store.
+    pub(super) fn forget_answer(&mut self) {
+        self.by_store = StoreCount::default();
+    }
+
     /// Returns what is left in the window of the count in the last answer of the store.
     pub(super) fn store_count(&self, now: Timestamp) -> Option<KnownUnits> {
         self.by_store.known(self.ring.used(now, Estimate::Conservative), now)

@@ -14,4 +14,4 @@ pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use flow::Flow;
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
 pub(crate) use unsynced_units::{BackfillStep, Unsynced};
-pub(crate) use update::{ViewEvent, forget_denial, update, update_in_step};
+pub(crate) use update::{ViewEvent, forget_store_time, update, update_in_step};

@@ -3,7 +3,8 @@
 
 use tollgate_core::clock::Timestamp;
 
-/// The count in the last answer of the store. It ends with the next answer, and when all its units have left the window.
+/// The count in the last answer of the store. It ends with the next answer, when all its units have left the window, and when
+/// the store's clock steps back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoreCount {
     /// Units that the agent did not know as its own.

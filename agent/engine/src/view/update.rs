@@ -151,7 +151,13 @@ pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &C
     was_live
 }
 
-/// Drops the cached denial: the store's clock has stepped back, or units were refunded.
-pub(crate) fn forget_denial(view: &mut CounterView) {
+/// Drops what the store has said in its time: its clock has stepped back.
+pub(crate) fn forget_store_time(view: &mut CounterView) {
+    forget_denial(view);
+    view.local.iter_mut().for_each(|local| local.forget_answer());
+}
+
+/// Drops the cached denial: units were refunded.
+fn forget_denial(view: &mut CounterView) {
     view.denial = None;
 }

@@ -79,7 +79,15 @@ impl Counting {
         self.tally.batches += 1;
         let latest = appended.plus_ms(CLOCK_ERROR_MAX_MS);
         let writer = self.dedup.writer(&batch.name);
-        let slots: Vec<Option<usize>> = batch.counters.iter().map(|counter| self.table.slot(counter)).collect();
+        let mut slot = |counter| {
+            let (slot, is_other) = self.table.slot(counter)?;
+            if is_other {
+                // A smaller quota may have brought it to the threshold.
+                self.due.changed(&mut self.table.counters[slot]);
+            }
+            Some(slot)
+        };
+        let slots: Vec<Option<usize>> = batch.counters.iter().map(&mut slot).collect();
         for row in &batch.rows {
             self.tally.rows += 1;
             let Some(index) = row.counter.map(|index| index as usize) else {

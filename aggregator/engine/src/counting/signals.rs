@@ -165,7 +165,7 @@ mod tests {
             let window = Window::new(3_600_000, 1).unwrap();
             let (rule, id) = ("r".into(), CounterId::from_u128(id));
             let entry = CounterEntry { id, rule, label: String::new(), generation: 1, quota: QUOTA, window };
-            let slot = self.table.slot(&entry).unwrap();
+            let (slot, _) = self.table.slot(&entry).unwrap();
             let row = Row {
                 call: 1,
                 counter: Some(0),
@@ -187,9 +187,9 @@ mod tests {
 
         /// Returns the same while the store is up or down, and the oldest batch that is not reported on is this one.
         fn take_while(&mut self, ms: u64, is_store_down: bool, unreported: Option<u64>) -> Option<(Vec<u128>, u32)> {
-            let last_tag = self.taken;
+            let (last_tag, store_down_at) = (self.taken, is_store_down.then(|| at(ms)));
             let wanted =
-                WantedThreshold { normal_permille: THRESHOLD, is_store_down, last_tag, oldest_unreported: unreported };
+                WantedThreshold { normal_permille: THRESHOLD, store_down_at, last_tag, oldest_unreported: unreported };
             let batch = self.due.take(&mut self.table, at(ms), wanted)?;
             self.taken += 1;
             Some((batch.signals.iter().map(|signal| signal.counter.as_u128()).collect(), batch.threshold_permille))

@@ -114,11 +114,13 @@ impl CountedCounter {
         u32::try_from(permille).unwrap_or(u32::MAX).max(u32::from(used > 0))
     }
 
-    /// Takes over the quota and the window of a newer generation; the counts are carried into that window.
-    fn follow(&mut self, counter: &CounterEntry) {
+    /// Takes over the quota and the window of a newer generation; the counts are carried into that window. Returns true if they
+    /// differ.
+    fn follow(&mut self, counter: &CounterEntry) -> bool {
         if counter.generation < self.generation {
-            return;
+            return false;
         }
+        let is_other = (self.quota, self.admitted.window()) != (counter.quota, counter.window);
         self.generation = counter.generation;
         self.quota = counter.quota;
         if self.admitted.window() != counter.window {
@@ -126,6 +128,7 @@ impl CountedCounter {
             self.denied = self.denied.carried_to(counter.window);
             self.by_agent.clear();
         }
+        is_other
     }
 
     /// Returns true if it counts nothing and waits for no signal.
@@ -148,15 +151,14 @@ impl CounterTable {
         counter.generation >= GENERATION_MIN_ABSURD || (is_step && counter.generation > latest.as_ms())
     }
 
-    /// Returns the slot of a counter, which is added if it is new; nothing if the table is full. The slot is valid until the
-    /// next sweep.
-    pub(super) fn slot(&mut self, counter: &CounterEntry) -> Option<usize> {
+    /// Returns the slot of a counter, which is added if it is new, and true if the counter follows another policy; nothing if
+    /// the table is full. The slot is valid until the next sweep.
+    pub(super) fn slot(&mut self, counter: &CounterEntry) -> Option<(usize, bool)> {
         if let Some((slot, _, known)) = self.counters.get_full_mut(&counter.id) {
-            known.follow(counter);
-            return Some(slot);
+            return Some((slot, known.follow(counter)));
         }
         let has_room = self.counters.len() < self.len_max;
-        has_room.then(|| self.counters.insert_full(counter.id, CountedCounter::new(counter)).0)
+        has_room.then(|| (self.counters.insert_full(counter.id, CountedCounter::new(counter)).0, false))
     }
 
     /// Removes the idle ones of the next few counters. The last counter moves into the slot of each.
@@ -231,7 +233,7 @@ mod tests {
         let cases = [((2, 20, 2_000), (20, 2_000)), ((1, 5, 1_000), (20, 2_000)), ((2, 30, 2_000), (30, 2_000))];
         let mut table = CounterTable::new(10);
         for ((generation, quota, width_ms), expected) in cases {
-            let slot = table.slot(&written(1, generation, (quota, width_ms))).unwrap();
+            let slot = table.slot(&written(1, generation, (quota, width_ms))).unwrap().0;
             let counter = &table.counters[slot];
             assert_eq!((counter.quota, counter.admitted.window().width_ms()), expected);
         }
@@ -243,7 +245,7 @@ mod tests {
     fn memory_of_swept_counters_is_returned_within_one_turn() {
         let mut table = CounterTable::new(usize::MAX);
         for id in 0..100_000 {
-            let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap();
+            let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap().0;
             table.counters[slot].count(&row(Outcome::Admitted, 1, 10), &"a".into());
         }
         let mut left = Vec::new();
@@ -260,13 +262,13 @@ mod tests {
     fn past_the_cap_there_is_no_slot_until_a_counter_expires() {
         let mut table = CounterTable::new(2);
         for (id, sub_window) in [(1, 10), (2, 20)] {
-            let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap();
+            let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap().0;
             table.counters[slot].count(&row(Outcome::Admitted, 1, sub_window), &"a".into());
         }
         assert_eq!(table.slot(&written(3, 1, (10, 1_000))), None);
-        assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some(1), "a known counter has its slot");
+        assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some((1, false)), "a known counter has its slot");
         table.sweep(Timestamp::from_ms(13_000));
-        assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some(0), "the last counter fills the gap");
-        assert_eq!(table.slot(&written(3, 1, (10, 1_000))), Some(1));
+        assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some((0, false)), "the last counter fills the gap");
+        assert_eq!(table.slot(&written(3, 1, (10, 1_000))), Some((1, false)));
     }
 }

@@ -10,6 +10,8 @@ use tollgate_core::counter::CounterId;
 
 use super::table::CounterTable;
 
+/// Time for which the store counts as down after an agent has reported it, in ms; agents repeat it each second.
+const STORE_DOWN_MS: u64 = 3_000;
 /// Maximum number of counters that are signalled repeatedly while the threshold falls. Past it, the threshold stays for
 /// [`PAUSE_MS`] where it is.
 const REPEATED_LEN_MAX: usize = 5_000;
@@ -23,8 +25,8 @@ const EXAMINED_LEN_MAX: usize = 4_096;
 pub struct WantedThreshold {
     /// The threshold of the settings, in thousandths.
     pub normal_permille: u32,
-    /// True while agents report that the store is down.
-    pub is_store_down: bool,
+    /// The time of the last heartbeat of an agent to which the store is down.
+    pub store_down_at: Option<Timestamp>,
     /// The tag of the last batch that was published.
     pub last_tag: u64,
     /// The tag of the oldest batch that is not reported on.
@@ -62,7 +64,8 @@ impl Threshold {
         room: usize,
     ) -> u32 {
         let in_force = self.in_force.get_or_insert(wanted.normal_permille);
-        let goal = if wanted.is_store_down { 0 } else { wanted.normal_permille };
+        let is_store_down = wanted.store_down_at.is_some_and(|at| now.ms_since(at) < STORE_DOWN_MS);
+        let goal = if is_store_down { 0 } else { wanted.normal_permille };
         let is_logged = |tag| wanted.oldest_unreported.is_none_or(|oldest| oldest > tag);
         if let Some(descent) = self.descent
             && descent.last_tag.is_some_and(is_logged)

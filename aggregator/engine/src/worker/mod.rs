@@ -44,8 +44,6 @@ pub use partition::AssignedPartition;
 const WAIT_MS: u64 = 20;
 /// Maximum time between two ticks while counted records wait for their signals, in ms.
 const WAIT_UNPUBLISHED_MS: u64 = 1;
-/// Time for which the store counts as down after an agent has reported it, in ms; agents repeat it each second.
-const STORE_DOWN_MS: u64 = 3_000;
 /// Default maximum number of counters.
 const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
 /// Default part of a quota from which on a counter is signalled, in thousandths.
@@ -277,7 +275,6 @@ impl Worker {
     fn publish_signals(&mut self, now: Timestamp, effects: &mut Vec<WorkerEffect>) {
         self.in_flight.begin_round(now);
         self.unpublished = false;
-        let is_store_down = self.store_down_at.is_some_and(|at| now.ms_since(at) < STORE_DOWN_MS);
         for (partition, assigned) in &mut self.assigned {
             if assigned.restore() && self.membership.is_some() {
                 let counters = assigned.counting.tally().counters;
@@ -285,7 +282,7 @@ impl Worker {
             }
             let threshold = WantedThreshold {
                 normal_permille: self.settings.threshold_permille,
-                is_store_down,
+                store_down_at: self.store_down_at,
                 last_tag: self.last_tag,
                 oldest_unreported: self.in_flight.first_key(),
             };
