@@ -54,7 +54,9 @@ fn fleet(rule: &Rule) -> (Vec<Arc<Engine>>, Vec<Maintenance>) {
             }
         }
         let now = START.plus_ms(1_000 * second + 900);
-        maintenance.iter_mut().for_each(|one| one.poll(now, MaintenanceInput::Tick, &mut Vec::new()));
+        for one in &mut maintenance {
+            one.poll(now, MaintenanceInput::Tick, &mut Vec::new());
+        }
     }
     assert!(engines.iter().all(|engine| engine.fleet_size().get() == AGENTS));
     (engines, maintenance)
@@ -81,7 +83,9 @@ fn first_calls_pass_for_as_long_as_an_outage_lasts() {
         let (engines, mut maintenance) = fleet(&rule);
         for minute in 0..MINUTES {
             let now = START.plus_ms(10_000 + 60_000 * minute);
-            maintenance.iter_mut().for_each(|one| one.poll(now, MaintenanceInput::Tick, &mut Vec::new()));
+            for one in &mut maintenance {
+                one.poll(now, MaintenanceInput::Tick, &mut Vec::new());
+            }
             for key in [format!("new-{minute}"), "known".to_owned()] {
                 let first = engines.iter().filter(|engine| is_admitted(engine, now, &key)).count();
                 let second = engines.iter().filter(|engine| is_admitted(engine, now, &key)).count();
