@@ -122,7 +122,7 @@ impl Collector for AgentCollector {
             ("overflow_charges", "Charges on a rule's overflow counter, past counters_max.", &metrics.overflow_charges),
             (
                 "store_clock_steps",
-                "Counters re-based after the store's clock stepped back.",
+                "Steps of the store's clock by more than a second, back or forward.",
                 &metrics.store_clock_steps,
             ),
             ("unsynced_units", "Units admitted without the store and backfilled later.", &metrics.unsynced_units),

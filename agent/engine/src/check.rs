@@ -52,7 +52,6 @@ impl Engine {
             planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
         }
         drop(table);
-        self.note_clock_step(&planned.results);
         Ok(self.answer(context, call, &planned, false))
     }
 
@@ -281,7 +280,6 @@ mod tests {
                 repeated: false,
                 at: now,
                 limit: units,
-                rebased: false,
             };
             let mut before = 0;
             let parts = costs.iter().map(|cost| {

@@ -196,11 +196,14 @@ impl Engine {
     #[must_use]
     pub fn finish(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) -> Output {
         let PendingRequest { active, calls, charges, sent_at, mut pending, .. } = *request.0;
+        if let Some(result) = answer.iter().flatten().next() {
+            self.note_store_time(sent_at, now, result.at);
+        }
         for (charge, result) in charges.iter().zip(answer.iter().flatten()).filter(|(_, result)| !result.charged) {
             self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent_at));
         }
         match (&pending, &answer) {
-            (Pending::Check(_), Ok(results)) => self.answered(sent_at, now, results),
+            (Pending::Check(_), Ok(_)) => self.breaker.answered(),
             (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_), _) => {}
             (_, Err(error)) => self.unanswered(*error),
         }

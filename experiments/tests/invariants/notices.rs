@@ -56,7 +56,10 @@ impl Notices {
                         self.held_back.insert(*agent);
                         return Ok(());
                     }
-                    Notice::StoreClockSteppedBack { .. } | Notice::RulesReachable | Notice::RulesUnreachable => {
+                    Notice::StoreClockSteppedBack(_)
+                    | Notice::StoreClockSteppedForward(_)
+                    | Notice::RulesReachable
+                    | Notice::RulesUnreachable => {
                         self.held_back.remove(agent);
                         return Ok(());
                     }

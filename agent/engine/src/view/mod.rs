@@ -12,4 +12,4 @@ pub(crate) use cached_denial::CachedDenial;
 pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
 pub(crate) use unsynced_units::{BackfillStep, Unsynced};
-pub(crate) use update::{ViewEvent, forget_denial, update, update_in_step};
+pub(crate) use update::{ViewEvent, rebase, update, update_in_step};
