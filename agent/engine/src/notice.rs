@@ -5,10 +5,12 @@
 
 use std::collections::VecDeque;
 use std::mem::{Discriminant, discriminant};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
+use tollgate_core::rules::Quota;
 
 /// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
 const QUEUE_LEN_MAX: usize = 64;
@@ -38,14 +40,44 @@ pub enum Notice {
     RulesUnreachable,
     /// The store's clock stepped back by this time.
     #[error(
-        "the store's clock stepped back by {0:?}: counts are kept, and callers wait up to a sub-window longer; check the time          service of the store's host"
+        "the store's clock stepped back by {0:?}: counts are kept, and callers wait up to a sub-window longer; check the time service of the store's host"
     )]
     StoreClockSteppedBack(Duration),
     /// The store's clock stepped forward by this time.
     #[error(
-        "the store's clock stepped forward by {0:?}: once, windows are as much shorter and admit more; check the time service          of the store's host, or, if no other agent tells the same, whether this host was suspended"
+        "the store's clock stepped forward by {0:?}: once, windows are as much shorter and admit more; check the time service of the store's host, or, if no other agent tells the same, whether this host was suspended"
     )]
     StoreClockSteppedForward(Duration),
+    /// The emergency switch is on.
+    #[error(
+        "the emergency switch is on: each caller may make {0} at this agent, and no rule is counted; POST /emergency {{\"on\": false}} ends it"
+    )]
+    EmergencyOn(Quota),
+    /// The emergency switch is off.
+    #[error("the emergency switch is off: the rules limit again")]
+    EmergencyOff,
+    /// The members of the fleet are not followed any more.
+    #[error(
+        "no heartbeat of this agent comes back from the bus or from the store, so the fleet counts as the {agents} agents known last; check the network to Kafka and Redis"
+    )]
+    FleetFrozen {
+        /// Number of agents.
+        agents: NonZeroU32,
+    },
+    /// The members of the fleet are followed again.
+    #[error("heartbeats of this agent come back: the fleet of {agents} agents is followed again")]
+    FleetUnfrozen {
+        /// Number of agents.
+        agents: NonZeroU32,
+    },
+    /// The other agents do not hear this one.
+    #[error(
+        "the bus delivers heartbeats of other agents and none of this one, so the others have its part of each quota, and without the store it admits nothing by share; check that it may write to the topic presence"
+    )]
+    HeartbeatsLost,
+    /// The other agents hear this one again.
+    #[error("heartbeats of this agent come back: it has its part of each quota again")]
+    HeartbeatsBack,
     /// Earlier notices of the state that the next notice tells were held back.
     #[error("the next line is the last of {changes} changes of the same state within {} s, so it comes and goes: check the load of the server and the network to it", PERIOD_MS / 1_000)]
     HeldBack {
@@ -75,7 +107,14 @@ impl Notice {
     /// Returns true if the notice tells the end of a trouble.
     #[must_use]
     pub fn is_recovery(self) -> bool {
-        matches!(self, Self::StoreRecovered | Self::RulesReachable)
+        matches!(
+            self,
+            Self::StoreRecovered
+                | Self::RulesReachable
+                | Self::FleetUnfrozen { .. }
+                | Self::HeartbeatsBack
+                | Self::EmergencyOff
+        )
     }
 
     /// Returns the state that the notice tells; a trouble and its end are one state.
@@ -83,6 +122,9 @@ impl Notice {
         match self {
             Self::StoreRecovered => discriminant(&Self::StoreUnavailable(StoreError::Unreachable)),
             Self::RulesReachable => discriminant(&Self::RulesUnreachable),
+            Self::EmergencyOn(_) => discriminant(&Self::EmergencyOff),
+            Self::FleetUnfrozen { agents } => discriminant(&Self::FleetFrozen { agents }),
+            Self::HeartbeatsBack => discriminant(&Self::HeartbeatsLost),
             notice => discriminant(&notice),
         }
     }

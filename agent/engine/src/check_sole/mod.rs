@@ -91,7 +91,7 @@ impl Engine {
         let Context { now, bounds, active } = *context;
         let (counter, cost, generation) = (sole.counter, sole.cost, active.set.generation);
         let facts =
-            Facts { now: bounds, own_now: now, authority: Authority::Store, fleet: self.fleet.size(), place: None };
+            Facts { now: bounds, own_now: now, authority: Authority::Store, part: self.fleet.part(), place: None };
         let decide = |entry: &mut TableEntry| {
             let decided = match plan(policy, generation, &entry.view, &facts, cost, Enforcement::Normal) {
                 Plan::Decided(verdict, source, _) => {
@@ -125,6 +125,9 @@ impl Engine {
 
     /// Finds the only rule that applies to a call; none if the call needs more than a look at one counter.
     fn match_sole(&self, active: &ActiveRules, call: &Call<'_>) -> Option<SoleRule> {
+        if active.emergency.is_some() {
+            return None;
+        }
         let resolved = active.set.resolved(call);
         let mut positions = Positions::new();
         let candidates = active.index.candidates(&resolved, &mut positions);
