@@ -20,8 +20,8 @@ use crate::check_durations::CheckDurations;
 #[cfg(feature = "jwt")]
 use crate::request::jwt::Verifier;
 
-/// Buckets of the duration of requests to the store, in seconds. A missed deadline of 5 ms lies between two of them.
-const STORE_BUCKETS_S: [f64; 11] = [2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 6e-3, 1e-2, 5e-2];
+/// Buckets of the duration of requests to the store, in seconds. A missed deadline of 15 ms lies between two of them.
+const STORE_BUCKETS_S: [f64; 11] = [2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2];
 /// Buckets of the lag of signals, in seconds.
 const LAG_BUCKETS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0];
 
@@ -104,6 +104,9 @@ impl Collector for AgentCollector {
         encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
         let errors = metrics.store_errors().map(|(error, count)| ([("error", error)], count));
         encode_family(&mut encoder, "store_errors", "Requests that the store did not answer, by reason.", errors)?;
+        let late = metrics.late_answers().map(|(outcome, count)| ([("outcome", outcome)], count));
+        let help = "Requests that missed their deadline, by what their late answer said of the charge.";
+        encode_family(&mut encoder, "late_answers", help, late)?;
         #[cfg(feature = "jwt")]
         {
             let rejected = self.tokens.rejected().map(|(reason, count)| ([("reason", reason)], count));
@@ -117,7 +120,7 @@ impl Collector for AgentCollector {
                 "Counters re-based after the store's clock stepped back.",
                 &metrics.store_clock_steps,
             ),
-            ("unsynced_units", "Units admitted without the store and backfilled later.", &metrics.unsynced_units),
+            ("backfilled_units", "Units admitted without the store and backfilled later.", &metrics.backfilled_units),
             (
                 "unsynced_forgotten",
                 "Counters whose unsynced units were dropped: past the cap, or unreadable in the store.",
@@ -147,6 +150,11 @@ impl Collector for AgentCollector {
                 engine.rejection().is_none().into(),
             ),
             ("degraded", "1 while the store does not answer.", engine.is_degraded().into()),
+            (
+                "unsynced_units",
+                "Units admitted without the store that it does not know yet.",
+                metrics.unsynced_units.get(),
+            ),
             (
                 "bus_connected",
                 "1 while calls can be published; 0 also without a bus.",

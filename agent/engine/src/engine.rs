@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use atomic_waker::AtomicWaker;
 use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
+use tollgate_core::counter::{Charge, ChargeResults, DigestKey, RequestId};
 use tollgate_core::decision::DENY_LIST;
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Generation, RuleSet};
@@ -74,6 +74,8 @@ pub struct Engine {
     pub(crate) fleet: Fleet,
     pub(crate) calls: CallNumbers,
     pub(crate) unsynced: UnsyncedQueue,
+    /// First of the ids under which this life of the agent backfills; that of a call is so many places after it.
+    pub(crate) backfill_ids: RequestId,
     pub(crate) bus_error: Mutex<Option<String>>,
     pub(crate) bus_connected: AtomicBool,
     pub(crate) unlimited: Arc<RuleCounts>,
@@ -149,6 +151,7 @@ impl Engine {
             fleet: Fleet::new(settings.agents_expected),
             calls: CallNumbers::default(),
             unsynced: UnsyncedQueue::default(),
+            backfill_ids: settings.digest_key.backfill(&settings.node, settings.epoch),
             bus_error: Mutex::default(),
             bus_connected: AtomicBool::default(),
             unlimited: metrics.of_rule(&"".into()),

@@ -30,7 +30,7 @@ impl Charged {
         observation: &Observation<'_>,
     ) -> Result<(), String> {
         match observation {
-            Observation::Executed { ticket, charges, answer: Ok(results) } => {
+            Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
                 let made = charges.iter().zip(results).filter(|(_, result)| result.charged || result.repeated);
                 let counters = made.map(|(charge, _)| charge.counter);
                 self.requests.entry(*ticket).or_default().extend(counters);

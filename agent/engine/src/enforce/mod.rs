@@ -13,7 +13,7 @@ use crate::view::CoveredRounds;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use combine::{Combined, RuleVerdict, combine};
-pub(crate) use plan::{Enforcement, Plan, plan};
+pub(crate) use plan::{Enforcement, Plan, StoreAccess, plan, plan_late};
 
 /// Facts from which an agent plans.
 #[derive(Clone, Debug)]

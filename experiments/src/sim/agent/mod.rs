@@ -17,7 +17,7 @@ use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_engine::{
     Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
-    MaintenanceInput, MaintenanceSettings,
+    MaintenanceInput, MaintenanceSettings, StoreRequest,
 };
 use tollgate_wire::Record;
 
@@ -72,6 +72,11 @@ pub(super) struct AgentLife<'c> {
     signals: SimReader,
     presence: SimReader,
     pending: BTreeMap<Ticket, SimRequest<'c>>,
+    /// Requests that missed their deadline.
+    late: BTreeMap<Ticket, StoreRequest>,
+    paused_until: Timestamp,
+    /// Events of a pause, which are handled after it.
+    held: Vec<AgentEvent>,
     late_rows: LateRows,
 }
 
@@ -95,8 +100,15 @@ impl<'c> SimAgent<'c> {
     /// Returns the number of requests with units that wait for the store.
     #[must_use]
     pub fn pending(&self) -> usize {
-        let pending = self.running.iter().flat_map(|running| running.pending.values());
-        pending.filter(|request| matches!(request, SimRequest::Charge(..))).count()
+        let Some(running) = &self.running else { return 0 };
+        let pending = running.pending.values().filter(|request| matches!(request, SimRequest::Charge(..)));
+        pending.count() + running.late.len()
+    }
+
+    /// Returns true if it runs at an instant.
+    #[must_use]
+    pub fn is_scheduled(&self, now: Timestamp) -> bool {
+        self.running.as_ref().is_some_and(|running| running.paused_until <= now)
     }
 
     /// Applies an event if the agent still lives the life that it was meant for.
@@ -138,6 +150,9 @@ impl<'c> SimAgent<'c> {
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions, &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
+            late: BTreeMap::new(),
+            paused_until: Timestamp::default(),
+            held: Vec::new(),
             late_rows: LateRows::new(),
         });
         env.observe(Observation::Started(running.node()));
@@ -169,6 +184,9 @@ impl<'c> SimAgent<'c> {
 
 impl<'c> AgentLife<'c> {
     fn apply(&mut self, env: &mut Environment<'c>, event: AgentEvent) {
+        if env.now() < self.paused_until {
+            return self.held.push(event);
+        }
         match event {
             AgentEvent::Reported(name, offset) => return self.reported(env, name, offset),
             AgentEvent::Reads => {
@@ -177,8 +195,30 @@ impl<'c> AgentLife<'c> {
             }
             AgentEvent::Wakes(shell) => self.wake(env, shell),
             AgentEvent::StoreReplies(ticket, answer) => self.store_replies(env, ticket, answer),
+            AgentEvent::DeadlinePasses(ticket) => self.deadline_passes(env, ticket),
+            AgentEvent::Resumes => self.resume(env),
         }
         self.follow_wakers(env);
+    }
+
+    /// Keeps the agent from running until an instant.
+    pub(super) fn pause(&mut self, env: &mut Environment<'c>, until: Timestamp) {
+        self.paused_until = self.paused_until.max(until);
+        self.later(env, until.ms_since(env.now()), AgentEvent::Resumes);
+        env.observe(Observation::AgentPaused(self.index, until));
+    }
+
+    /// Handles what happened in a pause: the timers first. A request whose timer fires uses an answer that has arrived.
+    fn resume(&mut self, env: &mut Environment<'c>) {
+        let is_timer = |event: &AgentEvent| matches!(event, AgentEvent::DeadlinePasses(_));
+        let (timers, mut others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held).into_iter().partition(is_timer);
+        for timer in timers {
+            let AgentEvent::DeadlinePasses(due) = timer else { continue };
+            let is_answer = |event: &AgentEvent| matches!(event, AgentEvent::StoreReplies(ticket, _) if *ticket == due);
+            let arrived = others.iter().position(is_answer).map(|place| others.remove(place));
+            self.later(env, 0, arrived.unwrap_or(timer));
+        }
+        others.into_iter().for_each(|event| self.later(env, 0, event));
     }
 
     /// The report on a batch arrives. Nothing tells the writer, which fetches it when it wakes.
