@@ -79,6 +79,8 @@ pub(crate) struct Totals {
     pub(crate) balanced: usize,
     /// Admissions by the store that were compared with the charges that it made.
     pub(crate) charged: usize,
+    /// Admissions before a late answer.
+    pub(crate) late: usize,
     /// Admissions by `on_failure` that were compared with its bound.
     pub(crate) bounded: usize,
     /// Most units that were admitted in a window, in thousandths of its quota.
@@ -161,6 +163,7 @@ impl Invariants {
             restored: self.hand_over.restored,
             balanced: self.ledger.balanced,
             charged: self.charged.compared,
+            late: self.charged.late,
             bounded: self.degraded.bounded,
             worst_permille: self.never_over.worst_permille,
         })
