@@ -4,8 +4,8 @@
 //! call on the counter, and the maintenance sends those of counters without calls. Each has an id under which the store charges
 //! it once, so both may send it. A call with more units than it can carry is decided without the store until then.
 
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId};
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId};
 use tollgate_core::rules::Generation;
 
 use crate::engine::Engine;
@@ -33,13 +33,16 @@ impl Engine {
         while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
             let Some(counter) = self.unsynced.next() else { break };
             let UnsyncedCounter { matched, generation } = &counter;
-            let (len, (is_queued, (units, refunds))) = (charges.len(), self.table.with(matched.counter, |view| {
-                let sent = send_unsynced(view);
-                if sent.0.is_empty() && sent.1.is_empty() {
-                    update(&matched.policy, view, ViewEvent::LeavesQueue);
-                }
-                (view.is_queued(), sent)
-            }));
+            let (len, (is_queued, (units, refunds))) = (
+                charges.len(),
+                self.table.with(matched.counter, |view| {
+                    let sent = send_unsynced(view);
+                    if sent.0.is_empty() && sent.1.is_empty() {
+                        update(&matched.policy, view, ViewEvent::LeavesQueue);
+                    }
+                    (view.is_queued(), sent)
+                }),
+            );
             charges.extend(units.iter().map(|unsynced| backfill(matched, *generation, unsynced)));
             let refund = |LateRefund { at, units }| matched.charge(*generation, units, ChargeMode::Refund { at });
             charges.extend(refunds.into_iter().map(refund));
@@ -72,9 +75,9 @@ impl Engine {
                 ChargeMode::Refund { at } if error.is_some_and(|error| !is_unreadable && !error.may_have_charged()) => {
                     let counter = counters.iter().find(|counter| counter.matched.counter == charge.counter);
                     let event = ViewEvent::ChargedLate(LateRefund { at, units: charge.cost });
-                    counter.iter().for_each(|UnsyncedCounter { matched, .. }| {
+                    if let Some(UnsyncedCounter { matched, .. }) = counter {
                         self.table.with(charge.counter, |view| update(&matched.policy, view, event));
-                    });
+                    }
                 }
                 _ => {}
             }
@@ -116,7 +119,9 @@ impl Engine {
 
     /// Records that the store has charged the units that a call carried.
     pub(crate) fn confirm_carried(&self, charges: &[Charge]) {
-        charges.iter().for_each(|charge| self.backfill_ended(charge));
+        for charge in charges {
+            self.backfill_ended(charge);
+        }
     }
 
     fn backfill_ended(&self, charge: &Charge) {
@@ -269,7 +274,10 @@ mod tests {
         let mut answer = |answer| {
             let mut request = backfill(&engine)?;
             seen.push(request.charges().len());
-            assert!(matches!(engine.finish(START, &mut request, answer), Output::Backfilled(Ok(()))), "the store answers");
+            assert!(
+                matches!(engine.finish(START, &mut request, answer), Output::Backfilled(Ok(()))),
+                "the store answers"
+            );
             Some(())
         };
         let charged = || Ok(ChargeResults::new());

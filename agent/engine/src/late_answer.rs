@@ -14,7 +14,7 @@ use tollgate_core::rules::Generation;
 use crate::check::PlannedCalls;
 use crate::engine::Engine;
 use crate::metrics::LateOutcome;
-use crate::operation::{Pending, StoreRequest};
+use crate::operation::{Pending, PendingRequest, StoreRequest};
 use crate::settle_release::Adjustment;
 use crate::view::{LateRefund, ViewEvent};
 
@@ -27,16 +27,17 @@ impl Engine {
     /// Takes the answer to a request that was finished without it, or the error that there will be none:
     /// [`StoreError::AnswerLost`].
     pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
+        let PendingRequest { active, charges, carried, sent_at, pending, .. } = *request.0;
         if let Ok(results) = &answer {
             self.note_clock_step(results);
             if let Some(result) = results.first() {
-                self.note_store_time(request.0.sent_at, now, result.at);
+                self.note_store_time(sent_at, now, result.at);
             }
         }
-        let (carried, charges) = request.0.charges.split_at(request.0.carried);
+        let (carried, charges) = charges.split_at(carried);
         let answer = answer.map(|results| self.learn(carried, charges, results));
-        let generation = request.0.active.set.generation;
-        let outcome = match &request.0.pending {
+        let generation = active.set.generation;
+        let outcome = match &pending {
             Pending::Check(planned) => self.late_check(generation, planned, charges, &answer),
             Pending::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
             // The units are sent again under their ids.
@@ -62,10 +63,10 @@ impl Engine {
             };
             // Units that stand for no call are refunded. Those that are only counted stay.
             let mut stands = !charge.mode.is_enforced();
-            let mut sharing = None;
+            let mut rule = None;
             for planned in planned.iter().filter(|planned| planned.error.is_some()) {
                 for matched in planned.matched.iter().filter(|matched| matched.shares(charge)) {
-                    sharing = Some(matched);
+                    rule = Some(matched);
                     if !planned.combined.allowed || is_held_back && !matched.is_counted_always() {
                         continue;
                     }
@@ -77,8 +78,8 @@ impl Engine {
                     }
                 }
             }
-            let charged = result.ok().flatten().filter(|result| result.charged);
-            if let (Some(result), Some(matched), None, false) = (charged, sharing, charge.request, stands) {
+            let charge_made = result.ok().flatten().filter(|result| result.charged);
+            if let (Some(result), Some(matched), None, false) = (charge_made, rule, charge.request, stands) {
                 let refund = LateRefund { at: result.at, units: charge.cost };
                 self.update_counter(matched, generation, ViewEvent::ChargedLate(refund));
                 outcome = LateOutcome::Refunded;

@@ -197,8 +197,15 @@ impl Engine {
             return Progress::Done(self.complete(&context, calls, &charges, &mut pending, Ok(results)));
         }
         let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
-        let mut request =
-            PendingRequest { active, calls, charges, carried: 0, deadline, sent_at: now, pending: pending.into_owned() };
+        let mut request = PendingRequest {
+            active,
+            calls,
+            charges,
+            carried: 0,
+            deadline,
+            sent_at: now,
+            pending: pending.into_owned(),
+        };
         if let Pending::Check(planned) = &request.pending
             && self.has_unsynced()
         {

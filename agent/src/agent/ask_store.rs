@@ -66,8 +66,7 @@ impl<S: ChargeStore> Shared<S> {
         #[cfg(feature = "metrics")]
         self.metrics.store.observe(took.elapsed().as_secs_f64());
         let is_late = answer.is_none();
-        let output =
-            self.engine.finish(self.clock.now(), &mut request, answer.unwrap_or(Err(StoreError::TimedOut)));
+        let output = self.engine.finish(self.clock.now(), &mut request, answer.unwrap_or(Err(StoreError::TimedOut)));
         if is_late {
             self.await_late_answer(request, charging);
         }
@@ -105,7 +104,8 @@ pub(super) fn try_charge<S: ChargeStore>(
 
 /// Sends the steps of a request, each after the answer to the one before.
 fn charge<S: ChargeStore>(store: Arc<S>, request: &StoreRequest) -> Charging {
-    let steps: SmallVec<[SmallVec<[Charge; 2]>; 1]> = request.steps().map(|step| step.iter().cloned().collect()).collect();
+    let steps: SmallVec<[SmallVec<[Charge; 2]>; 1]> =
+        request.steps().map(|step| step.iter().cloned().collect()).collect();
     Box::pin(async move {
         let mut results = ChargeResults::new();
         for step in steps {

@@ -24,8 +24,8 @@ use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Engine, Operation, Output, Progress};
 
 use crate::runtime::MaintenanceTask;
-use ask_store::LateRequests;
 use crate::store::{AnyStore, ChargeStore};
+use ask_store::LateRequests;
 
 pub use admission::{Admission, Denial};
 pub use builder::Builder;
@@ -249,7 +249,6 @@ impl<S: ChargeStore> Shared<S> {
             Progress::NeedsStore(request) => self.ask_store(request).await,
         }
     }
-
 }
 
 impl<S> Drop for Shared<S> {

@@ -87,9 +87,7 @@ impl Charged {
         let applied = facts.applied(answered.generation, &answered.call);
         let is_strict = |applied: &&Applied| {
             let policy = &applied.policy;
-            !applied.rule.shadow
-                && policy.consistency == Consistency::Strict
-                && policy.on_failure != OnFailure::Open
+            !applied.rule.shadow && policy.consistency == Consistency::Strict && policy.on_failure != OnFailure::Open
         };
         if let Some(applied) = applied.iter().find(is_strict) {
             let (rule, agent, error) = (&applied.rule.name, answered.agent, answered.error);

@@ -105,8 +105,7 @@ pub(crate) fn plan_late<'a>(
             Plan::Decided(Verdict { retry_at: again_at, ..verdict }, Source::Fallback, None)
         }
         Plan::Decided(_, Source::Fallback, Some(_)) if !is_open && !has_part => {
-            let denial =
-                Verdict { admitted: false, remaining: 0, retry_at: again_at, reset_at: again_at, delay_ms: 0 };
+            let denial = Verdict { admitted: false, remaining: 0, retry_at: again_at, reset_at: again_at, delay_ms: 0 };
             Plan::Decided(denial, Source::Fallback, None)
         }
         plan => plan,

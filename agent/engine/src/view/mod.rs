@@ -11,4 +11,6 @@ pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use local_usage::LocalUsage;
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
 pub(crate) use unsynced_units::{LateRefund, Unsynced};
-pub(crate) use update::{ViewEvent, carry_unsynced, end_backfill, forget_denial, send_unsynced, update, update_in_step};
+pub(crate) use update::{
+    ViewEvent, carry_unsynced, end_backfill, forget_denial, send_unsynced, update, update_in_step,
+};

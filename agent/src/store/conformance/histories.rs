@@ -12,7 +12,8 @@ use proptest::test_runner::{Config, TestRunner};
 use tollgate_core::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{
-    Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, Counters, RequestId, SlotId, StoredCounter, step, step_at_once,
+    Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, Counters, RequestId, SlotId, StoredCounter, step,
+    step_at_once,
 };
 use tollgate_core::window::{Estimate, Window};
 
@@ -63,7 +64,12 @@ struct Model {
 }
 
 impl Model {
-    fn charge(&mut self, container: Container, now: Timestamp, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+    fn charge(
+        &mut self,
+        container: Container,
+        now: Timestamp,
+        charges: &[Charge],
+    ) -> Result<ChargeResults, StoreError> {
         let before = self.clone();
         let id_of = |charge: &Charge, id| *self.request_ids.get(&(charge.counter, id)).unwrap_or(&id);
         let with_id =
@@ -237,7 +243,12 @@ pub(super) fn equal_the_reference<S: Loses>(container: Container, fresh: impl Fn
                         // For a while a denial may rest on units that another call has just charged.
                         results.iter_mut().flatten().for_each(|result| result.firm = true);
                     }
-                    prop_assert_eq!(results, model.charge(container, Timestamp::from_ms(ms), &charges), "{:?}", charges);
+                    prop_assert_eq!(
+                        results,
+                        model.charge(container, Timestamp::from_ms(ms), &charges),
+                        "{:?}",
+                        charges
+                    );
                 }
             }
         }

@@ -218,7 +218,9 @@ impl<'c> AgentLife<'c> {
             let arrived = others.iter().position(is_answer).map(|place| others.remove(place));
             self.later(env, 0, arrived.unwrap_or(timer));
         }
-        others.into_iter().for_each(|event| self.later(env, 0, event));
+        for event in others {
+            self.later(env, 0, event);
+        }
     }
 
     /// The report on a batch arrives. Nothing tells the writer, which fetches it when it wakes.
