@@ -14,4 +14,5 @@ pub mod api;
 
 pub use queries::Queries;
 pub use runtime::Aggregator;
+pub use tollgate_aggregator_engine::replay_window::ReplayWindow;
 pub use tollgate_aggregator_engine::worker::{THRESHOLD_PERMILLE_DEFAULT, WorkerSettings};

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
+use tokio::signal::unix::Signal;
 use tokio::task::spawn_blocking;
 use tollgate::read_rules;
 use tollgate_aggregator::rule_mirror::RuleCopier;
-use tollgate_aggregator::{Aggregator, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api};
+use tollgate_aggregator::{Aggregator, ReplayWindow, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_redis::RuleMirror;
 
@@ -58,7 +59,7 @@ pub(crate) fn run(args: AggregatorArgs) -> anyhow::Result<Exit> {
 }
 
 async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
-    let stopping = serve::stop_requested()?;
+    let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
     let listener = serve::listen(args.http).await?;
@@ -66,6 +67,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
     let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
     let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.replay_window)?;
+    reload_at(hang_ups, args.rules.clone(), settings.replay_window.clone(), clock.clone());
     let id = settings.id.clone();
     let dead_letters = args.state_dir.as_ref().map(|folder| folder.join("dead-letters"));
     let mut aggregator = Aggregator::start(&kafka, settings, dead_letters, clock)?;
@@ -95,6 +97,26 @@ impl AggregatorArgs {
             ..WorkerSettings::new(&id)
         }
     }
+}
+
+/// Reads the file with rules again at each SIGHUP; its windows decide how much of the log the next restore reads.
+fn reload_at(mut hang_ups: Signal, rules: Option<PathBuf>, replay_window: ReplayWindow, clock: Arc<dyn Clock>) {
+    tokio::spawn(async move {
+        while hang_ups.recv().await.is_some() {
+            match rules.as_ref().map(|path| read_rules(path, clock.now())) {
+                Some(Ok(rules)) => {
+                    replay_window.cover(&rules);
+                    tracing::info!("SIGHUP: the file with rules is read again");
+                }
+                Some(Err(error)) => {
+                    tracing::error!(
+                        "SIGHUP: the rules stay as they were; correct the file and send SIGHUP again: {error}"
+                    );
+                }
+                None => tracing::info!("SIGHUP: nothing to read again; published rules are followed without it"),
+            }
+        }
+    });
 }
 
 fn percent(text: &str) -> Result<u32, &'static str> {

@@ -1,9 +1,11 @@
-//! `tollgate experiment`: measurements on existing servers.
+//! `tollgate experiment`: measurements on real servers.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
+use tollgate_experiments::live::failure::{self, Programs, ServerFault};
 use tollgate_experiments::live::lag::{self, LagPlan};
 
 use crate::exit::{Exit, Usage};
@@ -17,6 +19,11 @@ this process, each with its own connections. On the servers each run has names o
 --kafka-prefix and --redis-prefix `lag-` and a number): it deletes its topics in the end, its keys
 in Redis expire within two hours.";
 
+const ABOUT_FAILURE: &str = "\
+Redis, Kafka and two aggregators run in processes of their own, on free ports and in temporary
+folders; two fleets of two agents run in this process, one with Kafka and one without. All end with
+it. It takes 9 to 12 seconds for each fault, needs Java, and exits with 1 if a bound is not kept.";
+
 /// Measures Tollgate on real servers
 #[derive(Subcommand)]
 pub(crate) enum ExperimentCommand {
@@ -28,6 +35,7 @@ pub(crate) enum ExperimentCommand {
 #[derive(Subcommand)]
 pub(crate) enum LiveCommand {
     Lag(LagArgs),
+    Failure(FailureArgs),
 }
 
 /// Time from a call at one agent to its signal at others
@@ -55,9 +63,30 @@ pub(crate) struct LagArgs {
     format: Format,
 }
 
+/// Latency, excess, false denials and recovery while servers fail
+#[derive(Args)]
+#[command(after_help = ABOUT_FAILURE)]
+pub(crate) struct FailureArgs {
+    /// Only these faults, such as `kill,black-hole` [default: all]
+    #[arg(long = "fault", value_name = "NAME", value_delimiter = ',', value_parser = fault)]
+    faults: Vec<ServerFault>,
+    /// Program of Redis
+    #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
+    redis_server: String,
+    /// Folder of Apache Kafka, with its jars in `libs`; `scripts/servers` installs the default
+    #[arg(long, value_name = "DIR", default_value = "target/servers/kafka")]
+    kafka_dir: PathBuf,
+    /// Form of the report
+    #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
+    format: Format,
+}
+
 pub(crate) fn run(command: &ExperimentCommand) -> anyhow::Result<Exit> {
-    let ExperimentCommand::Live(LiveCommand::Lag(args)) = command;
-    serve::block_on(lag(args))
+    let ExperimentCommand::Live(command) = command;
+    match command {
+        LiveCommand::Lag(args) => serve::block_on(lag(args)),
+        LiveCommand::Failure(args) => serve::block_on(failure(args)),
+    }
 }
 
 async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
@@ -84,4 +113,24 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
     let report = lag::LagReport::new(runs);
     say_as(args.format, &report, serde_json::to_string(&report)?)?;
     Ok(Exit::Done)
+}
+
+async fn failure(args: &FailureArgs) -> anyhow::Result<Exit> {
+    let programs = Programs {
+        redis_server: args.redis_server.clone(),
+        kafka: args.kafka_dir.clone(),
+        tollgate: std::env::current_exe()?,
+    };
+    let all = if args.faults.is_empty() { ServerFault::all() } else { &args.faults };
+    let bar = progress_bar("{msg:18} {bar:40} {human_pos} of {human_len} faults")?;
+    let report = failure::run(&programs, all, &bar).await;
+    bar.finish_and_clear();
+    let report = report?;
+    say_as(args.format, &report, serde_json::to_string(&report)?)?;
+    Ok(if report.broken.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+fn fault(name: &str) -> Result<ServerFault, String> {
+    let names = || ServerFault::all().iter().map(|fault| fault.name()).collect::<Vec<_>>().join(", ");
+    name.parse().map_err(|_| format!("the faults are {}", names()))
 }

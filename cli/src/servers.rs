@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
 use tollgate_bus::Bus;
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_redis::{RedisSettings, Slots};
@@ -92,13 +91,14 @@ impl KafkaArgs {
         })
     }
 
-    /// Connects to the named Kafka and prepares its topics, unless it does not answer now.
+    /// Connects to the named Kafka and prepares its topics. If that fails, the process starts without it, and the thread that
+    /// supervises the bus reports the reason and tries again: nothing in Kafka may stop a fleet from starting.
     pub(crate) fn connect(&self) -> anyhow::Result<Option<KafkaBus>> {
-        let Some(kafka) = self.settings().map(KafkaBus::new).transpose()? else { return Ok(None) };
-        match kafka.prepare(KAFKA_WAIT) {
-            Err(error) if !error.is_transient() => bail!(error),
-            Ok(()) | Err(_) => Ok(Some(kafka)),
+        let kafka = self.settings().map(KafkaBus::new).transpose()?;
+        if let Some(kafka) = &kafka {
+            let _ = kafka.prepare(KAFKA_WAIT);
         }
+        Ok(kafka)
     }
 
     /// Connects to the named Kafka, which must answer.

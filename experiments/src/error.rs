@@ -3,6 +3,7 @@
 use tollgate::StartError;
 use tollgate::store::RedisAddressError;
 use tollgate_bus::BusError;
+use tollgate_servers::ServerError;
 
 /// Reason why an experiment has no result.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +20,9 @@ pub enum ExperimentError {
     /// Kafka does not answer or refuses.
     #[error(transparent)]
     Kafka(#[from] BusError),
+    /// A server of the experiment does not run.
+    #[error(transparent)]
+    Server(#[from] ServerError),
     /// An agent did not start.
     #[error(transparent)]
     Agent(#[from] StartError),

@@ -2,7 +2,7 @@
 //!
 //! [`sim`] runs agents, store, bus and aggregator in virtual time; [`replay`] is its first user and runs an access log
 //! through it; [`demo`] runs the real parts in wall time. All evaluate by the same [`oracle`]. [`live`] measures over real
-//! [`servers`].
+//! [`servers`], or over servers that it starts and breaks itself.
 
 pub mod size;
 mod error;

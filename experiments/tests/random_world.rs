@@ -74,7 +74,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     println!(
         "{} seeds, {} calls, by source {sources:?}; {} lost in crashes; {} partitions restored; {} counts compared, {} \
          duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} by the store charged, {} before a late \
-         answer; \
+         answer; {} forged records; \
          fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
@@ -86,6 +86,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.bounded),
         sum(|run| run.totals.charged),
         sum(|run| run.totals.late),
+        sum(|run| run.totals.forged),
         runs.values().map(|run| run.totals.worst_permille).max().unwrap_or_default(),
     );
     // A world in which nothing ever goes wrong proves nothing.

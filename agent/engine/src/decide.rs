@@ -7,9 +7,10 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResult, ChargeResults, RequestId};
+use tollgate_core::counter::{ChargeResult, ChargeResults, CounterId, RequestId};
 use tollgate_core::decision::{Decision, DecisionId, Source};
 use tollgate_core::messages::calls::Outcome;
+use tollgate_core::rules::{Consistency, LimitPolicy};
 
 use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late};
 use crate::engine::{Context, Engine};
@@ -79,16 +80,15 @@ impl Engine {
         store: StoreAccess,
     ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
-        for rule @ MatchedRule { counter, policy, cost, enforcement, .. } in matched {
+        for MatchedRule { counter, policy, cost, enforcement, .. } in matched {
+            let without_store = || self.signals.authority(counter.partition(self.settings.partitions), context.bounds);
             let authority = match store {
                 StoreAccess::Open => Authority::Store,
-                StoreAccess::Late => Authority::Fallback,
-                StoreAccess::Closed => {
-                    let fresh = self.signals.fresh(counter.partition(self.settings.partitions), context.bounds);
-                    fresh.map_or(Authority::Fallback, Authority::Signals)
-                }
+                StoreAccess::Late => without_store().alone(),
+                StoreAccess::Closed => without_store(),
             };
-            let facts = Facts { now: context.bounds, authority, fleet: self.fleet.size() };
+            let place = if store == StoreAccess::Open { None } else { self.place_of(policy, *counter) };
+            let facts = Facts { now: context.bounds, own_now: context.now, authority, fleet: self.fleet.size(), place };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
             let plan = if store == StoreAccess::Late { plan_late } else { plan };
@@ -98,7 +98,7 @@ impl Engine {
                     if let Some(admission) = admission {
                         update(policy, view, admission);
                     }
-                    verdicts.push(Some(rule.verdict(verdict, policy.quota.units(), source)));
+                    verdicts.push(Some(RuleVerdict::new(policy, verdict, policy.quota.units(), source)));
                     if !verdict.admitted {
                         verdicts.resize(matched.len(), None);
                         return Some(verdicts);
@@ -144,14 +144,14 @@ impl Engine {
             };
             let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
             let row = CallRow { call: *number, at, cost, outcome };
-            let round = self.publish(context, call, Some(matched), row, home.take());
+            let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
             if matched.rule.shadow && result.is_some_and(|result| !result.verdict.admitted) {
                 context.active.counts[matched.index].shadow_denials.add(1);
             }
             let event = match (result, verdicts[position]) {
-                (Some(result), _) if result.charged && !result.repeated && !self.settings.owns_table => {
-                    let (at, units) = (result.at, matched.cost);
-                    ViewEvent::Admitted { at, units, is_planned: false, round, unsynced: None }
+                (Some(result), _) if !self.settings.owns_table => {
+                    let units = if result.charged && !result.repeated { matched.cost } else { 0 };
+                    ViewEvent::Answered { result, units, round }
                 }
                 (None, Some(rule)) if rule.verdict.admitted && stands => {
                     let units = matched.cost;
@@ -192,9 +192,17 @@ impl Engine {
         planned.request.map_or(unsynced, |id| Unsynced { id, is_open: false, ..unsynced })
     }
 
+    /// Returns the number of agents on which a unit of a counter is placed before this one, if units are placed: under a
+    /// strict rule with fewer units than there are agents.
+    fn place_of(&self, policy: &LimitPolicy, counter: CounterId) -> Option<u32> {
+        let is_placed =
+            policy.consistency == Consistency::Strict && policy.quota.units() < u64::from(self.fleet.size().get());
+        is_placed.then(|| self.fleet.place(&self.settings.node, counter)).flatten()
+    }
+
     /// Returns the identifier of the decision of a call.
     pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
-        DecisionId { agent: self.name.clone(), epoch: self.settings.epoch.as_ms(), call: number }
+        DecisionId { life: self.life.clone(), call: number }
     }
 }
 
@@ -209,7 +217,7 @@ pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[ChargeResult])
     let verdict_of = |(matched, result): (&MatchedRule<'_>, &ChargeResult)| {
         let admitted = result.verdict.admitted || matched.never_denies();
         let verdict = Verdict { admitted, ..result.verdict };
-        Some(matched.verdict(verdict, result.limit, Source::Store))
+        Some(RuleVerdict::new(&matched.policy, verdict, result.limit, Source::Store))
     };
     matched.iter().zip(results).map(verdict_of).collect()
 }

@@ -2,7 +2,6 @@
 //!
 //! All methods may be called from many threads at once. Operations begin in [`operation`](crate::operation).
 
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,14 +11,17 @@ use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, DigestKey, RequestId};
 use tollgate_core::decision::DENY_LIST;
+use tollgate_core::messages::presence::INTERVAL_MS;
 use tollgate_core::name::Name;
+use tollgate_core::newcomers::Newcomers;
 use tollgate_core::rules::{Generation, RuleSet};
 
 use crate::active_rules::{ActiveRules, RulesInForce};
+use crate::dead_letters::DeadLetterCounts;
 use crate::enforce::Breaker;
 use crate::fleet::Fleet;
 use crate::metrics::{EngineMetrics, RuleCounts};
-use crate::notice::Notice;
+use crate::notice::{Notice, NoticeQueue};
 use crate::row_buffer::RowBuffers;
 use crate::signals::Signals;
 use crate::stripes::CallNumbers;
@@ -29,6 +31,12 @@ use crate::unsynced_queue::UnsyncedQueue;
 
 /// Default cap on the counters of one agent.
 pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
+
+/// Time from an agent's first heartbeat to the one from which on it counts, in ms: less than one interval, and more than a
+/// repetition of the same record takes.
+const HEARD_MS_MIN: u64 = INTERVAL_MS / 2;
+/// Maximum number of agents that may come within seconds, unless a larger fleet is expected.
+const NEWCOMERS_LEN_MAX: usize = 1_000;
 
 /// Identity of an agent, and its caps.
 #[derive(Clone, Debug)]
@@ -57,8 +65,8 @@ pub struct EngineSettings {
 /// One agent without its input and output.
 pub struct Engine {
     pub(crate) settings: EngineSettings,
-    /// Name of the agent in decisions.
-    pub(crate) name: Name,
+    /// Name and start of the agent in decisions.
+    pub(crate) life: Name,
     pub(crate) rules: RulesInForce,
     pub(crate) table: AgentTable,
     pub(crate) store_clock: RwLock<StoreClock>,
@@ -68,10 +76,13 @@ pub struct Engine {
     /// Wakes the shell of the maintenance.
     pub(crate) maintenance_waker: AtomicWaker,
     /// Notices that wait for the shell.
-    pub(crate) notices: Mutex<VecDeque<Notice>>,
+    pub(crate) notices: Mutex<NoticeQueue>,
     pub(crate) rows: RowBuffers,
     pub(crate) signals: Signals,
     pub(crate) fleet: Fleet,
+    /// Agents that are no members of the fleet yet, by name.
+    pub(crate) newcomers: Mutex<Newcomers<Arc<str>>>,
+    pub(crate) dead_letters: DeadLetterCounts,
     pub(crate) calls: CallNumbers,
     pub(crate) unsynced: UnsyncedQueue,
     /// First of the ids under which this life of the agent backfills; that of a call is so many places after it.
@@ -84,6 +95,8 @@ pub struct Engine {
     pub(crate) deny_list: Name,
     pub(crate) metrics: EngineMetrics,
     rejection: Mutex<Option<String>>,
+    /// True if published rules can be read from nowhere.
+    rules_unreachable: AtomicBool,
     /// Time at which the rules in force were accepted, in ms; 0 before there are any.
     rules_accepted_ms: AtomicU64,
     ticks: AtomicUsize,
@@ -129,6 +142,11 @@ impl EngineSettings {
             owns_table: false,
         }
     }
+
+    /// Returns the maximum number of agents that may come within seconds.
+    pub(crate) fn newcomers_len_max(&self) -> usize {
+        self.agents_expected.map_or(0, |agents| 2 * agents.get() as usize).max(NEWCOMERS_LEN_MAX)
+    }
 }
 
 impl Engine {
@@ -138,7 +156,7 @@ impl Engine {
         let metrics = EngineMetrics::default();
         let rules_accepted_ms = if rules.generation == 0 { 0 } else { settings.epoch.as_ms() };
         Self {
-            name: (&*settings.node).into(),
+            life: format!("{}-{:x}", settings.node, settings.epoch.as_ms()).as_str().into(),
             rules: RulesInForce::new(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
             store_clock: RwLock::default(),
@@ -149,6 +167,8 @@ impl Engine {
             rows: RowBuffers::default(),
             signals: Signals::new(settings.partitions),
             fleet: Fleet::new(settings.agents_expected),
+            newcomers: Mutex::new(Newcomers::new(HEARD_MS_MIN, settings.newcomers_len_max())),
+            dead_letters: DeadLetterCounts::default(),
             calls: CallNumbers::default(),
             unsynced: UnsyncedQueue::default(),
             backfill_ids: settings.digest_key.backfill(&settings.node, settings.epoch),
@@ -159,6 +179,7 @@ impl Engine {
             deny_list: DENY_LIST.into(),
             metrics,
             rejection: Mutex::default(),
+            rules_unreachable: AtomicBool::default(),
             rules_accepted_ms: AtomicU64::new(rules_accepted_ms),
             ticks: AtomicUsize::new(0),
             settings,
@@ -215,6 +236,19 @@ impl Engine {
     #[must_use]
     pub fn rejection(&self) -> Option<String> {
         self.rejection.lock().clone()
+    }
+
+    /// Records that published rules can be read, or cannot. An operator is told of each change.
+    pub(crate) fn note_rules_source(&self, is_reachable: bool) {
+        if self.rules_unreachable.swap(!is_reachable, Ordering::Relaxed) == is_reachable {
+            self.notify(if is_reachable { Notice::RulesReachable } else { Notice::RulesUnreachable });
+        }
+    }
+
+    /// Returns true if the agent follows published rules and can read them from nowhere.
+    #[must_use]
+    pub fn is_cut_off_from_rules(&self) -> bool {
+        self.rules_unreachable.load(Ordering::Relaxed)
     }
 
     /// Runs housekeeping: sweeps a part of the table and removes silent members. To be called a few times a second.

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
 use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, Role};
+use tollgate_core::rendezvous;
 
 /// Number of agents that is assumed without any other number.
 pub const FLEET_EXPECTED_DEFAULT: u32 = 10;
@@ -58,6 +60,11 @@ impl Fleet {
         self.count(&mut members, now);
     }
 
+    /// Returns true if the member was heard lately.
+    pub(crate) fn knows(&self, id: &Arc<str>) -> bool {
+        self.members.lock().heard.contains_key(id)
+    }
+
     /// Applies the number of agents in the store's presence set.
     pub(crate) fn by_store(&self, now: Timestamp, agents: u32) {
         let mut members = self.members.lock();
@@ -78,6 +85,18 @@ impl Fleet {
     /// Returns the number of active agents if it comes from presence.
     pub(crate) fn known_size(&self) -> Option<NonZeroU32> {
         self.members.lock().known.then(|| self.size())
+    }
+
+    /// Returns the number of members that precede this one when the units of a counter are placed on single members. Members
+    /// that are only counted may all precede it. Nothing if the member has not heard itself.
+    pub(crate) fn place(&self, own: &str, counter: CounterId) -> Option<u32> {
+        let members = self.members.lock();
+        let (own, _) = members.heard.get_key_value(own)?;
+        let weight = |member: &Arc<str>| rendezvous::weight(member, 0, counter.as_u128());
+        let own = (weight(own), own);
+        let before = members.heard.keys().filter(|member| (weight(member), *member) > own).count();
+        let unheard = self.size().get().saturating_sub(u32::try_from(members.heard.len()).unwrap_or(u32::MAX));
+        Some(u32::try_from(before).unwrap_or(u32::MAX).saturating_add(unheard))
     }
 
     fn count(&self, members: &mut Members, now: Timestamp) {
@@ -135,5 +154,26 @@ mod tests {
         assert_eq!(fleet.size().get(), 1);
         fleet.tick(at(90_000));
         assert_eq!(fleet.size().get(), 1, "silence of everyone proves nothing");
+    }
+
+    /// R8: a unit of a counter is placed on one agent, and all members agree on which.
+    #[test]
+    fn units_are_placed_on_different_members_and_none_on_a_stranger() {
+        let ids = ["a", "b", "c", "d"];
+        let fleet = Fleet::new(NonZeroU32::new(4));
+        for id in ids {
+            fleet.presence(at(1_000), &member(id));
+        }
+        fleet.tick(at(3_000));
+        for counter in (0..20).map(CounterId::from_u128) {
+            let mut places = ids.map(|id| fleet.place(id, counter).unwrap());
+            places.sort_unstable();
+            assert_eq!(places, [0, 1, 2, 3]);
+        }
+        let first = |counter| ids.iter().position(|id| fleet.place(id, CounterId::from_u128(counter)) == Some(0));
+        assert!((0..20).any(|counter| first(counter) != first(0)), "not always the same member");
+        assert_eq!(fleet.place("e", CounterId::from_u128(1)), None);
+        fleet.by_store(at(3_000), 6);
+        assert!(ids.iter().all(|id| fleet.place(id, CounterId::from_u128(1)) >= Some(2)), "two members are not known");
     }
 }

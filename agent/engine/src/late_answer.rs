@@ -35,7 +35,7 @@ impl Engine {
             }
         }
         let (carried, charges) = charges.split_at(carried);
-        let answer = answer.map(|results| self.learn(carried, charges, results));
+        let answer = answer.map(|results| self.learn(sent_at, carried, charges, results));
         let generation = active.set.generation;
         let outcome = match &pending {
             Pending::Check(planned) => self.late_check(generation, planned, charges, &answer),

@@ -67,8 +67,6 @@ pub struct EngineMetrics {
     late_answers: [Total; LateOutcome::NAMES.len()],
     /// Counters whose unsynced units were dropped past the cap.
     pub unsynced_forgotten: Total,
-    /// Records of the bus that could not be decoded.
-    pub undecodable_records: Total,
     /// Rule sets that were refused.
     pub rules_rejected: Total,
     store_errors: [Total; StoreError::NAMES.len()],
@@ -119,7 +117,7 @@ impl LateOutcome {
 impl StripedTotal {
     /// Adds `n`.
     pub fn add(&self, n: u64) {
-        self.0.own().add(n);
+        self.0.own().part(|total| &total.0).add(n);
     }
 
     /// Returns the number.
@@ -136,7 +134,7 @@ impl RuleCounts {
 
     /// Counts a decision.
     pub(crate) fn decided(&self, source: Source, allowed: bool) {
-        self.decisions.own()[source as usize][usize::from(allowed)].add(1);
+        self.decisions.own().part(|decisions| &decisions[source as usize][usize::from(allowed)].0).add(1);
     }
 
     /// Returns the number of decisions by source; of each pair, the first counts denials and the second admissions.

@@ -162,7 +162,7 @@ impl Engine {
     /// Begins an operation.
     #[must_use]
     pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
-        self.rules.with(|active| self.begin_under(active, now, operation))
+        self.rules.with(|active, _| self.begin_under(active, now, operation))
     }
 
     fn begin_under(&self, active: &Arc<ActiveRules>, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
@@ -234,20 +234,26 @@ impl Engine {
             (_, Err(error)) => self.unanswered(*error),
         }
         let (carried, charges) = charges.split_at(*carried);
-        let answer = answer.map(|results| self.learn(carried, charges, results));
+        let answer = answer.map(|results| self.learn(*sent_at, carried, charges, results));
         let context = Context { now, bounds: self.store_time(now), active };
         self.complete(&context, calls, charges, pending, answer)
     }
 
     /// Learns from the results of a request: units that it carried are charged, and denials are cached. Returns the results of
     /// the operation itself.
-    pub(crate) fn learn(&self, carried: &[Charge], own: &[Charge], mut results: ChargeResults) -> ChargeResults {
+    pub(crate) fn learn(
+        &self,
+        sent: Timestamp,
+        carried: &[Charge],
+        own: &[Charge],
+        mut results: ChargeResults,
+    ) -> ChargeResults {
         if !carried.is_empty() {
             self.confirm_carried(carried);
             results.drain(..carried.len().min(results.len()));
         }
         for (charge, result) in own.iter().zip(&results).filter(|(_, result)| !result.charged) {
-            self.table.with(charge.counter, |view| update_in_step(view, charge, result));
+            self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent));
         }
         results
     }

@@ -15,8 +15,6 @@ use tollgate_core::counter::StoreError;
 
 /// Number of deadlines after which a request that is found late tells nothing about the store: the agent itself did not run.
 const OWN_DELAY_DEADLINES: u64 = 2;
-/// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
-const NOTICES_LEN_MAX: usize = 64;
 
 impl Engine {
     /// Returns the interval in which the store's time lies.
@@ -98,13 +96,9 @@ impl Engine {
         }
     }
 
-    fn notify(&self, notice: Notice) {
-        let mut notices = self.notices.lock();
-        if notices.len() >= NOTICES_LEN_MAX {
-            notices.pop_front();
-        }
-        notices.push_back(notice);
-        drop(notices);
+    /// Queues a notice for the log.
+    pub(crate) fn notify(&self, notice: Notice) {
+        self.notices.lock().push(notice);
         self.maintenance_waker.wake();
     }
 }

@@ -126,12 +126,12 @@ impl<S: ChargeStore> MaintenanceParts<S> {
                 MaintenanceInput::Announced(in_time(async { fleet?.announce(node).await }).await)
             }
             MaintenanceRequest::ReadRules => {
-                if let Some(receive) = &self.rules
-                    && let Ok(Some((generation, published))) = in_time(async { fleet?.published_rules().await }).await
-                {
+                let read = in_time(async { fleet?.published_rules().await }).await;
+                let is_answered = read.is_ok();
+                if let (Some(receive), Ok(Some((generation, published)))) = (&self.rules, read) {
                     receive(generation, None, published);
                 }
-                MaintenanceInput::RulesRead
+                MaintenanceInput::RulesRead(is_answered)
             }
         }
     }
@@ -142,7 +142,7 @@ async fn in_time<T>(request: impl Future<Output = Result<T, StoreError>>) -> Res
 }
 
 fn log(node: &str, notice: Notice) {
-    if notice == Notice::StoreRecovered {
+    if notice.is_recovery() {
         tracing::info!(%node, "{notice}");
     } else {
         tracing::warn!(%node, "{notice}");

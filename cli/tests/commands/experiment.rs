@@ -6,6 +6,9 @@ use tollgate_servers::{Kafka, Redis};
 use crate::support::{finish, tollgate};
 
 const LAG: [&str; 3] = ["experiment", "live", "lag"];
+const FAILURE: [&str; 3] = ["experiment", "live", "failure"];
+/// Folder in which `scripts/servers` installs Kafka.
+const KAFKA_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/servers/kafka");
 
 /// Every call at one agent is signalled to the other, each proven by a signal of its own counter.
 #[test]
@@ -51,5 +54,44 @@ fn a_plan_that_cannot_be_measured_is_refused_with_a_reason() {
         let done = finish(tollgate(&LAG).args(&args));
         let told = done.exit == exit && done.err.contains(said) && done.out.is_empty();
         assert!(told, "{args:?}: {} {}", done.exit, done.err);
+    }
+}
+
+/// N7, I1: a server that fails makes no call wait beyond its deadline and denies no honest caller under `bounded`.
+#[test]
+fn faults_are_measured_over_servers_of_its_own() {
+    let faults = ["pause", "late-20ms", "aggregator-kill"];
+    let args = ["--fault", &faults.join(","), "--kafka-dir", KAFKA_DIR, "--format", "json"];
+    let done = finish(tollgate(&FAILURE).args(args));
+    let report: Value = serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {}", done.err));
+    let rows = report["rows"].as_array().expect("rows");
+    let named = rows.iter().map(|row| (row["fault"].as_str().expect("a name"), row["kafka"] == true));
+    let expected =
+        [("pause", true), ("pause", false), ("late-20ms", true), ("late-20ms", false), ("aggregator-kill", true)];
+    assert!(named.eq(expected), "{report:#}");
+    for row in rows {
+        let number = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+        assert!(number("worst_ms") >= number("p99_ms") && number("p99_ms") > 0.0, "{row}");
+        assert!(number("worst_ms") <= report["latency_bound_ms"].as_f64().expect("a bound"), "{report:#}");
+        // Abusers keep their windows full; a fallback never admits nothing.
+        assert!(number("strict") >= 90.0 && number("bounded") >= 90.0, "{row}");
+        assert_eq!(row["bounded_denied"], 0, "{row}");
+        assert_eq!(row["recovery_s"].is_null(), row["fault"] == "aggregator-kill", "{row}");
+    }
+    // Each breaker opens when Redis is silent.
+    assert!(rows[..2].iter().all(|row| row["openings"].as_u64() >= Some(2)), "{report:#}");
+    let broken = report["broken"].as_array().expect("bounds that are not kept");
+    assert_eq!(done.exit, i32::from(!broken.is_empty()), "{report:#}");
+}
+
+#[test]
+fn a_missing_server_is_named_with_its_remedy() {
+    for (args, exit, said) in [
+        (["--redis-server", "/nowhere/redis"], 1, "apt-get install redis-server"),
+        (["--kafka-dir", "/nowhere"], 1, "/nowhere has no folder `libs`; run scripts/servers"),
+        (["--fault", "earthquake"], 2, "the faults are none, pause, kill,"),
+    ] {
+        let done = finish(tollgate(&FAILURE).args(args));
+        assert!(done.exit == exit && done.err.contains(said), "{args:?}: {} {}", done.exit, done.err);
     }
 }

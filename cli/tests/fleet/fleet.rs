@@ -46,7 +46,12 @@ impl Fleet {
 
     /// Starts an agent of this name and waits until it is ready.
     pub(crate) fn agent(&self, node: &str) -> Member {
-        let member = self.member("agent", node, &["--redis", &self.redis.url()]);
+        self.agent_with(node, &[])
+    }
+
+    /// Starts an agent with further arguments and waits until it is ready.
+    pub(crate) fn agent_with(&self, node: &str, more: &[&str]) -> Member {
+        let member = self.member("agent", node, &[&["--redis", &*self.redis.url()], more].concat());
         member.wait_until_ready();
         member
     }
@@ -97,6 +102,16 @@ impl Member {
     /// Sends an HTTP request to the process.
     pub(crate) fn get(&self, path: &str) -> Value {
         self.client().get(path, &[]).json()
+    }
+
+    /// Returns the lines of the log as they come, to be read once.
+    pub(crate) fn log(&mut self) -> impl Iterator<Item = String> + use<> {
+        self.up.as_mut().expect("it runs").log()
+    }
+
+    /// Sends a signal to the process.
+    pub(crate) fn signal(&self, name: &str) {
+        self.up.as_ref().expect("it runs").signal(name);
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

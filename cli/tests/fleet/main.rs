@@ -5,6 +5,7 @@
 mod support;
 mod fleet;
 mod log;
+mod notices;
 mod outage;
 mod crashes;
 mod failover;
@@ -12,3 +13,5 @@ mod members;
 mod dead_letters;
 mod rules;
 mod stopped;
+mod starting;
+mod processes;

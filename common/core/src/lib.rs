@@ -8,8 +8,13 @@
 
 pub mod clock;
 pub mod name;
+pub mod rendezvous;
 pub mod in_flight;
+pub mod log_throttle;
+pub mod newcomers;
 pub mod call;
+#[doc(hidden)]
+pub mod call_key;
 pub mod window;
 pub mod algorithm;
 pub mod counter;

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
 
-use crate::server::{Server, ServerKind, free_port, temporary_folder};
+use crate::server::{Server, ServerKind, free_port};
 
 /// Location of the program relative to this crate; scripts/servers installs it.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/envoy/envoy/_bin/envoy");
@@ -28,17 +28,14 @@ impl Server<EnvoyKind> {
     #[must_use]
     pub fn start(config: &str) -> Self {
         assert!(Path::new(PROGRAM).is_file(), "Envoy is missing; run scripts/servers");
-        let (folder, port) = (temporary_folder(), free_port());
-        let file = folder.path().join("envoy.yaml");
-        fs::write(&file, config.replace("LISTENER_PORT", &port.to_string())).expect("the folder can be written");
-        let file = file.display().to_string();
-        let command = [PROGRAM, "--config-path", &file, "--concurrency", "1", "--disable-hot-restart"];
-        Self::launch(command.map(ToOwned::to_owned).to_vec(), port, folder)
-    }
-
-    /// Returns the port of the listener.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.port
+        let port = free_port();
+        let launched = Self::launch(port, |folder| {
+            let file = folder.join("envoy.yaml");
+            fs::write(&file, config.replace("LISTENER_PORT", &port.to_string()))?;
+            let file = file.display().to_string();
+            let command = [PROGRAM, "--config-path", &file, "--concurrency", "1", "--disable-hot-restart"];
+            Ok(command.map(ToOwned::to_owned).to_vec())
+        });
+        launched.unwrap_or_else(|error| panic!("{error}"))
     }
 }

@@ -1,4 +1,4 @@
-//! Apache Kafka for tests: one node that is both broker and controller, with default settings except that a killed
+//! Apache Kafka: one node that is both broker and controller, with default settings except that a killed
 //! broker is readmitted sooner. Its logs survive a kill.
 
 use std::fs;
@@ -6,10 +6,16 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
-use crate::server::{Server, ServerKind, free_port, temporary_folder};
+use crate::server::{Server, ServerError, ServerKind, free_port, require};
 
-/// Location of Kafka's jars relative to this crate; scripts/servers installs them.
-const JARS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka/libs");
+/// Kafka's own commands and their classes.
+const COMMANDS: [(&str, &str); 3] = [
+    ("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"),
+    ("kafka-console-producer.sh", "org.apache.kafka.tools.ConsoleProducer"),
+    ("kafka-configs.sh", "kafka.admin.ConfigCommand"),
+];
+/// Location of Kafka for tests, relative to this crate; scripts/servers installs it.
+const DISTRIBUTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka");
 const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
 
 /// Apache Kafka.
@@ -39,17 +45,15 @@ impl Server<KafkaKind> {
     /// Panics if Java or Kafka is not installed.
     #[must_use]
     pub fn start_with(protocol: &str, properties: &str) -> Self {
-        let installed = Command::new("java").arg("-version").output().is_ok() && Path::new(JARS).is_dir();
-        assert!(installed, "Apache Kafka is missing; run scripts/servers");
-        let (folder, port) = (temporary_folder(), free_port());
-        let file = folder.path().join("server.properties");
-        fs::write(&file, properties_file(folder.path(), port, protocol) + properties)
-            .expect("the folder can be written");
-        let file = file.display().to_string();
-        let format = java(&["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", &file]);
-        let output = Command::new(&format[0]).args(&format[1..]).output().expect("java runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self::launch(java(&["kafka.Kafka", &file]), port, folder)
+        launch(Path::new(DISTRIBUTION), protocol, properties).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Starts a node without authentication, of the Kafka in this folder.
+    ///
+    /// # Errors
+    /// If Java or Kafka is missing, or the node does not answer.
+    pub fn try_start(distribution: &Path) -> Result<Self, ServerError> {
+        launch(distribution, "PLAINTEXT", "")
     }
 
     /// Returns the address as `127.0.0.1:PORT`.
@@ -57,12 +61,56 @@ impl Server<KafkaKind> {
     pub fn brokers(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
+
+    /// Runs a line of shell, as an operator does, with Kafka's own commands.
+    ///
+    /// # Panics
+    /// Panics with the output if the line fails.
+    pub fn run(&self, line: &str) {
+        let jars = Path::new(DISTRIBUTION).join("libs");
+        let mut script = COMMANDS.map(|(name, class)| function(name, &java(&jars, &[class]))).join("\n");
+        script.extend(["\n", line]);
+        let output = Command::new("bash").args(["-c", &script]).output().expect("bash runs");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{line}: {out}{err}");
+    }
 }
 
-fn java(args: &[&str]) -> Vec<String> {
-    let class_path = format!("{JARS}/*");
+/// Returns the command that runs a class of Kafka.
+fn java(jars: &Path, args: &[&str]) -> Vec<String> {
+    let class_path = format!("{}/*", jars.display());
     let fixed = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", &class_path];
     fixed.iter().chain(args).map(ToString::to_string).collect()
+}
+
+/// Returns a function of the shell that runs a command with the function's arguments.
+fn function(name: &str, command: &[String]) -> String {
+    let quoted: Vec<String> = command.iter().map(|word| format!("'{word}'")).collect();
+    format!("{name}() {{ {} \"$@\"; }}", quoted.join(" "))
+}
+
+fn launch(distribution: &Path, protocol: &str, properties: &str) -> Result<Server<KafkaKind>, ServerError> {
+    require("java", "-version", "run scripts/servers, or apt-get install openjdk-17-jre-headless")?;
+    let jars = distribution.join("libs");
+    if !jars.is_dir() {
+        let shown = distribution.display();
+        let text =
+            format!("Apache Kafka is missing: {shown} has no folder `libs`; run scripts/servers in Tollgate's sources");
+        return Err(ServerError::Missing(text));
+    }
+    let port = free_port();
+    Server::launch(port, |folder| {
+        let file = folder.join("server.properties");
+        fs::write(&file, properties_file(folder, port, protocol) + properties)?;
+        let file = file.display().to_string();
+        let format = java(&jars, &["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", &file]);
+        let output = Command::new(&format[0]).args(&format[1..]).output()?;
+        if !output.status.success() {
+            let log = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(ServerError::Silent { name: KafkaKind::NAME, log });
+        }
+        Ok(java(&jars, &["kafka.Kafka", &file]))
+    })
 }
 
 fn properties_file(folder: &Path, port: u16, protocol: &str) -> String {

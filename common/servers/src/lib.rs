@@ -1,6 +1,6 @@
-//! Real servers for tests, each on a free port and in its own temporary folder, stopped when dropped.
+//! Real servers for tests and experiments, each on a free port and in its own temporary folder, stopped when dropped.
 //!
-//! A missing server fails the test with the command that installs it. Failures are simulated by signals:
+//! A missing server is an error, or fails the test, with the command that installs it. Failures are simulated by signals:
 //! [`kill`](Server::kill) sends SIGKILL, [`pause`](Server::pause) SIGSTOP.
 
 mod server;
@@ -11,7 +11,7 @@ mod envoy;
 pub use envoy::EnvoyKind;
 pub use kafka::KafkaKind;
 pub use redis::RedisKind;
-pub use server::{Server, ServerKind, free_port, wait_for};
+pub use server::{Server, ServerError, ServerKind, free_port, wait_for};
 
 /// Running Envoy.
 pub type Envoy = Server<EnvoyKind>;

@@ -1,12 +1,13 @@
 //! One server, which is stopped in any case.
 //!
-//! A shell supervises the server: when the test process ends, for whatever reason, its pipe to the shell is closed and
-//! the shell kills the server. No server outlives a killed test.
+//! A shell supervises the server: when this process ends, for whatever reason, its pipe to the shell is closed and the shell
+//! kills the server. No server outlives a killed process.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::marker::PhantomData;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use tollgate_core::clock::Stopwatch;
 /// Maximum time until a server is reachable.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
+/// Lines of a log that an error shows.
+const LOG_LINES_MAX: usize = 20;
 /// Script of the supervising shell: runs the server in the background, prints its process id, and kills it when the
 /// pipe is closed.
 const SUPERVISOR_SCRIPT: &str =
@@ -46,14 +49,39 @@ struct SupervisedProcess {
     id: u32,
 }
 
+/// Reason why a server does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// A program or a folder is missing; the text has the remedy.
+    #[error("{0}")]
+    Missing(String),
+    /// The server did not answer within a minute.
+    #[error("{name} does not answer; the end of its log: {log}")]
+    Silent {
+        /// Name of the server.
+        name: &'static str,
+        /// Last lines of its log.
+        log: String,
+    },
+    /// The system refused a file or a process.
+    #[error("a server cannot be started or signalled: {0}")]
+    Io(#[from] io::Error),
+}
+
 impl<K: ServerKind> Server<K> {
-    /// Runs a command that starts a server on this port, and waits until the server answers.
+    /// Runs a command that starts a server on this port, and waits until the server answers. The command may name files in
+    /// the server's own folder.
     ///
-    /// # Panics
-    /// Panics with the server's log if it does not answer within a minute.
-    pub(crate) fn launch(command: Vec<String>, port: u16, folder: TempDir) -> Self {
-        let process = launch::<K>(&command, port, &folder);
-        Self { port, command, process, folder, kind: PhantomData }
+    /// # Errors
+    /// If it does not answer within a minute.
+    pub fn launch(
+        port: u16,
+        command: impl FnOnce(&Path) -> Result<Vec<String>, ServerError>,
+    ) -> Result<Self, ServerError> {
+        let folder = tempfile::Builder::new().prefix("tollgate-").tempdir()?;
+        let command = command(folder.path())?;
+        let process = launch::<K>(&command, port, folder.path())?;
+        Ok(Self { port, command, process, folder, kind: PhantomData })
     }
 
     /// Kills the server with SIGKILL and waits for its end.
@@ -62,8 +90,20 @@ impl<K: ServerKind> Server<K> {
     }
 
     /// Restarts the server on the same port and in the same folder.
+    ///
+    /// # Panics
+    /// Panics if it does not answer within a minute.
     pub fn restart(&mut self) {
-        self.process = launch::<K>(&self.command, self.port, &self.folder);
+        self.try_restart().unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Restarts the server on the same port and in the same folder.
+    ///
+    /// # Errors
+    /// If it does not answer within a minute.
+    pub fn try_restart(&mut self) -> Result<(), ServerError> {
+        self.process = launch::<K>(&self.command, self.port, self.folder.path())?;
+        Ok(())
     }
 
     /// Suspends the process: connections stay open, and requests get no response.
@@ -75,22 +115,44 @@ impl<K: ServerKind> Server<K> {
     pub fn resume(&self) {
         self.process.signal("CONT");
     }
+
+    /// Returns the port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns the server's own folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
-fn launch<K: ServerKind>(command: &[String], port: u16, folder: &TempDir) -> SupervisedProcess {
-    let log = folder.path().join("log");
+/// Refuses to start a server without a program that answers to this argument.
+pub(crate) fn require(program: &str, argument: &str, remedy: &str) -> Result<(), ServerError> {
+    let runs = Command::new(program).arg(argument).stdin(Stdio::null()).output().is_ok();
+    runs.then_some(()).ok_or_else(|| ServerError::Missing(format!("{program} is missing: {remedy}")))
+}
+
+fn launch<K: ServerKind>(command: &[String], port: u16, folder: &Path) -> Result<SupervisedProcess, ServerError> {
+    let log = folder.join("log");
     let mut supervisor = Command::new("sh");
     supervisor.args(["-c", SUPERVISOR_SCRIPT, "supervisor"]).arg(&log).args(command);
-    let mut supervisor = supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the shell starts");
+    let mut supervisor = supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     let stdout = supervisor.stdout.take().expect("stdout is piped");
-    BufReader::new(stdout).read_line(&mut line).expect("the shell answers");
+    BufReader::new(stdout).read_line(&mut line)?;
     let id = line.trim().parse().expect("the shell prints the process id");
     let process = SupervisedProcess { pipe: supervisor.stdin.take(), supervisor, id };
-    poll_until_found(|| K::is_ready(port).then_some(())).unwrap_or_else(|| {
-        panic!("timed out waiting for {}; its log: {}", K::NAME, fs::read_to_string(log).unwrap_or_default())
-    });
-    process
+    let silent = || ServerError::Silent { name: K::NAME, log: end_of(&fs::read_to_string(&log).unwrap_or_default()) };
+    poll_until_found(|| K::is_ready(port).then_some(())).ok_or_else(silent)?;
+    Ok(process)
+}
+
+fn end_of(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES_MAX)..].join("\n")
 }
 
 impl SupervisedProcess {
@@ -126,10 +188,6 @@ pub fn free_port() -> u16 {
 /// Panics if that takes longer than a minute.
 pub fn wait_for<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
     poll_until_found(probe).unwrap_or_else(|| panic!("timed out waiting for {what}"))
-}
-
-pub(crate) fn temporary_folder() -> TempDir {
-    tempfile::Builder::new().prefix("tollgate-").tempdir().expect("the temporary folder can be written")
 }
 
 fn poll_until_found<T>(mut probe: impl FnMut() -> Option<T>) -> Option<T> {

@@ -1,3 +1,4 @@
 //! Experiments on real servers, in wall time.
 
 pub mod lag;
+pub mod failure;

@@ -2,11 +2,15 @@
 //! [`combine()`] combines the verdicts of the rules of one call.
 
 mod breaker;
+mod part;
 mod fallback;
+mod pace;
 mod plan;
 mod combine;
 
 use std::num::NonZeroU32;
+
+use tollgate_core::clock::Timestamp;
 
 use crate::time_bounds::TimeBounds;
 use crate::view::CoveredRounds;
@@ -20,10 +24,15 @@ pub(crate) use plan::{Enforcement, Plan, StoreAccess, plan, plan_late};
 pub(crate) struct Facts {
     /// Bounds of the store's time.
     pub(crate) now: TimeBounds,
+    /// Agent's own time.
+    pub(crate) own_now: Timestamp,
     /// Source that may decide.
     pub(crate) authority: Authority,
     /// Number of active agents, this one included.
     pub(crate) fleet: NonZeroU32,
+    /// Number of agents on which a unit of the counter is placed before this one; set only where a strict rule has fewer
+    /// units than there are agents. An agent that does not know all members gets no unit.
+    pub(crate) place: Option<u32>,
 }
 
 /// Source that may decide about a counter.
@@ -33,8 +42,15 @@ pub(crate) enum Authority {
     Store,
     /// The fresh signals of the counter's partition, because the store does not answer.
     Signals(FreshSignals),
-    /// The rule's `on_failure`.
-    Fallback,
+    /// The rule's `on_failure` alone, because the signals are not fresh; with the own rounds that the last one contains.
+    Fallback(CoveredRounds),
+}
+
+impl Authority {
+    /// Returns the rule's `on_failure` alone: the signals prove no room.
+    pub(crate) fn alone(self) -> Self {
+        if let Self::Signals(fresh) = self { Self::Fallback(fresh.covered) } else { self }
+    }
 }
 
 /// Facts about a partition whose signals are fresh.

@@ -7,7 +7,7 @@ use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::decision::Source;
 use tollgate_core::rules::{Consistency, Generation, LimitPolicy, OnFailure};
 
-use super::{Authority, Facts, fallback};
+use super::{Authority, Facts, fallback, pace};
 use crate::view::{CounterView, ViewEvent};
 
 /// Plan for one matched rule.
@@ -50,33 +50,29 @@ pub(crate) fn plan<'a>(
     cost: u64,
     enforcement: Enforcement,
 ) -> Plan<'a> {
-    let cached = view
-        .denial
-        .as_ref()
-        .filter(|denial| enforcement == Enforcement::Normal && denial.holds(policy, generation, cost, facts.now));
+    let cached = view.denial.as_ref().filter(|denial| {
+        enforcement == Enforcement::Normal && denial.holds(policy, generation, cost, facts.own_now, facts.now)
+    });
     if let Some(denial) = cached {
         return Plan::Decided(denial.verdict(), Source::Local, None);
     }
-    let (mut verdict, source, covered) = match &facts.authority {
+    let ((mut verdict, source), covered) = match &facts.authority {
         // The store lacks units that the signal may contain.
         Authority::Store if view.has_unsynced() && enforcement == Enforcement::Normal => {
-            match fallback::denied_by_old_signal(policy, view, facts.now, cost) {
-                Some(denial) => return Plan::Decided(denial, Source::Signal, None),
-                None => return Plan::NeedsStore,
-            }
+            return match fallback::denied_by_signal(policy, view, facts, cost) {
+                Some(denial) => Plan::Decided(denial, Source::Signal, None),
+                None => Plan::NeedsStore,
+            };
         }
         Authority::Store => return Plan::NeedsStore,
-        Authority::Signals(fresh) => {
-            (fallback::by_signal(policy, view, facts, fresh, cost), Source::Signal, Some(&fresh.covered))
+        Authority::Signals(fresh) => (fallback::by_signal(policy, view, facts, fresh, cost), &fresh.covered),
+        Authority::Fallback(covered) => {
+            ((fallback::alone(policy, view, facts, covered, cost), Source::Fallback), covered)
         }
-        Authority::Fallback => match fallback::denied_by_old_signal(policy, view, facts.now, cost) {
-            Some(denial) => (denial, Source::Signal, None),
-            None => (fallback::on_failure(policy, view, facts, cost), Source::Fallback, None),
-        },
     };
-    let pace = fallback::pace(policy, facts).filter(|_| verdict.admitted);
+    let pace = pace::pace(policy, facts).filter(|_| verdict.admitted);
     if let Some(limit) = &pace {
-        verdict = fallback::paced(limit, view, facts.now.earliest, cost, verdict);
+        verdict = pace::paced(limit, view, facts.now.earliest, cost, verdict);
     }
     verdict.admitted |= enforcement == Enforcement::NeverDeny;
     let admission = ViewEvent::Planned { now: facts.now, cost, pace, covered };
@@ -120,13 +116,14 @@ mod tests {
 
     use super::*;
     use crate::time_bounds::TimeBounds;
+    use crate::view::CoveredRounds;
 
     /// While the store is late, only `bounded` and `open` admit, and every other call may come again after one deadline.
     #[test]
     fn a_late_call_is_admitted_from_this_agents_part_or_denied_for_one_deadline() {
-        let now = Timestamp::from_ms(1_000_000);
         // Name, change of a bounded policy of 100 units, cost, true if the call is admitted.
         type Case = (&'static str, fn(&mut LimitPolicy), u64, bool);
+        let now = Timestamp::from_ms(1_000_000);
         let cases: [Case; 7] = [
             ("bounded", |_| {}, 10, true),
             ("bounded, past the part of one of four agents", |_| {}, 26, false),
@@ -140,7 +137,8 @@ mod tests {
             let mut policy = LimitPolicy::of("100/min".parse().unwrap());
             change(&mut policy);
             let fleet = NonZeroU32::new(4).unwrap();
-            let facts = Facts { now: TimeBounds::exactly(now), authority: Authority::Fallback, fleet };
+            let authority = Authority::Fallback(CoveredRounds::default());
+            let facts = Facts { now: TimeBounds::exactly(now), own_now: now, authority, fleet, place: None };
             let plan = plan_late(&policy, 1, &CounterView::default(), &facts, cost, Enforcement::Normal);
             let Plan::Decided(verdict, Source::Fallback, admission) = plan else { panic!("{name}: {plan:?}") };
             assert_eq!((verdict.admitted, admission.is_some()), (is_admitted, is_admitted), "{name}");

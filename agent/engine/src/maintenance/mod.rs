@@ -29,6 +29,10 @@ use probe_pace::ProbePace;
 const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
 /// Interval at which the published rules are read from the store, in ms.
 const RULES_INTERVAL_MS: u64 = 10_000;
+/// Interval at which they are read after a failure, in ms.
+const RULES_RETRY_INTERVAL_MS: u64 = 5_000;
+/// Number of failures in a row after which an operator is told that rules cannot be followed.
+const RULES_MISSES_MAX: u32 = 3;
 /// Interval at which a new fleet size is saved, in ms.
 const SAVE_INTERVAL_MS: u64 = 10_000;
 /// Maximum number of backfill requests in one probe. After them, calls use the store again even if units are left.
@@ -54,8 +58,9 @@ pub enum MaintenanceInput {
     Backfilled(StoreRequest, Result<ChargeResults, StoreError>),
     /// Answer to [`MaintenanceRequest::Announce`]: the number of live agents in the store.
     Announced(Result<u32, StoreError>),
-    /// [`MaintenanceRequest::ReadRules`] has been executed. The rules themselves go to [`Engine::set_rules`].
-    RulesRead,
+    /// [`MaintenanceRequest::ReadRules`] has been executed; true if the store answered. The rules themselves go to
+    /// [`Engine::set_rules`].
+    RulesRead(bool),
 }
 
 /// Work for the shell.
@@ -94,6 +99,8 @@ pub struct Maintenance {
     pace: ProbePace,
     announcing: bool,
     reading_rules: bool,
+    /// Number of times in a row that published rules could be read from nowhere.
+    rules_missed: u32,
     announce_at: Timestamp,
     rules_at: Timestamp,
     save_at: Timestamp,
@@ -121,6 +128,7 @@ impl Maintenance {
             pace: ProbePace::default(),
             announcing: false,
             reading_rules: false,
+            rules_missed: 0,
             announce_at: Timestamp::default(),
             rules_at: Timestamp::default(),
             save_at: Timestamp::default(),
@@ -156,7 +164,10 @@ impl Maintenance {
                     Err(_) => self.reached = false,
                 }
             }
-            MaintenanceInput::RulesRead => self.reading_rules = false,
+            MaintenanceInput::RulesRead(is_answered) => {
+                self.reading_rules = false;
+                self.rules_read(now, is_answered);
+            }
         }
         self.begin_what_is_due(now, effects);
     }
@@ -178,14 +189,14 @@ impl Maintenance {
         let store_answers = self.reached && !self.engine.is_degraded();
         let needs_probe = !self.reached || self.engine.needs_store();
         let announces = self.settings.announces && !self.announcing && store_answers;
-        let reads_rules = self.settings.follows_rules && !self.reading_rules && store_answers;
+        let reads_rules = self.settings.follows_rules && !self.reading_rules;
         [
             (needs_probe && self.probe.is_none()).then_some(self.pace.probe_at),
             Some(self.housekeeping_at),
             announces.then_some(self.announce_at),
             reads_rules.then_some(self.rules_at),
             self.size_to_save().map(|_| self.save_at),
-            (!self.engine.notices.lock().is_empty()).then(Timestamp::default),
+            self.engine.notices.lock().due_at(),
         ]
     }
 
@@ -205,17 +216,29 @@ impl Maintenance {
             self.announcing = true;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Announce));
         }
-        if rules {
+        if rules && self.reached && !self.engine.is_degraded() {
             self.rules_at = now.plus_ms(RULES_INTERVAL_MS);
             self.reading_rules = true;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::ReadRules));
+        } else if rules {
+            self.rules_read(now, false);
         }
         if size && let Some(agents) = self.size_to_save() {
             self.save_at = now.plus_ms(SAVE_INTERVAL_MS);
             self.saved = Some(agents);
             effects.push(MaintenanceEffect::SaveFleetSize(agents));
         }
-        effects.extend(self.engine.notices.lock().drain(..).map(MaintenanceEffect::Notify));
+        self.engine.notices.lock().take(now, |notice| effects.push(MaintenanceEffect::Notify(notice)));
+    }
+
+    /// Notes that published rules were read from the store, or were not. While the bus can be used, they come from there.
+    fn rules_read(&mut self, now: Timestamp, is_answered: bool) {
+        if !is_answered {
+            self.rules_at = now.plus_ms(RULES_RETRY_INTERVAL_MS);
+        }
+        let is_reachable = is_answered || self.engine.is_bus_connected();
+        self.rules_missed = if is_reachable { 0 } else { self.rules_missed + 1 };
+        self.engine.note_rules_source(self.rules_missed < RULES_MISSES_MAX);
     }
 
     fn size_to_save(&self) -> Option<NonZeroU32> {
@@ -235,6 +258,9 @@ impl Maintenance {
         }
         self.probe = None;
         self.reached = true;
+        if self.rules_missed > 0 {
+            self.rules_at = now;
+        }
         self.pace.found(now, self.engine.has_unsynced());
         self.engine.use_store();
     }

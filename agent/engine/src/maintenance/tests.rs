@@ -6,7 +6,7 @@ use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
-use crate::receive::Incoming;
+use crate::receive::{Incoming, Receipt};
 use crate::tests::WakeUps;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
@@ -65,7 +65,7 @@ impl Fixture {
                     MaintenanceInput::Backfilled(request, Ok(ChargeResults::new()))
                 }
                 MaintenanceRequest::Announce => MaintenanceInput::Announced(Ok(3)),
-                MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead,
+                MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead(true),
             };
             self.poll(ms, answer);
         }
@@ -83,7 +83,7 @@ impl Fixture {
         assert!(output.into_decisions().pop().is_some_and(|decision| decision.allowed));
     }
 
-    /// Receives a heartbeat of this agent.
+    /// Receives two heartbeats of this agent.
     fn hear(&self, ms: u64, id: &str) {
         let presence = Presence {
             id: id.into(),
@@ -98,7 +98,10 @@ impl Fixture {
             http: "".into(),
             partitions: Vec::new(),
         };
-        self.engine.receive(START.plus_ms(ms), Incoming::Presence(&presence), &mut Vec::new());
+        for appended in [START.plus_ms(ms), START.plus_ms(ms + INTERVAL_MS)] {
+            let incoming = Incoming::Presence { appended, presence: &presence };
+            assert_eq!(self.engine.receive(START.plus_ms(ms), incoming, &mut Vec::new()), Receipt::Applied);
+        }
     }
 
     /// Names of the requests that wait for an answer.
@@ -217,6 +220,35 @@ fn an_announcement_that_fails_leads_to_a_probe() {
     fixture.requests.clear();
     fixture.poll(1_050, MaintenanceInput::Announced(Err(StoreError::TimedOut)));
     assert_eq!(fixture.waiting(), ["ping"]);
+}
+
+/// F8: after three failures in a row, within 30 s, an operator is told that published rules cannot be followed.
+#[test]
+fn rules_that_can_be_read_from_nowhere_raise_an_alarm_until_they_can_be_read() {
+    let mut fixture = Fixture::reached(ON_REDIS);
+    fixture.answer_all(0);
+    let mut alarmed_ms = None;
+    for ms in (100..=30_000).step_by(100) {
+        fixture.tick(ms);
+        for request in std::mem::take(&mut fixture.requests) {
+            let away = StoreError::TimedOut;
+            let answer = match request {
+                MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead(false),
+                MaintenanceRequest::Announce => MaintenanceInput::Announced(Err(away)),
+                _ => MaintenanceInput::Pinged(Err(away)),
+            };
+            fixture.poll(ms, answer);
+        }
+        if fixture.notices.contains(&Notice::RulesUnreachable) {
+            alarmed_ms.get_or_insert(ms);
+        }
+    }
+    assert!(alarmed_ms.is_some_and(|ms| (15_000..=30_000).contains(&ms)), "{alarmed_ms:?}");
+    assert!(fixture.engine.is_cut_off_from_rules());
+    fixture.engine.set_bus_error(None);
+    fixture.tick(40_000);
+    assert!(!fixture.engine.is_cut_off_from_rules(), "the bus carries the rules, too");
+    assert_eq!(fixture.notices.iter().filter(|notice| **notice == Notice::RulesUnreachable).count(), 1);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use tollgate_core::window::{Ring, Window};
 
 use super::cached_denial::CachedDenial;
 use super::local_usage::LocalUsage;
+use super::store_count::KnownUnits;
 use super::unsynced_units::UnsyncedUnits;
 
 /// An agent's knowledge about one counter.
@@ -57,6 +58,11 @@ impl CounterView {
         local
     }
 
+    /// Returns what is left in the window of the count in the last answer of the store.
+    pub(crate) fn store_count(&self, now: Timestamp) -> Option<KnownUnits> {
+        self.local.as_ref()?.store_count(now)
+    }
+
     /// Returns true if the counter is in the queue of unsynced counters, or in a backfill request.
     pub(crate) fn is_queued(&self) -> bool {
         self.unsynced.is_some()
@@ -82,10 +88,9 @@ impl CounterView {
         self.unsynced.as_ref().is_some_and(|unsynced| unsynced.holds_unsent(at, units))
     }
 
-    /// Returns true if nothing here matters any more.
+    /// Returns true if nothing here matters any more. The place of a counter is kept for longer than a cached denial.
     pub(crate) fn is_idle_at(&self, now: Timestamp) -> bool {
         !self.is_queued()
-            && self.denial.is_none_or(|denial| denial.until <= now)
             && self.local.as_ref().is_none_or(|local| local.ring.is_empty_at(now))
             && self.remote.as_ref().is_none_or(|remote| remote.admitted.is_empty_at(now))
             && self.pace.as_ref().is_none_or(|pace| pace.is_idle_at(now))

@@ -2,7 +2,7 @@
 //!
 //! A counter's partition is its digest modulo that number. Kafka permits adding partitions to a topic, after which the
 //! counts of one counter would lie in two partitions; a simultaneous change of the settings would hide this. Therefore
-//! the first process writes the number, and every process compares it with its settings.
+//! the first process writes the number, and [`super::topics`] compares it with the settings and the topics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,35 +26,53 @@ const FORM: &str = "1 partitions=";
 /// Maximum duration of one poll for the record.
 const POLL_STEP: Duration = Duration::from_millis(100);
 
-/// Compares the record with the settings, or writes it if there is none.
-pub(super) fn check(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), BusError> {
-    let waited = Stopwatch::start();
-    match recorded(settings, wait)? {
-        None => write(settings, producer, wait.saturating_sub(waited.elapsed())),
-        Some(text) => match text.strip_prefix(FORM).and_then(|number| number.parse::<u32>().ok()) {
-            Some(number) if number == settings.partitions => Ok(()),
-            Some(number) => Err(BusError::refused(
+/// The newest layout record, as far as it can be read.
+pub(super) enum Layout {
+    /// No record: the topics are new.
+    Missing,
+    /// The number of partitions.
+    Partitions(u32),
+    /// A record of a later version of Tollgate.
+    Newer,
+    /// A record that no version of Tollgate writes.
+    Unreadable,
+}
+
+impl Layout {
+    fn parse(text: &str) -> Self {
+        let number = text.strip_prefix(FORM).and_then(|number| number.parse().ok());
+        let is_newer =
+            || text.split_once(' ').and_then(|(form, _)| form.parse::<u32>().ok()).is_some_and(|form| form > 1);
+        match number {
+            Some(number) => Self::Partitions(number),
+            None if is_newer() => Self::Newer,
+            None => Self::Unreadable,
+        }
+    }
+
+    /// Refuses a record that cannot be read. The topics are known to have the right number of partitions, so the remedy
+    /// writes that number, and keeps the published rules.
+    pub(super) fn check(&self, settings: &KafkaSettings) -> Result<(), BusError> {
+        let topic = settings.name(Topic::Rules);
+        match self {
+            Self::Missing | Self::Partitions(_) => Ok(()),
+            Self::Newer => Err(BusError::refused(
+                format!("the layout record in the topic `{topic}` was written by a later version of Tollgate"),
+                "use a version that is at least as new",
+            )),
+            Self::Unreadable => Err(BusError::refused(
+                format!("the layout record in the topic `{topic}` is not one of Tollgate's"),
                 format!(
-                    "the topics were laid out for {number} partitions, and with {} now each counter would be split over two of them",
-                    settings.partitions
-                ),
-                format!(
-                    "go back to {number} partitions, or start over with another topic prefix (or delete `{}`, `{}` and `{}`)",
-                    settings.name(Topic::Calls),
-                    settings.name(Topic::Signals),
-                    settings.name(Topic::Rules)
+                    "write it again: `echo '{LAYOUT_KEY}:{FORM}{}' | kafka-console-producer.sh --bootstrap-server {} --topic {topic} --property parse.key=true --property key.separator=:`",
+                    settings.partitions, settings.brokers
                 ),
             )),
-            None => Err(BusError::refused(
-                format!("the layout record in `{}` has an unknown form", settings.name(Topic::Rules)),
-                "use a version of Tollgate that is at least as new as the one that wrote it",
-            )),
-        },
+        }
     }
 }
 
 /// Reads the newest record, by reading the topic to its end.
-fn recorded(settings: &KafkaSettings, wait: Duration) -> Result<Option<String>, BusError> {
+pub(super) fn read(settings: &KafkaSettings, wait: Duration) -> Result<Layout, BusError> {
     let waited = Stopwatch::start();
     let unreachable = |reason: &str| settings.unreachable(format!("{reason} while reading the layout record"));
     let context = KafkaContext::new("reader of the layout record".into(), &settings.brokers, false);
@@ -66,11 +84,12 @@ fn recorded(settings: &KafkaSettings, wait: Duration) -> Result<Option<String>, 
     let mut list = TopicPartitionList::new();
     let assigned = list.add_partition_offset(&name, 0, Offset::Offset(first));
     assigned.and_then(|()| consumer.assign(&list)).map_err(|error| unreachable(&error.to_string()))?;
-    let mut newest = None;
+    let mut newest = Layout::Missing;
     while waited.elapsed() < wait {
         match consumer.poll(POLL_STEP) {
             Some(Ok(message)) if message.key() == Some(LAYOUT_KEY.as_bytes()) => {
-                newest = message.payload().map(|text| String::from_utf8_lossy(text).into_owned());
+                let parse = |text| Layout::parse(&String::from_utf8_lossy(text));
+                newest = message.payload().map_or(Layout::Missing, parse);
             }
             Some(Err(Native::PartitionEOF(_))) => return Ok(newest),
             _ => {}
@@ -79,7 +98,8 @@ fn recorded(settings: &KafkaSettings, wait: Duration) -> Result<Option<String>, 
     Err(unreachable("timed out"))
 }
 
-fn write(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), BusError> {
+/// Writes the record.
+pub(super) fn write(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), BusError> {
     let unreachable = |reason: &str| settings.unreachable(format!("{reason} while writing the layout record"));
     let (name, text) = (settings.name(Topic::Rules), format!("{FORM}{}", settings.partitions));
     let queue = Arc::<ReportQueue>::default();
@@ -91,4 +111,31 @@ fn write(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) ->
     }
     let written = queue.take().iter().any(|report| report.offset.is_some());
     if written { Ok(()) } else { Err(unreachable("the record was lost")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_told_from_a_newer_one_and_from_junk() {
+        let cases = [
+            ("1 partitions=8", "8"),
+            ("2 partitions=8", "newer"),
+            ("2 hash=xx partitions=8", "newer"),
+            ("1 partitions=x", "junk"),
+            ("1 partitions=-8", "junk"),
+            ("junk", "junk"),
+            ("", "junk"),
+        ];
+        for (text, expected) in cases {
+            let read = match Layout::parse(text) {
+                Layout::Missing => "missing".to_owned(),
+                Layout::Partitions(number) => number.to_string(),
+                Layout::Newer => "newer".to_owned(),
+                Layout::Unreadable => "junk".to_owned(),
+            };
+            assert_eq!(read, expected, "{text:?}");
+        }
+    }
 }

@@ -8,10 +8,11 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::producer::Producer as _;
 
+use super::layout::{self, Layout};
 use super::producer::{ProducerHandle, code};
 use super::topic_id::{self, TopicDescription};
-use super::{KafkaSettings, layout, raw_partition, settings};
-use crate::{BusError, Topic};
+use super::{KafkaSettings, raw_partition, settings};
+use crate::{BusError, Topic, partitions_of};
 use tollgate_core::clock::Stopwatch;
 
 /// Timeout of a request for the descriptions of the topics. Authentication failures are checked after it.
@@ -112,11 +113,13 @@ impl TopicAdmin<'_> {
             return Err(self.settings.unreachable("the created topics are not available yet".into()));
         };
         let found = [calls, signals, presence, rules];
-        for (topic, found) in Topic::ALL.into_iter().zip(found) {
-            self.check_partitions(topic, found)?;
-        }
+        let layout = layout::read(self.settings, self.rest())?;
+        self.check_partitions(found, &layout)?;
         self.check_timestamps_of_calls()?;
-        layout::check(self.settings, self.producer, self.rest())?;
+        layout.check(self.settings)?;
+        if matches!(layout, Layout::Missing) {
+            layout::write(self.settings, self.producer, self.rest())?;
+        }
         Ok(found)
     }
 
@@ -137,7 +140,7 @@ impl TopicAdmin<'_> {
     fn create(&self, missing: &[Topic]) -> Result<(), BusError> {
         let names: Vec<String> = missing.iter().map(|topic| self.settings.name(*topic)).collect();
         let new = missing.iter().zip(&names).map(|(topic, name)| {
-            let partitions = raw_partition(topic.partitions(self.settings.partitions));
+            let partitions = raw_partition(partitions_of(*topic, self.settings.partitions));
             let new = NewTopic::new(name, partitions, TopicReplication::Fixed(REPLICATION_DEFAULT));
             let settings = topic_settings(*topic).iter().chain([&BY_BROKERS_CLOCK]);
             settings.fold(new, |new, (name, value)| new.set(name, value))
@@ -153,19 +156,45 @@ impl TopicAdmin<'_> {
         Ok(())
     }
 
-    fn check_partitions(&self, topic: Topic, found: TopicDescription) -> Result<(), BusError> {
-        let (wanted, name) = (topic.partitions(self.settings.partitions), self.settings.name(topic));
-        if found.partitions == wanted as usize {
+    /// Compares the number of partitions in the settings with that of the layout record, or else of `calls`, and then the
+    /// topics with it.
+    fn check_partitions(&self, found: TopicDescriptions, layout: &Layout) -> Result<(), BusError> {
+        let of_calls = found[Topic::Calls as usize].partitions;
+        let laid_out = if let Layout::Partitions(number) = layout { *number as usize } else { of_calls };
+        if laid_out != self.settings.partitions as usize {
+            return Err(BusError::refused(
+                format!(
+                    "the topics are laid out for {laid_out} partitions, and with {} each counter would be in two of them",
+                    self.settings.partitions
+                ),
+                format!("set the number of partitions to {laid_out} (--kafka-partitions), or use another topic prefix"),
+            ));
+        }
+        for (topic, found) in Topic::ALL.into_iter().zip(found) {
+            self.check_partitions_of(topic, found.partitions)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a topic whose number of partitions was changed by hand. Kafka never removes partitions, so the remedy is to
+    /// delete the topic; [`prepare`] creates it again.
+    fn check_partitions_of(&self, topic: Topic, found: usize) -> Result<(), BusError> {
+        let (wanted, name) = (partitions_of(topic, self.settings.partitions), self.settings.name(topic));
+        if found == wanted as usize {
             return Ok(());
         }
-        let has = found.partitions;
-        let remedy = match topic {
-            Topic::Calls | Topic::Signals => format!(
-                "set the number of partitions to {has} if the topic was created with it, or use another topic prefix"
-            ),
-            Topic::Presence | Topic::Rules => "delete it; it is recreated".to_owned(),
+        let afterwards = match topic {
+            Topic::Calls => "aggregators count from then on, and the counts in the store stay",
+            Topic::Signals | Topic::Presence => "its records are repeated within seconds",
+            Topic::Rules => "then publish the rules again with `tollgate rules publish FILE`",
         };
-        Err(BusError::refused(format!("the topic `{name}` has {has} partitions and should have {wanted}"), remedy))
+        Err(BusError::refused(
+            format!("the topic `{name}` has {found} partitions and should have {wanted}"),
+            format!(
+                "delete it: `kafka-topics.sh --bootstrap-server {} --delete --topic {name}`; Tollgate creates it again within seconds; {afterwards}",
+                self.settings.brokers
+            ),
+        ))
     }
 
     fn check_timestamps_of_calls(&self) -> Result<(), BusError> {
@@ -179,7 +208,10 @@ impl TopicAdmin<'_> {
             if value != wanted {
                 return Err(BusError::refused(
                     format!("the topic `{name}` has {setting}={value}, so its timestamps are those of its writers"),
-                    format!("kafka-configs.sh --alter --topic {name} --add-config {setting}={wanted}"),
+                    format!(
+                        "change it: `kafka-configs.sh --bootstrap-server {} --entity-type topics --entity-name {name} --alter --add-config {setting}={wanted}`",
+                        self.settings.brokers
+                    ),
                 ));
             }
         }

@@ -60,32 +60,73 @@ fn another_number_of_partitions_is_refused_even_if_settings_and_topics_agree() {
     let two = settings(&broker, 2);
     prepared(&two);
     let three = KafkaSettings { partitions: 3, ..two.clone() };
+    let remedy = "; set the number of partitions to 2";
     let refused = refusal(&three);
-    assert!(
-        refused.contains("has 2 partitions and should have 3") && refused.contains("; set the number"),
-        "{refused}"
-    );
-
-    let names = [Topic::Calls, Topic::Signals].map(|topic| format!("{}{}", two.topic_prefix, topic.as_str()));
-    let more = names.each_ref().map(|name| NewPartitions::new(name, 3));
-    let added = wait(admin(&broker).create_partitions(&more, &options())).expect("an answer");
-    assert!(added.iter().all(Result::is_ok), "{added:?}");
-    for name in &names {
-        wait_until_it_has(&broker, name, 3);
+    assert!(refused.contains("laid out for 2 partitions") && refused.contains(remedy), "{refused}");
+    for topic in [Topic::Calls, Topic::Signals] {
+        add_partition(&broker, &two, topic, 3);
     }
     let refused = refusal(&three);
-    assert!(refused.contains("laid out for 2") && refused.contains("; go back to 2"), "{refused}");
+    assert!(refused.contains("laid out for 2 partitions") && refused.contains(remedy), "{refused}");
+}
+
+/// Adds partitions to a topic by hand.
+fn add_partition(broker: &Broker, settings: &KafkaSettings, topic: Topic, partitions: usize) {
+    let name = format!("{}{}", settings.topic_prefix, topic.as_str());
+    let more = [NewPartitions::new(&name, partitions)];
+    let added = wait(admin(broker).create_partitions(&more, &options())).expect("an answer");
+    assert!(added.iter().all(Result::is_ok), "{added:?}");
+    wait_until_it_has(broker, &name, partitions);
+}
+
+/// Runs the command that a refusal prints between backticks, and waits until the bus can be used.
+fn apply_remedy(broker: &Broker, settings: &KafkaSettings, refused: &str) {
+    let command = refused.split('`').find(|text| text.contains("kafka-")).expect("a command");
+    broker.run(command);
+    let bus = KafkaBus::new(settings.clone()).expect("settings");
+    tollgate_servers::wait_for("the remedy", || bus.prepare(TIMEOUT).ok());
 }
 
 #[test]
-fn a_topic_with_the_timestamps_of_its_writers_is_refused() {
+fn the_printed_remedy_for_added_partitions_works_for_each_topic() {
+    let broker = broker();
+    let two = settings(&broker, 2);
+    prepared(&two);
+    for topic in Topic::ALL {
+        add_partition(&broker, &two, topic, 5);
+        let refused = refusal(&two);
+        assert!(refused.contains(&format!("{}` has 5 partitions", topic.as_str())), "{refused}");
+        apply_remedy(&broker, &two, &refused);
+    }
+}
+
+#[test]
+fn the_printed_remedy_for_a_junk_layout_record_works_and_keeps_the_rules() {
+    let broker = broker();
+    let two = settings(&broker, 2);
+    let bus = prepared(&two);
+    append(&mut bus.writer(Topic::Rules), 9..10);
+    let name = format!("{}rules", two.topic_prefix);
+    broker.run(&format!(
+        "echo 'layout:junk' | kafka-console-producer.sh --bootstrap-server {} --topic {name} --property parse.key=true --property key.separator=:",
+        broker.brokers()
+    ));
+    let refused = refusal(&two);
+    assert!(refused.contains("layout record") && refused.contains(&name), "{refused}");
+    apply_remedy(&broker, &two, &refused);
+    assert_eq!(numbers(&read(&mut bus.reader(Topic::Rules, &[0], ReadFrom::Oldest), 1)), [9]);
+}
+
+#[test]
+fn the_printed_remedy_for_the_timestamps_of_writers_works() {
     let broker = broker();
     let settings = settings(&broker, 1);
     let name = format!("{}calls", settings.topic_prefix);
     let topic = NewTopic::new(&name, 1, TopicReplication::Fixed(1)).set("message.timestamp.type", "CreateTime");
     wait(admin(&broker).create_topics(&[topic], &options())).expect("an answer")[0].as_ref().expect("it is created");
     let refused = refusal(&settings);
-    assert!(refused.contains("CreateTime") && refused.contains("kafka-configs.sh"), "{refused}");
+    assert!(refused.contains("CreateTime"), "{refused}");
+    apply_remedy(&broker, &settings, &refused);
 }
 
 #[test]

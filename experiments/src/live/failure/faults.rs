@@ -1,0 +1,110 @@
+//! The faults, and the bounds that hold in each of them.
+
+use strum::{EnumString, IntoStaticStr, VariantArray};
+
+use super::QUOTA;
+
+/// Fault of a server or of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ServerFault {
+    /// No fault, for comparison.
+    None,
+    /// Redis is stopped (SIGSTOP) and answers afterwards.
+    Pause,
+    /// Redis is killed, and returns with its data.
+    Kill,
+    /// Redis is killed, and returns empty.
+    EmptyRestart,
+    /// Redis has no memory for writes.
+    Oom,
+    /// Redis is a replica, which refuses writes.
+    ReadOnly,
+    /// Redis wants a password that the agents do not have.
+    Auth,
+    /// Redis loads its data.
+    Loading,
+    /// Redis runs a script of another client.
+    Busy,
+    /// The network loses everything between agents and Redis.
+    BlackHole,
+    /// The network loses the answers of Redis.
+    LostAnswers,
+    /// Each answer of Redis comes 4 ms later.
+    #[strum(serialize = "late-4ms")]
+    Late4,
+    /// Each answer of Redis comes 20 ms later.
+    #[strum(serialize = "late-20ms")]
+    Late20,
+    /// Each answer of Redis comes 200 ms later.
+    #[strum(serialize = "late-200ms")]
+    Late200,
+    /// The broker is stopped (SIGSTOP).
+    BrokerPause,
+    /// The broker is killed and away for the time of a fault.
+    BrokerKill,
+    /// The broker is killed and restarted at once.
+    BrokerRestart,
+    /// One of two aggregators is killed and away for the time of a fault.
+    AggregatorKill,
+    /// One of two aggregators is stopped (SIGSTOP).
+    AggregatorPause,
+}
+
+/// Largest numbers of admissions in a window during a fault.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AdmittedBounds {
+    pub(super) strict: u64,
+    pub(super) bounded: u64,
+}
+
+impl ServerFault {
+    /// Returns all faults, in the order in which they are run.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        Self::VARIANTS
+    }
+
+    /// Returns the name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Returns true if the fault concerns agents with Kafka only.
+    pub(super) fn is_of_bus(self) -> bool {
+        use ServerFault::{AggregatorKill, AggregatorPause, BrokerKill, BrokerPause, BrokerRestart};
+        matches!(self, BrokerPause | BrokerKill | BrokerRestart | AggregatorKill | AggregatorPause)
+    }
+
+    /// Returns the bounds of admissions. `lag_units` are the units that one caller asks for until a signal of them is known.
+    pub(super) fn bounds(self, has_kafka: bool, lag_units: u64) -> AdmittedBounds {
+        use ServerFault::{EmptyRestart, Late4, Late20, Late200, None};
+        let both = |units| AdmittedBounds { strict: units, bounded: units };
+        match self {
+            // The store answers, however late: `bounded` may exceed the quota by 5%.
+            None | Late4 | Late20 | Late200 => AdmittedBounds { strict: QUOTA, bounded: QUOTA + QUOTA / 20 },
+            _ if self.is_of_bus() => AdmittedBounds { strict: QUOTA, bounded: QUOTA + QUOTA / 20 },
+            EmptyRestart if has_kafka => both(QUOTA + QUOTA / 20 + lag_units),
+            // Nobody but the agents themselves knows of the lost units.
+            EmptyRestart => both(2 * QUOTA),
+            // The store is away and keeps its data.
+            _ if has_kafka => both(QUOTA + QUOTA / 20),
+            _ => both(QUOTA + QUOTA / 10),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for fault in ServerFault::VARIANTS {
+            assert_eq!(fault.name().parse(), Ok(*fault), "{fault:?}");
+        }
+        assert_eq!(ServerFault::Late200.name(), "late-200ms");
+    }
+}

@@ -1,0 +1,127 @@
+//! The agents of a run: two fleets over the same Redis, one with Kafka and one without.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tollgate::rules::Algorithm;
+use tollgate::store::RedisSettings;
+use tollgate::{Agent, KafkaSettings, Quota, Rule};
+use tollgate_core::clock::Clock;
+use tollgate_core::window::Estimate;
+
+use super::load::Limiting;
+use super::servers::FaultyServers;
+use super::{QUOTA, TOPIC_PREFIX, WIDTH_MS};
+use crate::error::ExperimentError;
+
+/// Agents of a fleet; the callers are spread over them.
+pub(super) const AGENTS: usize = 2;
+/// Interval at which the agents' states are read.
+const STATE_INTERVAL: Duration = Duration::from_millis(2);
+
+/// The agents of one fleet.
+pub(super) struct FaultedFleet {
+    pub(super) has_kafka: bool,
+    pub(super) agents: Vec<Agent>,
+}
+
+/// Change of an agent's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StateChange {
+    pub(super) fleet: usize,
+    pub(super) agent: usize,
+    /// Time of the change, in ms since the epoch.
+    pub(super) at_ms: u64,
+    /// True if the breaker is open.
+    pub(super) is_open: bool,
+    /// True if the breaker is open or unsynced units wait for the store.
+    pub(super) needs_store: bool,
+}
+
+/// Thread that records the changes of all agents' states.
+pub(super) struct StateWatch {
+    changes: Arc<Mutex<Vec<StateChange>>>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl FaultedFleet {
+    /// Starts the agents of both fleets.
+    pub(super) fn start_all(servers: &FaultyServers, clock: &Arc<dyn Clock>) -> Result<Vec<Self>, ExperimentError> {
+        [true, false].into_iter().map(|has_kafka| Self::start(servers, clock, has_kafka)).collect()
+    }
+
+    fn start(servers: &FaultyServers, clock: &Arc<dyn Clock>, has_kafka: bool) -> Result<Self, ExperimentError> {
+        let quota = Quota::new(QUOTA, WIDTH_MS).expect("neither is zero");
+        let strict = Rule::per(Limiting::Strict.rule(), &[Limiting::Strict.descriptor()], quota).strict();
+        let bounded = Rule::per(Limiting::Bounded.rule(), &[Limiting::Bounded.descriptor()], quota);
+        // The error of the interpolated estimate is not part of this measurement.
+        let bounded = bounded.with(|policy| policy.algorithm = Algorithm::SlidingWindow(Estimate::Conservative));
+        let prefix = if has_kafka { "with-kafka:" } else { "alone:" };
+        let redis = RedisSettings { prefix: prefix.into(), ..RedisSettings::new(&servers.redis_url()) };
+        let expected = NonZeroU32::new(2).expect("two agents");
+        let agent = |number| -> Result<Agent, ExperimentError> {
+            let mut builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone());
+            builder = builder.rule(strict.clone()).rule(bounded.clone()).redis(redis.clone()).agents_expected(expected);
+            if has_kafka {
+                let kafka = KafkaSettings::new(&servers.kafka.brokers());
+                builder = builder.kafka(KafkaSettings { topic_prefix: TOPIC_PREFIX.into(), ..kafka });
+            }
+            Ok(builder.start()?)
+        };
+        Ok(Self { has_kafka, agents: (0..AGENTS).map(agent).collect::<Result<_, _>>()? })
+    }
+
+    /// Returns true if the fleet can limit with and without the store.
+    pub(super) fn is_ready(&self) -> bool {
+        let engines = || self.agents.iter().map(Agent::engine);
+        engines().all(|engine| engine.has_reached_store() && (!self.has_kafka || engine.has_read_signals()))
+    }
+
+    pub(super) async fn stop(&self) {
+        for agent in &self.agents {
+            agent.shutdown().await;
+        }
+    }
+}
+
+impl StateWatch {
+    pub(super) fn start(fleets: &[FaultedFleet], clock: Arc<dyn Clock>) -> std::io::Result<Self> {
+        let (changes, stop) = (Arc::<Mutex<Vec<StateChange>>>::default(), Arc::new(AtomicBool::new(false)));
+        let agents: Vec<(usize, usize, Agent)> = fleets
+            .iter()
+            .enumerate()
+            .flat_map(|(fleet, of)| of.agents.iter().cloned().enumerate().map(move |(agent, of)| (fleet, agent, of)))
+            .collect();
+        let (record, stopped) = (changes.clone(), stop.clone());
+        let watch = move || {
+            let mut last = vec![(false, false); agents.len()];
+            while !stopped.load(Ordering::Relaxed) {
+                for ((fleet, agent, of), last) in agents.iter().zip(&mut last) {
+                    let (is_open, needs_store) = (of.engine().is_degraded(), of.engine().needs_store());
+                    if *last != (is_open, needs_store) {
+                        *last = (is_open, needs_store);
+                        let (fleet, agent, at_ms) = (*fleet, *agent, clock.now().as_ms());
+                        record.lock().push(StateChange { fleet, agent, at_ms, is_open, needs_store });
+                    }
+                }
+                std::thread::sleep(STATE_INTERVAL);
+            }
+        };
+        let thread = std::thread::Builder::new().name("failure-states".into()).spawn(watch)?;
+        Ok(Self { changes, stop, thread })
+    }
+
+    /// Ends the thread and returns the changes in order.
+    pub(super) fn stop(self) -> Vec<StateChange> {
+        self.stop.store(true, Ordering::Relaxed);
+        if self.thread.join().is_err() {
+            tracing::error!("the thread that reads the agents' states panicked; openings of the breaker are missing");
+        }
+        std::mem::take(&mut self.changes.lock())
+    }
+}

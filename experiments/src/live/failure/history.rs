@@ -1,0 +1,195 @@
+//! Judgement of a run from the callers' own logs: windows, false denials, latency and recovery of each fault.
+//!
+//! A decision belongs to the window of its own time ([`Decision::at`](tollgate::Decision)), which is the store's time of the
+//! step if the store decided.
+
+use std::time::Duration;
+
+use super::WIDTH_MS;
+use super::faults::ServerFault;
+use super::fleet::{AGENTS, StateChange};
+use super::load::{Answered, FaultedCaller, Limiting};
+use crate::figures::{as_us, histogram};
+
+/// Time after a fault whose calls still belong to its latencies, in ms.
+const LATENCY_TAIL_MS: u64 = 1_000;
+/// An agent that loses the store again within this time has not recovered yet, in ms.
+const RELAPSE_MS: u64 = 1_000;
+
+/// Fault of a run with its instants, in ms since the epoch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strike {
+    pub(super) fault: ServerFault,
+    pub(super) begin_ms: u64,
+    /// The server is back.
+    pub(super) end_ms: u64,
+    /// Instant of the next fault, or of the end of the run.
+    pub(super) next_ms: u64,
+}
+
+/// Everything that was recorded.
+pub(super) struct History<'a> {
+    pub(super) callers: &'a [FaultedCaller],
+    pub(super) answers: Vec<Answered>,
+    pub(super) states: Vec<StateChange>,
+    pub(super) strikes: Vec<Strike>,
+}
+
+/// Measured figures of one fault at one fleet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    pub(super) calls: u64,
+    pub(super) worst: Duration,
+    pub(super) p99: Duration,
+    /// Units in the fullest window of any counter.
+    pub(super) strict: u64,
+    pub(super) bounded: u64,
+    /// Denied calls of honest callers.
+    pub(super) strict_denied: u64,
+    pub(super) bounded_denied: u64,
+    /// Denied retries of honest callers.
+    pub(super) retries_denied: u64,
+    /// Openings of the breakers of all agents.
+    pub(super) openings: u64,
+    /// Time from the return of the store until all agents use it again.
+    pub(super) recovery: Duration,
+}
+
+impl History<'_> {
+    /// Returns the figures of one fault at one fleet.
+    pub(super) fn measure(&self, strike: &Strike, fleet: usize) -> Measured {
+        let mut took = histogram();
+        let answers = || self.answers.iter().filter(|answer| self.callers[answer.caller].fleet == fleet);
+        for answer in
+            answers().filter(|answer| (strike.begin_ms..strike.end_ms + LATENCY_TAIL_MS).contains(&answer.at_ms))
+        {
+            took.saturating_record(as_us(answer.took));
+        }
+        let is_denied = |answer: &&Answered| {
+            let caller = &self.callers[answer.caller];
+            !answer.allowed && caller.is_honest() && (strike.begin_ms..strike.next_ms).contains(&answer.at_ms)
+        };
+        let denied = |limiting| {
+            let first = |answer: &&Answered| !answer.is_retry && self.callers[answer.caller].limiting == limiting;
+            answers().filter(is_denied).filter(first).count() as u64
+        };
+        Measured {
+            calls: took.len(),
+            worst: Duration::from_micros(took.max()),
+            p99: Duration::from_micros(took.value_at_quantile(0.99)),
+            strict: self.fullest(strike, fleet, Limiting::Strict),
+            bounded: self.fullest(strike, fleet, Limiting::Bounded),
+            strict_denied: denied(Limiting::Strict),
+            bounded_denied: denied(Limiting::Bounded),
+            retries_denied: answers().filter(is_denied).filter(|answer| answer.is_retry).count() as u64,
+            openings: self.openings(strike, fleet),
+            recovery: (0..AGENTS).map(|agent| self.recovery(strike, fleet, agent)).max().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the units in the fullest window of any counter that ends between this fault and the next.
+    fn fullest(&self, strike: &Strike, fleet: usize, limiting: Limiting) -> u64 {
+        let mut admitted = vec![Vec::new(); self.callers.len()];
+        for answer in self.answers.iter().filter(|answer| answer.allowed) {
+            let caller = &self.callers[answer.caller];
+            if caller.fleet == fleet && caller.limiting == limiting {
+                admitted[answer.caller].push(answer.at_ms);
+            }
+        }
+        let of_counter = |instants: &mut Vec<u64>| {
+            instants.sort_unstable();
+            fullest_window(instants, WIDTH_MS, strike.begin_ms..strike.next_ms)
+        };
+        admitted.iter_mut().map(of_counter).max().unwrap_or(0)
+    }
+
+    fn openings(&self, strike: &Strike, fleet: usize) -> u64 {
+        let mut is_open = [false; AGENTS];
+        let mut openings = 0;
+        for change in self.states.iter().filter(|change| change.fleet == fleet) {
+            let opened = change.is_open && !is_open[change.agent];
+            is_open[change.agent] = change.is_open;
+            openings += u64::from(opened && (strike.begin_ms..strike.next_ms).contains(&change.at_ms));
+        }
+        openings
+    }
+
+    fn recovery(&self, strike: &Strike, fleet: usize, agent: usize) -> Duration {
+        let of_agent = |change: &&StateChange| (change.fleet, change.agent) == (fleet, agent);
+        let states: Vec<&StateChange> = self.states.iter().filter(of_agent).collect();
+        let until = recovered_at(&states, strike.end_ms, strike.next_ms);
+        Duration::from_millis(until.saturating_sub(strike.end_ms))
+    }
+}
+
+/// Returns the most instants in any window (t-W, t] whose end lies in the range. The instants are in order.
+fn fullest_window(instants: &[u64], width_ms: u64, ends: std::ops::Range<u64>) -> u64 {
+    let (mut first, mut fullest) = (0, 0);
+    for (last, end) in instants.iter().enumerate() {
+        while instants[first] + width_ms <= *end {
+            first += 1;
+        }
+        // A window that ends between two instants contains no more than the one at the instant before, except at the
+        // beginning of the range, where the window before it is cut off.
+        if ends.contains(end) {
+            fullest = fullest.max(last - first + 1);
+        }
+    }
+    let at_begin = instants.iter().filter(|at| **at <= ends.start && **at + width_ms > ends.start).count();
+    fullest.max(at_begin) as u64
+}
+
+/// Returns the instant from which an agent used the store and did not lose it again within a second; at most `next_ms`.
+fn recovered_at(states: &[&StateChange], end_ms: u64, next_ms: u64) -> u64 {
+    let mut recovered_ms = end_ms;
+    let ends = states.iter().skip(1).map(|next| next.at_ms).chain([next_ms]);
+    for (state, until_ms) in states.iter().zip(ends).filter(|(_, until_ms)| *until_ms > end_ms) {
+        let continues = state.needs_store && state.at_ms <= recovered_ms;
+        let relapses = state.is_open && state.at_ms <= recovered_ms + RELAPSE_MS;
+        if continues || relapses {
+            recovered_ms = until_ms;
+        }
+    }
+    recovered_ms.min(next_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_contains_its_end_and_not_its_begin() {
+        let instants = [0, 400, 1_000, 1_001, 1_399, 1_400];
+        for (ends, most) in [
+            (0..10_000, 4),
+            (0..1_400, 4),
+            (1_400..1_401, 4),
+            (0..1_000, 2),
+            (1_001..1_002, 3),
+            (2_000..9_000, 3),
+            (2_400..9_000, 0),
+        ] {
+            assert_eq!(fullest_window(&instants, 1_000, ends.clone()), most, "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn an_agent_has_recovered_when_it_keeps_the_store() {
+        let state = |at_ms, is_open, needs_store| StateChange { fleet: 0, agent: 0, at_ms, is_open, needs_store };
+        let (used, lost, owing) = ((false, false), (true, true), (false, true));
+        for (changes, recovered_ms) in [
+            (vec![], 1_000),
+            (vec![(500, lost), (900, used)], 1_000),
+            (vec![(500, lost), (1_200, used)], 1_200),
+            (vec![(500, lost), (1_200, owing), (1_300, used)], 1_300),
+            (vec![(500, lost), (1_200, used), (2_000, lost), (2_100, used)], 2_100),
+            (vec![(500, lost), (1_200, used), (2_201, lost), (2_300, used)], 1_200),
+            (vec![(500, lost), (1_200, used), (1_300, owing), (1_301, used)], 1_200),
+            (vec![(500, lost)], 5_000),
+        ] {
+            let changes: Vec<_> = changes.into_iter().map(|(at, (open, needs))| state(at, open, needs)).collect();
+            let changes: Vec<&StateChange> = changes.iter().collect();
+            assert_eq!(recovered_at(&changes, 1_000, 5_000), recovered_ms, "{changes:?}");
+        }
+    }
+}

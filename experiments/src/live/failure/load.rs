@@ -1,0 +1,227 @@
+//! The load: every call is sent at its due instant, regardless of earlier answers (an open loop).
+//!
+//! Honest callers ask for half of their quota. Abusers ask for several times theirs: one without a break, whose window is
+//! always full, and three in bursts, one of which begins with an empty window every 2 s. The calls of a caller go to the
+//! agents in turn. Within its part of a second each call has a random instant, so no two callers stay in step.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tollgate::{Agent, Call, Decision};
+use tollgate_core::clock::Stopwatch;
+
+use super::fleet::{AGENTS, FaultedFleet};
+
+/// Calls per second of each demand while it lasts; even, so that each agent gets the same number.
+const HONEST_RATE: u32 = 10;
+const STEADY_RATE: u32 = 80;
+pub(super) const BURST_RATE: u32 = 120;
+/// Seconds of a burst. The bursting callers have theirs in turn.
+const BURST_SECONDS: u64 = 2;
+const BURSTING: u64 = 3;
+
+/// Form of a caller's calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Demand {
+    Honest,
+    Steady,
+    /// Bursts, with the number of the caller among those that have them.
+    Bursts(u64),
+}
+
+/// Consistency of the rule that limits a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limiting {
+    Strict,
+    Bounded,
+}
+
+/// Caller of one fleet.
+#[derive(Clone, Debug)]
+pub(super) struct FaultedCaller {
+    pub(super) fleet: usize,
+    pub(super) limiting: Limiting,
+    demand: Demand,
+    key: Arc<str>,
+}
+
+/// Answer to a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answered {
+    pub(super) caller: usize,
+    pub(super) allowed: bool,
+    /// Time of the decision, in ms since the epoch.
+    pub(super) at_ms: u64,
+    pub(super) took: Duration,
+    /// Delay of the call after its due instant.
+    pub(super) late: Duration,
+    /// True if the caller repeats a call that was denied, after the time that the denial gave.
+    pub(super) is_retry: bool,
+}
+
+/// Running load.
+pub(super) struct FailureLoad {
+    stop: Arc<AtomicBool>,
+    timer: JoinHandle<()>,
+    answers: Arc<Mutex<Vec<Answered>>>,
+}
+
+impl Limiting {
+    pub(super) const ALL: [Self; 2] = [Self::Strict, Self::Bounded];
+
+    pub(super) fn rule(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Bounded => "bounded",
+        }
+    }
+
+    /// Returns the number of honest callers of a fleet.
+    fn honest(self) -> usize {
+        match self {
+            Self::Strict => 12,
+            Self::Bounded => 13,
+        }
+    }
+
+    /// Returns the name of the descriptor that selects the rule.
+    pub(super) fn descriptor(self) -> &'static str {
+        match self {
+            Self::Strict => "strict_key",
+            Self::Bounded => "bounded_key",
+        }
+    }
+}
+
+impl FaultedCaller {
+    /// Returns true if the caller keeps to its quota.
+    pub(super) fn is_honest(&self) -> bool {
+        self.demand == Demand::Honest
+    }
+
+    /// Returns the calls in a second of the run.
+    fn rate(&self, second: u64) -> u32 {
+        match self.demand {
+            Demand::Honest => HONEST_RATE,
+            Demand::Steady => STEADY_RATE,
+            Demand::Bursts(number) if second / BURST_SECONDS % BURSTING == number => BURST_RATE,
+            Demand::Bursts(_) => 0,
+        }
+    }
+}
+
+/// Returns all callers of so many fleets.
+pub(super) fn callers(fleets: usize) -> Vec<FaultedCaller> {
+    let mut callers = Vec::new();
+    for fleet in 0..fleets {
+        for limiting in Limiting::ALL {
+            let mut add =
+                |demand, key: String| callers.push(FaultedCaller { fleet, limiting, demand, key: key.into() });
+            (0..limiting.honest()).for_each(|number| add(Demand::Honest, format!("honest-{number}")));
+            (0..BURSTING).for_each(|number| add(Demand::Bursts(number), format!("bursts-{number}")));
+            add(Demand::Steady, "steady".to_owned());
+        }
+    }
+    callers
+}
+
+/// Returns the calls per second of all callers.
+pub(super) fn rate(callers: &[FaultedCaller]) -> u32 {
+    callers.iter().map(|caller| caller.rate(0)).sum()
+}
+
+impl FailureLoad {
+    /// Starts the load on the runtime of the caller.
+    pub(super) fn start(callers: &Arc<[FaultedCaller]>, fleets: &[FaultedFleet]) -> std::io::Result<Self> {
+        let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let agents: Vec<Vec<Agent>> = fleets.iter().map(|fleet| fleet.agents.clone()).collect();
+        let timer =
+            Timer { callers: callers.clone(), agents, answers: Arc::clone(&answers), runtime: Handle::current() };
+        let stopped = stop.clone();
+        let timer = std::thread::Builder::new().name("failure-load".into()).spawn(move || timer.run(&stopped))?;
+        Ok(Self { stop, timer, answers })
+    }
+
+    /// Ends the load and returns all answers.
+    pub(super) fn stop(self) -> Vec<Answered> {
+        self.stop.store(true, Ordering::Relaxed);
+        if self.timer.join().is_err() {
+            tracing::error!("the thread of the load panicked; its last calls are missing");
+        }
+        std::mem::take(&mut self.answers.lock())
+    }
+}
+
+struct Timer {
+    callers: Arc<[FaultedCaller]>,
+    agents: Vec<Vec<Agent>>,
+    answers: Arc<Mutex<Vec<Answered>>>,
+    runtime: Handle,
+}
+
+impl Timer {
+    fn run(&self, stopped: &AtomicBool) {
+        let (since, mut rng) = (Stopwatch::start(), fastrand::Rng::with_seed(1));
+        for second in 0.. {
+            for (due, caller, nth) in self.calls_of(second, &mut rng) {
+                let due = Duration::from_secs(second) + due;
+                let wait = due.saturating_sub(since.elapsed());
+                if !wait.is_zero() {
+                    std::thread::sleep(wait);
+                }
+                if stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+                let agent = self.agents[self.callers[caller].fleet][nth % AGENTS].clone();
+                let other = self.agents[self.callers[caller].fleet][(nth + 1) % AGENTS].clone();
+                let (callers, answers) = (self.callers.clone(), self.answers.clone());
+                self.runtime.spawn(async move {
+                    let late = since.elapsed().saturating_sub(due);
+                    let decision = call(&agent, &callers, caller, late, false, &answers).await;
+                    // A denied honest caller of the strict rule retries once, at the next agent.
+                    let retries = callers[caller].is_honest() && callers[caller].limiting == Limiting::Strict;
+                    if !decision.allowed && retries {
+                        let wait_ms = decision.status.map_or(0, |status| status.retry_after_ms);
+                        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+                        let _ = call(&other, &callers, caller, Duration::ZERO, true, &answers).await;
+                    }
+                });
+            }
+        }
+    }
+
+    /// Returns the calls of a second in order: the due instant, the caller and the call's number among its own.
+    fn calls_of(&self, second: u64, rng: &mut fastrand::Rng) -> Vec<(Duration, usize, usize)> {
+        let mut calls = Vec::new();
+        for (number, caller) in self.callers.iter().enumerate() {
+            let rate = caller.rate(second);
+            for nth in 0..rate {
+                let part = Duration::from_secs(1) / rate;
+                calls.push((part * nth + part.mul_f64(rng.f64()), number, nth as usize));
+            }
+        }
+        calls.sort_unstable();
+        calls
+    }
+}
+
+async fn call(
+    agent: &Agent,
+    callers: &[FaultedCaller],
+    caller: usize,
+    late: Duration,
+    is_retry: bool,
+    answers: &Mutex<Vec<Answered>>,
+) -> Decision {
+    let FaultedCaller { limiting, key, .. } = &callers[caller];
+    let call = Call::new().with(limiting.descriptor(), &**key);
+    let took = Stopwatch::start();
+    let decision = agent.decide(&call).await;
+    let Decision { allowed, at, .. } = decision;
+    answers.lock().push(Answered { caller, allowed, at_ms: at.as_ms(), took: took.elapsed(), late, is_retry });
+    decision
+}

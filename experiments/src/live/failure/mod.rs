@@ -1,0 +1,159 @@
+//! Behaviour under faults: latency, admissions in the fullest window, false denials and recovery, over real servers that the
+//! experiment starts, stops and breaks itself.
+//!
+//! Two fleets of two agents each run in this process over one Redis, behind a proxy: one with Kafka and aggregators, one
+//! without. Callers call in an open loop. Each fault begins when every window is full, and every window that it can have
+//! changed ends before the next fault. Aggregators are processes of their own, so that they can be killed.
+
+mod faults;
+mod proxy;
+mod servers;
+mod load;
+mod fleet;
+mod history;
+mod report;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use parking_lot::Mutex;
+use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
+
+use crate::error::ExperimentError;
+use fleet::{FaultedFleet, StateWatch};
+use history::{History, Strike};
+use load::FailureLoad;
+use servers::FaultyServers;
+
+pub use faults::ServerFault;
+pub use report::{FailureReport, FailureRow};
+pub use servers::Programs;
+
+/// Quota of each caller.
+const QUOTA: u64 = 100;
+/// Width of the window.
+const WIDTH_MS: u64 = 5_000;
+/// Length of a fault.
+const FAULT_LENGTH: Duration = Duration::from_secs(3);
+/// Maximum time until all agents use the store again, after which the next fault begins nevertheless.
+const RECOVERY_WAIT: Duration = Duration::from_secs(10);
+/// Time after the recovery until the next fault: a window and a margin.
+const PAUSE: Duration = Duration::from_millis(WIDTH_MS + 500);
+/// Time in which all agents must be ready.
+const READY_WAIT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Pause of the bare timer.
+const TIMER_PAUSE: Duration = Duration::from_millis(1);
+const TOPIC_PREFIX: &str = "failure-";
+
+/// Thread that does nothing but sleep, and measures by how much it wakes up late.
+struct BareTimer {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Duration>,
+}
+
+/// Runs the faults in this order, inside a tokio runtime.
+///
+/// # Errors
+/// If a server is missing or does not answer, or a part does not start.
+pub async fn run(
+    programs: &Programs,
+    faults: &[ServerFault],
+    progress: &ProgressBar,
+) -> Result<FailureReport, ExperimentError> {
+    progress.set_length(faults.len() as u64);
+    progress.set_message("the servers start");
+    let programs = programs.clone();
+    let servers = tokio::task::spawn_blocking(move || FaultyServers::start(&programs)).await;
+    let servers = servers.map_err(std::io::Error::other)??;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let fleets = FaultedFleet::start_all(&servers, &clock)?;
+    let servers = Arc::new(Mutex::new(servers));
+    let ran = strike_all(&servers, &fleets, &clock, faults, progress).await;
+    // The servers end after the agents, which would log their loss.
+    for fleet in &fleets {
+        fleet.stop().await;
+    }
+    ran
+}
+
+async fn strike_all(
+    servers: &Arc<Mutex<FaultyServers>>,
+    fleets: &[FaultedFleet],
+    clock: &Arc<dyn Clock>,
+    faults: &[ServerFault],
+    progress: &ProgressBar,
+) -> Result<FailureReport, ExperimentError> {
+    let waited = Stopwatch::start();
+    while !fleets.iter().all(FaultedFleet::is_ready) {
+        if waited.elapsed() >= READY_WAIT {
+            return Err(ExperimentError::Silence);
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    let callers: Arc<[_]> = load::callers(fleets.len()).into();
+    let timer = BareTimer::start()?;
+    let states = StateWatch::start(fleets, clock.clone())?;
+    let load = FailureLoad::start(&callers, fleets)?;
+    progress.set_message("windows fill");
+    tokio::time::sleep(PAUSE).await;
+    let strikes = strikes(servers, fleets, clock, faults, progress).await;
+    let (answers, states, timer_late) = (load.stop(), states.stop(), timer.stop());
+    progress.set_message("");
+    let history = History { callers: &callers, answers, states, strikes: strikes? };
+    Ok(report::of(&history, fleets, timer_late))
+}
+
+async fn strikes(
+    servers: &Arc<Mutex<FaultyServers>>,
+    fleets: &[FaultedFleet],
+    clock: &Arc<dyn Clock>,
+    faults: &[ServerFault],
+    progress: &ProgressBar,
+) -> Result<Vec<Strike>, ExperimentError> {
+    let mut strikes: Vec<Strike> = Vec::new();
+    for fault in faults.iter().copied() {
+        progress.set_message(fault.name());
+        let begin_ms = clock.now().as_ms();
+        let servers = servers.clone();
+        let strike = move || servers.lock().strike(fault);
+        tokio::task::spawn_blocking(strike).await.map_err(std::io::Error::other)??;
+        let end_ms = clock.now().as_ms();
+        let waited = Stopwatch::start();
+        let needs_store = || fleets.iter().flat_map(|fleet| &fleet.agents).any(|agent| agent.engine().needs_store());
+        while needs_store() && waited.elapsed() < RECOVERY_WAIT {
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        tokio::time::sleep(PAUSE).await;
+        strikes.push(Strike { fault, begin_ms, end_ms, next_ms: clock.now().as_ms() });
+        progress.inc(1);
+    }
+    Ok(strikes)
+}
+
+impl BareTimer {
+    fn start() -> std::io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let watch = move || {
+            let mut latest = Duration::ZERO;
+            while !stopped.load(Ordering::Relaxed) {
+                let slept = Stopwatch::start();
+                std::thread::sleep(TIMER_PAUSE);
+                latest = latest.max(slept.elapsed().saturating_sub(TIMER_PAUSE));
+            }
+            latest
+        };
+        let thread = std::thread::Builder::new().name("failure-timer".into()).spawn(watch)?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the timer and returns its greatest lateness.
+    fn stop(self) -> Duration {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_default()
+    }
+}
