@@ -4,14 +4,14 @@
 //! call on the counter, and the maintenance sends those of counters without calls. Each has an id under which the store charges
 //! it once, so both may send it. A call with more units than it can carry is decided without the store until then.
 
-use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;
 
+use crate::carried_units::backfill_charge;
 use crate::engine::Engine;
 use crate::matched_rule::{Charges, MatchedRule};
 use crate::unsynced_queue::{UnsyncedCounter, UnsyncedTurn};
-use crate::view::{CounterView, LateRefund, Unsynced, ViewEvent, carry_unsynced, end_backfill, send_unsynced, update};
+use crate::view::{LateRefund, ViewEvent, send_unsynced, update};
 use tollgate_core::counter::StoreError;
 
 /// Maximum number of counters in one request.
@@ -43,7 +43,7 @@ impl Engine {
                     (view.is_queued(), sent)
                 }),
             );
-            charges.extend(units.iter().map(|unsynced| backfill(matched, *generation, unsynced)));
+            charges.extend(units.iter().map(|unsynced| backfill_charge(matched, *generation, unsynced)));
             let refund = |LateRefund { at, units }| matched.charge(*generation, units, ChargeMode::Refund { at });
             charges.extend(refunds.into_iter().map(refund));
             // The others were confirmed or refunded meanwhile.
@@ -98,52 +98,6 @@ impl Engine {
         error.filter(|error| !error.is_of_counter()).map_or(Ok(()), Err)
     }
 
-    /// Returns the charges of the units that calls on these counters carry to the store.
-    pub(crate) fn carried<'a, 'r: 'a>(
-        &self,
-        generation: Generation,
-        matched: impl Iterator<Item = &'a MatchedRule<'r>>,
-    ) -> Charges {
-        let mut charges = Charges::new();
-        for matched in matched.filter(|_| self.has_unsynced()) {
-            // Calls of one request may share a counter.
-            if !charges.iter().any(|charge: &Charge| charge.counter == matched.counter) {
-                let add = |view: &mut CounterView| {
-                    charges.extend(carry_unsynced(view).iter().map(|unsynced| backfill(matched, generation, unsynced)));
-                };
-                self.table.with(matched.counter, add);
-            }
-        }
-        charges
-    }
-
-    /// Records that the store has charged the units that a call carried.
-    pub(crate) fn confirm_carried(&self, charges: &[Charge]) {
-        for charge in charges {
-            self.backfill_ended(charge);
-        }
-    }
-
-    fn backfill_ended(&self, charge: &Charge) {
-        let end = |view: &mut CounterView| charge.request.map_or(0, |id| end_backfill(view, id));
-        self.metrics.backfilled_units.add(self.counting_unsynced(charge.counter, end));
-    }
-
-    /// Returns units that were admitted without the store by the call of this number.
-    pub(crate) fn unsynced_units(&self, call: u64, at: Timestamp, units: u64) -> Unsynced {
-        Unsynced { at, units, id: self.backfill_ids.after(call), is_open: true }
-    }
-
-    /// Changes the view of a counter, and counts its unsynced units.
-    pub(crate) fn counting_unsynced<R>(&self, counter: CounterId, change: impl FnOnce(&mut CounterView) -> R) -> R {
-        self.table.with(counter, |view| {
-            let before = view.unsynced_units();
-            let result = change(view);
-            self.metrics.unsynced_units.follow(before, view.unsynced_units());
-            result
-        })
-    }
-
     /// Updates the view of a counter, and queues the counter if it has unsynced units and is not queued.
     pub(crate) fn update_counter(&self, matched: &MatchedRule<'_>, generation: Generation, event: ViewEvent<'_>) {
         let needs_queue = self.counting_unsynced(matched.counter, |view| {
@@ -162,12 +116,6 @@ impl Engine {
         }
         self.maintenance_waker.wake();
     }
-}
-
-/// Returns the charge of unsynced units.
-fn backfill(matched: &MatchedRule<'_>, generation: Generation, unsynced: &Unsynced) -> Charge {
-    let Unsynced { at, units, id, .. } = *unsynced;
-    Charge { request: Some(id), ..matched.charge(generation, units, ChargeMode::Backfill { at }) }
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod match_rules;
 mod store_health;
 mod record;
 mod decide;
+mod carried_units;
 mod backfill;
 mod joint_charge;
 mod check;

@@ -28,7 +28,7 @@ const TURNS_AFTER_DEADLINE: usize = 3;
 pub(super) struct LateRequests(AtomicUsize);
 
 /// A request in flight. It owns all that it needs, so it may outlive its caller.
-type Charging = Pin<Box<dyn Future<Output = Result<ChargeResults, StoreError>> + Send>>;
+type ChargeInFlight = Pin<Box<dyn Future<Output = Result<ChargeResults, StoreError>> + Send>>;
 
 /// Place of one request among those that wait for late answers. It is free when this is dropped.
 struct LatePlace(Arc<LateRequests>);
@@ -74,7 +74,7 @@ impl<S: ChargeStore> Shared<S> {
     }
 
     /// Keeps a request in flight after its deadline.
-    fn await_late_answer(&self, request: StoreRequest, charging: Charging) {
+    fn await_late_answer(&self, request: StoreRequest, charging: ChargeInFlight) {
         let (engine, clock) = (self.engine.clone(), self.clock.clone());
         let Some(place) = self.late_requests.take_place() else {
             return engine.late_answer(clock.now(), request, Err(StoreError::AnswerLost));
@@ -103,7 +103,7 @@ pub(super) fn try_charge<S: ChargeStore>(
 }
 
 /// Sends the steps of a request, each after the answer to the one before.
-fn charge<S: ChargeStore>(store: Arc<S>, request: &StoreRequest) -> Charging {
+fn charge<S: ChargeStore>(store: Arc<S>, request: &StoreRequest) -> ChargeInFlight {
     let steps: SmallVec<[SmallVec<[Charge; 2]>; 1]> =
         request.steps().map(|step| step.iter().cloned().collect()).collect();
     Box::pin(async move {
@@ -117,7 +117,7 @@ fn charge<S: ChargeStore>(store: Arc<S>, request: &StoreRequest) -> Charging {
 
 /// Returns the answer of a request whose timer has fired, if it arrived before: on a busy machine the timer may run before the
 /// task that reads the socket.
-async fn arrived(charging: &mut Charging) -> Option<Result<ChargeResults, StoreError>> {
+async fn arrived(charging: &mut ChargeInFlight) -> Option<Result<ChargeResults, StoreError>> {
     for _ in 0..TURNS_AFTER_DEADLINE {
         yield_now().await;
         let look = poll_fn(|context| match charging.as_mut().poll(context) {

@@ -23,7 +23,7 @@ use super::facts::Facts;
 /// Accounts of all agents.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// What the store executed, by request.
+    /// Effects of the requests that the store executed.
     executed: HashMap<Ticket, Vec<Effect>>,
     /// Units of calls that were decided while their request was late, by request and counter.
     decided_late: HashMap<Ticket, BTreeMap<CounterId, i64>>,
@@ -79,7 +79,8 @@ impl Ledger {
         }
     }
 
-    /// What has an id counts at once, because the store executes it once; the rest counts when the agent learns of it.
+    /// Enters executed charges: one with an id at once, because the store executes it once; any other when the agent learns of
+    /// it.
     fn executed(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], results: &ChargeResults) {
         for effect in charges.iter().zip(results).filter_map(effect_of) {
             let is_backfill = matches!(effect.charge.mode, ChargeMode::Backfill { .. });

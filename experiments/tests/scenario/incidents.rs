@@ -48,15 +48,15 @@ impl Incidents {
     pub(crate) fn new(rng: &mut Rng, sim: &mut Simulation<'static>) -> Self {
         let all = [
             Kind::StoreFails,
-            Kind::StorePauses,
             Kind::StoreClockSteps,
             Kind::BusFails,
             Kind::AgentEnds,
-            Kind::AgentPauses,
             Kind::AggregatorEnds,
             Kind::AggregatorPauses,
             Kind::RulesChange,
             Kind::TopicRecreated,
+            Kind::StorePauses,
+            Kind::AgentPauses,
         ];
         let is_rare = |kind: Kind| matches!(kind, Kind::TopicRecreated | Kind::StoreClockSteps);
         let kinds = all.into_iter().filter(|kind| rng.u8(0..8) < if is_rare(*kind) { 2 } else { 4 }).collect();

@@ -48,7 +48,7 @@ pub(crate) enum ViewEvent<'a> {
         is_planned: bool,
         /// Round that publishes them.
         round: RoundNumber,
-        /// The same units if the store must be told; none if it has charged them, or its late answer will say so.
+        /// Units that the store must be told of: the same, or none if it has charged them, or its late answer will say so.
         unsynced: Option<Unsynced>,
     },
     /// The late answer says that units which were admitted meanwhile are not charged, or there will be no answer.

@@ -5,6 +5,7 @@
 //! life of the same agent.
 
 mod operations;
+mod pause;
 mod sleep;
 
 use std::collections::BTreeMap;
@@ -105,12 +106,6 @@ impl<'c> SimAgent<'c> {
         pending.count() + running.late.len()
     }
 
-    /// Returns true if it runs at an instant.
-    #[must_use]
-    pub fn is_scheduled(&self, now: Timestamp) -> bool {
-        self.running.as_ref().is_some_and(|running| running.paused_until <= now)
-    }
-
     /// Applies an event if the agent still lives the life that it was meant for.
     pub(super) fn apply(&mut self, env: &mut Environment<'c>, life: Life, event: AgentEvent) {
         if let Some(running) = self.running.as_mut().filter(|running| running.life == life) {
@@ -199,28 +194,6 @@ impl<'c> AgentLife<'c> {
             AgentEvent::Resumes => self.resume(env),
         }
         self.follow_wakers(env);
-    }
-
-    /// Keeps the agent from running until an instant.
-    pub(super) fn pause(&mut self, env: &mut Environment<'c>, until: Timestamp) {
-        self.paused_until = self.paused_until.max(until);
-        self.later(env, until.ms_since(env.now()), AgentEvent::Resumes);
-        env.observe(Observation::AgentPaused(self.index, until));
-    }
-
-    /// Handles what happened in a pause: the timers first. A request whose timer fires uses an answer that has arrived.
-    fn resume(&mut self, env: &mut Environment<'c>) {
-        let is_timer = |event: &AgentEvent| matches!(event, AgentEvent::DeadlinePasses(_));
-        let (timers, mut others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held).into_iter().partition(is_timer);
-        for timer in timers {
-            let AgentEvent::DeadlinePasses(due) = timer else { continue };
-            let is_answer = |event: &AgentEvent| matches!(event, AgentEvent::StoreReplies(ticket, _) if *ticket == due);
-            let arrived = others.iter().position(is_answer).map(|place| others.remove(place));
-            self.later(env, 0, arrived.unwrap_or(timer));
-        }
-        for event in others {
-            self.later(env, 0, event);
-        }
     }
 
     /// The report on a batch arrives. Nothing tells the writer, which fetches it when it wakes.
