@@ -157,6 +157,11 @@ impl Collector for AgentCollector {
                 engine.rejection().is_none().into(),
             ),
             (
+                "fleet_frozen",
+                "1 while no own heartbeat comes back, so the fleet counts as the agents known last.",
+                engine.is_fleet_frozen().into(),
+            ),
+            (
                 "rules_unreachable",
                 "1 while published rules can be read neither from the bus nor from the store.",
                 engine.is_cut_off_from_rules().into(),

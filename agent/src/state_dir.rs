@@ -1,10 +1,9 @@
-//! State of an agent that survives restarts (`--state-dir`): the last valid rules and the size of the fleet. With it,
+//! State of an agent that survives restarts (`--state-dir`): the last valid rules and the agents of the fleet. With it,
 //! an agent can start while neither store nor bus is available. Counts are not part of it; they are in the store and in
 //! the log.
 
 use std::fs;
 use std::io;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -22,7 +21,8 @@ const FILE_LEN_MAX: usize = 32 << 20;
 /// Content of the state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedState {
-    pub(crate) agents: Option<NonZeroU32>,
+    /// Ids of the other agents of the fleet. The own id is left out, because the next life may have another one.
+    pub(crate) other_agents: Option<Vec<String>>,
     pub(crate) rules: Option<SavedRules>,
 }
 
@@ -114,12 +114,15 @@ mod tests {
     fn the_state_survives_a_restart_and_a_broken_file_is_ignored() {
         let folder = std::env::temp_dir().join(format!("tollgate-state-{}", std::process::id()));
         let published = Published { name: "r.yaml".into(), text: "rules: []".into() };
-        let saved = SavedState { rules: Some(SavedRules { generation: 7, published }), agents: NonZeroU32::new(3) };
+        let saved = SavedState {
+            rules: Some(SavedRules { generation: 7, published }),
+            other_agents: Some(vec!["a".into(), "b".into()]),
+        };
         StateDir::open(&folder).unwrap().change(|state| *state = saved.clone());
         assert_eq!(StateDir::open(&folder).unwrap().saved(), saved);
         let file: serde_json::Value = serde_json::from_slice(&fs::read(folder.join(FILE)).unwrap()).unwrap();
         let rules = serde_json::json!({ "generation": 7, "name": "r.yaml", "text": "rules: []" });
-        assert_eq!(file, serde_json::json!({ "version": 1, "agents": 3, "rules": rules }));
+        assert_eq!(file, serde_json::json!({ "version": 1, "other_agents": ["a", "b"], "rules": rules }));
         fs::write(folder.join(FILE), "{").unwrap();
         assert_eq!(StateDir::open(&folder).unwrap().saved(), SavedState::default());
         fs::remove_file(folder.join(FILE)).unwrap();

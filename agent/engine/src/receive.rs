@@ -71,7 +71,7 @@ impl Engine {
                 }
             }
             Incoming::Presence { appended, presence } => match self.hear(appended, presence) {
-                Heard::Member => self.receive_presence(now, presence),
+                Heard::Member => self.fleet.presence(now, presence),
                 Heard::Newcomer => {}
                 Heard::TooMany => {
                     let reason = format!(
@@ -135,14 +135,6 @@ impl Engine {
             || presence.id == self.settings.node
             || self.fleet.knows(&presence.id);
         if is_known { Heard::Member } else { self.newcomers.lock().hear(appended, &presence.id) }
-    }
-
-    fn receive_presence(&self, now: Timestamp, presence: &Presence) {
-        let known = self.known_fleet_size();
-        self.fleet.presence(now, presence);
-        if self.known_fleet_size() != known {
-            self.maintenance_waker.wake();
-        }
     }
 
     fn receive_signals(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch, lags: &mut Vec<Duration>) {

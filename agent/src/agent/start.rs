@@ -95,7 +95,8 @@ impl<S: ChargeStore> Builder<S> {
         let state = state.transpose().map_err(StartError::StateDir)?;
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
         self.engine.epoch = self.clock.now();
-        self.engine.agents_expected = self.engine.agents_expected.or(saved.agents);
+        let ids = |saved: &Vec<String>| saved.iter().map(|id| (&**id).into()).collect();
+        self.engine.saved_agents = saved.other_agents.as_ref().map(ids);
         self.engine.owns_table = self.store.is_none();
         let given_rules = self.parts.given_rules(self.engine.epoch)?;
         #[cfg(feature = "rules-file")]
@@ -173,7 +174,10 @@ impl<S: ChargeStore> Builder<S> {
 
     fn warn_of_gaps(&self, rules: &RuleSet) {
         let node = &self.engine.node;
-        if (self.engine.publishes || self.parts.follows_rules) && self.engine.agents_expected.is_none() {
+        if (self.engine.publishes || self.parts.follows_rules)
+            && self.engine.agents_expected.is_none()
+            && self.engine.saved_agents.is_none()
+        {
             tracing::warn!(%node, "the size of the fleet is unknown until heartbeats arrive; {FLEET_EXPECTED_DEFAULT} agents are assumed; set the number with --agents-expected");
         }
         if rules.generation == 0 {

@@ -224,7 +224,7 @@ impl<'c> Environment<'c> {
         let (now, mut answer) = (self.now(), StoreAnswer::default());
         match &message.command {
             StoreCommand::Ping => answer.time = self.store.time(now),
-            StoreCommand::Announce => answer.agents = self.store.announce(now, message.agent),
+            StoreCommand::Announce => answer.presence = self.store.announce(now, message.agent),
             StoreCommand::Charge(steps) => {
                 for step in steps {
                     let mut results = ChargeResults::new();

@@ -92,7 +92,7 @@ impl Engine {
         let Context { now, bounds, active } = *context;
         let (counter, cost, generation) = (sole.counter, sole.cost, active.set.generation);
         let facts =
-            Facts { now: bounds, own_now: now, authority: Authority::Store, fleet: self.fleet.size(), place: None };
+            Facts { now: bounds, own_now: now, authority: Authority::Store, part: self.fleet.part(), place: None };
         let decide = |entry: &mut TableEntry| {
             let decided = match plan(policy, generation, &entry.view, &facts, cost, Enforcement::Normal) {
                 Plan::Decided(verdict, source, _) => {

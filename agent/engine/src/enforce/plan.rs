@@ -115,6 +115,7 @@ mod tests {
     use tollgate_core::clock::Timestamp;
 
     use super::*;
+    use crate::fleet::FleetPart;
     use crate::time_bounds::TimeBounds;
     use crate::view::CoveredRounds;
 
@@ -136,9 +137,9 @@ mod tests {
         for (name, change, cost, is_admitted) in cases {
             let mut policy = LimitPolicy::of("100/min".parse().unwrap());
             change(&mut policy);
-            let fleet = NonZeroU32::new(4).unwrap();
+            let part = FleetPart::OneOf(NonZeroU32::new(4).unwrap());
             let authority = Authority::Fallback(CoveredRounds::default());
-            let facts = Facts { now: TimeBounds::exactly(now), own_now: now, authority, fleet, place: None };
+            let facts = Facts { now: TimeBounds::exactly(now), own_now: now, authority, part, place: None };
             let plan = plan_late(&policy, 1, &CounterView::default(), &facts, cost, Enforcement::Normal);
             let Plan::Decided(verdict, Source::Fallback, admission) = plan else { panic!("{name}: {plan:?}") };
             assert_eq!((verdict.admitted, admission.is_some()), (is_admitted, is_admitted), "{name}");

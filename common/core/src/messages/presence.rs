@@ -47,3 +47,12 @@ pub enum Role {
     /// Aggregates counts.
     Aggregator,
 }
+
+/// The live agents in the store, as the answer to an announcement shows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PresenceSet {
+    /// Time since the set was created, by the store's clock, in ms. A young set may lack live agents.
+    pub age_ms: u64,
+    /// Ids of the agents, and the store's time of the last announcement of each.
+    pub agents: Vec<(Arc<str>, Timestamp)>,
+}

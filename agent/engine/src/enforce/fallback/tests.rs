@@ -9,6 +9,7 @@ use tollgate_core::window::Ring;
 
 use super::super::{Authority, Enforcement, Plan, plan};
 use super::*;
+use crate::fleet::FleetPart;
 use crate::time_bounds::TimeBounds;
 use crate::view::{ViewEvent, update};
 
@@ -77,8 +78,8 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
 
 /// Calls of one unit that pass at this instant, one after the other.
 fn admitted(policy: &LimitPolicy, known: Known, authority: Authority, place: Option<u32>) -> u64 {
-    let (mut view, fleet) = (view(policy, known), NonZeroU32::new(AGENTS).unwrap());
-    let facts = Facts { now: TimeBounds::exactly(NOW), own_now: NOW, authority, fleet, place };
+    let (mut view, part) = (view(policy, known), FleetPart::OneOf(NonZeroU32::new(AGENTS).unwrap()));
+    let facts = Facts { now: TimeBounds::exactly(NOW), own_now: NOW, authority, part, place };
     (0..CALLS)
         .take_while(|_| match plan(policy, 1, &view, &facts, 1, Enforcement::Normal) {
             Plan::Decided(Verdict { admitted: true, .. }, _, Some(event)) => {
