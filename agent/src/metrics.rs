@@ -173,6 +173,11 @@ impl Collector for AgentCollector {
                 metrics.unsynced_units.get(),
             ),
             (
+                "emergency",
+                "1 while the emergency switch is on.",
+                engine.emergency().is_some_and(|switch| switch.quota.is_some()).into(),
+            ),
+            (
                 "bus_connected",
                 "1 while calls can be published; 0 also without a bus.",
                 engine.is_bus_connected().into(),

@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
+use tollgate_core::rules::Quota;
 
 /// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
 const QUEUE_LEN_MAX: usize = 64;
@@ -45,6 +46,14 @@ pub enum Notice {
         /// The store's time after the step.
         store_now: Timestamp,
     },
+    /// The emergency switch is on.
+    #[error(
+        "the emergency switch is on: each caller may make {0} at this agent, and no rule is counted; POST /emergency {{\"on\": false}} ends it"
+    )]
+    EmergencyOn(Quota),
+    /// The emergency switch is off.
+    #[error("the emergency switch is off: the rules limit again")]
+    EmergencyOff,
     /// The members of the fleet are not followed any more.
     #[error(
         "no heartbeat of this agent comes back from the bus or from the store, so the fleet counts as the {agents} agents known last; check the network to Kafka and Redis"
@@ -96,7 +105,14 @@ impl Notice {
     /// Returns true if the notice tells the end of a trouble.
     #[must_use]
     pub fn is_recovery(self) -> bool {
-        matches!(self, Self::StoreRecovered | Self::RulesReachable | Self::FleetUnfrozen { .. } | Self::HeartbeatsBack)
+        matches!(
+            self,
+            Self::StoreRecovered
+                | Self::RulesReachable
+                | Self::FleetUnfrozen { .. }
+                | Self::HeartbeatsBack
+                | Self::EmergencyOff
+        )
     }
 
     /// Returns the state that the notice tells; a trouble and its end are one state.
@@ -104,6 +120,7 @@ impl Notice {
         match self {
             Self::StoreRecovered => discriminant(&Self::StoreUnavailable(StoreError::Unreachable)),
             Self::RulesReachable => discriminant(&Self::RulesUnreachable),
+            Self::EmergencyOn(_) => discriminant(&Self::EmergencyOff),
             Self::FleetUnfrozen { agents } => discriminant(&Self::FleetFrozen { agents }),
             Self::HeartbeatsBack => discriminant(&Self::HeartbeatsLost),
             notice => discriminant(&notice),

@@ -1,13 +1,12 @@
 //! The maintenance against a store that answers, is silent or refuses as the tests say.
 
 use tollgate_core::call::Call;
-use tollgate_core::messages::presence::{Presence, Role};
 use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
 use crate::receive::{Incoming, Receipt};
-use crate::tests::WakeUps;
+use crate::tests::{WakeUps, heartbeat};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 /// Duties of an agent on Redis with a bus.
@@ -47,6 +46,7 @@ impl Fixture {
             match effect {
                 MaintenanceEffect::Send(request) => self.requests.push(request),
                 MaintenanceEffect::Notify(notice) => self.notices.push(notice),
+                MaintenanceEffect::SaveEmergency(_) => {}
                 MaintenanceEffect::SaveAgents(agents) => self.saved.push(agents.len()),
             }
         }
@@ -85,19 +85,7 @@ impl Fixture {
 
     /// Receives two heartbeats of an agent.
     fn hear(&self, ms: u64, id: &str) {
-        let presence = Presence {
-            id: id.into(),
-            epoch: START.as_ms(),
-            region: "r".into(),
-            role: Role::Agent,
-            generation: 1,
-            clock: START,
-            open_breakers: Vec::new(),
-            dropped_rows: 0,
-            leaving: false,
-            http: "".into(),
-            partitions: Vec::new(),
-        };
+        let presence = heartbeat(id, START);
         for appended in [START.plus_ms(ms), START.plus_ms(ms + INTERVAL_MS)] {
             let incoming = Incoming::Presence { appended, presence: &presence };
             assert_eq!(self.engine.receive(START.plus_ms(ms), incoming, &mut Vec::new()), Receipt::Applied);

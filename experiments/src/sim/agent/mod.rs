@@ -99,14 +99,6 @@ impl<'c> SimAgent<'c> {
         shifted(now, self.settings.clock_offset_ms)
     }
 
-    /// Returns the number of requests with units that wait for the store.
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        let Some(running) = &self.running else { return 0 };
-        let pending = running.pending.values().filter(|request| matches!(request, SimRequest::Charge(..)));
-        pending.count() + running.late.len()
-    }
-
     /// Applies an event if the agent still lives the life that it was meant for.
     pub(super) fn apply(&mut self, env: &mut Environment<'c>, life: Life, event: AgentEvent) {
         if let Some(running) = self.running.as_mut().filter(|running| running.life == life) {
@@ -276,6 +268,7 @@ impl<'c> AgentLife<'c> {
                 MaintenanceEffect::SaveAgents(agents) => {
                     env.observe(Observation::AgentsSaved(self.index, agents));
                 }
+                MaintenanceEffect::SaveEmergency(_) => {}
                 MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),
             }
         }

@@ -11,7 +11,7 @@ use tollgate_engine::{
     Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest, use_stripe,
 };
 
-use super::{AgentLife, MAINTENANCE_DEADLINE_MS, TICK_MS};
+use super::{AgentLife, MAINTENANCE_DEADLINE_MS, SimAgent, TICK_MS};
 use crate::sim::environment::Environment;
 use crate::sim::event::{AgentEvent, StoreAnswer, StoreCommand};
 use crate::sim::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
@@ -44,6 +44,16 @@ pub(super) enum ChargePurpose<'c> {
     Check(AskedCalls<'c>),
     Correct(Box<CorrectedCall<'c>>),
     Backfill,
+}
+
+impl SimAgent<'_> {
+    /// Returns the number of requests with units that wait for the store.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let Some(running) = &self.running else { return 0 };
+        let pending = running.pending.values().filter(|request| matches!(request, SimRequest::Charge(..)));
+        pending.count() + running.late.len()
+    }
 }
 
 impl<'c> AgentLife<'c> {
