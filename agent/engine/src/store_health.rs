@@ -12,6 +12,9 @@ use crate::notice::Notice;
 use crate::time_bounds::{ClockStepMs, TimeBounds};
 use tollgate_core::counter::StoreError;
 
+/// Number of deadlines after which a request that is found late tells nothing about the store: the agent itself did not run.
+const OWN_DELAY_DEADLINES: u64 = 2;
+
 impl Engine {
     /// Returns the interval in which the store's time lies.
     #[must_use]
@@ -70,6 +73,18 @@ impl Engine {
         self.reached_store.store(true, Ordering::Relaxed);
         if self.breaker.close() {
             self.notify(Notice::StoreRecovered);
+        }
+    }
+
+    /// Records a request of calls that the store did not answer before their deadline. If the agent itself did not run for a
+    /// while, the miss is its own: it says nothing about the store.
+    pub(crate) fn unanswered_check(&self, sent: Timestamp, deadline: Duration, now: Timestamp, error: StoreError) {
+        let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+        let is_own_delay = now.ms_since(sent) > deadline_ms.saturating_mul(OWN_DELAY_DEADLINES);
+        if is_own_delay && error.is_late() {
+            self.metrics.store_error(error);
+        } else {
+            self.unanswered(error);
         }
     }
 

@@ -24,9 +24,11 @@ pub(crate) struct Incidents {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     StoreFails,
+    StorePauses,
     StoreClockSteps,
     BusFails,
     AgentEnds,
+    AgentPauses,
     AggregatorEnds,
     AggregatorPauses,
     RulesChange,
@@ -55,6 +57,8 @@ impl Incidents {
             Kind::AggregatorPauses,
             Kind::RulesChange,
             Kind::TopicRecreated,
+            Kind::StorePauses,
+            Kind::AgentPauses,
         ];
         let is_rare = |kind: Kind| matches!(kind, Kind::TopicRecreated | Kind::StoreClockSteps);
         let kinds = all.into_iter().filter(|kind| rng.u8(0..8) < if is_rare(*kind) { 2 } else { 4 }).collect();
@@ -90,6 +94,13 @@ impl Incidents {
                 sim.set_store(states[rng.usize(0..states.len())]);
                 self.later(rng, now, 1_500, Repair::Store);
             }
+            // Shorter and longer than a deadline: answers come late, or requests have expired.
+            Kind::StorePauses => {
+                sim.set_store(StoreState::Silent);
+                self.repairs.retain(|(_, other)| *other != Repair::Store);
+                self.repairs.push((now.plus_ms(rng.u64(2..100)), Repair::Store));
+            }
+            Kind::AgentPauses => sim.pause_agent(agent, now.plus_ms(rng.u64(2..100))),
             Kind::StoreClockSteps => {
                 let by_ms = step_ms(rng, sim.store().time(now).as_ms().cast_signed());
                 sim.step_store_clock(by_ms);

@@ -145,10 +145,10 @@ fn a_denial_that_a_thread_remembers_ends_when_the_clock_has_stepped_back() {
     let engine = Engine::new(EngineSettings::new("a", START), rules(Algorithm::TokenBucket, 10, 1));
     engine.note_store_time(START, START, START);
     let (call, retry_at) = (call(0, 1), START.plus_ms(60_000));
-    let Progress::NeedsStore(request) = engine.begin(START, Operation::check(&call)) else { panic!("it is asked") };
+    let Progress::NeedsStore(mut request) = engine.begin(START, Operation::check(&call)) else { panic!("it is asked") };
     let verdict = Verdict { admitted: false, remaining: 0, retry_at, reset_at: retry_at, delay_ms: 0 };
     let result = ChargeResult { verdict, charged: false, repeated: false, at: START, limit: 10 };
-    let _ = engine.finish(START, request, Ok(ChargeResults::from_iter([result])));
+    let _ = engine.finish(START, &mut request, Ok(ChargeResults::from_iter([result])));
     let now = START.plus_ms(100);
     for _ in 0..3 {
         assert_eq!(engine.decide(now, &call).expect("a denial").source, Source::Local);

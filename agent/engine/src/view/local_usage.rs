@@ -37,6 +37,7 @@ impl LocalUsage {
     pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
         self.ring.rebase(now, Estimate::Conservative);
         self.uncovered.rebase(by_ms, now);
+        self.by_store.rebase(by_ms);
     }
 
     /// Removes units that were refunded.
