@@ -33,6 +33,13 @@ impl LocalUsage {
         self.by_store.since = self.by_store.since.saturating_add(units);
     }
 
+    /// Follows a clock that stepped back by `by_ms` to `now`.
+    pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
+        self.ring.rebase(now, Estimate::Conservative);
+        self.uncovered.rebase(by_ms, now);
+        self.by_store.rebase(by_ms);
+    }
+
     /// Removes units that were refunded.
     pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
         self.ring.subtract(self.ring.window().sub_window(at), units);
@@ -43,11 +50,6 @@ impl LocalUsage {
     /// Remembers the count of an answer of the store at `at`; all its units have left the window at `until`.
     pub(super) fn answered(&mut self, at: Timestamp, used: u64, until: Timestamp) {
         self.by_store = StoreCount::new(used, self.ring.used(at, Estimate::Conservative), until);
-    }
-
-    /// Forgets the count of the last answer of the store.
-    pub(super) fn forget_answer(&mut self) {
-        self.by_store = StoreCount::default();
     }
 
     /// Returns what is left in the window of the count in the last answer of the store.

@@ -3,8 +3,7 @@
 
 use tollgate_core::clock::Timestamp;
 
-/// The count in the last answer of the store. It ends with the next answer, when all its units have left the window, and when
-/// the store's clock steps back.
+/// The count in the last answer of the store. It ends with the next answer, and when all its units have left the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoreCount {
     /// Units that the agent did not know as its own.
@@ -30,6 +29,11 @@ impl StoreCount {
     /// Creates the count of an answer: `used` units, of which the agent itself has admitted `own`.
     pub(super) fn new(used: u64, own: u64, until: Timestamp) -> Self {
         Self { others: used.saturating_sub(own), since: 0, until }
+    }
+
+    /// Follows a clock that stepped back by `by_ms`.
+    pub(super) fn rebase(&mut self, by_ms: u64) {
+        self.until = self.until.minus_ms(by_ms);
     }
 
     /// Returns the units that are still in the window, of which `own` are the agent's; nothing once all have left. Its own
