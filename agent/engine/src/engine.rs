@@ -17,6 +17,7 @@ use tollgate_core::newcomers::Newcomers;
 use tollgate_core::rules::{Generation, RuleSet};
 
 use crate::active_rules::{ActiveRules, RulesInForce};
+use crate::corrections::Corrections;
 use crate::dead_letters::DeadLetterCounts;
 use crate::enforce::Breaker;
 use crate::fleet::Fleet;
@@ -85,6 +86,8 @@ pub struct Engine {
     pub(crate) dead_letters: DeadLetterCounts,
     pub(crate) calls: CallNumbers,
     pub(crate) unsynced: UnsyncedQueue,
+    /// Corrections that the store does not know.
+    pub(crate) corrections: Mutex<Corrections>,
     pub(crate) bus_error: Mutex<Option<String>>,
     pub(crate) bus_connected: AtomicBool,
     pub(crate) unlimited: Arc<RuleCounts>,
@@ -169,6 +172,7 @@ impl Engine {
             dead_letters: DeadLetterCounts::default(),
             calls: CallNumbers::default(),
             unsynced: UnsyncedQueue::default(),
+            corrections: Mutex::default(),
             bus_error: Mutex::default(),
             bus_connected: AtomicBool::default(),
             unlimited: metrics.of_rule(&"".into()),

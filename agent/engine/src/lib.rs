@@ -23,6 +23,7 @@ mod active_rules;
 mod row_buffer;
 mod matched_rule;
 mod unsynced_queue;
+mod corrections;
 mod engine;
 mod batcher;
 mod match_rules;

@@ -44,6 +44,9 @@ enum DigestDomain {
     Call,
     Slot,
     Request,
+    Correction,
+    ProofKey,
+    Proof,
 }
 
 impl CounterId {
@@ -97,6 +100,12 @@ impl RequestId {
     #[must_use]
     pub const fn from_u128(digest: u128) -> Self {
         Self(digest)
+    }
+
+    /// Returns the 128 bits of the digest.
+    #[must_use]
+    pub const fn as_u128(self) -> u128 {
+        self.0
     }
 }
 
@@ -167,6 +176,17 @@ impl DigestKey {
     #[must_use]
     pub fn request(&self, id: &str) -> RequestId {
         RequestId(self.digest(DigestDomain::Request, [id]))
+    }
+
+    /// Returns the identifier of the correction of a decision or a request.
+    pub(crate) fn correction(&self, of: &str) -> RequestId {
+        RequestId(self.digest(DigestDomain::Correction, [of]))
+    }
+
+    /// Returns a digest that proves who wrote these texts, under a key derived for it.
+    pub(crate) fn proof<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> u64 {
+        let derived = Self(self.digest(DigestDomain::ProofKey, []).to_be_bytes());
+        (derived.digest(DigestDomain::Proof, texts) >> 64) as u64
     }
 
     /// Formats a value for display: a secret becomes its first characters and a digest, other values are truncated.
