@@ -109,10 +109,10 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::decided_call::DecidedCall;
     use tollgate_core::algorithm::Algorithm;
     use tollgate_core::call::Call;
     use tollgate_core::clock::Timestamp;
+    use tollgate_core::decided_call::DecidedCall;
     use tollgate_core::rules::{Rule, RuleSet};
 
     use super::*;
@@ -138,7 +138,7 @@ mod tests {
             panic!("the store is unavailable");
         };
         let decision = output.into_decisions().pop().filter(|decision| decision.allowed).expect("an admission");
-        DecidedCall::new(&engine.settings().digest_key, &call, &decision)
+        DecidedCall::new(&engine.settings().digest_key, &call, &decision).expect("it is admitted")
     }
 
     /// Begins to release a slot; returns a request if the store must be asked.
@@ -197,7 +197,7 @@ mod tests {
         assert!(matches!(output, Output::Backfilled(Ok(()))) && engine.has_unsynced());
         let second = backfill(&engine).expect("a request");
         let modes: Vec<_> = second.charges().iter().map(|charge| charge.mode).collect();
-        assert_eq!(modes, [ChargeMode::Backfill { at: later }]);
+        assert_eq!(modes, [ChargeMode::Backfill { at: later.at }]);
         let _ = engine.finish(START, second, Ok(ChargeResults::new()));
         assert!(!engine.has_unsynced());
     }

@@ -57,7 +57,8 @@ impl Engine {
             matched.clear();
         }
         drop(self.place(context, &mut matched));
-        let mut adjustment = Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at, request };
+        let mut adjustment =
+            Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at, request };
         let mut charges = Charges::new();
         for matched in matched {
             let is_concerned = match settled {
@@ -171,7 +172,7 @@ mod tests {
         let call = Call::new();
         let Progress::Done(output) = engine.begin(start, Operation::check(&call)) else { panic!("no store is asked") };
         let decision = output.into_decisions().pop().expect("a decision");
-        let decided = DecidedCall::new(&engine.settings().digest_key, &call, &decision);
+        let decided = DecidedCall::new(&engine.settings().digest_key, &call, &decision).expect("an admission");
         let _ = engine.begin(start, Operation::Settle { call: &call, units: 1, decided: None });
         let _ = engine.begin(start, Operation::Release { call: &call, decided: &decided });
         let counts = engine.metrics().rules();

@@ -1,4 +1,4 @@
-//! A decided call, as its settlement or release names it: by the text of the decision's id.
+//! An admitted call, as its settlement or release names it: by the text of the decision's id.
 //!
 //! The text carries the time and the units of the call under a keyed digest that covers the descriptors, too. A settlement can
 //! therefore refund no more than this call was charged, and on its own counters only. The store refunds it once, by
@@ -11,25 +11,26 @@ use crate::clock::Timestamp;
 use crate::counter::{DigestKey, RequestId};
 use crate::decision::{Decision, DecisionId};
 
-/// A call that was decided: what it was charged, and when.
+/// A call that was admitted: what it was charged, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidedCall {
     /// Identifier of the decision.
     pub id: DecisionId,
     /// Time of the decision, in store time.
     pub at: Timestamp,
-    /// Units that the call was charged under the rules that go by its own cost; 0 for a denied call.
+    /// Units that the call was charged under the rules that go by its own cost.
     pub units: u64,
     /// Request of the call, if it has an id: all its decisions are one charge.
     pub request: Option<RequestId>,
 }
 
 impl DecidedCall {
-    /// Returns a call and its decision.
+    /// Returns an admitted call and its decision; nothing for a denied one, which was charged nothing.
     #[must_use]
-    pub fn new(key: &DigestKey, call: &Call<'_>, decision: &Decision) -> Self {
-        let units = if decision.allowed { call.cost() } else { 0 };
-        Self { id: decision.id.clone(), at: decision.at, units, request: call.id().map(|id| key.request(id)) }
+    pub fn new(key: &DigestKey, call: &Call<'_>, decision: &Decision) -> Option<Self> {
+        let request = || call.id().map(|id| key.request(id));
+        let decided = || Self { id: decision.id.clone(), at: decision.at, units: call.cost(), request: request() };
+        decision.allowed.then(decided)
     }
 
     /// Returns the text of the decision's id.
@@ -81,7 +82,8 @@ mod tests {
 
     fn decided(key: &DigestKey, call: &Call<'_>) -> DecidedCall {
         let id = DecisionId { life: "agent-7-19a6b2".into(), call: 11 };
-        DecidedCall::new(key, call, &Decision::new(true, Source::Store, Timestamp::from_ms(1_767_323_045_000), id))
+        let decision = Decision::new(true, Source::Store, Timestamp::from_ms(1_767_323_045_000), id);
+        DecidedCall::new(key, call, &decision).expect("it is admitted")
     }
 
     /// Golden text: ids outlive the process that made them.
@@ -90,7 +92,7 @@ mod tests {
         let key = DigestKey::default();
         let call = Call::new().with("user", "u1").with("endpoint", "/x").costing(300);
         let text = decided(&key, &call).text(&key, &call);
-        assert!(text.starts_with("agent-7-19a6b2-b-19b7c885488-12c-0-") && text.len() < 128, "{text}");
+        assert!(text.starts_with("agent-7-19a6b2-b-19b7ca98c88-12c-0-") && text.len() < 128, "{text}");
         let reordered = Call::new().with("endpoint", "/x").with("user", "u1");
         assert_eq!(DecidedCall::read(&text, &key, &reordered), Some(decided(&key, &call)));
         let named = call.clone().identified("r-1");
