@@ -154,11 +154,21 @@ impl Collector for AgentCollector {
                 engine.rejection().is_none().into(),
             ),
             (
+                "fleet_frozen",
+                "1 while no own heartbeat comes back, so the fleet counts as the agents known last.",
+                engine.is_fleet_frozen().into(),
+            ),
+            (
                 "rules_unreachable",
                 "1 while published rules can be read neither from the bus nor from the store.",
                 engine.is_cut_off_from_rules().into(),
             ),
             ("degraded", "1 while the store does not answer.", engine.is_degraded().into()),
+            (
+                "emergency",
+                "1 while the emergency switch is on.",
+                engine.emergency().is_some_and(|switch| switch.quota.is_some()).into(),
+            ),
             (
                 "bus_connected",
                 "1 while calls can be published; 0 also without a bus.",

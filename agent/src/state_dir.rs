@@ -1,16 +1,18 @@
-//! State of an agent that survives restarts (`--state-dir`): the last valid rules and the size of the fleet. With it,
+//! State of an agent that survives restarts (`--state-dir`): the last valid rules, the agents of the fleet and the emergency
+//! switch. With it,
 //! an agent can start while neither store nor bus is available. Counts are not part of it; they are in the store and in
 //! the log.
 
 use std::fs;
 use std::io;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::rules::Published;
-use tollgate_core::rules::Generation;
+use tollgate_core::rules::{Generation, Quota};
 
 use crate::file::{FileError, read_file};
 
@@ -22,8 +24,11 @@ const FILE_LEN_MAX: usize = 32 << 20;
 /// Content of the state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedState {
-    pub(crate) agents: Option<NonZeroU32>,
+    /// Ids of the other agents of the fleet. The own id is left out, because the next life may have another one.
+    pub(crate) other_agents: Option<Vec<String>>,
     pub(crate) rules: Option<SavedRules>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) emergency: Option<SavedEmergency>,
 }
 
 /// Published rules, with their generation.
@@ -32,6 +37,14 @@ pub(crate) struct SavedRules {
     pub(crate) generation: Generation,
     #[serde(flatten, with = "PublishedFields")]
     pub(crate) published: Published,
+}
+
+/// Latest change of the emergency switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedEmergency {
+    changed_at_ms: u64,
+    /// Units and window of the quota; none if the switch is off.
+    quota: Option<(u64, u64)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -53,6 +66,21 @@ struct StateFile<S> {
     version: u32,
     #[serde(flatten)]
     state: S,
+}
+
+impl From<EmergencySwitch> for SavedEmergency {
+    fn from(switch: EmergencySwitch) -> Self {
+        let quota = switch.quota.map(|quota| (quota.units(), quota.width_ms()));
+        Self { changed_at_ms: switch.changed_at.as_ms(), quota }
+    }
+}
+
+impl SavedEmergency {
+    /// Returns the change; nothing if its quota is not valid.
+    pub(crate) fn switch(self) -> Option<EmergencySwitch> {
+        let quota = self.quota.map(|(units, width_ms)| Quota::new(units, width_ms)).transpose().ok()?;
+        Some(EmergencySwitch { quota, changed_at: Timestamp::from_ms(self.changed_at_ms) })
+    }
 }
 
 impl StateDir {
@@ -114,12 +142,16 @@ mod tests {
     fn the_state_survives_a_restart_and_a_broken_file_is_ignored() {
         let folder = std::env::temp_dir().join(format!("tollgate-state-{}", std::process::id()));
         let published = Published { name: "r.yaml".into(), text: "rules: []".into() };
-        let saved = SavedState { rules: Some(SavedRules { generation: 7, published }), agents: NonZeroU32::new(3) };
+        let saved = SavedState {
+            rules: Some(SavedRules { generation: 7, published }),
+            other_agents: Some(vec!["a".into(), "b".into()]),
+            emergency: None,
+        };
         StateDir::open(&folder).unwrap().change(|state| *state = saved.clone());
         assert_eq!(StateDir::open(&folder).unwrap().saved(), saved);
         let file: serde_json::Value = serde_json::from_slice(&fs::read(folder.join(FILE)).unwrap()).unwrap();
         let rules = serde_json::json!({ "generation": 7, "name": "r.yaml", "text": "rules: []" });
-        assert_eq!(file, serde_json::json!({ "version": 1, "agents": 3, "rules": rules }));
+        assert_eq!(file, serde_json::json!({ "version": 1, "other_agents": ["a", "b"], "rules": rules }));
         fs::write(folder.join(FILE), "{").unwrap();
         assert_eq!(StateDir::open(&folder).unwrap().saved(), SavedState::default());
         fs::remove_file(folder.join(FILE)).unwrap();

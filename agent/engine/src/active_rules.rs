@@ -12,6 +12,7 @@ use arc_swap::{ArcSwap, Cache, Guard};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Index, RuleSet};
 
+use crate::emergency_limit::EmergencyLimit;
 use crate::known_calls::KnownCalls;
 use crate::metrics::{EngineMetrics, RuleCounts};
 
@@ -19,7 +20,7 @@ use crate::metrics::{EngineMetrics, RuleCounts};
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// Rules, and what is computed once per rule set.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ActiveRules {
     /// Number that no other rules of any engine in the process have.
     pub(crate) number: u64,
@@ -30,6 +31,8 @@ pub(crate) struct ActiveRules {
     pub(crate) counts: Vec<Arc<RuleCounts>>,
     /// True if at most one rule has counters.
     pub(crate) has_one_limit: bool,
+    /// Limit in place of all rules that count, while the emergency switch is on.
+    pub(crate) emergency: Option<Arc<EmergencyLimit>>,
 }
 
 /// The rules in force, which may be replaced at any time.
@@ -51,7 +54,14 @@ impl ActiveRules {
         let names = set.rules.iter().map(|rule| (&*rule.name).into()).collect();
         let limits = set.rules.iter().filter(|rule| rule.all_policies().next().is_some()).count();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self { number, index: Index::new(&set.rules), set, names, counts, has_one_limit: limits <= 1 }
+        let (index, has_one_limit) = (Index::new(&set.rules), limits <= 1);
+        Self { number, index, set, names, counts, has_one_limit, emergency: None }
+    }
+
+    /// Returns the same rules with another state of the emergency switch.
+    pub(crate) fn with_emergency(&self, emergency: Option<Arc<EmergencyLimit>>) -> Self {
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        Self { number, emergency, ..self.clone() }
     }
 }
 

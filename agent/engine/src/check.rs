@@ -279,7 +279,6 @@ mod tests {
                 verdict,
                 charged: verdict.admitted || !is_enforced,
                 repeated: false,
-                firm: true,
                 at: now,
                 limit: units,
                 rebased: false,

@@ -83,7 +83,7 @@ impl Engine {
                 let partition = counter.partition(self.settings.partitions);
                 (self.signals.authority(partition, context.bounds), self.place_of(policy, *counter))
             };
-            let facts = Facts { now: context.bounds, authority, fleet: self.fleet.size(), place };
+            let facts = Facts { now: context.bounds, own_now: context.now, authority, part: self.fleet.part(), place };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
             match plan(policy, generation, view, &facts, *cost, *enforcement) {
@@ -181,7 +181,7 @@ impl Engine {
     fn place_of(&self, policy: &LimitPolicy, counter: CounterId) -> Option<u32> {
         let is_placed =
             policy.consistency == Consistency::Strict && policy.quota.units() < u64::from(self.fleet.size().get());
-        is_placed.then(|| self.fleet.place(&self.settings.node, counter)).flatten()
+        is_placed.then(|| self.fleet.place(counter)).flatten()
     }
 
     /// Returns the identifier of the decision of a call.

@@ -10,7 +10,8 @@ use atomic_waker::AtomicWaker;
 use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
-use tollgate_core::decision::DENY_LIST;
+use tollgate_core::decision::{DENY_LIST, EMERGENCY};
+use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::INTERVAL_MS;
 use tollgate_core::name::Name;
 use tollgate_core::newcomers::Newcomers;
@@ -20,7 +21,7 @@ use crate::active_rules::{ActiveRules, RulesInForce};
 use crate::corrections::Corrections;
 use crate::dead_letters::DeadLetterCounts;
 use crate::enforce::Breaker;
-use crate::fleet::Fleet;
+use crate::fleet::{AgentIds, Fleet, FleetPart};
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::{Notice, NoticeQueue};
 use crate::row_buffer::RowBuffers;
@@ -56,8 +57,10 @@ pub struct EngineSettings {
     pub partitions: u32,
     /// True if calls are published; without a bus nobody reads them.
     pub publishes: bool,
-    /// Number of agents to assume before the first heartbeat.
+    /// Number of agents to assume while neither heartbeats nor saved members tell another one.
     pub agents_expected: Option<NonZeroU32>,
+    /// Ids of the other agents that a former life knew last, if it knew them.
+    pub saved_agents: Option<Vec<Arc<str>>>,
     /// True if the counts are in the engine's own table, for one agent without a store: every operation is done at once, by
     /// the agent's own clock. Otherwise they are in a store, which several agents may share.
     pub owns_table: bool,
@@ -92,30 +95,18 @@ pub struct Engine {
     pub(crate) bus_connected: AtomicBool,
     pub(crate) unlimited: Arc<RuleCounts>,
     pub(crate) listed: Arc<RuleCounts>,
+    pub(crate) in_emergency: Arc<RuleCounts>,
     /// Name of the deny list in decisions.
     pub(crate) deny_list: Name,
     pub(crate) metrics: EngineMetrics,
+    /// Latest change of the emergency switch. Who puts rules in force holds the lock.
+    pub(crate) emergency: Mutex<Option<EmergencySwitch>>,
     rejection: Mutex<Option<String>>,
     /// True if published rules can be read from nowhere.
     rules_unreachable: AtomicBool,
     /// Time at which the rules in force were accepted, in ms; 0 before there are any.
     rules_accepted_ms: AtomicU64,
     ticks: AtomicUsize,
-}
-
-/// Number of entries in each bounded map and queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldEntries {
-    /// Counters in the table.
-    pub counters: usize,
-    /// Rows that are in no closed batch yet.
-    pub waiting_rows: usize,
-    /// Batches that wait for the bus.
-    pub waiting_batches: usize,
-    /// Own batches that are in the log and in no signal yet, or lost.
-    pub own_batches: usize,
-    /// Counters with unsynced units.
-    pub unsynced_counters: usize,
 }
 
 /// Facts by which one step of an operation goes.
@@ -140,6 +131,7 @@ impl EngineSettings {
             partitions: 1,
             publishes: true,
             agents_expected: None,
+            saved_agents: None,
             owns_table: false,
         }
     }
@@ -153,8 +145,9 @@ impl EngineSettings {
 impl Engine {
     /// Creates an agent with these rules.
     #[must_use]
-    pub fn new(settings: EngineSettings, rules: RuleSet) -> Self {
+    pub fn new(mut settings: EngineSettings, rules: RuleSet) -> Self {
         let metrics = EngineMetrics::default();
+        let (node, epoch, saved) = (settings.node.clone(), settings.epoch, settings.saved_agents.take());
         let rules_accepted_ms = if rules.generation == 0 { 0 } else { settings.epoch.as_ms() };
         Self {
             life: format!("{}-{:x}", settings.node, settings.epoch.as_ms()).as_str().into(),
@@ -167,7 +160,7 @@ impl Engine {
             notices: Mutex::default(),
             rows: RowBuffers::default(),
             signals: Signals::new(settings.partitions),
-            fleet: Fleet::new(settings.agents_expected),
+            fleet: Fleet::new(node, epoch, settings.agents_expected, saved),
             newcomers: Mutex::new(Newcomers::new(HEARD_MS_MIN, settings.newcomers_len_max())),
             dead_letters: DeadLetterCounts::default(),
             calls: CallNumbers::default(),
@@ -177,8 +170,10 @@ impl Engine {
             bus_connected: AtomicBool::default(),
             unlimited: metrics.of_rule(&"".into()),
             listed: metrics.of_rule(&DENY_LIST.into()),
+            in_emergency: metrics.of_rule(&EMERGENCY.into()),
             deny_list: DENY_LIST.into(),
             metrics,
+            emergency: Mutex::default(),
             rejection: Mutex::default(),
             rules_unreachable: AtomicBool::default(),
             rules_accepted_ms: AtomicU64::new(rules_accepted_ms),
@@ -210,12 +205,14 @@ impl Engine {
     /// # Errors
     /// If a newer set is in force, or a different one of the same generation; returns the generation in force.
     pub fn set_rules(&self, now: Timestamp, rules: RuleSet) -> Result<(), Generation> {
+        let _switching = self.emergency.lock();
         let active = self.rules.load();
         let in_force = active.set.generation;
         if rules.generation < in_force || (rules.generation == in_force && !rules.is_equivalent(&active.set)) {
             return Err(in_force);
         }
-        self.rules.store(ActiveRules::new(rules, &self.metrics));
+        let emergency = active.emergency.clone();
+        self.rules.store(ActiveRules { emergency, ..ActiveRules::new(rules, &self.metrics) });
         self.rules_accepted_ms.store(now.as_ms(), Ordering::Relaxed);
         *self.rejection.lock() = None;
         Ok(())
@@ -252,10 +249,10 @@ impl Engine {
         self.rules_unreachable.load(Ordering::Relaxed)
     }
 
-    /// Runs housekeeping: sweeps a part of the table and removes silent members. To be called a few times a second.
+    /// Runs housekeeping: sweeps a part of the table and follows the fleet. To be called a few times a second.
     pub(crate) fn tick(&self, now: Timestamp) {
         self.table.sweep(self.ticks.fetch_add(1, Ordering::Relaxed), self.store_time(now).earliest);
-        self.fleet.tick(now);
+        self.fleet.tick(now).into_iter().for_each(|notice| self.notify(notice));
     }
 
     /// Returns the number of active agents.
@@ -264,21 +261,22 @@ impl Engine {
         self.fleet.size()
     }
 
-    /// Returns the number of active agents if it comes from presence and is not only expected.
-    pub fn known_fleet_size(&self) -> Option<NonZeroU32> {
-        self.fleet.known_size()
+    /// Returns this agent's part of each quota while the store does not decide.
+    #[must_use]
+    pub fn fleet_part(&self) -> FleetPart {
+        self.fleet.part()
     }
 
-    /// Returns the number of entries in each bounded map and queue.
+    /// Returns true while the members of the fleet are not followed, because no own heartbeat comes back.
     #[must_use]
-    pub fn held(&self) -> HeldEntries {
-        HeldEntries {
-            counters: self.table.len(),
-            waiting_rows: self.rows.waiting_rows(),
-            waiting_batches: self.rows.waiting_batches.load(Ordering::Relaxed),
-            own_batches: self.signals.kept(),
-            unsynced_counters: self.unsynced.len(),
-        }
+    pub fn is_fleet_frozen(&self) -> bool {
+        self.fleet.is_frozen()
+    }
+
+    /// Returns the ids of the active agents in ascending order, if they are known from presence or from the saved state.
+    #[must_use]
+    pub fn known_agents(&self) -> Option<AgentIds> {
+        self.fleet.is_known().then(|| self.fleet.ids())
     }
 
     /// Returns the counts of this engine.

@@ -5,9 +5,11 @@
 
 use std::collections::VecDeque;
 use std::mem::{Discriminant, discriminant};
+use std::num::NonZeroU32;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
+use tollgate_core::rules::Quota;
 
 /// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
 const QUEUE_LEN_MAX: usize = 64;
@@ -44,6 +46,36 @@ pub enum Notice {
         /// The store's time after the step.
         store_now: Timestamp,
     },
+    /// The emergency switch is on.
+    #[error(
+        "the emergency switch is on: each caller may make {0} at this agent, and no rule is counted; POST /emergency {{\"on\": false}} ends it"
+    )]
+    EmergencyOn(Quota),
+    /// The emergency switch is off.
+    #[error("the emergency switch is off: the rules limit again")]
+    EmergencyOff,
+    /// The members of the fleet are not followed any more.
+    #[error(
+        "no heartbeat of this agent comes back from the bus or from the store, so the fleet counts as the {agents} agents known last; check the network to Kafka and Redis"
+    )]
+    FleetFrozen {
+        /// Number of agents.
+        agents: NonZeroU32,
+    },
+    /// The members of the fleet are followed again.
+    #[error("heartbeats of this agent come back: the fleet of {agents} agents is followed again")]
+    FleetUnfrozen {
+        /// Number of agents.
+        agents: NonZeroU32,
+    },
+    /// The other agents do not hear this one.
+    #[error(
+        "the bus delivers heartbeats of other agents and none of this one, so the others have its part of each quota, and without the store it admits nothing by share; check that it may write to the topic presence"
+    )]
+    HeartbeatsLost,
+    /// The other agents hear this one again.
+    #[error("heartbeats of this agent come back: it has its part of each quota again")]
+    HeartbeatsBack,
     /// Earlier notices of the state that the next notice tells were held back.
     #[error("the next line is the last of {changes} changes of the same state within {} s, so it comes and goes: check the load of the server and the network to it", PERIOD_MS / 1_000)]
     HeldBack {
@@ -73,7 +105,14 @@ impl Notice {
     /// Returns true if the notice tells the end of a trouble.
     #[must_use]
     pub fn is_recovery(self) -> bool {
-        matches!(self, Self::StoreRecovered | Self::RulesReachable)
+        matches!(
+            self,
+            Self::StoreRecovered
+                | Self::RulesReachable
+                | Self::FleetUnfrozen { .. }
+                | Self::HeartbeatsBack
+                | Self::EmergencyOff
+        )
     }
 
     /// Returns the state that the notice tells; a trouble and its end are one state.
@@ -81,6 +120,9 @@ impl Notice {
         match self {
             Self::StoreRecovered => discriminant(&Self::StoreUnavailable(StoreError::Unreachable)),
             Self::RulesReachable => discriminant(&Self::RulesUnreachable),
+            Self::EmergencyOn(_) => discriminant(&Self::EmergencyOff),
+            Self::FleetUnfrozen { agents } => discriminant(&Self::FleetFrozen { agents }),
+            Self::HeartbeatsBack => discriminant(&Self::HeartbeatsLost),
             notice => discriminant(&notice),
         }
     }

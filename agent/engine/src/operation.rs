@@ -161,6 +161,10 @@ impl Engine {
         let context = Context { now, bounds: self.store_time(now), active };
         let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
             Operation::Check { calls, scope } => {
+                if let Some(limit) = &active.emergency {
+                    let decisions = self.decide_in_emergency(&context, limit, calls, scope);
+                    return Progress::Done(Output::Decisions(decisions));
+                }
                 let planned = match calls {
                     [call] => match self.check_alone(&context, call, scope) {
                         Ok(decision) => return Progress::Done(Output::Decisions(smallvec![decision])),
@@ -199,7 +203,7 @@ impl Engine {
     pub fn finish(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) -> Output {
         let PendingRequest { active, calls, charges, sent_at, mut pending, .. } = *request.0;
         for (charge, result) in charges.iter().zip(answer.iter().flatten()).filter(|(_, result)| !result.charged) {
-            self.table.with(charge.counter, |view| update_in_step(view, charge, result));
+            self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent_at));
         }
         match (&pending, &answer) {
             (Pending::Check(_), Ok(results)) => self.answered(sent_at, now, results),

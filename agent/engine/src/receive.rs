@@ -128,6 +128,13 @@ impl Engine {
         self.signals.position(partition).map(|(_, as_of)| as_of)
     }
 
+    fn receive_presence(&self, now: Timestamp, presence: &Presence) {
+        if let Some(switch) = presence.emergency {
+            self.learn_emergency(now, switch);
+        }
+        self.fleet.presence(now, presence);
+    }
+
     /// Tells a member of the fleet from one that was heard for a moment only.
     fn hear(&self, appended: Timestamp, presence: &Presence) -> Heard {
         let is_known = presence.role != Role::Agent
@@ -135,14 +142,6 @@ impl Engine {
             || presence.id == self.settings.node
             || self.fleet.knows(&presence.id);
         if is_known { Heard::Member } else { self.newcomers.lock().hear(appended, &presence.id) }
-    }
-
-    fn receive_presence(&self, now: Timestamp, presence: &Presence) {
-        let known = self.known_fleet_size();
-        self.fleet.presence(now, presence);
-        if self.known_fleet_size() != known {
-            self.maintenance_waker.wake();
-        }
     }
 
     fn receive_signals(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch, lags: &mut Vec<Duration>) {

@@ -136,7 +136,7 @@ impl<S: ChargeStore> Builder<S> {
         self
     }
 
-    /// Saves the last valid published rules and the size of the fleet in this folder, for a start without store and bus.
+    /// Saves the last valid published rules and the ids of the other agents in this folder, for a start without store and bus.
     pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.parts.state_dir = Some(folder.into());
         self

@@ -17,7 +17,7 @@ use crate::file::FileError;
 #[cfg(feature = "rules-file")]
 use crate::rules_source::{self, RulesFileError};
 use crate::runtime::{MaintenanceParts, MaintenanceTask};
-use crate::state_dir::{SavedState, StateDir};
+use crate::state_dir::{SavedEmergency, SavedState, StateDir};
 use crate::store::{AnyStore, ChargeStore, FleetServices};
 
 /// Error of starting an agent.
@@ -95,7 +95,8 @@ impl<S: ChargeStore> Builder<S> {
         let state = state.transpose().map_err(StartError::StateDir)?;
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
         self.engine.epoch = self.clock.now();
-        self.engine.agents_expected = self.engine.agents_expected.or(saved.agents);
+        let ids = |saved: &Vec<String>| saved.iter().map(|id| (&**id).into()).collect();
+        self.engine.saved_agents = saved.other_agents.as_ref().map(ids);
         self.engine.owns_table = self.store.is_none();
         let given_rules = self.parts.given_rules(self.engine.epoch)?;
         #[cfg(feature = "rules-file")]
@@ -104,6 +105,9 @@ impl<S: ChargeStore> Builder<S> {
         self.warn_of_gaps(&rules);
         let Self { clock, engine, store, .. } = self;
         let engine = Arc::new(Engine::new(engine, rules));
+        if let Some(switch) = saved.emergency.and_then(SavedEmergency::switch) {
+            engine.learn_emergency(clock.now(), switch);
+        }
         #[cfg(feature = "jwt")]
         let tokens = Arc::new(crate::request::jwt::Verifier::new(self.parts.tokens));
         #[cfg(feature = "metrics")]
@@ -172,7 +176,10 @@ impl<S: ChargeStore> Builder<S> {
 
     fn warn_of_gaps(&self, rules: &RuleSet) {
         let node = &self.engine.node;
-        if (self.engine.publishes || self.parts.follows_rules) && self.engine.agents_expected.is_none() {
+        if (self.engine.publishes || self.parts.follows_rules)
+            && self.engine.agents_expected.is_none()
+            && self.engine.saved_agents.is_none()
+        {
             tracing::warn!(%node, "the size of the fleet is unknown until heartbeats arrive; {FLEET_EXPECTED_DEFAULT} agents are assumed; set the number with --agents-expected");
         }
         if rules.generation == 0 {

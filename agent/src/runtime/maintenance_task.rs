@@ -93,9 +93,16 @@ impl<S: ChargeStore> MaintenanceParts<S> {
             for effect in effects.drain(..) {
                 match effect {
                     MaintenanceEffect::Notify(notice) => log(&self.engine.settings().node, notice),
-                    MaintenanceEffect::SaveFleetSize(agents) => {
+                    MaintenanceEffect::SaveAgents(agents) => {
                         if let Some(state) = &self.state {
-                            state.change(|saved| saved.agents = Some(agents));
+                            let node = &self.engine.settings().node;
+                            let others = agents.iter().filter(|agent| *agent != node).map(ToString::to_string);
+                            state.change(|saved| saved.other_agents = Some(others.collect()));
+                        }
+                    }
+                    MaintenanceEffect::SaveEmergency(switch) => {
+                        if let Some(state) = &self.state {
+                            state.change(|saved| saved.emergency = Some(switch.into()));
                         }
                     }
                     MaintenanceEffect::Send(request) => requests.push(self.execute(request)),

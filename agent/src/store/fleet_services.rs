@@ -4,6 +4,7 @@
 //! They share the connection of the store, which the maintenance pings. Other stores have none of them: the size of the fleet
 //! and the rules come from the bus then. Without the feature `redis`, no value of [`FleetServices`] exists.
 
+use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 #[cfg(feature = "redis")]
@@ -24,13 +25,13 @@ pub(crate) enum FleetServices {}
 
 #[cfg(feature = "redis")]
 impl FleetServices {
-    /// Announces an agent. Returns the number of live agents.
-    pub(crate) async fn announce(&self, agent: &str) -> Result<u32, StoreError> {
+    /// Announces an agent. Returns the live agents.
+    pub(crate) async fn announce(&self, agent: &str) -> Result<PresenceSet, StoreError> {
         self.registry.announce(agent).await
     }
 
     /// Removes an agent that stops.
-    pub(crate) async fn leave(&self, agent: &str) -> Result<u32, StoreError> {
+    pub(crate) async fn leave(&self, agent: &str) -> Result<PresenceSet, StoreError> {
         self.registry.leave(agent).await
     }
 
@@ -43,11 +44,11 @@ impl FleetServices {
 #[cfg(not(feature = "redis"))]
 #[expect(clippy::unused_async, reason = "the same methods as with the feature `redis`")]
 impl FleetServices {
-    pub(crate) async fn announce(&self, _: &str) -> Result<u32, StoreError> {
+    pub(crate) async fn announce(&self, _: &str) -> Result<PresenceSet, StoreError> {
         match *self {}
     }
 
-    pub(crate) async fn leave(&self, _: &str) -> Result<u32, StoreError> {
+    pub(crate) async fn leave(&self, _: &str) -> Result<PresenceSet, StoreError> {
         match *self {}
     }
 

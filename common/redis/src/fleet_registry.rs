@@ -4,11 +4,15 @@
 
 use std::sync::Arc;
 
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
-use tollgate_core::messages::presence::GONE_AFTER_MS;
+use tollgate_core::messages::presence::{GONE_AFTER_MS, PresenceSet};
 
 use crate::connection::Connection;
 use crate::script::Script;
+
+/// Maximum number of agents in an answer.
+const AGENTS_LEN_MAX: usize = 10_000;
 
 /// The registry of live agents in Redis.
 pub struct FleetRegistry {
@@ -25,24 +29,28 @@ impl FleetRegistry {
         Self { connection, key: format!("{prefix}agents"), announce }
     }
 
-    /// Announces that an agent is alive. Returns the number of live agents.
+    /// Announces that an agent is alive. Returns the live agents.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn announce(&self, agent: &str) -> Result<u32, StoreError> {
+    pub async fn announce(&self, agent: &str) -> Result<PresenceSet, StoreError> {
         self.update(agent, "0").await
     }
 
-    /// Removes an agent that stops. Returns the number of live agents.
+    /// Removes an agent that stops. Returns the live agents.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn leave(&self, agent: &str) -> Result<u32, StoreError> {
+    pub async fn leave(&self, agent: &str) -> Result<PresenceSet, StoreError> {
         self.update(agent, "1").await
     }
 
-    async fn update(&self, agent: &str, leaving: &str) -> Result<u32, StoreError> {
-        self.connection.run(&self.announce, &[&self.key], &[agent, leaving, &GONE_AFTER_MS.to_string()]).await
+    async fn update(&self, agent: &str, leaving: &str) -> Result<PresenceSet, StoreError> {
+        let args = [agent, leaving, &GONE_AFTER_MS.to_string(), &AGENTS_LEN_MAX.to_string()];
+        let answer = self.connection.run(&self.announce, &[&self.key], &args).await?;
+        let (age_ms, agents): (u64, Vec<(String, u64)>) = answer;
+        let agents = agents.into_iter().map(|(id, announced)| (id.into(), Timestamp::from_ms(announced))).collect();
+        Ok(PresenceSet { age_ms, agents })
     }
 }
 
@@ -63,12 +71,20 @@ mod tests {
         let connection = Arc::new(connection.expect("an address"));
         connection.ping().await.expect("Redis answers");
         let registry = FleetRegistry::on(connection, "fleet:");
-        assert_eq!(registry.announce("one").await, Ok(1));
-        assert_eq!(registry.announce("other").await, Ok(2));
-        assert_eq!(registry.announce("one").await, Ok(2));
-        assert_eq!(registry.leave("other").await, Ok(1));
+        let ids = |set: Result<PresenceSet, StoreError>| {
+            let agents = set.expect("Redis answers").agents.into_iter();
+            agents.map(|(id, _)| id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(registry.announce("one").await), ["one"]);
+        assert_eq!(ids(registry.announce("other").await), ["one", "other"]);
+        assert_eq!(ids(registry.announce("one").await).len(), 2);
+        assert_eq!(ids(registry.leave("other").await), ["one"]);
         assert_eq!(redis.command("ZADD fleet:agents 1000 silent"), ":1");
-        assert_eq!(registry.announce("one").await, Ok(1));
+        let before = registry.announce("one").await.expect("Redis answers");
+        let after = registry.announce("one").await.expect("Redis answers");
+        assert_eq!(before.agents.len(), 1);
+        assert!(after.agents[0].1 >= before.agents[0].1, "each announcement has its time");
+        assert!(after.age_ms >= before.age_ms && after.age_ms < GONE_AFTER_MS, "the set is as old as the test");
         assert_ne!(redis.command("PTTL fleet:agents"), ":-1");
     }
 }

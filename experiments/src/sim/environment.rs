@@ -223,7 +223,7 @@ impl<'c> Environment<'c> {
         let (now, mut answer) = (self.now(), StoreAnswer::default());
         match &message.command {
             StoreCommand::Ping => answer.time = self.store.time(now),
-            StoreCommand::Announce => answer.agents = self.store.announce(now, message.agent),
+            StoreCommand::Announce => answer.presence = self.store.announce(now, message.agent),
             StoreCommand::Charge(charges) => {
                 for charges in self.bug.map_or_else(|| vec![charges.clone()], |bug| bug.executed(charges)) {
                     let executed = self.store.charge(now, &charges);

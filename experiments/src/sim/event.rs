@@ -5,6 +5,7 @@
 use tollgate::store::StoreError;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, Partition};
+use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::messages::signals::Offset;
 
 use super::observation::{RecordName, SimNode, Ticket};
@@ -90,10 +91,10 @@ pub(super) enum StoreCommand {
     Charge(Vec<Charge>),
 }
 
-/// An answer of the store: its time after a ping, the number of live agents after an announcement, or the results of charges.
+/// An answer of the store: its time after a ping, the live agents after an announcement, or the results of charges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StoreAnswer {
     pub(super) time: Timestamp,
-    pub(super) agents: u32,
+    pub(super) presence: PresenceSet,
     pub(super) results: ChargeResults,
 }

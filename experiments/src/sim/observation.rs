@@ -2,8 +2,6 @@
 //!
 //! They are recorded where they happen, on the far side of any planted bug.
 
-use std::num::NonZeroU32;
-
 use tollgate::store::StoreError;
 use tollgate::{Call, Decision};
 use tollgate_bus::Topic;
@@ -11,7 +9,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, Partition};
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_core::rules::Generation;
-use tollgate_engine::Notice;
+use tollgate_engine::{AgentIds, Notice};
 
 /// The number of a request to the store.
 pub type Ticket = u64;
@@ -68,8 +66,8 @@ pub enum Observation<'c> {
         /// The error that the engine was told, if any.
         error: Option<StoreError>,
     },
-    /// An agent saved this number of live agents as the size of its fleet.
-    FleetSizeSaved(usize, NonZeroU32),
+    /// An agent saved these ids of the agents of its fleet.
+    AgentsSaved(usize, AgentIds),
     /// An agent wrote a notice to its log.
     Notified(usize, Notice),
     /// An agent's maintenance sent a ping or a backfill.

@@ -7,7 +7,7 @@ use tollgate::store::{ChargeStore, MemoryStore, StoreError};
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
-use tollgate_core::messages::presence::GONE_AFTER_MS;
+use tollgate_core::messages::presence::{GONE_AFTER_MS, PresenceSet};
 
 use super::event::StoreMessage;
 use super::faults::StoreState;
@@ -24,13 +24,23 @@ pub struct SimStore {
     offset_ms: i64,
     /// The store's time of each agent's last announcement.
     agents: BTreeMap<usize, Timestamp>,
+    /// The store's time at which the set of agents was created.
+    agents_since: Timestamp,
 }
 
 impl SimStore {
     pub(super) fn new(counters_max: usize) -> Self {
         let clock = Arc::new(VirtualClock::default());
         let memory = MemoryStore::with_counters_max(clock.clone(), counters_max);
-        Self { state: StoreState::Up, waiting: Vec::new(), clock, memory, offset_ms: 0, agents: BTreeMap::new() }
+        Self {
+            state: StoreState::Up,
+            waiting: Vec::new(),
+            clock,
+            memory,
+            offset_ms: 0,
+            agents: BTreeMap::new(),
+            agents_since: Timestamp::default(),
+        }
     }
 
     /// Returns the store's time at an instant of true time.
@@ -55,12 +65,16 @@ impl SimStore {
         self.offset_ms += by_ms;
     }
 
-    /// Announces an agent. Returns the number of live agents.
-    pub(super) fn announce(&mut self, now: Timestamp, agent: usize) -> u32 {
+    /// Announces an agent. Returns the live agents. A set that nobody touches for the removal time is gone.
+    pub(super) fn announce(&mut self, now: Timestamp, agent: usize) -> PresenceSet {
         let now = self.time(now);
+        if self.agents.values().all(|announced| now.ms_since(*announced) > GONE_AFTER_MS) {
+            self.agents_since = now;
+        }
         self.agents.insert(agent, now);
         self.agents.retain(|_, announced| now.ms_since(*announced) <= GONE_AFTER_MS);
-        u32::try_from(self.agents.len()).unwrap_or(u32::MAX)
+        let agents = self.agents.iter().map(|(agent, announced)| (agent_id(*agent).into(), *announced)).collect();
+        PresenceSet { age_ms: now.ms_since(self.agents_since), agents }
     }
 
     /// Removes an agent that stops.
@@ -72,4 +86,9 @@ impl SimStore {
         self.clock.set(self.time(now));
         self.memory.try_charge(charges).unwrap_or(Err(StoreError::Unreachable))
     }
+}
+
+/// Returns the id of the agent of this index.
+pub(super) fn agent_id(index: usize) -> String {
+    format!("agent-{}", index + 1)
 }

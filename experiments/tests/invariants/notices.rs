@@ -1,21 +1,21 @@
 //! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in turns,
-//! and recovered only once nothing is unsynced that the store has room for; a fleet size is saved when it is another one, at most each 10 s.
+//! and recovered only once nothing is unsynced that the store has room for; the agents of the fleet are saved when they are others, at
+//! most each 10 s.
 //! A store that comes and goes is logged three times in 10 s at most, and a change within 10 s.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::num::NonZeroU32;
 
 use tollgate::store::StoreError;
-use tollgate_engine::Notice;
+use tollgate_engine::{AgentIds, Notice};
 use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 
-/// Interval at which a new fleet size is saved, in ms.
+/// Interval at which other agents are saved, in ms.
 const SAVE_MS: u64 = 10_000;
 /// Period of the throttle, in ms, and the most lines about the store in it.
 const THROTTLE_MS: u64 = 10_000;
 const LINES_MAX: usize = 3;
 
-/// Notices and saved sizes, by agent.
+/// Notices and saved ids, by agent.
 #[derive(Default)]
 pub(crate) struct Notices {
     unavailable: BTreeSet<usize>,
@@ -23,7 +23,7 @@ pub(crate) struct Notices {
     changed: BTreeSet<usize>,
     /// Agents with a counter that the store had no room for.
     refused: BTreeSet<usize>,
-    saved: BTreeMap<usize, (u64, NonZeroU32)>,
+    saved: BTreeMap<usize, (u64, AgentIds)>,
     /// Instants of the last lines about the store, in ms.
     lines: BTreeMap<usize, VecDeque<u64>>,
     /// Instants since which the state differs from the last line, in ms.
@@ -56,7 +56,7 @@ impl Notices {
                         self.held_back.insert(*agent);
                         return Ok(());
                     }
-                    Notice::StoreClockSteppedBack { .. } | Notice::RulesReachable | Notice::RulesUnreachable => {
+                    _ => {
                         self.held_back.remove(agent);
                         return Ok(());
                     }
@@ -72,13 +72,15 @@ impl Notices {
                     return Err(format!("notices: agent {agent}: {notice}; unsynced units: {has_unsynced}"));
                 }
             }
-            Observation::FleetSizeSaved(agent, agents) => {
+            Observation::AgentsSaved(agent, agents) => {
                 let now = sim.now().as_ms();
-                let known = sim.agents()[*agent].engine().and_then(tollgate_engine::Engine::known_fleet_size);
-                let before = self.saved.insert(*agent, (now, *agents));
-                let is_due = before.is_none_or(|(at, before)| now >= at + SAVE_MS && before != *agents);
-                if !is_due || known != Some(*agents) || agents.get() as usize > sim.agents().len() {
-                    return Err(format!("notices: agent {agent} saves {agents} after {before:?}, and knows {known:?}"));
+                let known = sim.agents()[*agent].engine().and_then(tollgate_engine::Engine::known_agents);
+                let before = self.saved.insert(*agent, (now, agents.clone()));
+                let is_due = before.as_ref().is_none_or(|(at, before)| now >= at + SAVE_MS && before != agents);
+                if !is_due || known.as_ref() != Some(agents) || agents.len() > sim.agents().len() {
+                    return Err(format!(
+                        "notices: agent {agent} saves {agents:?} after {before:?}, and knows {known:?}"
+                    ));
                 }
             }
             _ => {}

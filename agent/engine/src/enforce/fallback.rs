@@ -100,7 +100,8 @@ pub(crate) fn alone(
             let by_signal = view.remote.as_deref().map(|remote| {
                 let own = own_beyond(view, covered, policy, now);
                 // The count at which the part of the free units has room for the call.
-                let wanted = cost.saturating_add(own).saturating_mul(facts.fleet.get().into());
+                let agents = facts.part.agents().map_or(u64::MAX, |agents| agents.get().into());
+                let wanted = cost.saturating_add(own).saturating_mul(agents);
                 let falls_to = |units| falls_to(remote, policy, units, now);
                 Room {
                     units: part(quota.saturating_sub(used(remote, policy, now))).saturating_sub(own),

@@ -8,8 +8,9 @@ mod pace;
 mod plan;
 mod combine;
 
-use std::num::NonZeroU32;
+use tollgate_core::clock::Timestamp;
 
+use crate::fleet::FleetPart;
 use crate::time_bounds::TimeBounds;
 use crate::view::CoveredRounds;
 
@@ -22,10 +23,12 @@ pub(crate) use plan::{Enforcement, Plan, plan};
 pub(crate) struct Facts {
     /// Bounds of the store's time.
     pub(crate) now: TimeBounds,
+    /// Agent's own time.
+    pub(crate) own_now: Timestamp,
     /// Source that may decide.
     pub(crate) authority: Authority,
-    /// Number of active agents, this one included.
-    pub(crate) fleet: NonZeroU32,
+    /// This agent's part of each quota.
+    pub(crate) part: FleetPart,
     /// Number of agents on which a unit of the counter is placed before this one; set only where a strict rule has fewer
     /// units than there are agents. An agent that does not know all members gets no unit.
     pub(crate) place: Option<u32>,

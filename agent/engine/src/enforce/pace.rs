@@ -17,7 +17,7 @@ pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts) -> Option<Limit> {
         OnFailure::Open | OnFailure::Closed => None,
         OnFailure::Limit(quota) => Some(policy.with_quota(quota).limit()),
         OnFailure::Share => {
-            let part = |units: u64| (units / u64::from(facts.fleet.get())).max(1);
+            let part = |units: u64| facts.part.of(units).max(1);
             let limit = policy.limit();
             Some(Limit { units: part(limit.units), burst: part(limit.burst), ..limit })
         }

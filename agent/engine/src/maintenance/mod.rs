@@ -1,5 +1,5 @@
 //! The work of an agent beside its calls, as a state machine: probing and backfilling the store, announcing the agent there,
-//! reading published rules, saving the fleet's size, housekeeping, and handing notices to the log.
+//! reading published rules, saving the ids of the fleet's agents, housekeeping, and handing notices to the log.
 //!
 //! [`Maintenance::poll`] takes an input and returns effects; a shell (`agent/src/runtime/maintenance_task.rs`, or the
 //! simulator) executes them and reports each result as an input. It applies the deadline, so every request is answered, and
@@ -12,15 +12,16 @@ mod probe_pace;
 #[cfg(test)]
 mod tests;
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResults, StoreError};
-use tollgate_core::messages::presence::INTERVAL_MS;
+use tollgate_core::messages::emergency::EmergencySwitch;
+use tollgate_core::messages::presence::{INTERVAL_MS, PresenceSet};
 
 use crate::engine::Engine;
+use crate::fleet::AgentIds;
 use crate::notice::Notice;
 use crate::operation::{Operation, Output, Progress, StoreRequest};
 use probe_pace::ProbePace;
@@ -33,7 +34,7 @@ const RULES_INTERVAL_MS: u64 = 10_000;
 const RULES_RETRY_INTERVAL_MS: u64 = 5_000;
 /// Number of failures in a row after which an operator is told that rules cannot be followed.
 const RULES_MISSES_MAX: u32 = 3;
-/// Interval at which a new fleet size is saved, in ms.
+/// Interval at which new members of the fleet are saved, in ms.
 const SAVE_INTERVAL_MS: u64 = 10_000;
 /// Maximum number of backfill requests in one probe. After them, calls use the store again even if units are left.
 const BACKFILLS_MAX: u32 = 10_000;
@@ -56,8 +57,8 @@ pub enum MaintenanceInput {
     Pinged(Result<Timestamp, StoreError>),
     /// Answer to [`MaintenanceRequest::Backfill`].
     Backfilled(StoreRequest, Result<ChargeResults, StoreError>),
-    /// Answer to [`MaintenanceRequest::Announce`]: the number of live agents in the store.
-    Announced(Result<u32, StoreError>),
+    /// Answer to [`MaintenanceRequest::Announce`]: the live agents in the store.
+    Announced(Result<PresenceSet, StoreError>),
     /// [`MaintenanceRequest::ReadRules`] has been executed; true if the store answered. The rules themselves go to
     /// [`Engine::set_rules`].
     RulesRead(bool),
@@ -68,8 +69,10 @@ pub enum MaintenanceInput {
 pub enum MaintenanceEffect {
     /// Send this request to the store; the answer comes back as an input.
     Send(MaintenanceRequest),
-    /// Save the size of the fleet for the next start.
-    SaveFleetSize(NonZeroU32),
+    /// Save the ids of the fleet's agents, this one included, for the next start.
+    SaveAgents(AgentIds),
+    /// Save the latest change of the emergency switch for the next start.
+    SaveEmergency(EmergencySwitch),
     /// Write this to the log.
     Notify(Notice),
 }
@@ -105,7 +108,8 @@ pub struct Maintenance {
     rules_at: Timestamp,
     save_at: Timestamp,
     housekeeping_at: Timestamp,
-    saved: Option<NonZeroU32>,
+    saved: Option<AgentIds>,
+    saved_emergency: Option<EmergencySwitch>,
 }
 
 /// Probe that is under way: a ping, and then backfills.
@@ -134,11 +138,12 @@ impl Maintenance {
             save_at: Timestamp::default(),
             housekeeping_at: Timestamp::default(),
             saved: None,
+            saved_emergency: None,
         }
     }
 
     /// Sets the waker of a shell that sleeps until [`Maintenance::wake_at`]. It is woken when the breaker opens, when the
-    /// first unsynced units appear, when presence changes the size of the fleet, and when a notice waits.
+    /// first unsynced units appear, and when a notice waits.
     pub fn set_waker(&mut self, waker: Waker) {
         self.shell = Some(waker);
     }
@@ -159,7 +164,7 @@ impl Maintenance {
             MaintenanceInput::Announced(answer) => {
                 self.announcing = false;
                 match answer {
-                    Ok(agents) => self.engine.fleet.by_store(now, agents),
+                    Ok(set) => self.engine.fleet.announced(now, &set),
                     // An agent without calls would not notice otherwise that the store is unavailable.
                     Err(_) => self.reached = false,
                 }
@@ -183,8 +188,8 @@ impl Maintenance {
         due_at.unwrap_or_default().max(now.plus_ms(1))
     }
 
-    /// Returns the times from which the duties are due that are wanted now: probe, housekeeping, announcement, rules, the size
-    /// of the fleet, notices.
+    /// Returns the times from which the duties are due that are wanted now: probe, housekeeping, announcement, rules, the
+    /// fleet's agents, notices.
     fn due(&self) -> [Option<Timestamp>; 6] {
         let store_answers = self.reached && !self.engine.is_degraded();
         let needs_probe = !self.reached || self.engine.needs_store();
@@ -195,14 +200,14 @@ impl Maintenance {
             Some(self.housekeeping_at),
             announces.then_some(self.announce_at),
             reads_rules.then_some(self.rules_at),
-            self.size_to_save().map(|_| self.save_at),
+            self.agents_to_save().map(|_| self.save_at),
             self.engine.notices.lock().due_at(),
         ]
     }
 
     fn begin_what_is_due(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
         let is_due = |at: Option<Timestamp>| at.is_some_and(|at| now >= at);
-        let [probe, housekeeping, announcement, rules, size, _] = self.due().map(is_due);
+        let [probe, housekeeping, announcement, rules, save, _] = self.due().map(is_due);
         if probe {
             self.probe = Some(Probe { ping_sent: now, backfills: 0 });
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping));
@@ -223,10 +228,16 @@ impl Maintenance {
         } else if rules {
             self.rules_read(now, false);
         }
-        if size && let Some(agents) = self.size_to_save() {
+        if save && let Some(agents) = self.agents_to_save() {
             self.save_at = now.plus_ms(SAVE_INTERVAL_MS);
-            self.saved = Some(agents);
-            effects.push(MaintenanceEffect::SaveFleetSize(agents));
+            self.saved = Some(agents.clone());
+            effects.push(MaintenanceEffect::SaveAgents(agents));
+        }
+        // A change comes with a notice, which wakes the shell.
+        let emergency = self.engine.emergency();
+        if let Some(switch) = emergency.filter(|_| self.saved_emergency != emergency) {
+            self.saved_emergency = emergency;
+            effects.push(MaintenanceEffect::SaveEmergency(switch));
         }
         self.engine.notices.lock().take(now, |notice| effects.push(MaintenanceEffect::Notify(notice)));
     }
@@ -241,8 +252,8 @@ impl Maintenance {
         self.engine.note_rules_source(self.rules_missed < RULES_MISSES_MAX);
     }
 
-    fn size_to_save(&self) -> Option<NonZeroU32> {
-        self.engine.known_fleet_size().filter(|agents| self.saved != Some(*agents))
+    fn agents_to_save(&self) -> Option<AgentIds> {
+        self.engine.known_agents().filter(|agents| self.saved.as_ref() != Some(agents))
     }
 
     /// Sends the next unsynced units. When the round is over, the store is used again. Units that it has no room for are sent

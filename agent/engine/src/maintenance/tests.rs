@@ -21,7 +21,7 @@ struct Fixture {
     maintenance: Maintenance,
     requests: Vec<MaintenanceRequest>,
     notices: Vec<Notice>,
-    saved: Vec<u32>,
+    saved: Vec<usize>,
 }
 
 impl Fixture {
@@ -47,7 +47,8 @@ impl Fixture {
             match effect {
                 MaintenanceEffect::Send(request) => self.requests.push(request),
                 MaintenanceEffect::Notify(notice) => self.notices.push(notice),
-                MaintenanceEffect::SaveFleetSize(agents) => self.saved.push(agents.get()),
+                MaintenanceEffect::SaveEmergency(_) => {}
+                MaintenanceEffect::SaveAgents(agents) => self.saved.push(agents.len()),
             }
         }
     }
@@ -64,7 +65,7 @@ impl Fixture {
                 MaintenanceRequest::Backfill(request) => {
                     MaintenanceInput::Backfilled(request, Ok(ChargeResults::new()))
                 }
-                MaintenanceRequest::Announce => MaintenanceInput::Announced(Ok(3)),
+                MaintenanceRequest::Announce => MaintenanceInput::Announced(Ok(set_of_three(ms))),
                 MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead(true),
             };
             self.poll(ms, answer);
@@ -81,11 +82,11 @@ impl Fixture {
         assert!(output.into_decisions().pop().is_some_and(|decision| decision.allowed));
     }
 
-    /// Receives two heartbeats of this agent.
+    /// Receives two heartbeats of an agent.
     fn hear(&self, ms: u64, id: &str) {
         let presence = Presence {
             id: id.into(),
-            epoch: 1,
+            epoch: START.as_ms(),
             region: "r".into(),
             role: Role::Agent,
             generation: 1,
@@ -95,6 +96,7 @@ impl Fixture {
             leaving: false,
             http: "".into(),
             partitions: Vec::new(),
+            emergency: None,
         };
         for appended in [START.plus_ms(ms), START.plus_ms(ms + INTERVAL_MS)] {
             let incoming = Incoming::Presence { appended, presence: &presence };
@@ -118,6 +120,12 @@ impl Fixture {
     }
 }
 
+/// The presence set with three agents that are alive at this time.
+fn set_of_three(ms: u64) -> PresenceSet {
+    let agents = ["a", "b", "c"].map(|id| (id.into(), START.plus_ms(ms)));
+    PresenceSet { age_ms: 60_000, agents: agents.into() }
+}
+
 #[test]
 fn a_new_agent_reaches_for_its_store_and_then_announces_itself_and_reads_the_rules() {
     let mut fixture = Fixture::new(ON_REDIS);
@@ -130,10 +138,11 @@ fn a_new_agent_reaches_for_its_store_and_then_announces_itself_and_reads_the_rul
     assert!(fixture.engine.has_reached_store());
     assert_eq!(fixture.waiting(), ["announce", "rules"]);
     fixture.answer_all(21);
-    assert_eq!(fixture.engine.fleet_size().get(), 3);
+    assert_eq!(*fixture.engine.fleet.ids(), ["a".into()], "the answer is applied at the next housekeeping");
     assert_eq!(fixture.engine.store_time(START.plus_ms(20)).earliest, START.plus_ms(10), "sent at 0, received at 20");
     fixture.tick(1_020);
     assert_eq!(fixture.waiting(), ["announce"]);
+    assert_eq!(fixture.engine.fleet.ids().len(), 3);
     fixture.tick(3_000);
     assert_eq!(fixture.waiting(), ["announce"], "one at a time");
 }
@@ -265,7 +274,7 @@ fn an_idle_agent_wakes_for_its_duties_only() {
 }
 
 #[test]
-fn a_shell_that_sleeps_is_woken_when_a_call_or_a_heartbeat_makes_work() {
+fn a_shell_that_sleeps_is_woken_when_a_call_makes_work() {
     let mut fixture = Fixture::reached(ON_REDIS);
     let woken = Arc::new(WakeUps::default());
     fixture.maintenance.set_waker(woken.clone().into());
@@ -278,22 +287,13 @@ fn a_shell_that_sleeps_is_woken_when_a_call_or_a_heartbeat_makes_work() {
     assert_eq!(fixture.wake_ms(20), 100);
     fixture.engine.unanswered(StoreError::Unreachable);
     assert_eq!((count(), fixture.wake_ms(20)), (2, 21));
-    let mut fixture = Fixture::reached(ALONE);
-    let woken = Arc::new(WakeUps::default());
-    fixture.maintenance.set_waker(woken.clone().into());
-    let wakes = [("a", 0), ("a", 2_000), ("a", 2_100), ("b", 2_200)].map(|(id, ms)| {
-        fixture.wake_ms(ms);
-        fixture.hear(ms, id);
-        woken.count()
-    });
-    assert_eq!(wakes, [0, 1, 1, 2], "when presence makes the size of the fleet known or changes it");
 }
 
 #[test]
-fn a_known_fleet_size_is_saved_when_it_changes() {
+fn the_known_agents_are_saved_when_they_change() {
     let mut fixture = Fixture::new(ALONE);
     fixture.tick(0);
-    assert_eq!(fixture.saved, [], "an expected size is not known");
+    assert!(fixture.saved.is_empty(), "an expected number is not known");
     for ms in (0..40_000).step_by(1_000) {
         fixture.hear(ms, "a");
         if ms >= 20_000 {

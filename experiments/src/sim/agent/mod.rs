@@ -29,6 +29,7 @@ use super::observation::{Observation, RecordName, SimNode, Ticket};
 use super::planted_bugs::{LateRows, PlantedBug};
 use super::scheduler::shifted;
 use super::settings::{SimAgentSettings, SimSettings};
+use super::store::agent_id;
 use operations::SimRequest;
 use sleep::Sleep;
 
@@ -111,7 +112,7 @@ impl<'c> SimAgent<'c> {
             return;
         }
         self.lives += 1;
-        let mut engine = EngineSettings::new(&format!("agent-{}", self.index + 1), self.time(env.now()));
+        let mut engine = EngineSettings::new(&agent_id(self.index), self.time(env.now()));
         engine.counters_max = settings.counters_max;
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
@@ -257,9 +258,10 @@ impl<'c> AgentLife<'c> {
         for effect in effects {
             match effect {
                 MaintenanceEffect::Send(request) => self.request_for_maintenance(env, request),
-                MaintenanceEffect::SaveFleetSize(agents) => {
-                    env.observe(Observation::FleetSizeSaved(self.index, agents));
+                MaintenanceEffect::SaveAgents(agents) => {
+                    env.observe(Observation::AgentsSaved(self.index, agents));
                 }
+                MaintenanceEffect::SaveEmergency(_) => {}
                 MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),
             }
         }

@@ -142,7 +142,7 @@ impl<'c> AgentLife<'c> {
                 return self.maintain(env, MaintenanceInput::Pinged(answer.map(|answer| answer.time)));
             }
             SimRequest::Announce => {
-                return self.maintain(env, MaintenanceInput::Announced(answer.map(|answer| answer.agents)));
+                return self.maintain(env, MaintenanceInput::Announced(answer.map(|answer| answer.presence)));
             }
             SimRequest::Charge(request, purpose) => (request, purpose),
         };

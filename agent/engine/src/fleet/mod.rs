@@ -1,0 +1,278 @@
+//! The fleet as one agent sees it: its members, and the part of each quota that this agent may take without the store.
+//!
+//! Two sources report members: heartbeats on the bus, and the presence set in the store. Both can fail, and one can begin
+//! anew with an empty set, so a number is kept until it is disproved. While no heartbeat of this agent itself comes back, the
+//! membership is *frozen*. The parts of the agents sum to one at most, except for agents that are cut off from both sources,
+//! or that start while both are unavailable: the others cannot know of these, and each of them adds its own part.
+
+mod streak;
+mod members;
+mod part;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
+use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, PresenceSet, Role};
+use tollgate_core::rendezvous;
+
+use crate::notice::Notice;
+use members::Members;
+pub use part::FleetPart;
+use part::SharedPart;
+use streak::{SILENT_MS, Streak};
+
+/// Number of agents that is assumed without any other number.
+pub const FLEET_EXPECTED_DEFAULT: u32 = 10;
+/// Time between an agent's first heartbeat and the one with which it takes its part, in ms: two heartbeats, less the
+/// difference of their delays. Every other agent has heard it by then.
+const JOINED_AFTER_MS: u64 = 2 * INTERVAL_MS - 200;
+/// Time without an own heartbeat, while others arrive, after which an agent gives its part up, in ms: before the others
+/// remove it.
+const MUTE_MS: u64 = GONE_AFTER_MS - INTERVAL_MS;
+
+/// Ids of agents in ascending order.
+pub type AgentIds = Arc<Vec<Arc<str>>>;
+
+/// Members of the fleet, as one agent knows them.
+pub(crate) struct Fleet {
+    id: Arc<str>,
+    epoch: Timestamp,
+    expected: NonZeroU32,
+    state: Mutex<FleetState>,
+    part: SharedPart,
+    agents: AtomicU32,
+    is_frozen: AtomicBool,
+    ids: ArcSwap<Vec<Arc<str>>>,
+}
+
+/// Source that reports members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PresenceSource {
+    /// Heartbeats on the bus.
+    Bus,
+    /// The presence set in the store.
+    Store,
+}
+
+/// Own place in the fleet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Standing {
+    /// Not heard by the others yet. Ends when own heartbeats came back for [`JOINED_AFTER_MS`].
+    #[default]
+    New,
+    /// Heard by the others. Ends when own heartbeats do not come back for [`MUTE_MS`] while others do.
+    Joined,
+    /// Removed by the others. Ends as [`Standing::New`] does.
+    Removed,
+}
+
+/// Facts about the fleet.
+#[derive(Default)]
+struct FleetState {
+    others: Members,
+    /// Own heartbeats, by source.
+    own: [Streak; PresenceSource::LEN],
+    others_on_bus: Streak,
+    standing: Standing,
+    /// True if the members are known, and not only a part of them. It stays true: members are removed one by one.
+    is_known: bool,
+    /// True if the presence set is old enough that a live agent which is missing in it has gone.
+    is_set_complete: bool,
+}
+
+impl PresenceSource {
+    const LEN: usize = 2;
+    const ALL: [Self; Self::LEN] = [Self::Bus, Self::Store];
+}
+
+impl Fleet {
+    /// Creates the fleet of an agent that starts now, with the other members that a former life knew.
+    pub(crate) fn new(
+        id: Arc<str>,
+        epoch: Timestamp,
+        agents_expected: Option<NonZeroU32>,
+        saved: Option<Vec<Arc<str>>>,
+    ) -> Self {
+        let default = NonZeroU32::new(FLEET_EXPECTED_DEFAULT).unwrap_or(NonZeroU32::MIN);
+        let expected = agents_expected.unwrap_or(default);
+        let is_known = saved.is_some();
+        let others = Members::saved(saved.unwrap_or_default(), &id);
+        let state = Mutex::new(FleetState { others, is_known, ..FleetState::default() });
+        let fleet = Self {
+            id,
+            epoch,
+            expected,
+            state,
+            part: SharedPart::new(FleetPart::Nothing),
+            agents: AtomicU32::new(0),
+            is_frozen: AtomicBool::default(),
+            ids: ArcSwap::default(),
+        };
+        fleet.tick(epoch);
+        fleet
+    }
+
+    /// Applies a heartbeat from the bus. One of a former life of this agent says nothing.
+    pub(crate) fn presence(&self, now: Timestamp, presence: &Presence) {
+        if presence.role != Role::Agent {
+            return;
+        }
+        let mut state = self.state.lock();
+        if presence.id != self.id {
+            state.others_on_bus.heard(now);
+            state.others.heartbeat(now, presence);
+        } else if presence.epoch == self.epoch.as_ms() && !presence.leaving {
+            state.own[PresenceSource::Bus as usize].heard(now);
+        }
+    }
+
+    /// Returns true if another agent is a member.
+    pub(crate) fn knows(&self, id: &Arc<str>) -> bool {
+        self.state.lock().others.knows(id)
+    }
+
+    /// Applies the store's answer to an announcement of this agent.
+    pub(crate) fn announced(&self, now: Timestamp, set: &PresenceSet) {
+        let mut state = self.state.lock();
+        state.own[PresenceSource::Store as usize].heard(now);
+        state.is_set_complete = set.age_ms >= GONE_AFTER_MS;
+        for (id, announced) in set.agents.iter().filter(|(id, _)| *id != self.id) {
+            state.others.announcement(now, id, *announced);
+        }
+    }
+
+    /// Draws the conclusions from the heartbeats: to be called a few times a second. Returns the changes for the log.
+    pub(crate) fn tick(&self, now: Timestamp) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        let mut state = self.state.lock();
+        let own = state.own;
+        state.others.remove_gone(now, |source| own[source as usize].lasted_ms(now) >= GONE_AFTER_MS);
+        let standing = state.standing_at(now);
+        if let Some(notice) = standing.notice_after(state.standing) {
+            notices.push(notice);
+        }
+        state.standing = standing;
+        state.is_known |= state.knows_all(now);
+        let agents = u32::try_from(state.others.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let agents = NonZeroU32::new(agents).unwrap_or(NonZeroU32::MIN);
+        let agents = if state.is_known { agents } else { agents.max(self.expected) };
+        self.agents.store(agents.get(), Ordering::Relaxed);
+        self.part.set(state.part(now, agents));
+        let is_frozen = state.is_frozen(now, self.is_frozen(), self.epoch);
+        if self.is_frozen.swap(is_frozen, Ordering::Relaxed) != is_frozen {
+            notices.push(if is_frozen { Notice::FleetFrozen { agents } } else { Notice::FleetUnfrozen { agents } });
+        }
+        if state.others.take_change() {
+            let mut ids: Vec<_> = state.others.ids().chain([&self.id]).cloned().collect();
+            ids.sort_unstable();
+            self.ids.store(Arc::new(ids));
+        }
+        notices
+    }
+
+    /// Returns this agent's part of each quota.
+    pub(crate) fn part(&self) -> FleetPart {
+        self.part.get()
+    }
+
+    /// Returns the number of agents, which is the expected one as long as it is larger and nothing else is known.
+    pub(crate) fn size(&self) -> NonZeroU32 {
+        NonZeroU32::new(self.agents.load(Ordering::Relaxed)).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// Returns the ids of the agents that were heard, this one included, in ascending order.
+    pub(crate) fn ids(&self) -> AgentIds {
+        self.ids.load_full()
+    }
+
+    /// Returns the number of agents that precede this one when the units of a counter are placed on single agents; nothing
+    /// if the members are not known, or if this agent has no part.
+    pub(crate) fn place(&self, counter: CounterId) -> Option<u32> {
+        let FleetPart::OneOf(_) = self.part() else { return None };
+        let weight = |id: &Arc<str>| rendezvous::weight(id, 0, counter.as_u128());
+        let own = (weight(&self.id), &self.id);
+        let before = self.ids.load().iter().filter(|id| (weight(id), *id) > own).count();
+        u32::try_from(before).ok()
+    }
+
+    /// Returns true if the members are known from presence or from the saved state.
+    pub(crate) fn is_known(&self) -> bool {
+        self.state.lock().is_known
+    }
+
+    /// Returns true while no member is removed, because no own heartbeat comes back.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.is_frozen.load(Ordering::Relaxed)
+    }
+}
+
+impl FleetState {
+    fn own_lasted(&self, now: Timestamp, source: PresenceSource, ms: u64) -> bool {
+        self.own[source as usize].lasted_ms(now) >= ms
+    }
+
+    fn own_lasts_anywhere(&self, now: Timestamp, ms: u64) -> bool {
+        PresenceSource::ALL.into_iter().any(|source| self.own_lasted(now, source, ms))
+    }
+
+    /// Returns true if anyone's heartbeat arrives.
+    fn hears_anyone(&self, now: Timestamp) -> bool {
+        self.own.iter().chain([&self.others_on_bus]).any(|streak| streak.goes_on(now))
+    }
+
+    /// Returns true if the bus delivers heartbeats of others and has long not delivered one of this agent.
+    fn is_mute(&self, now: Timestamp) -> bool {
+        let since = self.own[PresenceSource::Bus as usize].last().max(self.others_on_bus.first());
+        self.others_on_bus.goes_on(now) && now.ms_since(since) >= MUTE_MS
+    }
+
+    fn standing_at(&self, now: Timestamp) -> Standing {
+        if self.is_mute(now) {
+            Standing::Removed
+        } else if self.own_lasts_anywhere(now, JOINED_AFTER_MS) {
+            Standing::Joined
+        } else {
+            self.standing
+        }
+    }
+
+    /// Returns true if every live member has been heard: on the bus, each of them sends as often as this agent; in the store,
+    /// one that is missing in a young set may not have found it yet.
+    fn knows_all(&self, now: Timestamp) -> bool {
+        self.own_lasted(now, PresenceSource::Bus, JOINED_AFTER_MS)
+            || self.is_set_complete && self.own_lasted(now, PresenceSource::Store, JOINED_AFTER_MS)
+    }
+
+    fn part(&self, now: Timestamp, agents: NonZeroU32) -> FleetPart {
+        match self.standing {
+            Standing::Removed => FleetPart::Nothing,
+            Standing::New if self.hears_anyone(now) => FleetPart::Nothing,
+            _ if self.is_known => FleetPart::OneOf(agents),
+            _ => FleetPart::Expected(agents),
+        }
+    }
+
+    /// Returns true if the membership is frozen. It is so after a while without own heartbeats, and until several came back.
+    fn is_frozen(&self, now: Timestamp, was_frozen: bool, epoch: Timestamp) -> bool {
+        let is_silent = !self.own.iter().any(|streak| streak.goes_on(now)) && now.ms_since(epoch) > SILENT_MS;
+        self.is_known && (is_silent || was_frozen && !self.own_lasts_anywhere(now, JOINED_AFTER_MS))
+    }
+}
+
+impl Standing {
+    /// Returns the notice of a change from another standing.
+    fn notice_after(self, before: Self) -> Option<Notice> {
+        match (before, self) {
+            (Self::New | Self::Joined, Self::Removed) => Some(Notice::HeartbeatsLost),
+            (Self::Removed, Self::Joined) => Some(Notice::HeartbeatsBack),
+            _ => None,
+        }
+    }
+}
