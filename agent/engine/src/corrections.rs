@@ -13,7 +13,7 @@ const REQUESTS_LEN_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub(crate) struct Corrections {
     known: HashSet<RequestId>,
-    /// The same, the oldest first.
+    /// Known requests, the oldest first.
     order: VecDeque<RequestId>,
 }
 
