@@ -10,6 +10,7 @@ use std::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::known_counters;
+use crate::clock::Timestamp;
 
 /// Number of leading characters of a secret value in a label.
 const SECRET_SHOWN: usize = 4;
@@ -47,6 +48,7 @@ enum DigestDomain {
     Correction,
     ProofKey,
     Proof,
+    Backfill,
 }
 
 impl CounterId {
@@ -106,6 +108,12 @@ impl RequestId {
     #[must_use]
     pub const fn as_u128(self) -> u128 {
         self.0
+    }
+
+    /// Returns the identifier that stands so many places after this one.
+    #[must_use]
+    pub const fn after(self, places: u64) -> Self {
+        Self(self.0.wrapping_add(places as u128))
     }
 }
 
@@ -187,6 +195,12 @@ impl DigestKey {
     pub(crate) fn proof<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> u64 {
         let derived = Self(self.digest(DigestDomain::ProofKey, []).to_be_bytes());
         (derived.digest(DigestDomain::Proof, texts) >> 64) as u64
+    }
+
+    /// Returns the first identifier of the units that one life of an agent admits without the store.
+    #[must_use]
+    pub fn backfill(&self, node: &str, epoch: Timestamp) -> RequestId {
+        RequestId(self.digest(DigestDomain::Backfill, [node, &epoch.as_ms().to_string()]))
     }
 
     /// Formats a value for display: a secret becomes its first characters and a digest, other values are truncated.
