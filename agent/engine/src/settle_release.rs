@@ -48,7 +48,7 @@ impl Engine {
         let (set, key) = (&context.active.set, &self.settings.digest_key);
         let is_refund = settled.is_none_or(i64::is_negative);
         let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, |decided| decided.at);
-        let request = decided.map(|decided| decided.correction(key));
+        let request = decided.map(|decided| decided.correction(key, settled.is_none()));
         let units_max = decided.map_or(0, |decided| decided.units);
         let mode = if is_refund { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
         let mut matched = MatchedRules::new();

@@ -60,11 +60,12 @@ impl DecidedCall {
         Some(Self { id, at: Timestamp::from_ms(at), units, request })
     }
 
-    /// Returns the request by which a store recognises that the call was settled or released before.
+    /// Returns the request by which a store recognises that the call was settled before, or that it was released before: a call
+    /// may be both.
     #[must_use]
-    pub fn correction(&self, key: &DigestKey) -> RequestId {
+    pub fn correction(&self, key: &DigestKey, is_release: bool) -> RequestId {
         let of = self.request.map_or_else(|| self.id.to_string(), |request| request.to_string());
-        key.correction(&of)
+        key.correction([if is_release { "release" } else { "settlement" }, &of])
     }
 }
 
@@ -119,10 +120,11 @@ mod tests {
         let (key, call) = (DigestKey::default(), Call::new().with("user", "u1"));
         let other = |call: &Call<'_>| {
             let decided = decided(&key, call);
-            DecidedCall { id: DecisionId { call: 12, ..decided.id.clone() }, ..decided }.correction(&key)
+            DecidedCall { id: DecisionId { call: 12, ..decided.id.clone() }, ..decided }.correction(&key, false)
         };
-        assert_ne!(decided(&key, &call).correction(&key), other(&call));
+        assert_ne!(decided(&key, &call).correction(&key, false), other(&call));
+        assert_ne!(decided(&key, &call).correction(&key, false), decided(&key, &call).correction(&key, true));
         let named = call.identified("r-1");
-        assert_eq!(decided(&key, &named).correction(&key), other(&named));
+        assert_eq!(decided(&key, &named).correction(&key, false), other(&named));
     }
 }

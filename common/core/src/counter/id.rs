@@ -187,8 +187,8 @@ impl DigestKey {
     }
 
     /// Returns the identifier of the correction of a decision or a request.
-    pub(crate) fn correction(&self, of: &str) -> RequestId {
-        RequestId(self.digest(DigestDomain::Correction, [of]))
+    pub(crate) fn correction(&self, of: [&str; 2]) -> RequestId {
+        RequestId(self.digest(DigestDomain::Correction, of))
     }
 
     /// Returns a digest that proves who wrote these texts, under a key derived for it.
