@@ -68,13 +68,14 @@ pub fn status_code(decision: &Decision) -> StatusCode {
     }
 }
 
-/// Returns the body of a decision: a JSON object.
+/// Returns the body of a decision: a JSON object. `id` is the text of its id
+/// ([`Agent::decision_id`](crate::Agent::decision_id)).
 #[must_use]
-pub fn body(decision: &Decision) -> String {
-    members(decision).to_string()
+pub fn body(decision: &Decision, id: &str) -> String {
+    members(decision, id).to_string()
 }
 
-fn members(decision: &Decision) -> Value {
+fn members(decision: &Decision, id: &str) -> Value {
     let status = shown(decision);
     let mut body = status_body(status);
     body["allowed"] = decision.allowed.into();
@@ -82,8 +83,8 @@ fn members(decision: &Decision) -> Value {
     let status = status.filter(|_| !is_forbidden);
     body["retry_after_ms"] = status.map(|status| status.retry_after_ms).into();
     body["source"] = decision.source.as_str().into();
-    body["id"] = decision.id.to_string().into();
-    // Store time of the decision; `/release` identifies a slot by it.
+    // `/settle` and `/release` name the call by it.
+    body["id"] = id.into();
     body["at_ms"] = decision.at.as_ms().into();
     if decision.delay_ms > 0 {
         body["delay_ms"] = decision.delay_ms.into();
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(text("ratelimit-policy").unwrap(), "\"per-key\";q=100;w=60");
         assert!(text("retry-after").unwrap().parse::<u64>().unwrap() >= 2);
         assert_eq!(text("x-ratelimit-policy"), None);
-        let body = members(&decision(false, Source::Store));
+        let body = members(&decision(false, Source::Store), "a-10-ff");
         assert_eq!(body["detail"], "rule per-key allows 100 in 60 s; this call passes in 1.001 s");
         assert_eq!((body["status"].as_u64(), body["id"].as_str()), (Some(429), Some("a-10-ff")));
         assert_eq!(body["violated-policies"], json!(["per-key"]));
@@ -229,7 +230,7 @@ mod tests {
             assert_eq!(headers["ratelimit-policy"], format!("\"per-key\";{policy}"));
             assert_eq!(headers["x-ratelimit-limit"], at_once.to_string());
             assert_eq!(headers["x-ratelimit-remaining"], (at_once - 1).to_string());
-            assert_eq!(members(&decision)["limit"], at_once);
+            assert_eq!(members(&decision, "a-10-ff")["limit"], at_once);
         }
     }
 
@@ -239,7 +240,7 @@ mod tests {
         decision.status.as_mut().unwrap().kind = LimitKind::Slots;
         assert_eq!(headers(&decision, "n")["ratelimit-policy"], "\"per-key\";q=100;qu=\"concurrent-requests\"");
         assert_eq!(
-            members(&decision)["detail"],
+            members(&decision, "a-10-ff")["detail"],
             "rule per-key has 100 slots, 100 in use; this call passes in 1.001 s, or when other calls end"
         );
     }
@@ -258,14 +259,14 @@ mod tests {
         let mut decision = decision(true, Source::Store);
         decision.status.as_mut().unwrap().shadow = true;
         assert_eq!(headers(&decision, "n").len(), 1, "the node only");
-        assert!(members(&decision)["rule"].is_null() && members(&decision)["limit"].is_null());
+        assert!(members(&decision, "a-10-ff")["rule"].is_null() && members(&decision, "a-10-ff")["limit"].is_null());
     }
 
     /// H2: denials have a Retry-After header, admissions do not.
     #[test]
     fn an_admission_has_no_retry_after() {
         assert!(headers(&decision(true, Source::Store), "n").get("retry-after").is_none());
-        assert!(members(&decision(true, Source::Store)).get("status").is_none());
+        assert!(members(&decision(true, Source::Store), "a-10-ff").get("status").is_none());
     }
 
     /// H4: every answer without the store says so, and may hide a number that is not known.

@@ -79,6 +79,7 @@ pub use store::{RedisAddressError, RedisSettings, Slots};
 pub use tollgate_bus::{BusError, kafka::KafkaSettings};
 pub use tollgate_core::call::Call;
 pub use tollgate_core::clock::Timestamp;
+pub use tollgate_core::decided_call::DecidedCall;
 pub use tollgate_core::decision::{
     Decision, DecisionId, DegradedRemaining, DenyStatus, LimitKind, LimitStatus, Source,
 };

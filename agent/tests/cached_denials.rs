@@ -41,7 +41,7 @@ async fn a_refund_shows_at_every_agent_within_250_ms() {
     }
     println!("{denied} denials in 2 s, {asked} of them by the store");
     assert!((2..=9).contains(&asked), "{asked} of {denied} denials asked the store");
-    refunding.settle(&whole, -50, Some(charged.at)).await.expect("Redis answers");
+    refunding.settle(&whole, -50, Some(&charged)).await.expect("Redis answers");
     let refunded = Stopwatch::start();
     let shown = loop {
         let began = refunded.elapsed();

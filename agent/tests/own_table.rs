@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tollgate::store::{ChargeStore, MemoryStore};
-use tollgate::{Call, Decision, LimitStatus, RuleSet, Source};
+use tollgate::{Call, DecidedCall, Decision, LimitStatus, RuleSet, Source};
 use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::DigestKey;
 use tollgate_core::messages::calls::{Batch, Outcome};
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Operation, Output, Progress};
@@ -212,7 +213,7 @@ fn counts_in_the_own_table_decide_as_a_memory_store() {
         let mut slow = Subject::new(None, false);
         // The agent with a store learns its time from a first answer.
         stored.engine.note_store_time(START, START, START);
-        let (mut now, mut decided) = (START, Vec::<(Call<'static>, Timestamp)>::new());
+        let (mut now, mut decided) = (START, Vec::<(Call<'static>, Option<DecidedCall>)>::new());
         for event in &history {
             let earlier = |index: usize| decided.get(index.checked_rem(decided.len()).unwrap_or(0)).cloned();
             match event {
@@ -232,7 +233,8 @@ fn counts_in_the_own_table_decide_as_a_memory_store() {
                     };
                     prop_assert_eq!(&a, &c);
                     same_decision(&a, &b)?;
-                    decided.push((call, b.at));
+                    let of_call = DecidedCall::new(&DigestKey::default(), &call, &b);
+                    decided.push((call, of_call));
                 }
                 Event::CheckAll(calls) => {
                     let calls: Vec<_> = calls.iter().map(SomeCall::call).collect();
@@ -248,8 +250,8 @@ fn counts_in_the_own_table_decide_as_a_memory_store() {
                     }
                 }
                 Event::Settle(index, units) => {
-                    let Some((call, at)) = earlier(*index) else { continue };
-                    let operation = Operation::Settle { call: &call, units: *units, decided: Some(at) };
+                    let Some((call, decided)) = earlier(*index) else { continue };
+                    let operation = Operation::Settle { call: &call, units: *units, decided: decided.as_ref() };
                     let outputs = [&mut own, &mut stored, &mut slow].map(|subject| subject.run(now, operation));
                     let [Output::Adjusted(Ok(a)), Output::Adjusted(Ok(b)), Output::Adjusted(Ok(c))] = outputs else {
                         panic!("it is settled")
@@ -258,8 +260,8 @@ fn counts_in_the_own_table_decide_as_a_memory_store() {
                     same_status(a.as_ref(), b.as_ref())?;
                 }
                 Event::Release(index) => {
-                    let Some((call, at)) = earlier(*index) else { continue };
-                    let operation = Operation::Release { call: &call, decided: at };
+                    let Some((call, Some(decided))) = earlier(*index) else { continue };
+                    let operation = Operation::Release { call: &call, decided: &decided };
                     let outputs = [&mut own, &mut stored, &mut slow].map(|subject| subject.run(now, operation));
                     let [Output::Adjusted(Ok(a)), Output::Adjusted(Ok(b)), Output::Adjusted(Ok(c))] = outputs else {
                         panic!("it is released")

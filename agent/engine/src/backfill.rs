@@ -123,6 +123,7 @@ mod tests {
     use tollgate_core::algorithm::Algorithm;
     use tollgate_core::call::Call;
     use tollgate_core::clock::Timestamp;
+    use tollgate_core::decided_call::DecidedCall;
     use tollgate_core::rules::{Rule, RuleSet};
 
     use super::*;
@@ -141,17 +142,18 @@ mod tests {
         engine
     }
 
-    /// Admits a call without the store; returns the instant of the decision.
-    fn admit(engine: &Engine, ms: u64, key: &str) -> Timestamp {
+    /// Admits a call without the store; returns the call with its decision.
+    fn admit(engine: &Engine, ms: u64, key: &str) -> DecidedCall {
         let call = Call::new().with("api_key", key);
         let Progress::Done(output) = engine.begin(START.plus_ms(ms), Operation::check(&call)) else {
             panic!("the store is unavailable");
         };
-        output.into_decisions().pop().filter(|decision| decision.allowed).expect("an admission").at
+        let decision = output.into_decisions().pop().filter(|decision| decision.allowed).expect("an admission");
+        DecidedCall::new(&engine.settings().digest_key, &call, &decision).expect("it is admitted")
     }
 
     /// Begins to release a slot; returns a request if the store must be asked.
-    fn release(engine: &Engine, key: &str, decided: Timestamp) -> Option<StoreRequest> {
+    fn release(engine: &Engine, key: &str, decided: &DecidedCall) -> Option<StoreRequest> {
         let call = Call::new().with("api_key", key);
         request(engine.begin(START, Operation::Release { call: &call, decided }))
     }
@@ -171,7 +173,7 @@ mod tests {
         for ms in 0..200 {
             let key = (ms % 100).to_string();
             let decided = admit(&engine, ms, &key);
-            assert!(release(&engine, &key, decided).is_none(), "the store was never told");
+            assert!(release(&engine, &key, &decided).is_none(), "the store was never told");
         }
         assert_eq!(engine.held().unsynced_counters, 100);
         admit(&engine, 300, "real");
@@ -185,7 +187,7 @@ mod tests {
     fn a_counter_is_not_swept_while_it_is_queued_or_backfilled() {
         let engine = engine();
         let decided = admit(&engine, 0, "k");
-        assert!(release(&engine, "k", decided).is_none());
+        assert!(release(&engine, "k", &decided).is_none());
         let sweep = |ms| (0..64).for_each(|_| engine.tick(START.plus_ms(ms)));
         sweep(HOUR_MS);
         admit(&engine, HOUR_MS, "k");
@@ -206,7 +208,7 @@ mod tests {
         assert!(matches!(output, Output::Backfilled(Ok(()))) && engine.has_unsynced());
         let mut second = backfill(&engine).expect("a request");
         let modes: Vec<_> = second.charges().iter().map(|charge| charge.mode).collect();
-        assert_eq!(modes, [ChargeMode::Backfill { at: later }]);
+        assert_eq!(modes, [ChargeMode::Backfill { at: later.at }]);
         let _ = engine.finish(START, &mut second, Ok(ChargeResults::new()));
         assert!(!engine.has_unsynced());
     }
@@ -247,7 +249,7 @@ mod tests {
             let engine = engine();
             let decided = admit(&engine, 0, "k");
             let mut sent = backfill(&engine).expect("a request");
-            let mut released = release(&engine, "k", decided).expect("the store may be charged");
+            let mut released = release(&engine, "k", &decided).expect("the store may be charged");
             let _ = engine.finish(START, &mut released, answer);
             let _ = engine.finish(START, &mut sent, Err(StoreError::Unreachable));
             assert!(!engine.has_unsynced() && backfill(&engine).is_none());

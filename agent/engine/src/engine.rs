@@ -18,6 +18,7 @@ use tollgate_core::newcomers::Newcomers;
 use tollgate_core::rules::{Generation, RuleSet};
 
 use crate::active_rules::{ActiveRules, RulesInForce};
+use crate::corrections::Corrections;
 use crate::dead_letters::DeadLetterCounts;
 use crate::enforce::Breaker;
 use crate::fleet::{AgentIds, Fleet, FleetPart};
@@ -88,6 +89,8 @@ pub struct Engine {
     pub(crate) dead_letters: DeadLetterCounts,
     pub(crate) calls: CallNumbers,
     pub(crate) unsynced: UnsyncedQueue,
+    /// Corrections that the store does not know.
+    pub(crate) corrections: Mutex<Corrections>,
     /// First of the ids under which this life of the agent backfills; that of a call is so many places after it.
     pub(crate) backfill_ids: RequestId,
     pub(crate) bus_error: Mutex<Option<String>>,
@@ -164,6 +167,7 @@ impl Engine {
             dead_letters: DeadLetterCounts::default(),
             calls: CallNumbers::default(),
             unsynced: UnsyncedQueue::default(),
+            corrections: Mutex::default(),
             backfill_ids: settings.digest_key.backfill(&settings.node, settings.epoch),
             bus_error: Mutex::default(),
             bus_connected: AtomicBool::default(),

@@ -24,6 +24,7 @@ mod active_rules;
 mod row_buffer;
 mod matched_rule;
 mod unsynced_queue;
+mod corrections;
 mod engine;
 mod held_entries;
 mod batcher;

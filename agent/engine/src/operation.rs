@@ -16,6 +16,7 @@ use smallvec::{SmallVec, smallvec};
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
 
@@ -47,17 +48,18 @@ pub enum Operation<'a, 'c> {
     Settle {
         /// The call.
         call: &'a Call<'c>,
-        /// Units that the call cost beyond its request; negative if it cost less.
+        /// Units that the call cost beyond its request, at most one quota; negative if it cost less.
         units: i64,
-        /// Instant of the decision; units are refunded where they were charged.
-        decided: Option<Timestamp>,
+        /// Decision on the call. With it the call is settled once, and no more is refunded than it was charged; without it
+        /// nothing is refunded.
+        decided: Option<&'a DecidedCall>,
     },
     /// Ends a call: frees its slots under rules of `concurrency`.
     Release {
         /// The call.
         call: &'a Call<'c>,
-        /// Instant of the decision, which identifies the slots.
-        decided: Timestamp,
+        /// Decision on the call, whose instant identifies the slots.
+        decided: &'a DecidedCall,
     },
     /// Charges the next few unsynced units to a store that has recovered. To be repeated until it is done.
     Backfill,

@@ -2,10 +2,14 @@
 //!
 //! A settlement charges or refunds the difference between the requested and the real cost, under every rule that goes by the
 //! call's own cost. A release frees the slots of `concurrency` rules; a slot is identified by the instant of its decision.
+//!
+//! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever agents
+//! they come through. What an agent corrects without the store, it remembers itself ([`Corrections`]); nobody else can know it.
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, RequestId};
+use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::MatchScope;
@@ -25,6 +29,8 @@ pub(crate) struct Adjustment<'a> {
     /// Rules concerned, for which the store is asked.
     pub(crate) matched: MatchedRules<'a>,
     is_refund: bool,
+    /// Request by which the correction is made once, if it names a decision.
+    request: Option<RequestId>,
     /// Instant at which the units count as used or refunded.
     at: Timestamp,
 }
@@ -37,29 +43,41 @@ impl Engine {
         context: &Context<'a>,
         call: &Call<'_>,
         settled: Option<i64>,
-        decided: Option<Timestamp>,
+        decided: Option<&DecidedCall>,
     ) -> (Charges, Adjustment<'a>) {
-        let set = &context.active.set;
+        let (set, key) = (&context.active.set, &self.settings.digest_key);
         let is_refund = settled.is_none_or(i64::is_negative);
-        let at = decided.filter(|_| is_refund).unwrap_or(context.bounds.latest);
+        let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, |decided| decided.at);
+        let request = decided.map(|decided| decided.correction(key, settled.is_none()));
+        let units_max = decided.map_or(0, |decided| decided.units);
         let mode = if is_refund { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
         let mut matched = MatchedRules::new();
-        if self.match_call(context, call, MatchScope::default(), true, &mut matched).is_err() {
+        let is_repeated = request.is_some_and(|request| self.corrections.lock().contains(request));
+        if is_repeated || self.match_call(context, call, MatchScope::default(), true, &mut matched).is_err() {
             matched.clear();
         }
         drop(self.place(context, &mut matched));
-        let mut adjustment = Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at };
+        let mut adjustment =
+            Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at, request };
         let mut charges = Charges::new();
         for matched in matched {
             let is_concerned = match settled {
                 Some(_) => !matched.is_slot() && matched.rule.goes_by_call_cost(),
                 None => matched.is_slot(),
             };
-            let units = settled.map_or(matched.cost, i64::unsigned_abs);
-            if is_concerned && is_refund && self.refund_unsynced(&matched, at, units) {
+            let units = match settled.map(i64::unsigned_abs) {
+                Some(units) if is_refund => units.min(units_max),
+                Some(units) => units.min(matched.policy.quota.units()),
+                None => matched.cost,
+            };
+            if !is_concerned || units == 0 {
+                continue;
+            }
+            if is_refund && self.refund_unsynced(&matched, at, units) {
+                self.corrections.lock().extend(request);
                 self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
-            } else if is_concerned {
-                charges.push(matched.charge(set.generation, units, mode));
+            } else {
+                charges.push(Charge { request, ..matched.charge(set.generation, units, mode) });
                 adjustment.matched.push(matched);
             }
         }
@@ -76,10 +94,17 @@ impl Engine {
         charges: &[Charge],
         answer: Result<ChargeResults, StoreError>,
     ) -> Result<Option<LimitStatus>, StoreError> {
-        let Adjustment { matched, is_refund, at, .. } = adjustment;
+        let Adjustment { matched, is_refund, at, request, .. } = adjustment;
         let is_unsynced = answer.as_ref().err().is_some_and(|error| error.needs_backfill());
+        if answer.is_err() && !is_refund {
+            self.corrections.lock().extend(*request);
+        }
         let unsynced = |units| is_unsynced.then(|| self.unsynced_units(adjustment.number, *at, units));
-        for (matched, charge) in matched.iter().zip(charges) {
+        for (place, (matched, charge)) in matched.iter().zip(charges).enumerate() {
+            let result = answer.as_ref().ok().and_then(|results| results.get(place));
+            if result.is_some_and(|result| result.repeated) {
+                continue;
+            }
             let (at, units) = (*at, charge.cost);
             let is_published = !is_refund || answer.is_ok();
             let publish = || self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
@@ -138,7 +163,7 @@ mod tests {
 
     use super::*;
     use crate::engine::EngineSettings;
-    use crate::operation::Operation;
+    use crate::operation::{Operation, Progress};
 
     #[test]
     fn a_rule_in_shadow_would_have_denied_a_call_once_however_often_it_is_corrected() {
@@ -147,9 +172,11 @@ mod tests {
         let settings = EngineSettings { owns_table: true, ..EngineSettings::new("a", start) };
         let engine = Engine::new(settings, RuleSet::new(1, [rule]));
         let call = Call::new();
-        let _ = engine.begin(start, Operation::check(&call));
+        let Progress::Done(output) = engine.begin(start, Operation::check(&call)) else { panic!("no store is asked") };
+        let decision = output.into_decisions().pop().expect("a decision");
+        let decided = DecidedCall::new(&engine.settings().digest_key, &call, &decision).expect("an admission");
         let _ = engine.begin(start, Operation::Settle { call: &call, units: 1, decided: None });
-        let _ = engine.begin(start, Operation::Release { call: &call, decided: start });
+        let _ = engine.begin(start, Operation::Release { call: &call, decided: &decided });
         let counts = engine.metrics().rules();
         let denials: u64 = counts.iter().map(|(_, counts)| counts.shadow_denials.get()).sum();
         assert_eq!(denials, 1);

@@ -27,13 +27,13 @@ pub(crate) const CHECK: CallSchema =
     CallSchema { fields: &["descriptors", "cost", "id"], example: r#"{"descriptors": {"api_key": "k1"}, "cost": 1}"# };
 /// Schema of `POST /settle`.
 pub(crate) const SETTLE: CallSchema = CallSchema {
-    fields: &["descriptors", "units", "at_ms"],
+    fields: &["descriptors", "unverified", "units", "id"],
     example: r#"{"descriptors": {"api_key": "k1"}, "units": 5}"#,
 };
 /// Schema of `POST /release`.
 pub(crate) const RELEASE: CallSchema = CallSchema {
-    fields: &["descriptors", "unverified", "cost", "at_ms"],
-    example: r#"{"descriptors": {"api_key": "k1"}, "at_ms": 1767225600000}"#,
+    fields: &["descriptors", "unverified", "cost", "id"],
+    example: r#"{"descriptors": {"api_key": "k1"}, "id": "(the id of the answer)"}"#,
 };
 
 /// Schema of `POST /explain`.
@@ -47,7 +47,6 @@ pub(crate) const EXPLAIN: CallSchema = CallSchema {
 pub(crate) struct CallRequest<'a> {
     pub(crate) call: Call<'a>,
     pub(crate) units: Option<i64>,
-    pub(crate) at_ms: Option<u64>,
 }
 
 struct CallVisitor(&'static CallSchema);
@@ -76,7 +75,7 @@ impl<'de> Visitor<'de> for CallVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CallRequest<'de>, A::Error> {
         let (mut descriptors, mut claims, mut cost, mut id) = (None, None, None, None);
-        let (mut units, mut at_ms) = (None, None);
+        let mut units = None;
         while let Some(Text(field)) = map.next_key()? {
             if !self.0.fields.contains(&&*field) {
                 return Err(Error::unknown_field(&field, self.0.fields));
@@ -86,8 +85,7 @@ impl<'de> Visitor<'de> for CallVisitor {
                 "unverified" => fill(&mut claims, &field, &mut map)?,
                 "cost" => fill(&mut cost, &field, &mut map)?,
                 "id" => fill(&mut id, &field, &mut map)?,
-                "units" => fill(&mut units, &field, &mut map)?,
-                _ => fill(&mut at_ms, &field, &mut map)?,
+                _ => fill(&mut units, &field, &mut map)?,
             }
         }
         let DescriptorFields(call) = descriptors.ok_or_else(|| Error::missing_field("descriptors"))?;
@@ -106,7 +104,7 @@ impl<'de> Visitor<'de> for CallVisitor {
         if units == Some(0) {
             return Err(Error::custom("`units` is 0; a settlement charges 1 or more, or refunds -1 or less"));
         }
-        Ok(CallRequest { call, units, at_ms: at_ms.map(|Whole::<0, NUMBER_MAX>(at_ms)| at_ms.unsigned_abs()) })
+        Ok(CallRequest { call, units })
     }
 }
 

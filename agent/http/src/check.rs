@@ -68,5 +68,11 @@ async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
     // A cached response would be repeated without being counted.
     let fixed = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store")];
     let headers = http_response::headers(&decision, &agent.engine().settings().node);
-    (http_response::status_code(&decision), fixed, headers, http_response::body(&decision)).into_response()
+    (
+        http_response::status_code(&decision),
+        fixed,
+        headers,
+        http_response::body(&decision, &agent.decision_id(call, &decision)),
+    )
+        .into_response()
 }

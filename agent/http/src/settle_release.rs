@@ -1,8 +1,8 @@
 //! `/settle` and `/release`: corrections of a call after its decision.
 //!
 //! `/settle` reports the real cost of a call as the difference from the charged cost; `/release` reports its end, which
-//! frees its slots under `concurrency` rules. Both identify the call by its descriptors, as `POST /check` does, and by
-//! the `at_ms` of the decision.
+//! frees its slots under `concurrency` rules. Both name the call by its descriptors, as `POST /check` does, and by the `id` of
+//! the decision; a settlement without it may only add.
 
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
@@ -10,8 +10,7 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tollgate::http_response::status_body;
 use tollgate::store::{ChargeStore, StoreError};
-use tollgate::{Agent, LimitStatus, ReleaseToken};
-use tollgate_core::clock::Timestamp;
+use tollgate::{Agent, Call, DecidedCall, LimitStatus, ReleaseToken};
 
 use crate::body;
 use crate::call_request::{self, RELEASE, SETTLE};
@@ -23,16 +22,32 @@ pub(crate) async fn settle<S: ChargeStore>(State(agent): State<Agent<S>>, reques
     let parsed = call_request::parse(&body, &SETTLE).map_err(ProblemDetails::bad_request)?;
     let missing = "`units` is missing; send the real cost minus the charged cost, as in \"units\": -3";
     let units = parsed.units.ok_or_else(|| ProblemDetails::bad_request(missing))?;
-    respond(agent.settle(&parsed.call, units, parsed.at_ms.map(Timestamp::from_ms)).await)
+    let id = parsed.call.id();
+    if id.is_none() && units < 0 {
+        let missing = "`id` is missing; a refund needs the `id` of the response of /check, which tells the charge";
+        return Err(ProblemDetails::bad_request(missing));
+    }
+    let decided = id.map(|id| read_id(&agent, &parsed.call, id)).transpose()?;
+    respond(agent.settle_decided(&parsed.call, units, decided.as_ref()).await)
 }
 
 /// `POST /release`: releases the slots of a call.
 pub(crate) async fn release<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
     let body = body::read(request.into_body()).await?;
     let parsed = call_request::parse(&body, &RELEASE).map_err(ProblemDetails::bad_request)?;
-    let missing = "`at_ms` is missing; it identifies the slot: send the `at_ms` of the response of /check";
-    let at_ms = parsed.at_ms.ok_or_else(|| ProblemDetails::bad_request(missing))?;
-    respond(agent.release(ReleaseToken::new(parsed.call, Timestamp::from_ms(at_ms))).await)
+    let missing = "`id` is missing; it names the call: send the `id` of the response of /check";
+    let id = parsed.call.id().ok_or_else(|| ProblemDetails::bad_request(missing))?.to_owned();
+    read_id(&agent, &parsed.call, &id)?;
+    respond(agent.release(ReleaseToken::new(parsed.call, id)).await)
+}
+
+/// Reads the id of a decision on these descriptors.
+fn read_id<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, id: &str) -> Result<DecidedCall, ProblemDetails> {
+    agent.decided(call, id).ok_or_else(|| {
+        let detail =
+            "the `id` is not that of an admission of these descriptors; send both as in the call and its response";
+        ProblemDetails::bad_request(detail)
+    })
 }
 
 fn respond(result: Result<Option<LimitStatus>, StoreError>) -> HandlerResult {

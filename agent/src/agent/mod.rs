@@ -147,13 +147,14 @@ impl<S: ChargeStore> Agent<S> {
         if !decision.allowed {
             return Err(Denial { decision });
         }
-        let permit = if decision.holds_slots { Some(self.permit(call, decision.at)) } else { None };
+        let permit = if decision.holds_slots { self.permit(call, &decision) } else { None };
         Ok(Admission { decision, permit })
     }
 
     #[cold]
-    fn permit(&self, call: &Call<'_>, decided: Timestamp) -> Permit {
-        Permit::new(ReleaseToken::new(call.clone(), decided), self.shared.clone())
+    fn permit(&self, call: &Call<'_>, decision: &Decision) -> Option<Permit> {
+        let decided = self.decided_call(call, decision)?;
+        Some(Permit::new(call.clone().into_owned(), decided, self.shared.clone()))
     }
 
     /// Returns the name of the agent, which is unique in the fleet.

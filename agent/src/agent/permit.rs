@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tollgate_core::call::Call;
-use tollgate_core::clock::Timestamp;
+use tollgate_core::decided_call::DecidedCall;
 
 /// Slots that a call holds under `concurrency` rules.
 ///
@@ -21,12 +21,12 @@ pub struct Permit(Box<HeldSlots>);
 
 /// Text that releases the slots of one call, at any agent of the fleet and in any process.
 ///
-/// The text is the body of `POST /release`: the descriptors of the call, and the time of its decision. It therefore contains
+/// The text is the body of `POST /release`: the descriptors of the call, and the id of its decision. It therefore contains
 /// what the descriptors contain, such as API keys.
 ///
 /// ```
 /// use tollgate::ReleaseToken;
-/// let text = r#"{"at_ms":1767323045000,"descriptors":{"user":"u1"}}"#;
+/// let text = r#"{"descriptors":{"user":"u1"},"id":"agent-7-19a6b2-b-19b7ca98c88-1-0-0123456789abcdef"}"#;
 /// let token: ReleaseToken = text.parse()?;
 /// assert_eq!(token.to_string(), text);
 /// # Ok::<(), tollgate::ReleaseTokenError>(())
@@ -34,7 +34,8 @@ pub struct Permit(Box<HeldSlots>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseToken {
     pub(super) call: Call<'static>,
-    pub(super) decided: Timestamp,
+    /// Text of the decision's id.
+    pub(super) id: String,
 }
 
 /// Error of a text that is not a [`ReleaseToken`].
@@ -44,13 +45,16 @@ pub struct ReleaseTokenError(serde_json::Error);
 
 /// Agent that releases slots without anyone waiting for it.
 pub(super) trait ReleaseSlots: Send + Sync {
+    /// Returns the token of the slots.
+    fn token(&self, call: Call<'static>, decided: &DecidedCall) -> ReleaseToken;
+
     /// Releases the slots; returns at once.
-    fn release_slots(self: Arc<Self>, token: ReleaseToken);
+    fn release_slots(self: Arc<Self>, call: Call<'static>, decided: DecidedCall);
 }
 
 struct HeldSlots {
-    /// None once they are released, or their token is taken.
-    token: Option<ReleaseToken>,
+    /// The call and its decision. None once they are released, or their token is taken.
+    slots: Option<(Call<'static>, DecidedCall)>,
     agent: Arc<dyn ReleaseSlots>,
 }
 
@@ -58,18 +62,18 @@ struct HeldSlots {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenText<'a> {
-    at_ms: u64,
     /// Absent if it is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<u64>,
     descriptors: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    id: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     unverified: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
 }
 
 impl Permit {
-    pub(super) fn new(token: ReleaseToken, agent: Arc<dyn ReleaseSlots>) -> Self {
-        Self(Box::new(HeldSlots { token: Some(token), agent }))
+    pub(super) fn new(call: Call<'static>, decided: DecidedCall, agent: Arc<dyn ReleaseSlots>) -> Self {
+        Self(Box::new(HeldSlots { slots: Some((call, decided)), agent }))
     }
 
     /// Returns the token of the slots, which are no longer released by a drop.
@@ -78,14 +82,15 @@ impl Permit {
     /// Never: only this method and the drop take the slots.
     #[must_use]
     pub fn into_token(mut self) -> ReleaseToken {
-        self.0.token.take().expect("a permit holds slots until it ends")
+        let (call, decided) = self.0.slots.take().expect("a permit holds slots until it ends");
+        self.0.agent.token(call, &decided)
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(token) = self.0.token.take() {
-            self.0.agent.clone().release_slots(token);
+        if let Some((call, decided)) = self.0.slots.take() {
+            self.0.agent.clone().release_slots(call, decided);
         }
     }
 }
@@ -97,10 +102,10 @@ impl fmt::Debug for Permit {
 }
 
 impl ReleaseToken {
-    /// Creates the token of a call that was decided at this time ([`Decision::at`](crate::Decision::at)).
+    /// Creates the token of a call, of whose decision this is the id ([`Agent::decision_id`](super::Agent::decision_id)).
     #[must_use]
-    pub fn new(call: Call<'_>, decided: Timestamp) -> Self {
-        Self { call: call.into_owned(), decided }
+    pub fn new(call: Call<'_>, id: String) -> Self {
+        Self { call: call.into_owned(), id }
     }
 }
 
@@ -112,7 +117,7 @@ impl fmt::Display for ReleaseToken {
             .map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)))
             .partition(|(name, _)| self.call.is_verified(name));
         let cost = Some(self.call.cost()).filter(|cost| *cost != 1);
-        let text = TokenText { at_ms: self.decided.as_ms(), cost, descriptors, unverified };
+        let text = TokenText { cost, descriptors, id: Cow::Borrowed(&self.id), unverified };
         f.write_str(&serde_json::to_string(&text).map_err(|_| fmt::Error)?)
     }
 }
@@ -125,7 +130,7 @@ impl FromStr for ReleaseToken {
         let mut call = Call::new().costing(text.cost.unwrap_or(1));
         text.descriptors.into_iter().for_each(|(name, value)| call.set(name, value));
         text.unverified.into_iter().for_each(|(name, value)| call.set_unverified(name, value));
-        Ok(Self { call, decided: Timestamp::from_ms(text.at_ms) })
+        Ok(Self { call, id: text.id.into_owned() })
     }
 }
 
@@ -138,8 +143,8 @@ mod tests {
     fn a_token_keeps_the_call() {
         let mut call = Call::new().with("user", "u\"1").costing(2);
         call.set_unverified("tier".into(), "pro".into());
-        let token = ReleaseToken::new(call, Timestamp::from_ms(1_767_323_045_000));
-        let text = r#"{"at_ms":1767323045000,"cost":2,"descriptors":{"user":"u\"1"},"unverified":{"tier":"pro"}}"#;
+        let token = ReleaseToken::new(call, "a-1-b".to_owned());
+        let text = r#"{"cost":2,"descriptors":{"user":"u\"1"},"id":"a-1-b","unverified":{"tier":"pro"}}"#;
         assert_eq!(token.to_string(), text);
         let read: ReleaseToken = text.parse().expect("a token");
         assert_eq!((read.to_string(), read), (text.to_owned(), token));
@@ -147,7 +152,7 @@ mod tests {
 
     #[test]
     fn another_text_is_refused_with_its_position() {
-        for text in ["", "{}", "agent-7-19a6b2-b", r#"{"at_ms":1,"descriptors":{},"more":1}"#] {
+        for text in ["", "{}", "agent-7-19a6b2-b", r#"{"id":"a-1-b","descriptors":{},"more":1}"#] {
             let error = text.parse::<ReleaseToken>().expect_err(text).to_string();
             assert!(error.contains("line 1") && error.contains("into_token"), "{error}");
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tollgate_core::call::Call;
-use tollgate_core::clock::Timestamp;
-use tollgate_core::decision::LimitStatus;
+use tollgate_core::decided_call::DecidedCall;
+use tollgate_core::decision::{Decision, LimitStatus};
 use tollgate_engine::{Operation, Output, Progress};
 
 use super::permit::{ReleaseSlots, ReleaseToken};
@@ -14,8 +14,10 @@ use crate::store::{ChargeStore, StoreError};
 impl<S: ChargeStore> Agent<S> {
     /// Reports the real cost of a call, as the units beyond its request; negative if it cost less. Every rule that goes by the
     /// call's own cost is charged or refunded the difference. Returns the status of the tightest of them afterwards; none if
-    /// no rule is concerned. Give the time of the decision with a refund, so that the units are refunded where they were
-    /// charged.
+    /// no rule is concerned.
+    ///
+    /// With the decision of its admission, the call is settled once, however often and at whichever agents this is called, and
+    /// no more is refunded than the cost of the call. Without it, nothing is refunded. At most one quota is added.
     ///
     /// ```
     /// # use tollgate::{Agent, Call, Rule};
@@ -25,7 +27,7 @@ impl<S: ChargeStore> Agent<S> {
     /// let call = Call::new().with("user", "u1").costing(300); // an estimate
     /// let admission = agent.check(&call).await?;
     /// let used = 120;
-    /// let status = agent.settle(&call, used - 300, Some(admission.decision.at)).await?;
+    /// let status = agent.settle(&call, used - 300, Some(&admission.decision)).await?;
     /// assert_eq!(status.map(|status| status.remaining), Some(880));
     /// # Ok(()) }
     /// ```
@@ -36,7 +38,22 @@ impl<S: ChargeStore> Agent<S> {
         &self,
         call: &Call<'_>,
         units: i64,
-        decided: Option<Timestamp>,
+        decision: Option<&Decision>,
+    ) -> Result<Option<LimitStatus>, StoreError> {
+        let decided = decision.and_then(|decision| self.decided_call(call, decision));
+        self.settle_decided(call, units, decided.as_ref()).await
+    }
+
+    /// Reports the real cost of a call as [`settle`](Self::settle) does. The call may have been decided in another process, if
+    /// its id was [read](Self::decided).
+    ///
+    /// # Errors
+    /// If units are to be refunded and the store does not answer. Units to be charged are charged later then.
+    pub async fn settle_decided(
+        &self,
+        call: &Call<'_>,
+        units: i64,
+        decided: Option<&DecidedCall>,
     ) -> Result<Option<LimitStatus>, StoreError> {
         self.adjust(Operation::Settle { call, units, decided }).await
     }
@@ -44,10 +61,31 @@ impl<S: ChargeStore> Agent<S> {
     /// Reports the end of a call whose permit became a token, at this or another agent with the same rules: the slots of the
     /// call are free again. Returns the status of the tightest rule afterwards; none if no rule is concerned.
     ///
+    /// A token that no agent with the same digest key has made releases nothing.
+    ///
     /// # Errors
     /// If the store does not answer; then the slots are free after the window of their quota.
     pub async fn release(&self, token: ReleaseToken) -> Result<Option<LimitStatus>, StoreError> {
-        self.adjust(Operation::Release { call: &token.call, decided: token.decided }).await
+        let Some(decided) = self.decided(&token.call, &token.id) else { return Ok(None) };
+        self.adjust(Operation::Release { call: &token.call, decided: &decided }).await
+    }
+
+    /// Returns the admitted call that the text of a decision's id names; nothing if no agent with the same digest key has made
+    /// the text for these descriptors.
+    #[must_use]
+    pub fn decided(&self, call: &Call<'_>, id: &str) -> Option<DecidedCall> {
+        DecidedCall::read(id, &self.shared.engine.settings().digest_key, call)
+    }
+
+    /// Returns the text of a decision's id. With it, an admitted call is settled and released elsewhere.
+    #[must_use]
+    pub fn decision_id(&self, call: &Call<'_>, decision: &Decision) -> String {
+        let key = &self.shared.engine.settings().digest_key;
+        self.decided_call(call, decision).map_or_else(|| decision.id.to_string(), |decided| decided.text(key, call))
+    }
+
+    pub(super) fn decided_call(&self, call: &Call<'_>, decision: &Decision) -> Option<DecidedCall> {
+        DecidedCall::new(&self.shared.engine.settings().digest_key, call, decision)
     }
 
     async fn adjust(&self, operation: Operation<'_, '_>) -> Result<Option<LimitStatus>, StoreError> {
@@ -59,8 +97,13 @@ impl<S: ChargeStore> Agent<S> {
 }
 
 impl<S: ChargeStore> ReleaseSlots for Shared<S> {
-    fn release_slots(self: Arc<Self>, token: ReleaseToken) {
-        let operation = Operation::Release { call: &token.call, decided: token.decided };
+    fn token(&self, call: Call<'static>, decided: &DecidedCall) -> ReleaseToken {
+        let id = decided.text(&self.engine.settings().digest_key, &call);
+        ReleaseToken::new(call, id)
+    }
+
+    fn release_slots(self: Arc<Self>, call: Call<'static>, decided: DecidedCall) {
+        let operation = Operation::Release { call: &call, decided: &decided };
         if let Progress::NeedsStore(request) = self.engine.begin(self.clock.now(), operation) {
             let runtime = self.runtime.clone();
             runtime.spawn(async move {

@@ -41,8 +41,11 @@ async fn the_real_cost_of_a_call_is_charged_afterwards() {
     let decision = agent.check(&call).await.unwrap().decision;
     let settled = agent.settle(&call, 5, None).await.unwrap().unwrap();
     assert_eq!((&*settled.rule, settled.remaining), ("per-key", 94));
-    let back = agent.settle(&call, -4, Some(decision.at)).await.unwrap().unwrap();
-    assert_eq!(back.remaining, 98);
+    let back = agent.settle(&call, -4, Some(&decision)).await.unwrap().unwrap();
+    assert_eq!(back.remaining, 95, "no more than it was charged");
+    let again = agent.settle(&call, -1, Some(&decision)).await.unwrap().unwrap();
+    assert_eq!(again.remaining, 95, "once");
+    assert!(agent.settle(&call, -1, None).await.unwrap().is_none(), "nothing is refunded without the decision");
     assert_eq!(
         agent.check(&call.clone().costing(0)).await.unwrap().decision.status.unwrap().remaining,
         46,

@@ -139,7 +139,7 @@ fn exports(kitchen: &mut Kitchen) {
     let call = || json!({ "user": "u", "endpoint": "/export" });
     let (_, first) = kitchen.ask(call(), 1);
     assert_eq!(kitchen.pass(&call(), 5), 1);
-    kitchen.say("/release", &json!({ "descriptors": call(), "at_ms": first["at_ms"] }));
+    kitchen.say("/release", &json!({ "descriptors": call(), "id": first["id"] }));
     assert_eq!(kitchen.pass(&call(), 5), 1);
 }
 

@@ -19,5 +19,6 @@ pub mod window;
 pub mod algorithm;
 pub mod counter;
 pub mod decision;
+pub mod decided_call;
 pub mod rules;
 pub mod messages;

@@ -102,9 +102,10 @@ impl<'c> Simulation<'c> {
     }
 
     /// A call is settled or released at an agent.
+    #[expect(clippy::needless_pass_by_value, reason = "a correction is made once by each caller")]
     pub fn correct(&mut self, agent: usize, call: Call<'c>, correction: Correction) {
         if let Some(agent) = &mut self.agents[agent].running {
-            agent.correct(&mut self.env, call, correction);
+            agent.correct(&mut self.env, call, &correction);
         }
     }
 

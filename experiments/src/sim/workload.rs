@@ -1,7 +1,8 @@
 //! The workload of a simulation: callers, endpoints, costs, request ids, and what becomes of calls after their decisions.
 
 use fastrand::Rng;
-use tollgate::Call;
+use tollgate::{Call, DecidedCall};
+use tollgate_core::counter::DigestKey;
 
 use super::agent::Correction;
 use super::observation::AnsweredCall;
@@ -45,10 +46,12 @@ impl Workload {
 
     /// Returns what becomes of a call, if anything: it cost more, it cost less, or it has ended.
     pub fn correction(&mut self, answered: &AnsweredCall<'_>) -> Option<Correction> {
-        let (rng, decided) = (&mut self.rng, answered.decision.at);
-        if !answered.is_admitted {
+        let rng = &mut self.rng;
+        // All decisions on a request with an id are one charge, of which the bookkeeping of the tests knows nothing.
+        if !answered.is_admitted || answered.call.id().is_some() {
             return None;
         }
+        let decided = DecidedCall::new(&DigestKey::default(), &answered.call, &answered.decision)?;
         let cost = i64::try_from(answered.call.cost()).unwrap_or(i64::MAX);
         match rng.u8(0..12) {
             0 => Some(Correction::Settle(rng.i64(1..4), None)),

@@ -4,7 +4,8 @@ use std::thread;
 
 use proptest::prelude::*;
 use tollgate_core::algorithm::{Algorithm, Verdict};
-use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{ChargeResults, DigestKey};
+use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::rules::{Lists, Pattern, Quota, Rule, RuleSet};
 
 use super::*;
@@ -91,7 +92,7 @@ proptest! {
         steps in steps(),
     ) {
         let agents = [(); 2].map(|()| engine(rules(algorithm, 3, 1)));
-        let (mut now, mut generation, mut decided) = (START, 1, [START; 4]);
+        let (mut now, mut generation, mut decided) = (START, 1, [const { None }; 4]);
         for step in steps {
             let begin = |operation: Operation<'_, '_>| agents.each_ref().map(|agent| drop(agent.begin(now, operation)));
             match step {
@@ -99,16 +100,18 @@ proptest! {
                     let call = call(caller, cost);
                     let mut fast = check(&agents[0], now, &call);
                     let general = check_generally(&agents[1], now, &call);
-                    decided[usize::from(caller)] = fast.at;
                     fast.id.clone_from(&general.id);
+                    decided[usize::from(caller)] = DecidedCall::new(&DigestKey::default(), &call, &fast);
                     prop_assert_eq!(&fast, &general, "{:?} at {:?}", call, now);
                 }
                 Step::Settle(caller, units) => {
-                    let decided = Some(decided[usize::from(caller)]);
+                    let decided = decided[usize::from(caller)].as_ref();
                     begin(Operation::Settle { call: &call(caller, 1), units, decided });
                 }
                 Step::Release(caller) => {
-                    begin(Operation::Release { call: &call(caller, 1), decided: decided[usize::from(caller)] });
+                    if let Some(decided) = &decided[usize::from(caller)] {
+                        begin(Operation::Release { call: &call(caller, 1), decided });
+                    }
                 }
                 Step::Wait(ms) => now = now.plus_ms(ms),
                 Step::Rules(units) => {
@@ -133,8 +136,9 @@ fn a_denial_that_a_thread_remembers_ends_with_a_refund_on_another() {
         let denial = check(&engine, START, &call);
         assert_eq!((denial.allowed, denial.source), (false, source));
     }
+    let decided = DecidedCall::new(&DigestKey::default(), &call, &first);
     thread::scope(|scope| {
-        scope.spawn(|| engine.begin(START, Operation::Settle { call: &call, units: -1, decided: Some(first.at) }));
+        scope.spawn(|| engine.begin(START, Operation::Settle { call: &call, units: -1, decided: decided.as_ref() }));
     });
     assert!(check(&engine, START, &call).allowed);
 }

@@ -54,10 +54,11 @@ async fn a_wrong_number_is_a_400_that_names_the_field_and_its_range() {
             "`units`: it must be a whole number from -9007199254740992 to 9007",
         ),
         ("/settle", r#""units": 18446744073709551615"#, "`units`: it must be a whole number from -9007199254740992"),
-        ("/settle", r#""units": 1, "at_ms": -1"#, "`at_ms`: it must be a whole number from 0 to 9007199254740992"),
-        ("/settle", r#""cost": 1"#, "unknown field `cost`, expected one of `descriptors`, `units`, `at_ms`"),
-        ("/settle", r#""at_ms": 1"#, "`units` is missing; send the real cost minus the charged cost"),
-        ("/release", r#""cost": 1"#, "`at_ms` is missing; it identifies the slot: send the `at_ms` of the response"),
+        ("/settle", r#""cost": 1"#, "unknown field `cost`, expected one of `descriptors`, `unverified`, `units`, `id`"),
+        ("/settle", r#""id": "a-1""#, "`units` is missing; send the real cost minus the charged cost"),
+        ("/settle", r#""units": -1"#, "`id` is missing; a refund needs the `id` of the response of /check"),
+        ("/release", r#""cost": 1"#, "`id` is missing; it names the call: send the `id` of the response of /check"),
+        ("/release", r#""id": "a-1""#, "the `id` is not that of an admission of these descriptors"),
         ("/explain", r#""unverified": 3"#, "`unverified`: invalid type: integer `3`, expected an object with names"),
     ] {
         let body = format!(r#"{{"descriptors": {{"api_key": "k1"}}, {field}}}"#);

@@ -26,10 +26,40 @@ async fn a_call_is_settled_after_its_answer() {
     assert_eq!(answer.json()["remaining"], 90);
     let settled = post(&mut client, "/settle", r#"{"descriptors": {"user": "u"}, "units": 5}"#).await;
     assert_eq!((settled.status, &settled.json()["remaining"]), (StatusCode::OK, &85.into()));
-    let at_ms = answer.json()["at_ms"].as_u64().unwrap();
-    let back = format!(r#"{{"descriptors": {{"user": "u"}}, "units": -8, "at_ms": {at_ms}}}"#);
+    let back = format!(r#"{{"descriptors": {{"user": "u"}}, "units": -8, "id": {}}}"#, answer.json()["id"]);
     assert_eq!(post(&mut client, "/settle", &back).await.json()["remaining"], 93);
     assert_eq!(client.post(r#"{"descriptors": {"user": "u"}}"#).await.json()["remaining"], 92);
+}
+
+/// A settlement refunds at most what its call was charged, once; without the id of the decision it may only add, at most one
+/// quota.
+#[tokio::test]
+async fn a_settlement_neither_locks_a_caller_nor_gives_quota_without_end() {
+    let mut client = client([strict("100/min")]).await;
+    let call = r#"{"descriptors": {"user": "u"}, "cost": 3}"#;
+    let id = client.post(call).await.json()["id"].clone();
+    let settle = |user: &str, units: i64, id: &serde_json::Value| {
+        format!(r#"{{"descriptors": {{"user": "{user}"}}, "units": {units}, "id": {id}}}"#)
+    };
+    let remaining =
+        async |client: &mut Client, body: &str| post(client, "/settle", body).await.json()["remaining"].clone();
+    assert_eq!(remaining(&mut client, &settle("u", -100, &id)).await, 100, "three units, and no more");
+    assert_eq!(remaining(&mut client, &settle("u", -3, &id)).await, 100, "a retry refunds nothing");
+    assert_eq!(client.post(call).await.json()["remaining"], 97);
+    assert_eq!(remaining(&mut client, &settle("u", -3, &id)).await, 97, "neither does one after another call");
+
+    for (body, reason) in [
+        (settle("v", -3, &id), "not that of an admission of these descriptors"),
+        (settle("u", -3, &"agent-1-2-3-4-5".into()), "not that of an admission of these descriptors"),
+        (r#"{"descriptors": {"user": "u"}, "units": -1}"#.to_owned(), "a refund needs the `id`"),
+    ] {
+        let detail = post(&mut client, "/settle", &body).await.problem(400);
+        assert!(detail.contains(reason), "{detail}");
+    }
+
+    let much = r#"{"descriptors": {"user": "w"}, "units": 9007199254740992}"#;
+    let reset_ms = post(&mut client, "/settle", much).await.json()["reset_ms"].as_u64().unwrap();
+    assert!(reset_ms <= 70_000, "one quota, which leaves after a window: {reset_ms}");
 }
 
 /// A slot of a `concurrency` rule is free again after its call was released.
@@ -39,10 +69,10 @@ async fn a_slot_is_released() {
     let call = r#"{"descriptors": {"user": "u"}}"#;
     let answer = client.post(call).await;
     assert_eq!(client.post(call).await.status.as_u16(), 429);
-    let at_ms = answer.json()["at_ms"].as_u64().unwrap();
-    let ended = format!(r#"{{"descriptors": {{"user": "u"}}, "at_ms": {at_ms}}}"#);
+    let ended = format!(r#"{{"descriptors": {{"user": "u"}}, "id": {}}}"#, answer.json()["id"]);
     assert_eq!(post(&mut client, "/release", &ended).await.json()["remaining"], 1);
     assert_eq!(client.post(call).await.status, StatusCode::OK);
+    assert_eq!(post(&mut client, "/release", &ended).await.json()["remaining"], 0, "once");
 }
 
 /// `concurrency` limits calls at a time, so its denial names no window.
@@ -68,12 +98,12 @@ async fn a_deny_rule_in_shadow_is_not_counted_once_more_by_each_settle_and_relea
     let mut client = client([closed, strict("100/min"), slots]).await;
     let call = client.post(r#"{"descriptors": {"user": "u"}, "cost": 2}"#).await;
     assert_eq!(call.status, StatusCode::OK);
-    let at_ms = call.json()["at_ms"].as_u64().unwrap();
+    let id = call.json()["id"].clone();
     for units in [3, -1] {
-        let body = format!(r#"{{"descriptors": {{"user": "u"}}, "units": {units}}}"#);
+        let body = format!(r#"{{"descriptors": {{"user": "u"}}, "units": {units}, "id": {id}}}"#);
         assert_eq!(post(&mut client, "/settle", &body).await.status, StatusCode::OK);
     }
-    let body = format!(r#"{{"descriptors": {{"user": "u"}}, "at_ms": {at_ms}}}"#);
+    let body = format!(r#"{{"descriptors": {{"user": "u"}}, "id": {id}}}"#);
     assert_eq!(post(&mut client, "/release", &body).await.status, StatusCode::OK);
     let metrics = String::from_utf8(client.get("/metrics", &[]).await.body.to_vec()).unwrap();
     assert!(metrics.contains("tollgate_shadow_denials_total{rule=\"closed\"} 1\n"), "{metrics}");

@@ -7,6 +7,9 @@ for i = 1, #ARGV do
       refund(c, charged_at, units)
       if name then redis.call('DEL', name) end
     end
+  elseif mode == REFUND then
+    -- A refund with a request id is made once.
+    if name and c.is_kept then redis.call('SET', name, string.format('%.0f', c.last), 'PX', c.width) end
   elseif cost and (room or mode ~= ENFORCE) then
     if name then redis.call('SET', name, string.format('%.0f', c.last), 'PX', c.width) end
     if token and mode == ENFORCE and (cost > 0 or name) then

@@ -114,8 +114,8 @@ for i = 1, #ARGV do
     needed = 0
     -- The answer to a refund, and to charges after it, shows the counter after the refund.
     if mode == REFUND then
-      refund(c, time, cost)
-      charged = false
+      if charged then refund(c, time, cost) end
+      charged, name = false, charged and name
     end
   end
   charges[i] = { c, mode, charged, at, name, companion, token }

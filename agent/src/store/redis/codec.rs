@@ -141,7 +141,7 @@ fn result(rest: &mut &[u8], charges: &[Charge], now: Timestamp, all_charged: boo
     let mut result = None;
     for mut earlier in of_counter {
         // The script shows the values as it read them, and the runs of a log as they are after refunds.
-        let is_free = if matches!(earlier.mode, ChargeMode::Refund { .. }) { is_log } else { repeated };
+        let is_free = repeated || is_log && matches!(earlier.mode, ChargeMode::Refund { .. });
         if is_free {
             earlier.cost = 0;
         }

@@ -45,6 +45,9 @@ enum DigestDomain {
     Call,
     Slot,
     Request,
+    Correction,
+    ProofKey,
+    Proof,
     Backfill,
 }
 
@@ -99,6 +102,12 @@ impl RequestId {
     #[must_use]
     pub const fn from_u128(digest: u128) -> Self {
         Self(digest)
+    }
+
+    /// Returns the 128 bits of the digest.
+    #[must_use]
+    pub const fn as_u128(self) -> u128 {
+        self.0
     }
 
     /// Returns the identifier that stands so many places after this one.
@@ -175,6 +184,17 @@ impl DigestKey {
     #[must_use]
     pub fn request(&self, id: &str) -> RequestId {
         RequestId(self.digest(DigestDomain::Request, [id]))
+    }
+
+    /// Returns the identifier of the correction of a decision or a request.
+    pub(crate) fn correction(&self, of: [&str; 2]) -> RequestId {
+        RequestId(self.digest(DigestDomain::Correction, of))
+    }
+
+    /// Returns a digest that proves who wrote these texts, under a key derived for it.
+    pub(crate) fn proof<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> u64 {
+        let derived = Self(self.digest(DigestDomain::ProofKey, []).to_be_bytes());
+        (derived.digest(DigestDomain::Proof, texts) >> 64) as u64
     }
 
     /// Returns the first identifier of the units that one life of an agent admits without the store.

@@ -86,10 +86,10 @@ impl StoredCounter {
             self.generation = charge.generation;
         }
         let now = self.state.advance(&self.limit, now);
-        if let ChargeMode::Refund { at } = charge.mode {
+        let repeated = charge.request.is_some_and(|id| self.has_charged(id, now));
+        if let (ChargeMode::Refund { at }, false) = (charge.mode, repeated) {
             self.state.refund(at, charge.cost);
         }
-        let repeated = charge.request.is_some_and(|id| self.has_charged(id, now));
         let is_free = repeated || matches!(charge.mode, ChargeMode::Refund { .. });
         let mut verdict = self.state.evaluate(&self.limit, now, if is_free { 0 } else { charge.cost });
         verdict.admitted |= repeated;
@@ -105,7 +105,8 @@ impl StoredCounter {
         match charge.mode {
             ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. } => self.state.charge(result.at, charge.cost),
             ChargeMode::Backfill { at } => self.state.charge(at.min(result.at), charge.cost),
-            ChargeMode::Evaluate { .. } | ChargeMode::Refund { .. } => return,
+            ChargeMode::Refund { .. } => {}
+            ChargeMode::Evaluate { .. } => return,
         }
         if let Some(id) = charge.request {
             let requests = self.requests.get_or_insert_with(Box::default);

@@ -3,8 +3,8 @@
 //! Requests of the maintenance go the same way. Each request has a deadline; the late answer to charges goes to the engine, too,
 //! and any other is dropped.
 
-use tollgate::Call;
 use tollgate::store::StoreError;
+use tollgate::{Call, DecidedCall};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{Generation, MatchScope};
 use tollgate_engine::{
@@ -17,12 +17,12 @@ use crate::sim::event::{AgentEvent, StoreAnswer, StoreCommand};
 use crate::sim::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
 
 /// A change to a call after its decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Correction {
-    /// The call cost this many units more than it was charged, or fewer; and the instant of its decision, if it is told.
-    Settle(i64, Option<Timestamp>),
-    /// The call, which was decided at this instant, has ended.
-    Release(Timestamp),
+    /// The call cost this many units more than it was charged, or fewer; and its decision, if it is told.
+    Settle(i64, Option<DecidedCall>),
+    /// The call of this decision has ended.
+    Release(DecidedCall),
 }
 
 /// Calls that were asked together, or one alone.
@@ -83,15 +83,17 @@ impl<'c> AgentLife<'c> {
     }
 
     /// A call is settled or released.
-    pub(in crate::sim) fn correct(&mut self, env: &mut Environment<'c>, call: Call<'c>, correction: Correction) {
+    pub(in crate::sim) fn correct(&mut self, env: &mut Environment<'c>, call: Call<'c>, correction: &Correction) {
         use_stripe(env.stripe());
         let generation = self.engine.with_rules(|rules| rules.generation);
         let (operation, units, decided) = match correction {
             Correction::Settle(units, decided) => {
-                (Operation::Settle { call: &call, units, decided }, Some(units), decided)
+                let decided = decided.as_ref();
+                (Operation::Settle { call: &call, units: *units, decided }, Some(*units), decided)
             }
             Correction::Release(decided) => (Operation::Release { call: &call, decided }, None, Some(decided)),
         };
+        let decided = decided.map(|decided| decided.at);
         let progress = self.engine.begin(self.now(env), operation);
         let (agent, charges, error) = (self.index, Vec::new(), None);
         let mut corrected = CorrectedCall { agent, call, generation, units, decided, charges, error };

@@ -1,0 +1,130 @@
+//! An admitted call, as its settlement or release names it: by the text of the decision's id.
+//!
+//! The text carries the time and the units of the call under a keyed digest that covers the descriptors, too. A settlement can
+//! therefore refund no more than this call was charged, and on its own counters only. The store refunds it once, by
+//! [`DecidedCall::correction`]. The text is made when it is shown, and never while a call is decided.
+
+use std::fmt::Write;
+
+use crate::call::Call;
+use crate::clock::Timestamp;
+use crate::counter::{DigestKey, RequestId};
+use crate::decision::{Decision, DecisionId};
+
+/// A call that was admitted: what it was charged, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecidedCall {
+    /// Identifier of the decision.
+    pub id: DecisionId,
+    /// Time of the decision, in store time.
+    pub at: Timestamp,
+    /// Units that the call was charged under the rules that go by its own cost.
+    pub units: u64,
+    /// Request of the call, if it has an id: all its decisions are one charge.
+    pub request: Option<RequestId>,
+}
+
+impl DecidedCall {
+    /// Returns an admitted call and its decision; nothing for a denied one, which was charged nothing.
+    #[must_use]
+    pub fn new(key: &DigestKey, call: &Call<'_>, decision: &Decision) -> Option<Self> {
+        let request = || call.id().map(|id| key.request(id));
+        let decided = || Self { id: decision.id.clone(), at: decision.at, units: call.cost(), request: request() };
+        decision.allowed.then(decided)
+    }
+
+    /// Returns the text of the decision's id.
+    #[must_use]
+    pub fn text(&self, key: &DigestKey, call: &Call<'_>) -> String {
+        let request = self.request.map_or(0, RequestId::as_u128);
+        let mut text = format!("{}-{:x}-{:x}-{request:x}", self.id, self.at.as_ms(), self.units);
+        let proof = proof(key, &text, call);
+        // A string takes all text.
+        let _ = write!(text, "-{proof:016x}");
+        text
+    }
+
+    /// Reads the text of the id of a decision on this call; nothing if no agent has made it.
+    #[must_use]
+    pub fn read(text: &str, key: &DigestKey, call: &Call<'_>) -> Option<Self> {
+        let (signed, shown) = text.rsplit_once('-')?;
+        if format!("{:016x}", proof(key, signed, call)) != shown {
+            return None;
+        }
+        let mut parts = signed.rsplitn(5, '-');
+        let request = u128::from_str_radix(parts.next()?, 16).ok()?;
+        let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
+        let (units, at, call) = (number()?, number()?, number()?);
+        let id = DecisionId { life: parts.next()?.into(), call };
+        let request = (request != 0).then(|| RequestId::from_u128(request));
+        Some(Self { id, at: Timestamp::from_ms(at), units, request })
+    }
+
+    /// Returns the request by which a store recognises that the call was settled before, or that it was released before: a call
+    /// may be both.
+    #[must_use]
+    pub fn correction(&self, key: &DigestKey, is_release: bool) -> RequestId {
+        let of = self.request.map_or_else(|| self.id.to_string(), |request| request.to_string());
+        key.correction([if is_release { "release" } else { "settlement" }, &of])
+    }
+}
+
+/// Returns the keyed digest of a text and the descriptors of a call, in the order of their names.
+fn proof(key: &DigestKey, text: &str, call: &Call<'_>) -> u64 {
+    let mut descriptors: Vec<_> = call.descriptors().collect();
+    descriptors.sort_unstable();
+    key.proof(std::iter::once(text).chain(descriptors.into_iter().flat_map(|(name, value)| [name, value])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::Source;
+
+    fn decided(key: &DigestKey, call: &Call<'_>) -> DecidedCall {
+        let id = DecisionId { life: "agent-7-19a6b2".into(), call: 11 };
+        let decision = Decision::new(true, Source::Store, Timestamp::from_ms(1_767_323_045_000), id);
+        DecidedCall::new(key, call, &decision).expect("it is admitted")
+    }
+
+    /// Golden text: ids outlive the process that made them.
+    #[test]
+    fn the_text_of_an_id_carries_what_the_call_was_charged() {
+        let key = DigestKey::default();
+        let call = Call::new().with("user", "u1").with("endpoint", "/x").costing(300);
+        let text = decided(&key, &call).text(&key, &call);
+        assert!(text.starts_with("agent-7-19a6b2-b-19b7ca98c88-12c-0-") && text.len() < 128, "{text}");
+        let reordered = Call::new().with("endpoint", "/x").with("user", "u1");
+        assert_eq!(DecidedCall::read(&text, &key, &reordered), Some(decided(&key, &call)));
+        let named = call.clone().identified("r-1");
+        let text = decided(&key, &named).text(&key, &named);
+        assert_eq!(DecidedCall::read(&text, &key, &named), Some(decided(&key, &named)));
+    }
+
+    #[test]
+    fn a_text_that_no_agent_made_is_no_id() {
+        let key = DigestKey::default();
+        let call = Call::new().with("user", "u1").costing(3);
+        let text = decided(&key, &call).text(&key, &call);
+        let more = text.replace("-3-0-", "-300-0-");
+        assert_ne!(more, text);
+        for forged in ["", "-", "agent-7-19a6b2-b", "a-1-2-3-4-5", &more, &text[..text.len() - 1]] {
+            assert_eq!(DecidedCall::read(forged, &key, &call), None, "{forged}");
+        }
+        assert_eq!(DecidedCall::read(&text, &key, &Call::new().with("user", "u2")), None, "of another caller");
+        assert_eq!(DecidedCall::read(&text, &DigestKey::new([7; 16]), &call), None, "under another key");
+    }
+
+    #[test]
+    fn all_decisions_on_one_request_are_corrected_once() {
+        let (key, call) = (DigestKey::default(), Call::new().with("user", "u1"));
+        let other = |call: &Call<'_>| {
+            let decided = decided(&key, call);
+            DecidedCall { id: DecisionId { call: 12, ..decided.id.clone() }, ..decided }.correction(&key, false)
+        };
+        assert_ne!(decided(&key, &call).correction(&key, false), other(&call));
+        assert_ne!(decided(&key, &call).correction(&key, false), decided(&key, &call).correction(&key, true));
+        let named = call.identified("r-1");
+        assert_eq!(decided(&key, &named).correction(&key, false), other(&named));
+    }
+}

@@ -1,0 +1,90 @@
+//! Settlements: over two agents, retries and lost answers, no call is refunded more than it was charged.
+
+use std::collections::HashMap;
+
+use fastrand::Rng;
+use tollgate::{Call, DecidedCall};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{ChargeMode, CounterId, DigestKey, RequestId};
+use tollgate_experiments::sim::{Correction, Faults, Observation, SimAgentSettings, SimSettings, Simulation};
+
+const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
+const RULES: &str = "
+version: 1
+rules:
+  - { name: tokens, per: [user], quota: 2000/h }
+  - { name: slots, per: [user], quota: 500/h, algorithm: concurrency }
+";
+const CALLS: usize = 200;
+const SEEDS: u64 = 20;
+
+/// Units that the store refunded, by the request that names the decision, and by counter.
+type Refunded = HashMap<(RequestId, CounterId), u64>;
+
+/// Runs calls, each of which is settled and released several times, at both agents, for more than it cost. Returns the units
+/// that the store charged and those that it refunded.
+fn settled_over_and_over(seed: u64) -> (u64, Refunded) {
+    let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
+    let settings = SimSettings {
+        start: START,
+        seed,
+        agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; 2],
+        aggregators: 1,
+        has_bus: true,
+        partitions: 1,
+        counters_max: 10_000,
+        faults: Faults { store_ms_max: 2, store_answer_lost_percent: 10, ..Faults::default() },
+        threshold_permille: 500,
+    };
+    let mut sim = Simulation::new(settings, &rules);
+    let (mut rng, mut charged, mut refunded) = (Rng::with_seed(seed), 0, Refunded::new());
+    sim.run_until(START.plus_ms(100));
+    let mut asked = 0;
+    while asked < CALLS {
+        asked += 1;
+        sim.check(rng.usize(0..2), vec![Call::new().with("user", "u").costing(rng.u64(1..5))]);
+        let until = sim.now().plus_ms(20);
+        sim.run_until(until);
+        let observations: Vec<_> = sim.observations().collect();
+        for observation in observations {
+            match observation {
+                Observation::Answered(answered) => {
+                    let key = DigestKey::default();
+                    let Some(decided) = DecidedCall::new(&key, &answered.call, &answered.decision) else { continue };
+                    for _ in 0..rng.usize(1..4) {
+                        let settled = Correction::Settle(-rng.i64(1..1_000), Some(decided.clone()));
+                        sim.correct(rng.usize(0..2), answered.call.clone(), settled);
+                        sim.correct(rng.usize(0..2), answered.call.clone(), Correction::Release(decided.clone()));
+                        sim.correct(rng.usize(0..2), answered.call.clone(), Correction::Settle(-1_000, None));
+                    }
+                }
+                Observation::Executed { charges, answer: Ok(results), .. } => {
+                    for (charge, result) in charges.iter().zip(&results) {
+                        let counts = result.charged && !result.repeated;
+                        match charge.mode {
+                            ChargeMode::Refund { .. } if counts => {
+                                let request = charge.request.expect("a refund names its decision");
+                                *refunded.entry((request, charge.counter)).or_default() += charge.cost;
+                            }
+                            _ if counts => charged += charge.cost,
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    (charged, refunded)
+}
+
+#[test]
+fn no_call_is_refunded_more_than_it_was_charged() {
+    for seed in 0..SEEDS {
+        let (charged, refunded) = settled_over_and_over(seed);
+        let most = refunded.values().max().copied().unwrap_or_default();
+        let sum: u64 = refunded.values().sum();
+        assert!(most <= 4 && sum > 0, "seed {seed}: {most} units of a call that cost at most 4");
+        assert!(sum <= charged, "seed {seed}: {sum} refunded of {charged}");
+    }
+}
