@@ -9,6 +9,7 @@ use fastrand::Rng;
 use tollgate::store::StoreError;
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::ChargeResults;
 use tollgate_core::messages::signals::Offset;
 use tollgate_engine::STRIPES;
 
@@ -195,7 +196,7 @@ impl<'c> Environment<'c> {
         let delay_ms = self.delay_ms(self.faults.store_ms_max);
         match self.store.state {
             StoreState::Silent => self.store.waiting.push(message),
-            StoreState::Unreachable => self.reply(&message, delay_ms, Err(StoreError::TimedOut)),
+            StoreState::Unreachable => self.reply(&message, delay_ms, Err(StoreError::AnswerLost)),
             StoreState::Refusing => self.reply(&message, delay_ms, Err(StoreError::Refused)),
             StoreState::Slow(ms) => self.answer(&message, delay_ms + ms),
             StoreState::Up => self.answer(&message, delay_ms),
@@ -208,7 +209,7 @@ impl<'c> Environment<'c> {
         if !self.strikes(faults.store_refused_percent) {
             answer = self.execute(message);
             if self.strikes(faults.store_answer_lost_percent) {
-                answer = Err(StoreError::TimedOut);
+                answer = Err(StoreError::AnswerLost);
             }
         }
         self.reply(message, delay_ms, answer);
@@ -224,12 +225,16 @@ impl<'c> Environment<'c> {
         match &message.command {
             StoreCommand::Ping => answer.time = self.store.time(now),
             StoreCommand::Announce => answer.presence = self.store.announce(now, message.agent),
-            StoreCommand::Charge(charges) => {
-                for charges in self.bug.map_or_else(|| vec![charges.clone()], |bug| bug.executed(charges)) {
-                    let executed = self.store.charge(now, &charges);
-                    let ticket = message.ticket;
-                    self.observe(Observation::Executed { ticket, charges, answer: executed.clone() });
-                    answer.results = executed?;
+            StoreCommand::Charge(steps) => {
+                for step in steps {
+                    let mut results = ChargeResults::new();
+                    for charges in self.bug.map_or_else(|| vec![step.clone()], |bug| bug.executed(step)) {
+                        let executed = self.store.charge(now, &charges);
+                        let StoreMessage { agent, life, ticket, .. } = *message;
+                        self.observe(Observation::Executed { agent, life, ticket, charges, answer: executed.clone() });
+                        results = executed?;
+                    }
+                    answer.results.extend(results);
                 }
                 if self.has(PlantedBug::DenialReportedCharged) {
                     answer

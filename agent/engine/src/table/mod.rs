@@ -17,9 +17,9 @@ use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step_at_once};
 
-use crate::view::{CounterView, forget_denial, update_in_step};
+use crate::view::{CounterView, update_in_step};
 use counter_places::{OVERFLOW, Places, RuleTag};
 pub(crate) use shard::TableEntry;
 use shard::TableShard;
@@ -116,7 +116,7 @@ impl AgentTable {
     /// Applies charges to the counts that live here, and updates the views in the same step.
     ///
     /// # Errors
-    /// If a charge has expired.
+    /// None: the table refuses no counter, and no charge expires here.
     pub fn charge(&self, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StoreError> {
         self.lock(charges.iter().map(|charge| charge.counter)).charge(charges, now)
     }
@@ -127,11 +127,11 @@ impl AgentTable {
         self.lock([counter].into_iter()).remove(counter);
     }
 
-    /// Drops all cached denials: the store's clock stepped back, and they may hold too long.
-    pub(crate) fn forget_denials(&self) {
+    /// Drops or re-bases all that is kept in store time, after the store's clock stepped back by `by_ms` to `now`.
+    pub(crate) fn rebase(&self, by_ms: u64, now: Timestamp) {
         for (shard, ended) in self.shards.iter().zip(&self.denials_ended) {
             let mut shard = shard.0.lock();
-            shard.entries_mut().for_each(|entry| forget_denial(&mut entry.view));
+            shard.rebase(by_ms, now);
             ended.fetch_add(1, Ordering::Release);
         }
     }
@@ -184,7 +184,7 @@ impl LockedTable<'_> {
 
     /// Applies charges as [`AgentTable::charge`] does.
     pub(crate) fn charge(&mut self, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StoreError> {
-        let results = step(self, charges, now)?;
+        let results = step_at_once(self, charges, now)?;
         for (charge, result) in charges.iter().zip(&results) {
             let table = self.table;
             if let Some(entry) = self.shard(charge.counter).find(charge.counter)

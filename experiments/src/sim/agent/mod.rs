@@ -5,6 +5,7 @@
 //! life of the same agent.
 
 mod operations;
+mod pause;
 mod sleep;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{LogEnd, Offset, SignalBatch};
 use tollgate_engine::{
     Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
-    MaintenanceInput, MaintenanceSettings, Receipt,
+    MaintenanceInput, MaintenanceSettings, Receipt, StoreRequest,
 };
 use tollgate_wire::Record;
 
@@ -73,6 +74,11 @@ pub(super) struct AgentLife<'c> {
     signals: SimReader,
     presence: SimReader,
     pending: BTreeMap<Ticket, SimRequest<'c>>,
+    /// Requests that missed their deadline.
+    late: BTreeMap<Ticket, StoreRequest>,
+    paused_until: Timestamp,
+    /// Events of a pause, which are handled after it.
+    held: Vec<AgentEvent>,
     late_rows: LateRows,
 }
 
@@ -91,13 +97,6 @@ impl<'c> SimAgent<'c> {
     #[must_use]
     pub fn time(&self, now: Timestamp) -> Timestamp {
         shifted(now, self.settings.clock_offset_ms)
-    }
-
-    /// Returns the number of requests with units that wait for the store.
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        let pending = self.running.iter().flat_map(|running| running.pending.values());
-        pending.filter(|request| matches!(request, SimRequest::Charge(..))).count()
     }
 
     /// Applies an event if the agent still lives the life that it was meant for.
@@ -139,6 +138,9 @@ impl<'c> SimAgent<'c> {
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions, &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
+            late: BTreeMap::new(),
+            paused_until: Timestamp::default(),
+            held: Vec::new(),
             late_rows: LateRows::new(),
         });
         env.observe(Observation::Started(running.node()));
@@ -170,6 +172,9 @@ impl<'c> SimAgent<'c> {
 
 impl<'c> AgentLife<'c> {
     fn apply(&mut self, env: &mut Environment<'c>, event: AgentEvent) {
+        if env.now() < self.paused_until {
+            return self.held.push(event);
+        }
         match event {
             AgentEvent::Reported(name, offset) => return self.reported(env, name, offset),
             AgentEvent::Reads => {
@@ -178,6 +183,8 @@ impl<'c> AgentLife<'c> {
             }
             AgentEvent::Wakes(shell) => self.wake(env, shell),
             AgentEvent::StoreReplies(ticket, answer) => self.store_replies(env, ticket, answer),
+            AgentEvent::DeadlinePasses(ticket) => self.deadline_passes(env, ticket),
+            AgentEvent::Resumes => self.resume(env),
         }
         self.follow_wakers(env);
     }
