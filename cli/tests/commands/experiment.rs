@@ -89,7 +89,7 @@ fn a_missing_server_is_named_with_its_remedy() {
     for (args, exit, said) in [
         (["--redis-server", "/nowhere/redis"], 1, "apt-get install redis-server"),
         (["--kafka-dir", "/nowhere"], 1, "/nowhere has no folder `libs`; run scripts/servers"),
-        (["--fault", "earthquake"], 2, "the faults are none, pause, kill,"),
+        (["--fault", "earthquake"], 2, "the faults are none, pause, pause-8s, kill,"),
     ] {
         let done = finish(tollgate(&FAILURE).args(args));
         assert!(done.exit == exit && done.err.contains(said), "{args:?}: {} {}", done.exit, done.err);

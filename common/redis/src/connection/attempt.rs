@@ -16,8 +16,8 @@ const UNWRITTEN_LEN_MAX: usize = 1_024;
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Minimum time from the beginning of one attempt to that of the next.
 const CONNECT_PAUSE_MIN_MS: u64 = 100;
-/// Maximum time between attempts that time out.
-const CONNECT_PAUSE_MAX_MS: u64 = 5_000;
+/// Maximum time between attempts that time out: a server that is back is used within a second.
+const CONNECT_PAUSE_MAX_MS: u64 = 500;
 
 /// Schedule of the attempts; it is locked while one is in progress.
 #[derive(Default)]
