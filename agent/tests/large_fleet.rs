@@ -67,7 +67,7 @@ fn is_admitted(engine: &Engine, now: Timestamp, key: &str) -> bool {
     let call = Call::new().with("api_key", key);
     let output = match engine.begin(now, Operation::check(&call)) {
         Progress::Done(output) => output,
-        Progress::NeedsStore(request) => engine.finish(now, request, Err(StoreError::Refused)),
+        Progress::NeedsStore(mut request) => engine.finish(now, &mut request, Err(StoreError::Refused)),
     };
     output.into_decisions()[0].allowed
 }
