@@ -44,7 +44,10 @@ impl Engine {
                 }),
             );
             charges.extend(units.iter().map(|unsynced| backfill_charge(matched, *generation, unsynced)));
-            let refund = |LateRefund { at, units }| matched.charge(*generation, units, ChargeMode::Refund { at });
+            let refund = |LateRefund { at, units, request }| Charge {
+                request,
+                ..matched.charge(*generation, units, ChargeMode::Refund { at })
+            };
             charges.extend(refunds.into_iter().map(refund));
             // The others were confirmed or refunded meanwhile.
             if is_queued {
@@ -74,7 +77,7 @@ impl Engine {
                 ChargeMode::Backfill { .. } if answer.is_ok() || is_unreadable => self.backfill_ended(charge),
                 ChargeMode::Refund { at } if error.is_some_and(|error| !is_unreadable && !error.may_have_charged()) => {
                     let counter = counters.iter().find(|counter| counter.matched.counter == charge.counter);
-                    let event = ViewEvent::ChargedLate(LateRefund { at, units: charge.cost });
+                    let event = ViewEvent::ChargedLate(LateRefund { at, units: charge.cost, request: charge.request });
                     if let Some(UnsyncedCounter { matched, .. }) = counter {
                         self.table.with(charge.counter, |view| update(&matched.policy, view, event));
                     }

@@ -4,7 +4,7 @@
 //! unsynced units is known without a look at the views.
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, CounterId};
+use tollgate_core::counter::{Charge, ChargeMode, CounterId, RequestId};
 use tollgate_core::rules::Generation;
 
 use crate::engine::Engine;
@@ -45,9 +45,11 @@ impl Engine {
         self.metrics.backfilled_units.add(self.counting_unsynced(charge.counter, end));
     }
 
-    /// Returns units that were admitted without the store by the call of this number.
-    pub(crate) fn unsynced_units(&self, call: u64, at: Timestamp, units: u64) -> Unsynced {
-        Unsynced { at, units, id: self.backfill_ids.after(call), is_open: true }
+    /// Returns units that were admitted without the store by the call of this number. Units of a request are backfilled under
+    /// its id, by which the store knows that it has charged them before.
+    pub(crate) fn unsynced_units(&self, call: u64, request: Option<RequestId>, at: Timestamp, units: u64) -> Unsynced {
+        let id = request.unwrap_or_else(|| self.backfill_ids.after(call));
+        Unsynced { at, units, id, is_open: request.is_none() }
     }
 
     /// Changes the view of a counter, and counts its unsynced units.

@@ -188,8 +188,7 @@ impl Engine {
     /// Returns units of a call that was admitted without the store. A call with an id is backfilled under it: if the store has
     /// charged the call or a retry of it after all, it does not charge it again.
     pub(crate) fn unsynced_of(&self, planned: &PlannedCall<'_>, at: Timestamp, units: u64) -> Unsynced {
-        let unsynced = self.unsynced_units(planned.number, at, units);
-        planned.request.map_or(unsynced, |id| Unsynced { id, is_open: false, ..unsynced })
+        self.unsynced_units(planned.number, planned.request, at, units)
     }
 
     /// Returns the number of agents on which a unit of a counter is placed before this one, if units are placed: under a

@@ -77,7 +77,7 @@ impl Engine {
             }
             let charge_made = result.ok().flatten().filter(|result| result.charged);
             if let (Some(result), Some(matched), None, false) = (charge_made, rule, charge.request, stands) {
-                let refund = LateRefund { at: result.at, units: charge.cost };
+                let refund = LateRefund { at: result.at, units: charge.cost, request: None };
                 self.update_counter(matched, generation, ViewEvent::ChargedLate(refund));
                 outcome = LateOutcome::Refunded;
             }
@@ -97,7 +97,7 @@ impl Engine {
             if let ChargeMode::Backfill { at } = charge.mode
                 && is_uncharged
             {
-                let unsynced = self.unsynced_units(adjustment.number, at, charge.cost);
+                let unsynced = self.unsynced_units(adjustment.number, adjustment.request, at, charge.cost);
                 self.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
             }
         }

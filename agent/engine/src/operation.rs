@@ -212,11 +212,17 @@ impl Engine {
             sent_at: now,
             pending: pending.into_owned(),
         };
-        if let Pending::Check(planned) = &request.pending
-            && self.has_unsynced()
-        {
-            let asking = planned.iter().filter(|planned| planned.asks_store());
-            let carried = self.carried(request.active.set.generation, asking.flat_map(|planned| &planned.matched));
+        if self.has_unsynced() {
+            let generation = request.active.set.generation;
+            let carried = match &request.pending {
+                Pending::Check(planned) => {
+                    let asking = planned.iter().filter(|planned| planned.asks_store());
+                    self.carried(generation, asking.flat_map(|planned| &planned.matched))
+                }
+                // A refund at the store follows the units that it refunds.
+                Pending::Adjustment(adjustment) => self.carried(generation, adjustment.matched.iter()),
+                Pending::Backfill(_) => Charges::new(),
+            };
             request.carried = carried.len();
             request.charges.insert_many(0, carried);
         }

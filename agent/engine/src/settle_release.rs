@@ -19,7 +19,7 @@ use crate::decide::verdicts_of;
 use crate::engine::{Context, Engine};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
-use crate::view::{ViewEvent, update};
+use crate::view::{LateRefund, ViewEvent, update};
 use tollgate_core::counter::StoreError;
 
 /// Correction of a call.
@@ -30,14 +30,14 @@ pub(crate) struct Adjustment<'a> {
     pub(crate) matched: MatchedRules<'a>,
     is_refund: bool,
     /// Request by which the correction is made once, if it names a decision.
-    request: Option<RequestId>,
+    pub(crate) request: Option<RequestId>,
     /// Instant at which the units count as used or refunded.
     at: Timestamp,
 }
 
 impl Engine {
     /// Begins to settle so many units, or to release the slots. Units that the store was never told about are refunded here
-    /// and now.
+    /// and now while it is unavailable; otherwise they travel to it with their refund.
     pub(crate) fn begin_adjustment<'a>(
         &self,
         context: &Context<'a>,
@@ -73,7 +73,7 @@ impl Engine {
             if !is_concerned || units == 0 {
                 continue;
             }
-            if is_refund && self.refund_unsynced(&matched, at, units) {
+            if is_refund && self.is_degraded() && self.refund_unsynced(&matched, at, units, request) {
                 self.corrections.lock().extend(request);
                 self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
             } else {
@@ -99,7 +99,7 @@ impl Engine {
         if answer.is_err() && !is_refund {
             self.corrections.lock().extend(*request);
         }
-        let unsynced = |units| is_unsynced.then(|| self.unsynced_units(adjustment.number, *at, units));
+        let unsynced = |units| is_unsynced.then(|| self.unsynced_units(adjustment.number, *request, *at, units));
         for (place, (matched, charge)) in matched.iter().zip(charges).enumerate() {
             let result = answer.as_ref().ok().and_then(|results| results.get(place));
             if result.is_some_and(|result| result.repeated) {
@@ -133,12 +133,24 @@ impl Engine {
     }
 
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.
-    fn refund_unsynced(&self, matched: &MatchedRule<'_>, at: Timestamp, units: u64) -> bool {
+    /// A slot is free at once. Other units reach the store with their refund, so that it knows the request of the refund when
+    /// another agent repeats it.
+    fn refund_unsynced(
+        &self,
+        matched: &MatchedRule<'_>,
+        at: Timestamp,
+        units: u64,
+        request: Option<RequestId>,
+    ) -> bool {
         self.counting_unsynced(matched.counter, |view| {
             let is_unsynced = view.holds_unsent(at, units);
             if is_unsynced {
-                let refunded = ViewEvent::Refunded { at, units, is_unsynced: true, by_store: false };
+                let is_slot = matched.is_slot();
+                let refunded = ViewEvent::Refunded { at, units, is_unsynced: is_slot, by_store: false };
                 update(&matched.policy, view, refunded);
+                if !is_slot {
+                    update(&matched.policy, view, ViewEvent::ChargedLate(LateRefund { at, units, request }));
+                }
             }
             is_unsynced
         })

@@ -79,17 +79,16 @@ impl Ledger {
         }
     }
 
-    /// Enters executed charges: one with an id at once, because the store executes it once; any other when the agent learns of
-    /// it.
+    /// Enters executed charges: units that are backfilled under an id at once, because the store executes them once; other
+    /// units, and refunds, when the agent learns of them.
     fn executed(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], results: &ChargeResults) {
         for effect in charges.iter().zip(results).filter_map(effect_of) {
-            let is_backfill = matches!(effect.charge.mode, ChargeMode::Backfill { .. });
-            match effect.charge.request {
-                None => self.executed.entry(ticket).or_default().push(effect),
-                Some(id) if is_backfill && !self.named.contains(&id) => {
+            match (effect.charge.mode, effect.charge.request) {
+                (ChargeMode::Refund { .. }, _) | (_, None) => self.executed.entry(ticket).or_default().push(effect),
+                (ChargeMode::Backfill { .. }, Some(id)) if !self.named.contains(&id) => {
                     self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
                 }
-                Some(_) => {}
+                _ => {}
             }
         }
     }

@@ -27,13 +27,15 @@ pub(crate) struct Unsynced {
     pub(crate) is_open: bool,
 }
 
-/// Units that the store charged at this instant and must give back.
+/// Units that the store has charged or will be told of, and must give back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LateRefund {
     /// Instant of the charge.
     pub(crate) at: Timestamp,
     /// Number of units.
     pub(crate) units: u64,
+    /// Request by which the store makes a correction of a call once.
+    pub(crate) request: Option<RequestId>,
 }
 
 /// Unsynced units of one counter, oldest first.
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn a_refund_is_sent_once() {
         let mut unsynced = UnsyncedUnits::default();
-        let refund = LateRefund { at: at(10), units: 2 };
+        let refund = LateRefund { at: at(10), units: 2, request: None };
         unsynced.refund_late(refund);
         assert!(!unsynced.is_empty() && !unsynced.has_units());
         assert_eq!((unsynced.take_refunds(), unsynced.is_empty()), (vec![refund], true));
