@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tollgate::Source;
 use tollgate::store::StoreError;
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, DigestKey, RequestId};
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::ListMatch;
@@ -29,6 +30,8 @@ pub(crate) struct Ledger {
     decided_late: HashMap<Ticket, BTreeMap<CounterId, i64>>,
     /// Ids of calls.
     named: HashSet<RequestId>,
+    /// Ids of the units that were backfilled.
+    backfilled: HashSet<(CounterId, RequestId)>,
     /// Number of starts of each agent, and the last start whose life has ended.
     lives: BTreeMap<usize, u64>,
     ended: BTreeMap<usize, u64>,
@@ -50,6 +53,7 @@ struct Accounts {
 struct Effect {
     charge: Charge,
     units: i64,
+    at: Timestamp,
 }
 
 impl Ledger {
@@ -85,8 +89,12 @@ impl Ledger {
         for effect in charges.iter().zip(results).filter_map(effect_of) {
             match (effect.charge.mode, effect.charge.request) {
                 (ChargeMode::Refund { .. }, _) | (_, None) => self.executed.entry(ticket).or_default().push(effect),
-                (ChargeMode::Backfill { .. }, Some(id)) if !self.named.contains(&id) => {
-                    self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
+                (ChargeMode::Backfill { at }, Some(id)) if !self.named.contains(&id) => {
+                    let is_first = self.backfilled.insert((effect.charge.counter, id));
+                    // The store forgets an id with the window of its units.
+                    if is_first || effect.at.ms_since(at) < effect.charge.limit.window.width_ms() {
+                        self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
+                    }
                 }
                 _ => {}
             }
@@ -127,7 +135,7 @@ impl Ledger {
             return;
         }
         let accounts = self.agents.entry(agent).or_default();
-        for Effect { charge, units } in executed {
+        for Effect { charge, units, .. } in executed {
             let units = match charge.mode {
                 ChargeMode::CountOnly { .. } => units.min(decided.get(&charge.counter).copied().unwrap_or_default()),
                 ChargeMode::Refund { .. } => 0,
@@ -238,7 +246,7 @@ impl Accounts {
 fn effect_of((charge, result): (&Charge, &ChargeResult)) -> Option<Effect> {
     let cost = signed(charge.cost);
     let units = if matches!(charge.mode, ChargeMode::Refund { .. }) { -cost } else { cost };
-    (result.charged && !result.repeated).then(|| Effect { charge: charge.clone(), units })
+    (result.charged && !result.repeated).then(|| Effect { charge: charge.clone(), units, at: result.at })
 }
 
 fn signed(units: u64) -> i64 {
