@@ -1,10 +1,12 @@
 //! A late Redis: paused, suspended under load, or with connections that are lost. Its answers count however late they come.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tollgate::{Agent, Call, Rule};
+use tollgate_engine::FleetPart;
 use tollgate_servers::Redis;
 
 const QUOTA: u64 = 100;
@@ -94,6 +96,10 @@ async fn every_unit_is_in_redis_a_second_after_connections_were_lost() {
 async fn a_busy_machine_denies_no_legitimate_calls() {
     let redis = Redis::start();
     let agent = agent(&redis, rule(QUOTA)).await;
+    // An agent that joins has no part of a quota at first.
+    while agent.engine().fleet_part() != FleetPart::OneOf(NonZeroU32::MIN) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     let done = Arc::new(AtomicBool::new(false));
     let spin = |done: Arc<AtomicBool>| while !done.load(Ordering::Relaxed) {};
     let busy: Vec<_> = (0..8)
