@@ -144,10 +144,10 @@ mod tests {
     }
 
     /// The answer of a store that charged all charges of a request, or none.
-    fn answer(request: &StoreRequest, charged: bool) -> Result<ChargeResults, StoreError> {
+    fn answer(request: &StoreRequest, charged: bool) -> ChargeResults {
         let verdict = Verdict { admitted: charged, remaining: 9, retry_at: AT, reset_at: AT, delay_ms: 0 };
         let result = ChargeResult { verdict, charged, repeated: false, at: AT, limit: 100, rebased: false };
-        Ok(request.charges().iter().map(|_| result).collect())
+        request.charges().iter().map(|_| result).collect()
     }
 
     /// Modes and ids of the charges that the maintenance sends.
@@ -160,17 +160,18 @@ mod tests {
         }
     }
 
+    /// Late answer of a case: charged, not charged, or an error.
+    type CaseAnswer = Result<bool, StoreError>;
+    /// True if the rule is strict, which denies; the id of the call; the answer; the outcome; the charges that follow.
+    type LateCase = (bool, Option<&'static str>, CaseAnswer, LateOutcome, Vec<(ChargeMode, bool)>);
+
     /// A request that missed its deadline: what its late answer means for a call that was admitted or denied meanwhile.
     #[test]
     fn a_late_answer_says_what_is_backfilled_or_refunded() {
         let decided_at = START.plus_ms(15);
         let owed = || vec![(ChargeMode::Backfill { at: Timestamp::default() }, true)];
         let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
-        // True if the rule is strict, which denies; the id of the call; the answer: charged, not charged, or an error; the
-        // outcome; what follows.
-        type Answer = Result<bool, StoreError>;
-        type Case = (bool, Option<&'static str>, Answer, LateOutcome, Vec<(ChargeMode, bool)>);
-        let cases: [Case; 9] = [
+        let cases: [LateCase; 9] = [
             (false, None, Ok(true), LateOutcome::Charged, vec![]),
             (false, None, Ok(false), LateOutcome::NotCharged, owed()),
             (false, None, Err(StoreError::Expired), LateOutcome::NotCharged, owed()),
@@ -194,7 +195,7 @@ mod tests {
             if is_strict {
                 assert_eq!(decision.status.as_ref().unwrap().retry_after_ms, 15, "{case}: one deadline");
             }
-            let late = late.and_then(|charged| answer(&request, charged));
+            let late = late.map(|charged| answer(&request, charged));
             engine.late_answer(decided_at, request, late);
             let seen: Vec<_> = engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect();
             assert_eq!(seen, [(LateOutcome::NAMES[outcome as usize].1, 1)], "{case}");
@@ -228,7 +229,7 @@ mod tests {
             [vec![true], vec![false]],
             "each call, until the store confirms it"
         );
-        let charged = answer(&next, true);
+        let charged = Ok(answer(&next, true));
         let Output::Decisions(decisions) = engine.finish(START, &mut next, charged) else { panic!("a check") };
         assert!(decisions[0].allowed && decisions[0].source == tollgate_core::decision::Source::Store);
         assert_eq!((engine.metrics().unsynced_units.get(), engine.metrics().backfilled_units.get()), (0, 1));
