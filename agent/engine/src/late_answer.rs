@@ -112,3 +112,137 @@ fn outcome_of(answer: &Result<ChargeResults, StoreError>) -> LateOutcome {
         _ => LateOutcome::NotCharged,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::algorithm::Verdict;
+    use tollgate_core::call::Call;
+    use tollgate_core::counter::ChargeResult;
+    use tollgate_core::rules::{Rule, RuleSet};
+
+    use super::*;
+    use crate::engine::EngineSettings;
+    use crate::operation::{Operation, Output, Progress};
+
+    const START: Timestamp = Timestamp::from_ms(1_000_000);
+    const AT: Timestamp = Timestamp::from_ms(1_000_003);
+
+    fn engine(is_strict: bool) -> Engine {
+        let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap());
+        let rule = if is_strict { rule.strict() } else { rule };
+        Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]))
+    }
+
+    fn request(engine: &Engine, call: &Call<'_>) -> StoreRequest {
+        match engine.begin(START, Operation::check(call)) {
+            Progress::NeedsStore(request) => request,
+            Progress::Done(output) => panic!("{output:?}"),
+        }
+    }
+
+    /// The answer of a store that charged all charges of a request, or none.
+    fn answer(request: &StoreRequest, charged: bool) -> ChargeResults {
+        let verdict = Verdict { admitted: charged, remaining: 9, retry_at: AT, reset_at: AT, delay_ms: 0 };
+        let result = ChargeResult { verdict, charged, repeated: false, at: AT, limit: 100, rebased: false };
+        request.charges().iter().map(|_| result).collect()
+    }
+
+    /// Modes and ids of the charges that the maintenance sends.
+    fn backfill(engine: &Engine) -> Vec<(ChargeMode, bool)> {
+        match engine.begin(START, Operation::Backfill) {
+            Progress::NeedsStore(request) => {
+                request.charges().iter().map(|charge| (charge.mode, charge.request.is_some())).collect()
+            }
+            Progress::Done(_) => Vec::new(),
+        }
+    }
+
+    /// Late answer of a case: charged, not charged, or an error.
+    type CaseAnswer = Result<bool, StoreError>;
+    /// True if the rule is strict, which denies; the id of the call; the answer; the outcome; the charges that follow.
+    type LateCase = (bool, Option<&'static str>, CaseAnswer, LateOutcome, Vec<(ChargeMode, bool)>);
+
+    /// A request that missed its deadline: what its late answer means for a call that was admitted or denied meanwhile.
+    #[test]
+    fn a_late_answer_says_what_is_backfilled_or_refunded() {
+        let decided_at = START.plus_ms(15);
+        let owed = || vec![(ChargeMode::Backfill { at: Timestamp::default() }, true)];
+        let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
+        let cases: [LateCase; 9] = [
+            (false, None, Ok(true), LateOutcome::Charged, vec![]),
+            (false, None, Ok(false), LateOutcome::NotCharged, owed()),
+            (false, None, Err(StoreError::Expired), LateOutcome::NotCharged, owed()),
+            (false, None, Err(StoreError::AnswerLost), LateOutcome::Lost, owed()),
+            (false, Some("id"), Err(StoreError::AnswerLost), LateOutcome::Lost, owed()),
+            (true, None, Ok(true), LateOutcome::Refunded, refund()),
+            (true, Some("id"), Ok(true), LateOutcome::Charged, vec![]),
+            (true, None, Err(StoreError::Expired), LateOutcome::NotCharged, vec![]),
+            (true, None, Err(StoreError::AnswerLost), LateOutcome::Lost, vec![]),
+        ];
+        for (is_strict, id, late, outcome, follows) in cases {
+            let engine = engine(is_strict);
+            engine.note_store_time(START, START, START);
+            let call = Call::new().with("api_key", "k");
+            let call = if let Some(id) = id { call.identified(id.to_owned()) } else { call };
+            let mut request = request(&engine, &call);
+            let output = engine.finish(decided_at, &mut request, Err(StoreError::TimedOut));
+            let decision = output.into_decisions().pop().unwrap();
+            let case = format!("{is_strict} {id:?} {late:?}");
+            assert_eq!(decision.allowed, !is_strict, "{case}");
+            if is_strict {
+                assert_eq!(decision.status.as_ref().unwrap().retry_after_ms, 15, "{case}: one deadline");
+            }
+            let late = late.map(|charged| answer(&request, charged));
+            engine.late_answer(decided_at, request, late);
+            let seen: Vec<_> = engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect();
+            assert_eq!(seen, [(LateOutcome::NAMES[outcome as usize].1, 1)], "{case}");
+            let units = follows.iter().filter(|(mode, _)| matches!(mode, ChargeMode::Backfill { .. })).count() as u64;
+            assert_eq!(engine.metrics().unsynced_units.get(), units, "{case}");
+            let at_decision = |(mode, has_id): (ChargeMode, bool)| match mode {
+                ChargeMode::Backfill { .. } => (ChargeMode::Backfill { at: decision.at }, has_id),
+                mode => (mode, has_id),
+            };
+            let follows: Vec<_> = follows.into_iter().map(at_decision).collect();
+            assert_eq!(backfill(&engine), follows, "{case}");
+        }
+    }
+
+    /// One late answer costs one decision without the store: the next call asks it, and carries what it does not know.
+    #[test]
+    fn unsynced_units_travel_with_the_next_call() {
+        let engine = engine(false);
+        let call = Call::new().with("api_key", "k");
+        let mut late = request(&engine, &call);
+        let _ = engine.finish(START, &mut late, Err(StoreError::TimedOut));
+        engine.late_answer(START, late, Err(StoreError::Expired));
+        let mut next = request(&engine, &call);
+        let modes = |request: &StoreRequest| -> Vec<Vec<bool>> {
+            let is_backfill = |charge: &Charge| matches!(charge.mode, ChargeMode::Backfill { .. });
+            request.steps().map(|step| step.iter().map(is_backfill).collect()).collect()
+        };
+        assert_eq!(modes(&next), [vec![true], vec![false]]);
+        assert_eq!(
+            modes(&request(&engine, &call)),
+            [vec![true], vec![false]],
+            "each call, until the store confirms it"
+        );
+        let charged = Ok(answer(&next, true));
+        let Output::Decisions(decisions) = engine.finish(START, &mut next, charged) else { panic!("a check") };
+        assert!(decisions[0].allowed && decisions[0].source == tollgate_core::decision::Source::Store);
+        assert_eq!((engine.metrics().unsynced_units.get(), engine.metrics().backfilled_units.get()), (0, 1));
+        assert_eq!(modes(&request(&engine, &call)), [vec![false]]);
+    }
+
+    /// A timer that fires long after its time says nothing about the store.
+    #[test]
+    fn a_delay_of_the_agent_itself_opens_no_breaker() {
+        for (late_ms, opens) in [(16, true), (31, false)] {
+            let engine = engine(true);
+            for _ in 0..5 {
+                let mut request = request(&engine, &Call::new().with("api_key", "k"));
+                let _ = engine.finish(START.plus_ms(late_ms), &mut request, Err(StoreError::TimedOut));
+            }
+            assert_eq!(engine.is_degraded(), opens, "{late_ms} ms");
+        }
+    }
+}

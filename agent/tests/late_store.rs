@@ -1,0 +1,154 @@
+//! A late Redis: paused, suspended under load, or with connections that are lost. Its answers count however late they come.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tollgate::{Agent, Call, Rule};
+use tollgate_engine::FleetPart;
+use tollgate_servers::Redis;
+
+const QUOTA: u64 = 100;
+/// Quota that no test exhausts.
+const PLENTY: u64 = 1_000_000;
+
+async fn agent(redis: &Redis, rule: Rule) -> Agent {
+    let agent = Agent::builder().rule(rule).redis(redis.url().as_str()).start().expect("a rule and an address");
+    while !agent.missing_parts().await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    agent
+}
+
+fn rule(quota: u64) -> Rule {
+    Rule::per("per-key", &["api_key"], format!("{quota}/h").parse().expect("a quota"))
+}
+
+/// Units that the store has counted for a key.
+async fn counted(redis: &Redis, key: &str) -> u64 {
+    let agent = agent(redis, rule(PLENTY)).await;
+    let call = Call::new().with("api_key", key.to_owned()).costing(0);
+    let decision = agent.check(&call).await.expect("a call that costs nothing").decision;
+    PLENTY - decision.status.expect("a rule").remaining
+}
+
+/// never-over, I12: under `strict`, a Redis that pauses before every fifth call admits no more than the quota, and the calls in
+/// between pass.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_pauses_adds_no_excess() {
+    let redis = Arc::new(Redis::start());
+    let agent = agent(&redis, rule(QUOTA).strict()).await;
+    let call = Call::new().with("api_key", "k");
+    let mut admitted = 0;
+    for number in 0..300 {
+        if number % 5 == 0 {
+            redis.pause();
+            let (redis, pause_ms) = (redis.clone(), [8, 40, 90][number / 5 % 3]);
+            tokio::task::spawn_blocking(move || {
+                std::thread::sleep(Duration::from_millis(pause_ms));
+                redis.resume();
+            });
+        }
+        admitted += u64::from(agent.check(&call).await.is_ok());
+    }
+    println!("{admitted} of {QUOTA} admitted");
+    assert!((60..=QUOTA).contains(&admitted), "{admitted} of {QUOTA}");
+}
+
+/// D9, I12: Redis is suspended under load and continues. A second later it has counted every admitted unit, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_unit_is_in_a_suspended_redis_a_second_after_it_continues() {
+    let redis = Redis::start();
+    let agent = agent(&redis, rule(PLENTY)).await;
+    let admitted = under_load(&agent, || {
+        redis.pause();
+        std::thread::sleep(Duration::from_millis(300));
+        redis.resume();
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let counted = counted(&redis, "k").await;
+    println!("{counted} counted of {admitted} admitted");
+    assert_eq!(counted, admitted);
+}
+
+/// D9, I12: connections are lost before answers. A second later Redis has counted every admitted unit at least once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_unit_is_in_redis_a_second_after_connections_were_lost() {
+    let redis = Redis::start();
+    let agent = agent(&redis, rule(PLENTY)).await;
+    let admitted = under_load(&agent, || {
+        for _ in 0..5 {
+            assert!(redis.command("CLIENT KILL TYPE normal SKIPME yes").starts_with(':'), "connections were killed");
+            std::thread::sleep(Duration::from_millis(60));
+        }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let counted = counted(&redis, "k").await;
+    println!("{counted} counted of {admitted} admitted, connections lost");
+    assert!(counted >= admitted && counted <= admitted + 200, "{counted} counted of {admitted} admitted");
+}
+
+/// A machine with more work than cores: under `bounded`, less than 1% of legitimate calls are denied.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_machine_denies_no_legitimate_calls() {
+    let redis = Redis::start();
+    let agent = agent(&redis, rule(QUOTA)).await;
+    // An agent that joins has no part of a quota at first.
+    while agent.engine().fleet_part() != FleetPart::OneOf(NonZeroU32::MIN) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let spin = |done: Arc<AtomicBool>| while !done.load(Ordering::Relaxed) {};
+    let busy: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn({
+                let done = done.clone();
+                move || spin(done)
+            })
+        })
+        .collect();
+    let mut denied = 0;
+    for key in 0..10 {
+        let call = Call::new().with("api_key", key.to_string());
+        for _ in 0..QUOTA {
+            denied += u64::from(agent.check(&call).await.is_err());
+        }
+    }
+    done.store(true, Ordering::Relaxed);
+    for thread in busy {
+        thread.join().expect("it ends");
+    }
+    println!("{denied} of 1,000 denied on a busy machine");
+    assert!(denied < 10, "{denied} of 1,000");
+}
+
+/// Runs calls on one key until `fault` has passed and for a while longer. Returns the number of admitted ones.
+async fn under_load(agent: &Agent, fault: impl FnOnce()) -> u64 {
+    let done = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..16)
+        .map(|_| {
+            let (agent, done) = (agent.clone(), done.clone());
+            tokio::spawn(async move {
+                let (call, mut admitted) = (Call::new().with("api_key", "k"), 0);
+                while !done.load(Ordering::Relaxed) {
+                    admitted += u64::from(agent.check(&call).await.is_ok());
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                admitted
+            })
+        })
+        .collect();
+    let while_running = |ms| tokio::time::sleep(Duration::from_millis(ms));
+    while_running(100).await;
+    tokio::task::block_in_place(fault);
+    while_running(300).await;
+    done.store(true, Ordering::Relaxed);
+    let mut admitted = 0;
+    for caller in callers {
+        admitted += caller.await.expect("a caller ends");
+    }
+    admitted
+}
