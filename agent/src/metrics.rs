@@ -102,6 +102,8 @@ impl Collector for AgentCollector {
         encode_family(&mut encoder, "decisions", "Decisions by rule, outcome and source.", decisions)?;
         let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.shadow_denials.get()));
         encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
+        let charges = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.sketch_charges.get()));
+        encode_family(&mut encoder, "sketch_charges", "Charges past counters_max, which a sketch counts.", charges)?;
         let errors = metrics.store_errors().map(|(error, count)| ([("error", error)], count));
         encode_family(&mut encoder, "store_errors", "Requests that the store did not answer, by reason.", errors)?;
         #[cfg(feature = "jwt")]
@@ -111,7 +113,6 @@ impl Collector for AgentCollector {
             encode_family(&mut encoder, "jwt_rejected", help, rejected)?;
         }
         let totals = [
-            ("overflow_charges", "Charges on a rule's overflow counter, past counters_max.", &metrics.overflow_charges),
             (
                 "store_clock_steps",
                 "Counters re-based after the store's clock stepped back.",
@@ -132,8 +133,11 @@ impl Collector for AgentCollector {
             encode_metric(&mut encoder, MetricName(name, help, None), &ConstCounter::new(total))?;
         }
         let reloaded = engine.rules_accepted_at().as_ms() / 1_000;
+        let held = engine.held();
         let gauges = [
-            ("counters", "Counters in the agent's table.", engine.held().counters as u64),
+            ("counters", "Counters in the agent's table.", held.counters as u64),
+            ("table_full", "1 while new callers are limited by a sketch.", engine.is_table_full().into()),
+            ("sketch_bytes", "Memory of the sketch.", held.sketch_bytes as u64),
             ("agents_active", "Agents in the fleet, this one included.", engine.fleet_size().get().into()),
             ("rules_generation", "Generation of the rules in force.", engine.with_rules(|rules| rules.generation)),
             (

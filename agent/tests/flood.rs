@@ -2,8 +2,8 @@
 
 use tollgate::{Agent, Call};
 
-/// A tenth of the addresses of row K5, to limit the test's duration; the memory does not depend on the number.
-const ADDRESSES: u32 = 1_000_000;
+/// Addresses of row K5 in the full test.
+const ADDRESSES: u64 = 10_000_000;
 const COUNTERS_MAX: usize = 10_000;
 
 const RULES: &str = "

@@ -12,6 +12,7 @@ use tollgate_core::name::Name;
 use tollgate_core::rules::{Index, RuleSet};
 
 use crate::metrics::{EngineMetrics, RuleCounts};
+use crate::sketch;
 
 /// Rules, and what is computed once per rule set.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct ActiveRules {
     pub(crate) counts: Vec<Arc<RuleCounts>>,
     /// True if at most one rule has counters.
     pub(crate) has_one_limit: bool,
+    /// Number of sketches that the rules can have.
+    pub(crate) sketch_kinds: usize,
 }
 
 /// The rules in force, which may be replaced at any time.
@@ -40,7 +43,8 @@ impl ActiveRules {
         let counts = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
         let names = set.rules.iter().map(|rule| (&*rule.name).into()).collect();
         let limits = set.rules.iter().filter(|rule| rule.all_policies().next().is_some()).count();
-        Self { index: Index::new(&set.rules), set, names, counts, has_one_limit: limits <= 1 }
+        let (index, sketch_kinds) = (Index::new(&set.rules), sketch::kinds(&set.rules));
+        Self { index, set, names, counts, has_one_limit: limits <= 1, sketch_kinds }
     }
 }
 

@@ -48,7 +48,9 @@ impl Engine {
             self.add_charges(context, call, &planned, false, Self::expiry(context, &planned).1, &mut charges);
             let results = table.charge(&charges, context.now).unwrap_or_default();
             let whole = |(charge, result): (&Charge, &ChargeResult)| part_of(result, charge, 0, charge.cost);
-            planned.results = charges.iter().zip(&results).map(whole).collect();
+            let mut charged = charges.iter().zip(&results).map(whole);
+            let result = |matched: &MatchedRule<'_>| matched.sketched_result(context.now).or_else(|| charged.next());
+            planned.results = planned.matched.iter().filter_map(result).collect();
             planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
         }
         drop(table);
@@ -111,7 +113,7 @@ impl Engine {
     ) {
         let key = &self.settings.digest_key;
         let request = call.id().map(|id| key.request(id));
-        for matched in &planned.matched {
+        for matched in planned.matched.iter().filter(|matched| matched.sketched.is_none()) {
             let mode = match (matched.is_counted_always(), is_denied) {
                 (true, _) => ChargeMode::CountOnly { expires_at },
                 (false, true) => ChargeMode::Evaluate { expires_at },
@@ -139,7 +141,11 @@ impl Engine {
         for planned in planned.iter_mut().filter(|planned| planned.asks_store()) {
             let verdicts = match answer {
                 Ok(results) => {
+                    let at = results.first().map_or(context.bounds.latest, |result| result.at);
                     let part = |matched: &MatchedRule<'_>| {
+                        if let Some(result) = matched.sketched_result(at) {
+                            return Some(result);
+                        }
                         let mut evaluated = charges.iter().zip(results).zip(&mut before);
                         let ((charge, result), before) = evaluated.find(|((charge, _), _)| matched.shares(charge))?;
                         let result = part_of(result, charge, *before, matched.cost);
@@ -184,7 +190,8 @@ impl Engine {
 
     /// Returns true if a counter of a call has units that the store does not know.
     fn any_unsynced(&self, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
-        self.has_unsynced() && matched.iter().any(|matched| table.view(matched.counter).has_unsynced())
+        let mut placed = matched.iter().filter(|matched| matched.sketched.is_none());
+        self.has_unsynced() && placed.any(|matched| table.view(matched.counter).has_unsynced())
     }
 
     /// Returns the number of the next call.

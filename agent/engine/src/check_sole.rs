@@ -48,7 +48,7 @@ impl Engine {
         let counter = self.settings.digest_key.known_counter(&rule.name, rule.values(&resolved));
         let (slot, cost) = (SlotId::of(counter), rule.cost_of(&resolved, call.cost()));
         let (rule, enforcement) = (Cow::Borrowed(rule), Enforcement::Normal);
-        let matched = MatchedRule { rule, policy, index, counter, is_overflow: false, slot, cost, enforcement };
+        let matched = MatchedRule { rule, policy, index, counter, sketched: None, slot, cost, enforcement };
         let generation = active.set.generation;
         let facts = Facts { now: bounds, authority: Authority::Store, part: self.fleet.part() };
         let decide =

@@ -75,7 +75,15 @@ impl Engine {
         may_ask_store: bool,
     ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
-        for rule @ MatchedRule { counter, policy, cost, enforcement, .. } in matched {
+        for rule @ MatchedRule { counter, policy, cost, enforcement, sketched, .. } in matched {
+            if let Some(sketched) = sketched {
+                verdicts.push(Some(**sketched));
+                if !sketched.verdict.admitted {
+                    verdicts.resize(matched.len(), None);
+                    return Some(verdicts);
+                }
+                continue;
+            }
             let authority = if may_ask_store {
                 Authority::Store
             } else {
@@ -142,6 +150,7 @@ impl Engine {
                 context.active.counts[matched.index].shadow_denials.add(1);
             }
             let event = match (result, verdicts[position]) {
+                _ if matched.sketched.is_some() => continue,
                 (Some(result), _) if result.charged && !result.repeated && !self.settings.owns_table => {
                     ViewEvent::Admitted {
                         at: result.at,
@@ -197,7 +206,8 @@ pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[ChargeResult])
     let verdict_of = |(matched, result): (&MatchedRule<'_>, &ChargeResult)| {
         let admitted = result.verdict.admitted || matched.never_denies();
         let verdict = Verdict { admitted, ..result.verdict };
-        Some(matched.verdict(verdict, result.limit, Source::Store))
+        let source = if matched.sketched.is_some() { Source::Local } else { Source::Store };
+        Some(matched.verdict(verdict, result.limit, source))
     };
     matched.iter().zip(results).map(verdict_of).collect()
 }

@@ -22,6 +22,7 @@ use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::Notice;
 use crate::row_buffer::RowBuffers;
 use crate::signals::Signals;
+use crate::sketch::{SKETCH_BYTES_DEFAULT, Sketches};
 use crate::stripes::CallNumbers;
 use crate::table::AgentTable;
 use crate::time_bounds::{StoreClock, TimeBounds};
@@ -41,8 +42,10 @@ pub struct EngineSettings {
     pub epoch: Timestamp,
     /// Key of all digests.
     pub digest_key: DigestKey,
-    /// Cap on counters. Past the cap, unknown callers of a rule share one counter.
+    /// Cap on counters. Past the cap, a sketch limits unknown callers.
     pub counters_max: usize,
+    /// Memory of the sketch, in bytes.
+    pub sketch_bytes: usize,
     /// Number of partitions of the bus.
     pub partitions: u32,
     /// True if calls are published; without a bus nobody reads them.
@@ -63,6 +66,7 @@ pub struct Engine {
     pub(crate) name: Name,
     pub(crate) rules: RulesInForce,
     pub(crate) table: AgentTable,
+    pub(crate) sketches: Sketches,
     pub(crate) store_clock: RwLock<StoreClock>,
     pub(crate) breaker: Breaker,
     /// True once a ping was answered.
@@ -91,7 +95,7 @@ pub struct Engine {
     ticks: AtomicUsize,
 }
 
-/// Number of entries in each bounded map and queue.
+/// Size of each bounded map and queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldEntries {
     /// Counters in the table.
@@ -104,6 +108,8 @@ pub struct HeldEntries {
     pub own_batches: usize,
     /// Counters with unsynced units.
     pub unsynced_counters: usize,
+    /// Bytes of the sketch.
+    pub sketch_bytes: usize,
 }
 
 /// Facts by which one step of an operation goes.
@@ -125,6 +131,7 @@ impl EngineSettings {
             epoch,
             digest_key: DigestKey::default(),
             counters_max: COUNTERS_MAX_DEFAULT,
+            sketch_bytes: SKETCH_BYTES_DEFAULT,
             partitions: 1,
             publishes: true,
             agents_expected: None,
@@ -145,6 +152,7 @@ impl Engine {
             name: (&*settings.node).into(),
             rules: RulesInForce::new(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
+            sketches: Sketches::new(settings.sketch_bytes),
             store_clock: RwLock::default(),
             breaker: Breaker::default(),
             reached_store: AtomicBool::default(),
@@ -238,6 +246,9 @@ impl Engine {
     pub(crate) fn tick(&self, now: Timestamp) {
         self.table.sweep(self.ticks.fetch_add(1, Ordering::Relaxed), self.store_time(now).earliest);
         self.fleet.tick(now).into_iter().for_each(|notice| self.notify(notice));
+        if self.sketches.is_used() && self.sketches.end_use(now, self.table.len(), self.settings.counters_max) {
+            self.notify(Notice::TableHasRoom);
+        }
     }
 
     /// Returns the number of active agents.
@@ -264,6 +275,12 @@ impl Engine {
         self.fleet.is_known().then(|| self.fleet.ids())
     }
 
+    /// Returns true while new callers are limited by a sketch, because the table is full.
+    #[must_use]
+    pub fn is_table_full(&self) -> bool {
+        self.sketches.is_used()
+    }
+
     /// Returns the number of entries in each bounded map and queue.
     #[must_use]
     pub fn held(&self) -> HeldEntries {
@@ -273,6 +290,7 @@ impl Engine {
             waiting_batches: self.rows.waiting_batches.load(Ordering::Relaxed),
             own_batches: self.signals.kept(),
             unsynced_counters: self.unsynced.len(),
+            sketch_bytes: self.sketches.bytes(),
         }
     }
 

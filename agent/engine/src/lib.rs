@@ -12,6 +12,7 @@ mod stripes;
 mod metrics;
 mod time_bounds;
 mod fleet;
+mod sketch;
 mod view;
 mod enforce;
 mod table;
@@ -44,6 +45,7 @@ pub use metrics::{EngineMetrics, RuleCounts, StripedTotal, Total};
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};
 pub use receive::Incoming;
+pub use sketch::SKETCH_BYTES_DEFAULT;
 #[doc(hidden)]
 pub use stripes::{STRIPES, use_stripe};
 #[doc(hidden)]

@@ -33,6 +33,17 @@ pub enum Notice {
         /// The store's time after the step.
         store_now: Timestamp,
     },
+    /// A counter found no place in the table.
+    #[error(
+        "the table of {counters_max} counters is full: new callers are limited by a sketch, which has no exact counts; find the flooded rule in tollgate_sketch_charges_total, and raise --counters-max if the callers are real"
+    )]
+    TableFull {
+        /// Cap on counters.
+        counters_max: usize,
+    },
+    /// The table has room again.
+    #[error("the table of counters has room again: new callers have counters of their own")]
+    TableHasRoom,
     /// The members of the fleet are not followed any more.
     #[error(
         "no heartbeat of this agent comes back from the bus or from the store, so the fleet counts as the {agents} agents known last; check the network to Kafka and Redis"

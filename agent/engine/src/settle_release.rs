@@ -3,6 +3,7 @@
 //! A settlement charges or refunds the difference between the requested and the real cost, under every rule that goes by the
 //! call's own cost. A release frees the slots of `concurrency` rules; a slot is identified by the instant of its decision.
 
+use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
@@ -47,16 +48,25 @@ impl Engine {
         if self.match_call(context, call, MatchScope::default(), true, &mut matched).is_err() {
             matched.clear();
         }
-        drop(self.place(context, &mut matched));
+        let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+        let have_places: SmallVec<[bool; 8]> =
+            matched.iter().map(|matched| self.has_place(context, &mut table, matched)).collect();
+        drop(table);
         let mut adjustment = Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at };
         let mut charges = Charges::new();
-        for matched in matched {
+        for (matched, has_place) in matched.into_iter().zip(have_places) {
             let is_concerned = match settled {
                 Some(_) => !matched.is_slot() && matched.rule.goes_by_call_cost(),
                 None => matched.is_slot(),
             };
             let units = settled.map_or(matched.cost, i64::unsigned_abs);
-            if is_concerned && is_refund && self.refund_unsynced(&matched, at, units) {
+            if is_concerned && !has_place {
+                // A sketch takes units, and gives none back: they may be those of another caller.
+                if !is_refund {
+                    let _ = self.charge_sketch(context, &matched, units, true);
+                    self.publish(context, call, Some(&matched), adjustment.row(units), None);
+                }
+            } else if is_concerned && is_refund && self.refund_unsynced(&matched, at, units) {
                 self.publish(context, call, Some(&matched), adjustment.row(units), None);
             } else if is_concerned {
                 charges.push(matched.charge(set.generation, units, mode));

@@ -16,8 +16,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_engine::{
-    Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
-    MaintenanceInput, MaintenanceSettings,
+    AgentIds, Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance,
+    MaintenanceEffect, MaintenanceInput, MaintenanceSettings,
 };
 use tollgate_wire::Record;
 
@@ -54,6 +54,8 @@ pub struct SimAgent<'c> {
     pub settings: SimAgentSettings,
     /// The number of its starts.
     lives: Life,
+    /// The other agents that its lives saved last. Every second agent has a state directory.
+    saved_agents: Option<Vec<Arc<str>>>,
     pub(super) running: Option<AgentLife<'c>>,
 }
 
@@ -74,11 +76,13 @@ pub(super) struct AgentLife<'c> {
     presence: SimReader,
     pending: BTreeMap<Ticket, SimRequest<'c>>,
     late_rows: LateRows,
+    /// The agents that the maintenance saved last, on their way to the state directory.
+    saved_agents: Option<AgentIds>,
 }
 
 impl<'c> SimAgent<'c> {
     pub(super) fn new(index: usize, settings: SimAgentSettings) -> Self {
-        Self { index, settings, lives: 0, running: None }
+        Self { index, settings, lives: 0, saved_agents: None, running: None }
     }
 
     /// Returns the engine; nothing while the agent is down.
@@ -104,6 +108,12 @@ impl<'c> SimAgent<'c> {
     pub(super) fn apply(&mut self, env: &mut Environment<'c>, life: Life, event: AgentEvent) {
         if let Some(running) = self.running.as_mut().filter(|running| running.life == life) {
             running.apply(env, event);
+            if self.index.is_multiple_of(2)
+                && let Some(agents) = running.saved_agents.take()
+            {
+                let is_other = |id: &&Arc<str>| **id != running.engine.settings().node;
+                self.saved_agents = Some(agents.iter().filter(is_other).cloned().collect());
+            }
         }
     }
 
@@ -117,6 +127,7 @@ impl<'c> SimAgent<'c> {
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
         engine.owns_table = self.settings.owns_table;
+        engine.saved_agents = self.saved_agents.clone();
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         let duties =
@@ -140,6 +151,7 @@ impl<'c> SimAgent<'c> {
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
             late_rows: LateRows::new(),
+            saved_agents: None,
         });
         env.observe(Observation::Started(running.node()));
         running.maintain(env, MaintenanceInput::Tick);
@@ -194,6 +206,9 @@ impl<'c> AgentLife<'c> {
     }
 
     fn receive(&mut self, env: &mut Environment<'c>) {
+        if env.cut(self.index).bus_reads {
+            return;
+        }
         let (own_now, mut lags) = (self.now(env), Vec::new());
         for record in env.poll(&mut self.signals, RECORDS_MAX) {
             let incoming = SignalBatch::decode(&record.payload);
@@ -236,6 +251,7 @@ impl<'c> AgentLife<'c> {
             match effect {
                 MaintenanceEffect::Send(request) => self.request_for_maintenance(env, request),
                 MaintenanceEffect::SaveAgents(agents) => {
+                    self.saved_agents = Some(agents.clone());
                     env.observe(Observation::AgentsSaved(self.index, agents));
                 }
                 MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),
