@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn decision(allowed: bool, source: Source) -> Decision {
-        let id = DecisionId { agent: "a".into(), epoch: 16, call: 255 };
+        let id = DecisionId { life: "a-10".into(), call: 255 };
         let mut status = LimitStatus::new("per-key".into(), LimitKind::Window, 1);
         (status.limit, status.at_once, status.window_ms, status.reset_ms) = (100, 100, 60_000, 60_500);
         status.retry_after_ms = if allowed { 0 } else { 1_001 };

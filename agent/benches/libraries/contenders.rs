@@ -13,7 +13,7 @@ use governor::DefaultKeyedRateLimiter;
 use parking_lot::Mutex;
 use throttlecrab::PeriodicStore;
 use tollgate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
-use tollgate::{Admission, Agent, Builder, Call, Decision, Denial, Rule, Source};
+use tollgate::{Admission, Agent, Builder, Call, Denial, Rule, Source};
 use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
 use tollgate_core::algorithm::Verdict;
@@ -53,6 +53,9 @@ pub(crate) struct Contender {
     /// Waits until all rows are on the bus, and returns the number of those that were dropped. None without a bus.
     pub(crate) flush: Option<Box<dyn Fn() -> u64 + Sync>>,
 }
+
+/// Answer of an agent.
+type Answer = Result<Admission, Denial>;
 
 /// Store that admits everything and holds nothing: only the agent's own memory is left.
 struct InstantStore(SystemClock);
@@ -112,33 +115,29 @@ fn throttlecrab([burst, count, period_s]: [i64; 3], admits: bool) -> Decide {
 }
 
 /// An agent behind the method that never waits and takes no metrics of durations.
-fn try_check<S: ChargeStore>(agent: Agent<S>, expected: impl Fn(&Decision) -> bool + Sync + 'static) -> Decide {
+fn try_check<S: ChargeStore>(agent: Agent<S>, expected: impl Fn(&Answer) -> bool + Sync + 'static) -> Decide {
     let is_expected = move |key: &String| {
-        let decision = agent.try_check(&Call::new().with("api_key", key.as_str()));
-        decision.is_some_and(|decision| expected(&decision_of(decision)))
+        let answer = agent.try_check(&Call::new().with("api_key", key.as_str()));
+        answer.is_some_and(|answer| expected(&answer))
     };
     Box::new(move |keys| keys.iter().filter(|key| !is_expected(key)).count())
 }
 
 /// An agent behind the method that gateways call, with all its metrics.
-fn check(agent: Agent, expected: impl Fn(&Decision) -> bool + Sync + 'static) -> Decide {
+fn check(agent: Agent, expected: impl Fn(&Answer) -> bool + Sync + 'static) -> Decide {
     let is_expected = move |key: &String| {
-        let decision = agent.check(&Call::new().with("api_key", key.as_str())).now_or_never();
-        decision.is_some_and(|decision| expected(&decision_of(decision)))
+        let answer = agent.check(&Call::new().with("api_key", key.as_str())).now_or_never();
+        answer.is_some_and(|answer| expected(&answer))
     };
     Box::new(move |keys| keys.iter().filter(|key| !is_expected(key)).count())
 }
 
-fn decision_of(answer: Result<Admission, Denial>) -> Decision {
-    answer.map_or_else(|denial| denial.decision, |admission| admission.decision)
+fn is_cached_denial(answer: &Answer) -> bool {
+    answer.as_ref().is_err_and(|denial| denial.decision.source == Source::Local)
 }
 
-fn is_cached_denial(decision: &Decision) -> bool {
-    !decision.allowed && decision.source == Source::Local
-}
-
-fn is_admission(decision: &Decision) -> bool {
-    decision.allowed && decision.source == Source::Store
+fn is_admission(answer: &Answer) -> bool {
+    answer.as_ref().is_ok_and(|admission| admission.decision.source == Source::Store)
 }
 
 fn builder(quota: &str) -> Builder<AnyStore> {

@@ -6,17 +6,24 @@
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Cache, Guard};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Index, RuleSet};
 
+use crate::known_calls::KnownCalls;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::sketch;
+
+/// Number of the next rules.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// Rules, and what is computed once per rule set.
 #[derive(Debug)]
 pub(crate) struct ActiveRules {
+    /// Number that no other rules of any engine in the process have.
+    pub(crate) number: u64,
     pub(crate) set: RuleSet,
     pub(crate) index: Index,
     /// Names of the rules in decisions.
@@ -31,11 +38,14 @@ pub(crate) struct ActiveRules {
 /// The rules in force, which may be replaced at any time.
 pub(crate) struct RulesInForce(Arc<ArcSwap<ActiveRules>>);
 
-/// Rules that a thread used last.
-type UsedLast = Cache<Arc<ArcSwap<ActiveRules>>, Arc<ActiveRules>>;
+/// Rules that a thread used last, and the calls that it knows.
+struct UsedLast {
+    rules: Cache<Arc<ArcSwap<ActiveRules>>, Arc<ActiveRules>>,
+    calls: KnownCalls,
+}
 
 thread_local! {
-    static USED_LAST: Cell<Option<UsedLast>> = const { Cell::new(None) };
+    static USED_LAST: Cell<Option<Box<UsedLast>>> = const { Cell::new(None) };
 }
 
 impl ActiveRules {
@@ -43,8 +53,9 @@ impl ActiveRules {
         let counts = set.rules.iter().map(|rule| metrics.of_rule(&rule.name)).collect();
         let names = set.rules.iter().map(|rule| (&*rule.name).into()).collect();
         let limits = set.rules.iter().filter(|rule| rule.all_policies().next().is_some()).count();
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let (index, sketch_kinds) = (Index::new(&set.rules), sketch::kinds(&set.rules));
-        Self { index, set, names, counts, has_one_limit: limits <= 1, sketch_kinds }
+        Self { number, index, set, names, counts, has_one_limit: limits <= 1, sketch_kinds }
     }
 }
 
@@ -62,12 +73,23 @@ impl RulesInForce {
         self.0.load()
     }
 
-    /// Applies a function to the rules.
-    pub(crate) fn with<R>(&self, look: impl FnOnce(&Arc<ActiveRules>) -> R) -> R {
-        let last = USED_LAST.take().filter(|last| ptr::eq(last.arc_swap(), &raw const *self.0));
-        let mut used = last.unwrap_or_else(|| Cache::new(self.0.clone()));
-        let result = look(used.load());
+    /// Applies a function to the rules, and to the calls that the thread knows.
+    #[inline]
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&Arc<ActiveRules>, &mut KnownCalls) -> R) -> R {
+        let mut used = USED_LAST
+            .take()
+            .unwrap_or_else(|| Box::new(UsedLast { rules: self.cache(), calls: KnownCalls::default() }));
+        if !ptr::eq(used.rules.arc_swap(), &raw const *self.0) {
+            used.rules = self.cache();
+        }
+        let UsedLast { rules, calls } = &mut *used;
+        let result = look(rules.load(), calls);
         USED_LAST.set(Some(used));
         result
+    }
+
+    #[cold]
+    fn cache(&self) -> Cache<Arc<ArcSwap<ActiveRules>>, Arc<ActiveRules>> {
+        Cache::new(self.0.clone())
     }
 }

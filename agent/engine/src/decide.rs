@@ -6,9 +6,10 @@
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
-use tollgate_core::counter::{ChargeResult, ChargeResults};
+use tollgate_core::counter::{ChargeResult, ChargeResults, CounterId};
 use tollgate_core::decision::{Decision, DecisionId, Source};
 use tollgate_core::messages::calls::Outcome;
+use tollgate_core::rules::{Consistency, LimitPolicy};
 
 use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, combine, plan};
 use crate::engine::{Context, Engine};
@@ -75,7 +76,7 @@ impl Engine {
         may_ask_store: bool,
     ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
-        for rule @ MatchedRule { counter, policy, cost, enforcement, sketched, .. } in matched {
+        for MatchedRule { counter, policy, cost, enforcement, sketched, .. } in matched {
             if let Some(sketched) = sketched {
                 verdicts.push(Some(**sketched));
                 if !sketched.verdict.admitted {
@@ -84,13 +85,13 @@ impl Engine {
                 }
                 continue;
             }
-            let authority = if may_ask_store {
-                Authority::Store
+            let (authority, place) = if may_ask_store {
+                (Authority::Store, None)
             } else {
-                let fresh = self.signals.fresh(counter.partition(self.settings.partitions), context.bounds);
-                fresh.map_or(Authority::Fallback, Authority::Signals)
+                let partition = counter.partition(self.settings.partitions);
+                (self.signals.authority(partition, context.bounds), self.place_of(policy, *counter))
             };
-            let facts = Facts { now: context.bounds, authority, part: self.fleet.part() };
+            let facts = Facts { now: context.bounds, authority, part: self.fleet.part(), place };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
             match plan(policy, generation, view, &facts, *cost, *enforcement) {
@@ -99,7 +100,7 @@ impl Engine {
                     if let Some(admission) = admission {
                         update(policy, view, admission);
                     }
-                    verdicts.push(Some(rule.verdict(verdict, policy.quota.units(), source)));
+                    verdicts.push(Some(RuleVerdict::new(policy, verdict, policy.quota.units(), source)));
                     if !verdict.admitted {
                         verdicts.resize(matched.len(), None);
                         return Some(verdicts);
@@ -145,20 +146,15 @@ impl Engine {
             };
             let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
             let row = CallRow { call: *number, at, cost, outcome };
-            let round = self.publish(context, call, Some(matched), row, home.take());
+            let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
             if matched.rule.shadow && result.is_some_and(|result| !result.verdict.admitted) {
                 context.active.counts[matched.index].shadow_denials.add(1);
             }
             let event = match (result, verdicts[position]) {
                 _ if matched.sketched.is_some() => continue,
-                (Some(result), _) if result.charged && !result.repeated && !self.settings.owns_table => {
-                    ViewEvent::Admitted {
-                        at: result.at,
-                        units: matched.cost,
-                        is_planned: false,
-                        round,
-                        is_unsynced: false,
-                    }
+                (Some(result), _) if !self.settings.owns_table => {
+                    let units = if result.charged && !result.repeated { matched.cost } else { 0 };
+                    ViewEvent::Answered { result, units, round }
                 }
                 (None, Some(rule)) if rule.verdict.admitted && stands => {
                     let is_unsynced = planned.error.is_none_or(StoreError::needs_backfill);
@@ -189,9 +185,17 @@ impl Engine {
         decision
     }
 
+    /// Returns the number of agents on which a unit of a counter is placed before this one, if units are placed: under a
+    /// strict rule with fewer units than there are agents.
+    pub(crate) fn place_of(&self, policy: &LimitPolicy, counter: CounterId) -> Option<u32> {
+        let is_placed =
+            policy.consistency == Consistency::Strict && policy.quota.units() < u64::from(self.fleet.size().get());
+        is_placed.then(|| self.fleet.place(counter)).flatten()
+    }
+
     /// Returns the identifier of the decision of a call.
     pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
-        DecisionId { agent: self.name.clone(), epoch: self.settings.epoch.as_ms(), call: number }
+        DecisionId { life: self.life.clone(), call: number }
     }
 }
 
@@ -207,7 +211,7 @@ pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[ChargeResult])
         let admitted = result.verdict.admitted || matched.never_denies();
         let verdict = Verdict { admitted, ..result.verdict };
         let source = if matched.sketched.is_some() { Source::Local } else { Source::Store };
-        Some(matched.verdict(verdict, result.limit, source))
+        Some(RuleVerdict::new(&matched.policy, verdict, result.limit, source))
     };
     matched.iter().zip(results).map(verdict_of).collect()
 }

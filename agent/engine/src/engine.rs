@@ -2,7 +2,6 @@
 //!
 //! All methods may be called from many threads at once. Operations begin in [`operation`](crate::operation).
 
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +18,7 @@ use crate::active_rules::{ActiveRules, RulesInForce};
 use crate::enforce::Breaker;
 use crate::fleet::{AgentIds, Fleet, FleetPart};
 use crate::metrics::{EngineMetrics, RuleCounts};
-use crate::notice::Notice;
+use crate::notice::{Notice, NoticeQueue};
 use crate::row_buffer::RowBuffers;
 use crate::signals::Signals;
 use crate::sketch::{SKETCH_BYTES_DEFAULT, Sketches};
@@ -62,8 +61,8 @@ pub struct EngineSettings {
 /// One agent without its input and output.
 pub struct Engine {
     pub(crate) settings: EngineSettings,
-    /// Name of the agent in decisions.
-    pub(crate) name: Name,
+    /// Name and start of the agent in decisions.
+    pub(crate) life: Name,
     pub(crate) rules: RulesInForce,
     pub(crate) table: AgentTable,
     pub(crate) sketches: Sketches,
@@ -74,7 +73,7 @@ pub struct Engine {
     /// Wakes the shell of the maintenance.
     pub(crate) maintenance_waker: AtomicWaker,
     /// Notices that wait for the shell.
-    pub(crate) notices: Mutex<VecDeque<Notice>>,
+    pub(crate) notices: Mutex<NoticeQueue>,
     pub(crate) rows: RowBuffers,
     pub(crate) signals: Signals,
     pub(crate) fleet: Fleet,
@@ -149,7 +148,7 @@ impl Engine {
         let (node, epoch, saved) = (settings.node.clone(), settings.epoch, settings.saved_agents.take());
         let rules_accepted_ms = if rules.generation == 0 { 0 } else { settings.epoch.as_ms() };
         Self {
-            name: (&*settings.node).into(),
+            life: format!("{}-{:x}", settings.node, settings.epoch.as_ms()).as_str().into(),
             rules: RulesInForce::new(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
             sketches: Sketches::new(settings.sketch_bytes),

@@ -12,7 +12,7 @@ use tollgate_core::decision::{DenyStatus, LimitKind, LimitStatus, Source};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{ApplicableRule, Charging, ListMatch, MatchScope, Positions, Rule};
 
-use crate::enforce::Enforcement;
+use crate::enforce::{Authority, Enforcement, Facts, RuleVerdict};
 use crate::engine::{Context, Engine};
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::metrics::RuleCounts;
@@ -102,7 +102,8 @@ impl Engine {
         for matched in matched {
             if !self.has_place(context, &mut table, matched) {
                 let (verdict, limit) = self.charge_sketch(context, matched, matched.cost, matched.never_denies());
-                matched.sketched = Some(Box::new(matched.verdict(verdict, limit, Source::Local)));
+                let verdict = RuleVerdict::new(&matched.policy, verdict, limit, Source::Local);
+                matched.sketched = Some(Box::new(verdict));
             }
         }
         table
@@ -132,9 +133,12 @@ impl Engine {
         }
         let active = context.active;
         active.counts[matched.index].sketch_charges.add(1);
-        let part = (!self.settings.owns_table).then(|| self.fleet.part());
         let MatchedRule { rule, policy, counter: caller, .. } = matched;
-        let charge = SketchCharge { rule: &rule.name, policy, part, caller: *caller, cost, is_forced };
+        let shares = (!self.settings.owns_table).then(|| {
+            let place = self.place_of(policy, *caller);
+            Facts { now: context.bounds, authority: Authority::Store, part: self.fleet.part(), place }
+        });
+        let charge = SketchCharge { rule: &rule.name, policy, shares, caller: *caller, cost, is_forced };
         self.sketches.charge(context.now, &charge, active.sketch_kinds)
     }
 }

@@ -6,14 +6,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::algorithm::{Algorithm, Verdict};
+use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, SlotId};
-use tollgate_core::decision::{LimitKind, LimitStatus, Source};
+use tollgate_core::decision::{LimitKind, LimitStatus};
+use tollgate_core::name::Name;
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, Rule};
 
 use crate::active_rules::ActiveRules;
 use crate::enforce::{Enforcement, RuleVerdict};
+use crate::row_buffer::ChargedCounter;
 
 pub(crate) type MatchedRules<'a> = SmallVec<[MatchedRule<'a>; 2]>;
 
@@ -64,13 +66,7 @@ impl MatchedRule<'_> {
 
     /// Returns true if each call holds a slot.
     pub(crate) fn is_slot(&self) -> bool {
-        self.policy.algorithm == Algorithm::Concurrency
-    }
-
-    /// Returns a verdict of this rule under a quota of `limit` units.
-    pub(crate) fn verdict(&self, verdict: Verdict, limit: u64, source: Source) -> RuleVerdict {
-        let at_once = if self.policy.burst > 0 { self.policy.burst } else { limit };
-        RuleVerdict { verdict, limit, at_once, source }
+        is_of_slots(&self.policy)
     }
 
     /// Returns a charge of this cost and mode.
@@ -85,19 +81,36 @@ impl MatchedRule<'_> {
         self.counter == charge.counter && self.is_counted_always() == is_counted_always
     }
 
+    /// Returns the counter of the rule for a row.
+    pub(crate) fn charged_counter(&self) -> ChargedCounter {
+        ChargedCounter::new(self.counter, self.index, &self.policy)
+    }
+
     /// Returns the status of the rule after a verdict; waits count from `from`.
     pub(crate) fn status(&self, rules: &ActiveRules, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
-        let RuleVerdict { verdict, limit, at_once, .. } = rule;
-        let kind = if self.is_slot() { LimitKind::Slots } else { LimitKind::Window };
-        let mut status = LimitStatus::new(rules.names[self.index].clone(), kind, cost);
-        status.limit = limit;
-        status.window_ms = self.policy.window.width_ms();
-        status.at_once = at_once;
+        let mut status = status(&self.policy, rules.names[self.index].clone(), cost, rule, from);
         status.shadow = self.rule.shadow;
-        // Without the store, another limit than the rule's may have decided.
-        status.remaining = verdict.remaining.min(at_once);
-        status.reset_ms = verdict.reset_at.ms_since(from);
-        status.retry_after_ms = if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) };
         status
     }
+}
+
+/// Returns the status of a rule of this name after a verdict under a policy; waits count from `from`.
+#[inline]
+pub(crate) fn status(policy: &LimitPolicy, name: Name, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
+    let RuleVerdict { verdict, limit, at_once, .. } = rule;
+    let kind = if is_of_slots(policy) { LimitKind::Slots } else { LimitKind::Window };
+    let mut status = LimitStatus::new(name, kind, cost);
+    status.limit = limit;
+    status.window_ms = policy.window.width_ms();
+    status.at_once = at_once;
+    // Without the store, another limit than the rule's may have decided.
+    status.remaining = verdict.remaining.min(at_once);
+    status.reset_ms = verdict.reset_at.ms_since(from);
+    status.retry_after_ms = if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) };
+    status
+}
+
+/// Returns true if each call under a policy holds a slot.
+pub(crate) fn is_of_slots(policy: &LimitPolicy) -> bool {
+    policy.algorithm == Algorithm::Concurrency
 }

@@ -72,7 +72,7 @@ impl Total {
 impl StripedTotal {
     /// Adds `n`.
     pub fn add(&self, n: u64) {
-        self.0.own().add(n);
+        self.0.own().part(|total| &total.0).add(n);
     }
 
     /// Returns the number.
@@ -89,7 +89,7 @@ impl RuleCounts {
 
     /// Counts a decision.
     pub(crate) fn decided(&self, source: Source, allowed: bool) {
-        self.decisions.own()[source as usize][usize::from(allowed)].add(1);
+        self.decisions.own().part(|decisions| &decisions[source as usize][usize::from(allowed)].0).add(1);
     }
 
     /// Returns the number of decisions by source; of each pair, the first counts denials and the second admissions.

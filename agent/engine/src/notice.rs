@@ -1,11 +1,21 @@
-//! Notices: changes of state that an operator should read in the log.
+//! Notices: changes of state that an operator should read in the log, once per change.
 //!
-//! An engine writes no log: any thread queues a notice, and [`crate::maintenance`] hands it to the shell.
+//! An engine writes no log: any thread queues a notice, and [`crate::maintenance`] hands it to the shell. A state that comes
+//! and goes is told twice, then only its newest notice at the end of each period, with the number of those held back.
 
+use std::collections::VecDeque;
+use std::mem::{Discriminant, discriminant};
 use std::num::NonZeroU32;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
+
+/// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
+const QUEUE_LEN_MAX: usize = 64;
+/// Period in which a state is told at most [`LINES_MAX`] times, in ms.
+const PERIOD_MS: u64 = 10_000;
+/// Lines per state in a period: a loss and its end.
+const LINES_MAX: u32 = 2;
 
 /// Change of state that belongs in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +24,9 @@ pub enum Notice {
     #[error("the store answers again and decides")]
     StoreRecovered,
     /// The breaker opened.
-    #[error("deciding by signals, or by each rule's on_failure, until the store answers a ping: {0}")]
+    #[error(
+        "signals decide, or each rule's on_failure, until the store answers: {0}; check that it runs and is not overloaded, and the network to it"
+    )]
     StoreUnavailable(StoreError),
     /// Published rules can be read from the bus or from the store again.
     #[error("published rules can be read again")]
@@ -66,4 +78,169 @@ pub enum Notice {
     /// The other agents hear this one again.
     #[error("heartbeats of this agent come back: it has its part of each quota again")]
     HeartbeatsBack,
+    /// Earlier notices of the state that the next notice tells were held back.
+    #[error("the next line is the last of {changes} changes of the same state within {} s, so it comes and goes: check the load of the server and the network to it", PERIOD_MS / 1_000)]
+    HeldBack {
+        /// Number of notices, the next one included.
+        changes: u32,
+    },
+}
+
+/// Notices on their way to the log.
+#[derive(Debug, Default)]
+pub(crate) struct NoticeQueue {
+    queue: VecDeque<Notice>,
+    told: Vec<ToldState>,
+}
+
+/// Lines about one state in the present period.
+#[derive(Debug)]
+struct ToldState {
+    state: Discriminant<Notice>,
+    since: Timestamp,
+    lines: u32,
+    /// Newest notice that waits for the end of the period, and the number of those held back.
+    held: Option<(Notice, u32)>,
+}
+
+impl Notice {
+    /// Returns true if the notice tells the end of a trouble.
+    #[must_use]
+    pub fn is_recovery(self) -> bool {
+        matches!(self, Self::StoreRecovered | Self::RulesReachable | Self::FleetUnfrozen { .. } | Self::HeartbeatsBack)
+    }
+
+    /// Returns the state that the notice tells; a trouble and its end are one state.
+    fn state(self) -> Discriminant<Self> {
+        match self {
+            Self::StoreRecovered => discriminant(&Self::StoreUnavailable(StoreError::Unreachable)),
+            Self::RulesReachable => discriminant(&Self::RulesUnreachable),
+            Self::FleetUnfrozen { agents } => discriminant(&Self::FleetFrozen { agents }),
+            Self::HeartbeatsBack => discriminant(&Self::HeartbeatsLost),
+            notice => discriminant(&notice),
+        }
+    }
+}
+
+impl NoticeQueue {
+    /// Queues a notice.
+    pub(crate) fn push(&mut self, notice: Notice) {
+        if self.queue.len() >= QUEUE_LEN_MAX {
+            self.queue.pop_front();
+        }
+        self.queue.push_back(notice);
+    }
+
+    /// Returns the time from which there is a line to write, if there will be one.
+    pub(crate) fn due_at(&self) -> Option<Timestamp> {
+        if !self.queue.is_empty() {
+            return Some(Timestamp::default());
+        }
+        self.told.iter().filter(|told| told.held.is_some()).map(|told| told.since.plus_ms(PERIOD_MS)).min()
+    }
+
+    /// Takes the notices that are to be written now.
+    pub(crate) fn take(&mut self, now: Timestamp, mut write: impl FnMut(Notice)) {
+        while let Some(notice) = self.queue.pop_front() {
+            let state = notice.state();
+            let known = self.told.iter().position(|told| told.state == state);
+            let position = known.unwrap_or_else(|| {
+                self.told.push(ToldState { state, since: now, lines: 0, held: None });
+                self.told.len() - 1
+            });
+            let told = &mut self.told[position];
+            if told.held.is_none() && now >= told.since.plus_ms(PERIOD_MS) {
+                (told.since, told.lines) = (now, 0);
+            }
+            if told.lines < LINES_MAX {
+                told.lines += 1;
+                write(notice);
+            } else {
+                told.held = Some((notice, told.held.map_or(0, |(_, changes)| changes) + 1));
+            }
+        }
+        for told in self.told.iter_mut().filter(|told| now >= told.since.plus_ms(PERIOD_MS)) {
+            if let Some((notice, changes)) = told.held.take() {
+                // The state may go on changing: it is told again at the end of the next period.
+                (told.since, told.lines) = (now, LINES_MAX);
+                write(Notice::HeldBack { changes });
+                write(notice);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOST: Notice = Notice::StoreUnavailable(StoreError::TimedOut);
+    const FOUND: Notice = Notice::StoreRecovered;
+
+    fn taken(queue: &mut NoticeQueue, ms: u64) -> Vec<Notice> {
+        let mut written = Vec::new();
+        queue.take(Timestamp::from_ms(ms), |notice| written.push(notice));
+        written
+    }
+
+    #[test]
+    fn a_change_is_told_at_once() {
+        let mut queue = NoticeQueue::default();
+        assert_eq!((queue.due_at(), taken(&mut queue, 1_000)), (None, vec![]));
+        for outage in 0..3 {
+            let at = 20_000 * outage;
+            queue.push(LOST);
+            assert_eq!(queue.due_at(), Some(Timestamp::default()));
+            assert_eq!(taken(&mut queue, at), [LOST]);
+            queue.push(FOUND);
+            assert_eq!((taken(&mut queue, at + 300), queue.due_at()), (vec![FOUND], None));
+        }
+    }
+
+    #[test]
+    fn a_state_that_comes_and_goes_is_told_once_in_a_period_with_the_number_of_changes() {
+        let mut queue = NoticeQueue::default();
+        let mut lines = Vec::new();
+        for ms in (0..35_000).step_by(100) {
+            queue.push(if ms % 200 == 0 { LOST } else { FOUND });
+            lines.extend(taken(&mut queue, ms).into_iter().map(|notice| (ms, notice)));
+        }
+        let held = |changes| Notice::HeldBack { changes };
+        let expected = [
+            (0, LOST),
+            (100, FOUND),
+            (10_000, held(99)),
+            (10_000, LOST),
+            (20_000, held(100)),
+            (20_000, LOST),
+            (30_000, held(100)),
+            (30_000, LOST),
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!(queue.due_at(), Some(Timestamp::from_ms(40_000)), "the last change is not lost");
+        assert_eq!(taken(&mut queue, 40_000), [held(49), FOUND]);
+        queue.push(LOST);
+        assert_eq!(taken(&mut queue, 50_000), [LOST], "after a quiet period a change is told at once");
+    }
+
+    #[test]
+    fn one_state_does_not_hold_back_another() {
+        let mut queue = NoticeQueue::default();
+        for notice in [LOST, FOUND, LOST] {
+            queue.push(notice);
+        }
+        let stepped = Notice::StoreClockSteppedBack { store_now: Timestamp::from_ms(5) };
+        queue.push(stepped);
+        assert_eq!(taken(&mut queue, 0), [LOST, FOUND, stepped]);
+    }
+
+    #[test]
+    fn the_queue_has_a_cap() {
+        let mut queue = NoticeQueue::default();
+        (0..100).for_each(|_| queue.push(LOST));
+        assert_eq!(
+            (taken(&mut queue, 0).len(), taken(&mut queue, PERIOD_MS)),
+            (2, vec![Notice::HeldBack { changes: 62 }, LOST])
+        );
+    }
 }

@@ -152,7 +152,7 @@ impl Engine {
     /// Begins an operation.
     #[must_use]
     pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
-        self.rules.with(|active| self.begin_under(active, now, operation))
+        self.rules.with(|active, _| self.begin_under(active, now, operation))
     }
 
     fn begin_under(&self, active: &Arc<ActiveRules>, now: Timestamp, operation: Operation<'_, '_>) -> Progress {

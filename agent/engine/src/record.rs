@@ -8,7 +8,6 @@ use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 
 use crate::engine::{Context, Engine};
-use crate::matched_rule::MatchedRule;
 use crate::row_buffer::{BufferedRow, ChargedCounter};
 use crate::view::RoundNumber;
 
@@ -27,14 +26,14 @@ impl Engine {
         if self.settings.publishes { call.clone().into_owned() } else { Call::new().costing(call.cost()) }
     }
 
-    /// Publishes a row of a call: a charge under a matched rule, or the call itself if it has no charges. The home row of the
+    /// Publishes a row of a call: a charge on a counter, or the call itself if it has no charges. The home row of the
     /// call names the decider and its authority; a correction has none, because it is no call of its own. Returns the round
     /// that publishes the row.
     pub(crate) fn publish(
         &self,
         context: &Context<'_>,
         call: &Call<'_>,
-        matched: Option<&MatchedRule<'_>>,
+        counter: Option<ChargedCounter>,
         row: CallRow,
         home: Option<(Option<&str>, Source)>,
     ) -> RoundNumber {
@@ -47,12 +46,7 @@ impl Engine {
             at,
             cost,
             outcome,
-            counter: matched.map(|matched| ChargedCounter {
-                id: matched.counter,
-                rule: matched.index,
-                quota: matched.policy.quota.units(),
-                window: matched.policy.window,
-            }),
+            counter,
             descriptors: buffer.add_descriptors(number, call),
             home: home.map(|(decider, source)| (source, decider.map(|decider| buffer.add_texts([decider]).0))),
             rules: buffer.index_of_rules(context.active),

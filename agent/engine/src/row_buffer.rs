@@ -16,6 +16,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
+use tollgate_core::rules::LimitPolicy;
 use tollgate_core::window::Window;
 
 use crate::active_rules::ActiveRules;
@@ -91,11 +92,18 @@ pub(crate) struct ChargedCounter {
     pub(crate) window: Window,
 }
 
+impl ChargedCounter {
+    /// Creates the counter of the rule at this position, under the caller's policy.
+    pub(crate) fn new(id: CounterId, rule: usize, policy: &LimitPolicy) -> Self {
+        Self { id, rule, quota: policy.quota.units(), window: policy.window }
+    }
+}
+
 impl RowBuffers {
     /// Lets a function add a row to the buffer of the current thread. Returns the round by which it is published, or nothing if
     /// the buffer is full.
     pub(crate) fn add(&self, now: Timestamp, row: impl FnOnce(&mut RowBuffer) -> BufferedRow) -> RoundNumber {
-        let mut buffer = self.buffers.own().lock();
+        let mut buffer = self.buffers.own().value.lock();
         if buffer.rows.len() >= ROWS_LEN_MAX || buffer.text.len() >= TEXT_BYTES_MAX {
             self.dropped_rows.add(1);
             return None;

@@ -64,10 +64,10 @@ impl Engine {
                 // A sketch takes units, and gives none back: they may be those of another caller.
                 if !is_refund {
                     let _ = self.charge_sketch(context, &matched, units, true);
-                    self.publish(context, call, Some(&matched), adjustment.row(units), None);
+                    self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
                 }
             } else if is_concerned && is_refund && self.refund_unsynced(&matched, at, units) {
-                self.publish(context, call, Some(&matched), adjustment.row(units), None);
+                self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
             } else if is_concerned {
                 charges.push(matched.charge(set.generation, units, mode));
                 adjustment.matched.push(matched);
@@ -91,7 +91,7 @@ impl Engine {
         for (matched, charge) in matched.iter().zip(charges) {
             let (at, units) = (*at, charge.cost);
             let is_published = !is_refund || answer.is_ok();
-            let publish = || self.publish(context, call, Some(matched), adjustment.row(units), None);
+            let publish = || self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
             let round = is_published.then(publish).flatten();
             let event = if *is_refund {
                 // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store.

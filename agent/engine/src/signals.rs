@@ -8,14 +8,12 @@ use std::ops::RangeInclusive;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
-use tollgate_core::messages::signals::{LogId, Offset, SignalBatch};
+use tollgate_core::messages::signals::{FRESH_MS, LogId, Offset, SignalBatch};
 
-use crate::enforce::FreshSignals;
+use crate::enforce::{Authority, FreshSignals};
 use crate::time_bounds::TimeBounds;
 use crate::view::CoveredRounds;
 
-/// Age of the newest contained record up to which signals are fresh, in ms.
-const FRESH_MS: u64 = 3_000;
 /// Time over which signals must have been read before a counter without a signal counts as full up to the threshold only,
 /// in ms. Aggregators signal every counter above the threshold at least that often.
 const READ_FIRST_MS: u64 = 2_000;
@@ -95,12 +93,16 @@ impl Signals {
         }
     }
 
-    /// Returns the facts that fresh signals prove about a partition; nothing if they are not fresh or not read long enough.
-    pub(crate) fn fresh(&self, partition: Partition, store: TimeBounds) -> Option<FreshSignals> {
-        let view = self.partition(partition)?;
-        let fresh = store.latest.ms_since(view.as_of_appended) < FRESH_MS;
-        let (threshold_permille, covered) = (view.threshold_permille, &view.covered);
-        (view.has_read_enough() && fresh).then(|| FreshSignals { threshold_permille, covered: covered.clone() })
+    /// Returns the authority about a partition while the store does not answer: its signals, if they are fresh and were read
+    /// for long enough.
+    pub(crate) fn authority(&self, partition: Partition, store: TimeBounds) -> Authority {
+        let Some(view) = self.partition(partition) else { return Authority::Fallback(CoveredRounds::default()) };
+        let (threshold_permille, covered) = (view.threshold_permille, view.covered.clone());
+        if view.has_read_enough() && store.latest.ms_since(view.as_of_appended) < FRESH_MS {
+            Authority::Signals(FreshSignals { threshold_permille, covered })
+        } else {
+            Authority::Fallback(covered)
+        }
     }
 
     /// Returns true if the signals of every partition have been read for long enough to be relied on.
@@ -150,7 +152,10 @@ mod tests {
     }
 
     fn heard(signals: &Signals, ms: u64) -> Option<FreshSignals> {
-        signals.fresh(0, TimeBounds::exactly(at(ms)))
+        match signals.authority(0, TimeBounds::exactly(at(ms))) {
+            Authority::Signals(fresh) => Some(fresh),
+            _ => None,
+        }
     }
 
     /// E6: an outdated record changes nothing.

@@ -12,9 +12,6 @@ use crate::notice::Notice;
 use crate::time_bounds::TimeBounds;
 use tollgate_core::counter::StoreError;
 
-/// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
-const NOTICES_LEN_MAX: usize = 64;
-
 impl Engine {
     /// Returns the interval in which the store's time lies.
     #[must_use]
@@ -85,12 +82,7 @@ impl Engine {
 
     /// Queues a notice for the log.
     pub(crate) fn notify(&self, notice: Notice) {
-        let mut notices = self.notices.lock();
-        if notices.len() >= NOTICES_LEN_MAX {
-            notices.pop_front();
-        }
-        notices.push_back(notice);
-        drop(notices);
+        self.notices.lock().push(notice);
         self.maintenance_waker.wake();
     }
 }

@@ -1,10 +1,12 @@
 //! Stripes: copies of a value of which each thread uses one, so that calls on several threads write to no common cache line.
 //!
-//! A thread takes the next stripe when it first asks for one and keeps it for its life. When there are more threads than
-//! stripes, some share one, so the value is an atomic number or is locked.
+//! A thread takes a free stripe when it first asks for one, and has it alone until it ends. It then needs no atomic
+//! read-modify-write for the numbers in it: nobody else writes them. Threads that find no free stripe share the last one.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 /// Number of stripes.
 #[doc(hidden)]
@@ -12,10 +14,15 @@ pub const STRIPES: usize = 16;
 /// Number of consecutive calls that a stripe numbers.
 const CALLS_BLOCK: u64 = 1_024;
 
-static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
+/// The stripe that threads without one of their own share.
+const SHARED: StripeOfThread = StripeOfThread { index: STRIPES - 1, is_alone: false };
+
+/// Bit set of the stripes that a thread has alone.
+static TAKEN: Mutex<u64> = Mutex::new(0);
 
 thread_local! {
-    static STRIPE: Cell<usize> = Cell::new(NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES);
+    static STRIPE: Cell<Option<StripeOfThread>> = const { Cell::new(None) };
+    static LEASE: StripeLease = StripeLease::take();
 }
 
 /// Copies of a value, one or [`STRIPES`].
@@ -31,10 +38,64 @@ struct Stripe<T>(T);
 #[derive(Debug, Default)]
 pub(crate) struct CallNumbers(Stripes<AtomicU64>);
 
+/// Stripe of a thread.
+#[derive(Clone, Copy, Debug)]
+struct StripeOfThread {
+    index: usize,
+    /// True if no other thread writes to it.
+    is_alone: bool,
+}
+
+/// Right of a thread to a stripe, which ends with the thread.
+struct StripeLease(StripeOfThread);
+
+/// A number in a stripe, from the thread of the stripe.
+#[derive(Debug)]
+pub(crate) struct OwnStripe<'a, T> {
+    pub(crate) value: &'a T,
+    is_alone: bool,
+}
+
 /// Sets the stripe of the current thread, for a simulation of several threads.
 #[doc(hidden)]
 pub fn use_stripe(index: usize) {
-    STRIPE.set(index % STRIPES);
+    STRIPE.set(Some(StripeOfThread { index: index % STRIPES, is_alone: false }));
+}
+
+impl StripeOfThread {
+    fn current() -> Self {
+        STRIPE.get().unwrap_or_else(Self::take)
+    }
+
+    /// Takes a stripe for the thread. A thread that ends has none of its own any more.
+    #[cold]
+    fn take() -> Self {
+        let taken = LEASE.try_with(|lease| lease.0).unwrap_or(SHARED);
+        STRIPE.set(Some(taken));
+        taken
+    }
+}
+
+impl StripeLease {
+    fn take() -> Self {
+        let mut taken = TAKEN.lock();
+        let index = taken.trailing_ones() as usize;
+        if index >= SHARED.index {
+            return Self(SHARED);
+        }
+        *taken |= 1 << index;
+        Self(StripeOfThread { index, is_alone: true })
+    }
+}
+
+impl Drop for StripeLease {
+    fn drop(&mut self) {
+        // Other destructors of the thread may still decide calls.
+        STRIPE.set(Some(SHARED));
+        if self.0.is_alone {
+            *TAKEN.lock() &= !(1 << self.0.index);
+        }
+    }
 }
 
 impl<T: Default> Stripes<T> {
@@ -52,8 +113,12 @@ impl<T: Default> Default for Stripes<T> {
 
 impl<T> Stripes<T> {
     /// Returns the copy of the current thread.
-    pub(crate) fn own(&self) -> &T {
-        &self.0[STRIPE.get() % self.0.len()].0
+    pub(crate) fn own(&self) -> OwnStripe<'_, T> {
+        let StripeOfThread { index, is_alone } = StripeOfThread::current();
+        match self.0.get(index) {
+            Some(stripe) => OwnStripe { value: &stripe.0, is_alone },
+            None => OwnStripe { value: &self.0[0].0, is_alone: false },
+        }
     }
 
     /// Returns all copies.
@@ -67,10 +132,29 @@ impl<T> Stripes<T> {
     }
 }
 
+impl<'a, T> OwnStripe<'a, T> {
+    /// Returns a part of the value.
+    pub(crate) fn part<P>(self, part: impl FnOnce(&'a T) -> &'a P) -> OwnStripe<'a, P> {
+        OwnStripe { value: part(self.value), is_alone: self.is_alone }
+    }
+}
+
+impl OwnStripe<'_, AtomicU64> {
+    /// Adds `n`; returns the number before.
+    pub(crate) fn add(&self, n: u64) -> u64 {
+        if !self.is_alone {
+            return self.value.fetch_add(n, Ordering::Relaxed);
+        }
+        let before = self.value.load(Ordering::Relaxed);
+        self.value.store(before.wrapping_add(n), Ordering::Relaxed);
+        before
+    }
+}
+
 impl CallNumbers {
     /// Returns the next number.
     pub(crate) fn next(&self) -> u64 {
-        let (stripe, calls) = (STRIPE.get() as u64, self.0.own().fetch_add(1, Ordering::Relaxed));
+        let (stripe, calls) = (StripeOfThread::current().index as u64, self.0.own().add(1));
         (calls / CALLS_BLOCK * STRIPES as u64 + stripe) * CALLS_BLOCK + calls % CALLS_BLOCK
     }
 }

@@ -140,13 +140,18 @@ impl<S: ChargeStore> Agent<S> {
     }
 
     #[expect(clippy::result_large_err, reason = "as for `try_check`")]
+    #[inline]
     fn granted(&self, call: &Call<'_>, decision: Decision) -> Result<Admission, Denial> {
         if !decision.allowed {
             return Err(Denial { decision });
         }
-        let permit = || Permit::new(ReleaseToken::new(call.clone(), decision.at), self.shared.clone());
-        let permit = decision.holds_slots.then(permit);
+        let permit = if decision.holds_slots { Some(self.permit(call, decision.at)) } else { None };
         Ok(Admission { decision, permit })
+    }
+
+    #[cold]
+    fn permit(&self, call: &Call<'_>, decided: Timestamp) -> Permit {
+        Permit::new(ReleaseToken::new(call.clone(), decided), self.shared.clone())
     }
 
     /// Returns the name of the agent, which is unique in the fleet.

@@ -17,7 +17,7 @@ use tollgate_core::clock::Timestamp;
 /// after the window of their quota. [`into_token`](Self::into_token) moves the release elsewhere, and
 /// [`Agent::release`](super::Agent::release) waits for the answer.
 #[must_use = "dropping a permit releases its slots: keep it until the call has ended"]
-pub struct Permit(Option<Box<HeldSlots>>);
+pub struct Permit(Box<HeldSlots>);
 
 /// Text that releases the slots of one call, at any agent of the fleet and in any process.
 ///
@@ -49,7 +49,8 @@ pub(super) trait ReleaseSlots: Send + Sync {
 }
 
 struct HeldSlots {
-    token: ReleaseToken,
+    /// None once they are released, or their token is taken.
+    token: Option<ReleaseToken>,
     agent: Arc<dyn ReleaseSlots>,
 }
 
@@ -68,7 +69,7 @@ struct TokenText<'a> {
 
 impl Permit {
     pub(super) fn new(token: ReleaseToken, agent: Arc<dyn ReleaseSlots>) -> Self {
-        Self(Some(Box::new(HeldSlots { token, agent })))
+        Self(Box::new(HeldSlots { token: Some(token), agent }))
     }
 
     /// Returns the token of the slots, which are no longer released by a drop.
@@ -77,14 +78,14 @@ impl Permit {
     /// Never: only this method and the drop take the slots.
     #[must_use]
     pub fn into_token(mut self) -> ReleaseToken {
-        self.0.take().expect("a permit holds slots until it ends").token
+        self.0.token.take().expect("a permit holds slots until it ends")
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(held) = self.0.take() {
-            held.agent.release_slots(held.token);
+        if let Some(token) = self.0.token.take() {
+            self.0.agent.clone().release_slots(token);
         }
     }
 }

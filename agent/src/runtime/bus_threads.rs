@@ -144,7 +144,7 @@ fn report_bus(engine: &Engine, prepared: Result<(), &BusError>) {
         Ok(()) if engine.bus_error().is_none() => {}
         Ok(()) => tracing::info!(%node, "the bus is ready: calls are published and signals are read"),
         Err(error) if error.is_transient() => {
-            tracing::warn!(%node, "limiting without the bus until it is ready: {error}");
+            tracing::warn!(%node, "limiting without the bus until it is ready; check that Kafka runs, and its address: {error}");
         }
         Err(error) => tracing::error!(%node, "the bus is not as it should be, and the store alone limits: {error}"),
     }

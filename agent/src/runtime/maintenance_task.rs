@@ -144,7 +144,7 @@ async fn in_time<T>(request: impl Future<Output = Result<T, StoreError>>) -> Res
 }
 
 fn log(node: &str, notice: Notice) {
-    if matches!(notice, Notice::StoreRecovered | Notice::RulesReachable) {
+    if notice.is_recovery() {
         tracing::info!(%node, "{notice}");
     } else {
         tracing::warn!(%node, "{notice}");

@@ -3,16 +3,15 @@
 //! Membership follows the presence records in the order of their log, by their append times. A peer is removed when one's own
 //! heartbeats were read for a second and none of the peer's; a silent bus therefore removes nobody, and no clocks are
 //! compared. Two owners of one partition for a moment are harmless, because signals carry offsets. A group protocol is not
-//! used: it takes seconds to notice a death. Thaler and Ravishankar, "A Name-Based Mapping Scheme for Rendezvous", 1996.
+//! used: it takes seconds to notice a death.
 
 use std::collections::HashMap;
-use std::hash::Hasher;
 use std::sync::Arc;
 
-use siphasher::sip::SipHasher24;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_core::rendezvous;
 
 /// Interval of an aggregator's heartbeats, in ms.
 pub const HEARTBEAT_MS: u64 = 200;
@@ -110,13 +109,9 @@ impl Membership {
     }
 }
 
-/// The member with the greatest weight owns the partition. The weights are the same on every machine and in every version.
+/// The member with the greatest weight owns the partition.
 fn weight(member: &MemberId, partition: Partition) -> (u64, &MemberId) {
-    let mut hasher = SipHasher24::new();
-    hasher.write(member.0.as_bytes());
-    hasher.write_u64(member.1);
-    hasher.write_u32(partition);
-    (hasher.finish(), member)
+    (rendezvous::weight(&member.0, member.1, partition.into()), member)
 }
 
 #[cfg(test)]

@@ -46,7 +46,12 @@ impl Fleet {
 
     /// Starts an agent of this name and waits until it is ready.
     pub(crate) fn agent(&self, node: &str) -> Member {
-        let member = self.member("agent", node, &["--redis", &self.redis.url()]);
+        self.agent_with(node, &[])
+    }
+
+    /// Starts an agent with further arguments and waits until it is ready.
+    pub(crate) fn agent_with(&self, node: &str, more: &[&str]) -> Member {
+        let member = self.member("agent", node, &[&["--redis", &*self.redis.url()], more].concat());
         member.wait_until_ready();
         member
     }

@@ -56,6 +56,7 @@ pub struct Call<'a> {
 }
 
 impl Default for Call<'_> {
+    #[inline]
     fn default() -> Self {
         Self { descriptors: SmallVec::new(), unverified: 0, cost: 1, id: None }
     }
@@ -63,15 +64,22 @@ impl Default for Call<'_> {
 
 impl<'a> Call<'a> {
     /// Creates a call without descriptors, of cost 1.
+    #[inline]
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds a verified descriptor, or replaces the value of the one with this name.
+    #[inline]
     #[must_use]
     pub fn with(mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) -> Self {
-        self.set(name.into(), value.into());
+        let (name, value) = (name.into(), value.into());
+        if self.descriptors.is_empty() {
+            self.descriptors.push((name, value));
+        } else {
+            self.set(name, value);
+        }
         self
     }
 

@@ -27,10 +27,8 @@ pub enum Source {
 /// Identifier of a decision, unique in the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DecisionId {
-    /// Name of the agent.
-    pub agent: Name,
-    /// Start of the agent's process, in ms since the Unix epoch.
-    pub epoch: u64,
+    /// Name of the agent, and the start of its process.
+    pub life: Name,
     /// Number of the call, unique since the start.
     pub call: u64,
 }
@@ -141,7 +139,7 @@ impl fmt::Display for Source {
 
 impl fmt::Display for DecisionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{:x}-{:x}", self.agent, self.epoch, self.call)
+        write!(f, "{}-{:x}", self.life, self.call)
     }
 }
 

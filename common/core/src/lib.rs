@@ -8,8 +8,11 @@
 
 pub mod clock;
 pub mod name;
+pub mod rendezvous;
 pub mod in_flight;
 pub mod call;
+#[doc(hidden)]
+pub mod call_key;
 pub mod window;
 pub mod algorithm;
 pub mod counter;

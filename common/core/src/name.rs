@@ -5,7 +5,7 @@
 //! a cap, past which a name is counted.
 
 use std::borrow::Borrow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -14,17 +14,20 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 /// Maximum number of interned names.
 const NAMES_LEN_MAX: usize = 100_000;
 
-static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+static NAMES: LazyLock<Mutex<HashMap<&'static str, &'static TextOfName>>> = LazyLock::new(Mutex::default);
 
 /// Name of a rule or an agent. A clone is a copy of a pointer.
 #[derive(Clone)]
 pub struct Name(NameText);
 
+/// Both are pointers to a pointer, because a decision with two long ones takes longer to move.
 #[derive(Clone)]
 enum NameText {
-    Interned(&'static str),
-    Counted(Arc<str>),
+    Interned(&'static TextOfName),
+    Counted(Arc<TextOfName>),
 }
+
+struct TextOfName(Box<str>);
 
 impl From<&str> for Name {
     fn from(text: &str) -> Self {
@@ -33,10 +36,10 @@ impl From<&str> for Name {
             return Self(NameText::Interned(known));
         }
         if names.len() >= NAMES_LEN_MAX {
-            return Self(NameText::Counted(text.into()));
+            return Self(NameText::Counted(Arc::new(TextOfName(text.into()))));
         }
-        let interned = Box::leak(Box::from(text));
-        names.insert(interned);
+        let interned: &'static TextOfName = Box::leak(Box::new(TextOfName(text.into())));
+        names.insert(&interned.0, interned);
         Self(NameText::Interned(interned))
     }
 }
@@ -46,8 +49,8 @@ impl Deref for Name {
 
     fn deref(&self) -> &str {
         match &self.0 {
-            NameText::Interned(text) => text,
-            NameText::Counted(text) => text,
+            NameText::Interned(text) => &text.0,
+            NameText::Counted(text) => &text.0,
         }
     }
 }

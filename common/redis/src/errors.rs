@@ -1,32 +1,53 @@
 //! Errors of requests to Redis: whether a request may have run, and the remedy for the operator.
 //!
-//! An error is never a denial. Each reason is logged once until the server answers again: with the server's address (without
-//! the password), the server's own text and a remedy.
+//! An error is never a denial. Each reason is logged once until the server answers again, and once in 10 s if it comes and
+//! goes: with the server's address (without the password), the server's own text and a remedy.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use redis::{ErrorKind, RedisError};
+use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::StoreError;
 
 /// Maximum number of reasons remembered as logged; further ones are not logged.
 const REASONS_LEN_MAX: usize = 16;
+/// Minimum time between two log lines of the same reason, in ms.
+const REPEAT_MS_MIN: u64 = 10_000;
 
 /// Log of a server's errors.
-#[derive(Debug)]
 pub(crate) struct ErrorLog {
     pub(crate) address: String,
-    logged: Mutex<HashSet<String>>,
+    clock: Arc<dyn Clock>,
+    state: Mutex<LogState>,
+}
+
+#[derive(Debug, Default)]
+struct LogState {
+    /// Reasons, with the instant of their last line, and true if the server has answered since.
+    logged: HashMap<String, (Timestamp, bool)>,
+    /// True if the last line tells that the server answers.
+    is_connected: bool,
 }
 
 impl ErrorLog {
-    pub(crate) fn new(address: String) -> Self {
-        Self { address, logged: Mutex::default() }
+    pub(crate) fn new(address: String, clock: Arc<dyn Clock>) -> Self {
+        Self { address, clock, state: Mutex::default() }
     }
 
-    /// Forgets the logged reasons, because the server answers again.
-    pub(crate) fn clear(&self) {
-        self.logged.lock().clear();
+    /// Records that the server answers on a new socket, and logs it unless the last line tells so.
+    pub(crate) fn connected(&self) {
+        if self.recovered() {
+            tracing::info!(store = %self.address, "connected to Redis");
+        }
+    }
+
+    /// Returns true if the last line does not tell that the server answers.
+    fn recovered(&self) -> bool {
+        let mut state = self.state.lock();
+        state.logged.values_mut().for_each(|(_, is_over)| *is_over = true);
+        !std::mem::replace(&mut state.is_connected, true)
     }
 
     /// Logs and classifies the error of a request that was sent.
@@ -54,8 +75,14 @@ impl ErrorLog {
     }
 
     fn is_first(&self, reason: &str) -> bool {
-        let mut logged = self.logged.lock();
-        logged.len() < REASONS_LEN_MAX && logged.insert(reason.to_owned())
+        let (now, mut state) = (self.clock.now(), self.state.lock());
+        state.logged.retain(|_, (at, is_over)| !*is_over || now.ms_since(*at) < REPEAT_MS_MIN);
+        let is_first = state.logged.len() < REASONS_LEN_MAX && !state.logged.contains_key(reason);
+        if is_first {
+            state.logged.insert(reason.to_owned(), (now, false));
+            state.is_connected = false;
+        }
+        is_first
     }
 }
 
@@ -100,14 +127,34 @@ fn remedy(code: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
+    struct ManualClock(AtomicU64);
+
+    impl Clock for ManualClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_ms(self.0.load(Ordering::Relaxed))
+        }
+    }
+
     #[test]
-    fn a_reason_is_logged_once_until_the_server_answers_again() {
-        let log = ErrorLog::new("redis://host".to_owned());
+    fn a_reason_is_logged_once_until_the_server_answers_again_and_once_in_ten_seconds() {
+        let clock = Arc::new(ManualClock(AtomicU64::new(0)));
+        let log = ErrorLog::new("redis://host".to_owned(), clock.clone());
+        assert!(log.recovered() && !log.recovered());
         let first = ["LOADING", "LOADING", "READONLY", "LOADING"].map(|reason| log.is_first(reason));
         assert_eq!(first, [true, false, true, false]);
-        log.clear();
+        clock.0.store(60_000, Ordering::Relaxed);
+        assert!(!log.is_first("LOADING"), "the server has not answered since");
+        assert!(log.recovered() && log.is_first("LOADING"));
+        // It comes and goes.
+        for ms in (60_000..70_000).step_by(100) {
+            clock.0.store(ms, Ordering::Relaxed);
+            assert_eq!((log.recovered(), log.is_first("LOADING")), (ms == 60_000, false));
+        }
+        clock.0.store(70_000, Ordering::Relaxed);
         assert!(log.is_first("LOADING"));
         let more = (0..1_000).filter(|key| log.is_first(&format!("UNREADABLE: {key}"))).count();
         assert_eq!(more, REASONS_LEN_MAX - 1, "many foreign keys do not fill the log");

@@ -1,8 +1,9 @@
 //! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in turns,
-//! and recovered only once nothing is unsynced that the store has room for; the agents of the fleet are saved when they are others,
-//! at most each 10 s.
+//! and recovered only once nothing is unsynced that the store has room for; the agents of the fleet are saved when they are others, at
+//! most each 10 s.
+//! A store that comes and goes is logged three times in 10 s at most, and a change within 10 s.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tollgate::store::StoreError;
 use tollgate_engine::{AgentIds, Notice};
@@ -10,6 +11,9 @@ use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 
 /// Interval at which other agents are saved, in ms.
 const SAVE_MS: u64 = 10_000;
+/// Period of the throttle, in ms, and the most lines about the store in it.
+const THROTTLE_MS: u64 = 10_000;
+const LINES_MAX: usize = 3;
 
 /// Notices and saved ids, by agent.
 #[derive(Default)]
@@ -20,6 +24,12 @@ pub(crate) struct Notices {
     /// Agents with a counter that the store had no room for.
     refused: BTreeSet<usize>,
     saved: BTreeMap<usize, (u64, AgentIds)>,
+    /// Instants of the last lines about the store, in ms.
+    lines: BTreeMap<usize, VecDeque<u64>>,
+    /// Instants since which the state differs from the last line, in ms.
+    untold_since: BTreeMap<usize, u64>,
+    /// Agents whose next line follows others that were held back.
+    held_back: BTreeSet<usize>,
 }
 
 impl Notices {
@@ -30,6 +40,8 @@ impl Notices {
                 self.changed.remove(agent);
                 self.refused.remove(agent);
                 self.saved.remove(agent);
+                self.lines.remove(agent);
+                self.held_back.remove(agent);
             }
             Observation::Finished { agent, charges, error: Some(StoreError::Full), .. }
                 if charges.iter().all(|charge| charge.counter == charges[0].counter) =>
@@ -40,13 +52,23 @@ impl Notices {
                 let is_in_turn = match notice {
                     Notice::StoreUnavailable(_) => self.unavailable.insert(*agent),
                     Notice::StoreRecovered => self.unavailable.remove(agent),
-                    _ => return Ok(()),
+                    Notice::HeldBack { .. } => {
+                        self.held_back.insert(*agent);
+                        return Ok(());
+                    }
+                    _ => {
+                        self.held_back.remove(agent);
+                        return Ok(());
+                    }
                 };
+                self.count_line(*agent, sim.now().as_ms())?;
                 self.changed.insert(*agent);
                 let engine = sim.agents()[*agent].engine();
                 let has_unsynced = engine.is_some_and(tollgate_engine::Engine::has_unsynced);
                 let may_be_unsynced = *notice != Notice::StoreRecovered || self.refused.remove(agent);
-                if !is_in_turn || (has_unsynced && !may_be_unsynced) {
+                // A notice that was held back is late: it may repeat the state that was told last.
+                let is_in_time = !self.held_back.remove(agent);
+                if is_in_time && (!is_in_turn || (has_unsynced && !may_be_unsynced)) {
                     return Err(format!("notices: agent {agent}: {notice}; unsynced units: {has_unsynced}"));
                 }
             }
@@ -66,12 +88,30 @@ impl Notices {
         Ok(())
     }
 
-    /// Checks that the last notice about the store is true.
+    fn count_line(&mut self, agent: usize, now: u64) -> Result<(), String> {
+        let lines = self.lines.entry(agent).or_default();
+        lines.retain(|at| *at + THROTTLE_MS > now);
+        lines.push_back(now);
+        if lines.len() > LINES_MAX {
+            return Err(format!("notices: agent {agent} logs the store {} times within 10 s: {lines:?}", lines.len()));
+        }
+        Ok(())
+    }
+
+    /// Checks that the last notice about the store is true, and that no change is told later than the throttle allows.
     pub(crate) fn check(&mut self, sim: &Simulation<'_>) -> Result<(), String> {
-        for agent in std::mem::take(&mut self.changed) {
-            let is_degraded = sim.agents()[agent].engine().is_some_and(tollgate_engine::Engine::is_degraded);
-            if is_degraded != self.unavailable.contains(&agent) {
-                return Err(format!("notices: agent {agent} does not decide as its log tells: {is_degraded}"));
+        let now = sim.now().as_ms();
+        for (index, agent) in sim.agents().iter().enumerate() {
+            let is_degraded = agent.engine().is_some_and(tollgate_engine::Engine::is_degraded);
+            let was_told = self.changed.remove(&index);
+            if is_degraded == self.unavailable.contains(&index) {
+                self.untold_since.remove(&index);
+                continue;
+            }
+            let since = *self.untold_since.entry(index).or_insert(now);
+            // A shell sleeps for at least 1 ms.
+            if was_told || now > since + THROTTLE_MS + 1 {
+                return Err(format!("notices: agent {index} does not decide as its log tells: {is_degraded}"));
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::decision::Source;
+use tollgate_core::rules::LimitPolicy;
 
 /// Verdict of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,15 @@ pub(crate) struct Combined {
     pub(crate) shown: Option<usize>,
     /// Source of the decision.
     pub(crate) source: Source,
+}
+
+impl RuleVerdict {
+    /// Creates the verdict of a rule with this policy under a quota of `limit` units.
+    #[inline]
+    pub(crate) fn new(policy: &LimitPolicy, verdict: Verdict, limit: u64, source: Source) -> Self {
+        let at_once = if policy.burst > 0 { policy.burst } else { limit };
+        Self { verdict, limit, at_once, source }
+    }
 }
 
 /// Combines verdicts. A rule that was not evaluated has none.

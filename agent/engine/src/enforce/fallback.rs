@@ -1,120 +1,147 @@
-//! Verdicts without the store: by the signals while they are fresh, otherwise by the rule's `on_failure`.
+//! Verdicts without the store, by the rule's `on_failure`: with fresh signals, and without.
 //!
-//! [`plan`](super::plan()) chooses among these functions by the authority.
+//! | `on_failure` | with fresh signals | without |
+//! | --- | --- | --- |
+//! | `share` | this agent's part of the units that the signal leaves free | the least of this agent's parts of the quota and of the units that the last answer of the store and the last signal leave free |
+//! | `open` | denies only calls that the signal proves to be over the quota | admits |
+//! | `closed` | denies | denies |
+//! | `limit` | its quota on each agent, and no more than the signal leaves free | its quota on each agent |
+//!
+//! [`plan`](super::plan()) chooses the column by the authority. Buckets are also held to a [`pace`](super::pace).
 
-use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Verdict};
+#[cfg(test)]
+mod tests;
+
+use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::Source;
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::Estimate;
 
-use super::{Authority, Facts, FreshSignals};
-use crate::time_bounds::TimeBounds;
-use crate::view::{CounterView, LocalUsage, RemoteCount};
+use super::{Facts, FreshSignals, part};
+use crate::view::{CounterView, CoveredRounds, RemoteCount};
 
 /// `Retry-After` of a denial that only the return of the store can end, in ms.
 const STORE_RETRY_MS: u64 = 1_000;
 
-/// Decides by fresh signals: each agent may admit an equal part of the units that the signal leaves free.
+/// Units that may be admitted, and the time from which a call has room that has none now.
+struct Room {
+    units: u64,
+    retry_at: Timestamp,
+}
+
+/// Decides by fresh signals. The source is the fallback if the signals make no difference.
 pub(crate) fn by_signal(
     policy: &LimitPolicy,
     view: &CounterView,
     facts: &Facts,
     fresh: &FreshSignals,
     cost: u64,
+) -> (Verdict, Source) {
+    let now = facts.now.earliest;
+    let quota = policy.quota.units();
+    let remote = view.remote.as_deref();
+    let own = |at| own_beyond(view, &fresh.covered, policy, at);
+    // Units that the signal leaves free. A counter without a newer signal may hold any count below the threshold.
+    let free = || {
+        let unsignalled = quota.saturating_mul(u64::from(fresh.threshold_permille)) / 1_000;
+        quota.saturating_sub(remote.map_or(0, |remote| used(remote, policy, now)).max(unsignalled))
+    };
+    let next_sub_window = policy.window.start_of(policy.window.sub_window(now) + 1).max(now.plus_ms(1));
+    let room = match policy.on_failure {
+        OnFailure::Closed => return (closed(now), Source::Fallback),
+        OnFailure::Open => {
+            // At the latest possible time: units that are still in the window then are in the window.
+            let at = facts.now.latest;
+            let used = remote.map_or(0, |remote| used(remote, policy, at)).saturating_add(own(at));
+            let most = quota.checked_sub(cost.saturating_add(own(at)));
+            let retry_at = remote.zip(most).map(|(remote, most)| falls_to(remote, policy, most, now));
+            Room { units: quota.saturating_sub(used), retry_at: retry_at.unwrap_or(next_sub_window) }
+        }
+        OnFailure::Share => {
+            let part = part::equal(policy, facts, free());
+            Room { units: part.saturating_sub(own(now)), retry_at: next_sub_window }
+        }
+        OnFailure::Limit(limit) => {
+            let Room { units, retry_at } = own_room(policy, view, limit.units(), now, cost);
+            let free = free().saturating_sub(own(now));
+            if units < free { Room { units, retry_at } } else { Room { units: free, retry_at: next_sub_window } }
+        }
+    };
+    let reset_at = remote.map_or(now, |remote| falls_to(remote, policy, 0, now));
+    (verdict(now, &room, cost, reset_at), Source::Signal)
+}
+
+/// Decides without fresh signals. `covered` are the own rounds that the last signal contains.
+pub(crate) fn alone(
+    policy: &LimitPolicy,
+    view: &CounterView,
+    facts: &Facts,
+    covered: &CoveredRounds,
+    cost: u64,
 ) -> Verdict {
     let now = facts.now.earliest;
     let quota = policy.quota.units();
-    // A counter without a newer signal may hold any count below the threshold.
-    let unsignalled = quota.saturating_mul(u64::from(fresh.threshold_permille)) / 1_000;
-    let remote = view.remote.as_ref().map_or(0, |remote| used(remote, policy, now));
-    let share = facts.part.of(quota.saturating_sub(remote.max(unsignalled)));
-    let spent = |local: &LocalUsage| local.uncovered.beyond(&fresh.covered, now, policy.window.width_ms());
-    let left = share.saturating_sub(view.local.as_deref().map_or(0, spent));
-    let reset_at = view.remote.as_ref().map_or(now, |remote| falls_to(remote, policy, 0, now));
-    let next_sub_window = || policy.window.start_of(policy.window.sub_window(now) + 1);
-    verdict(now, left, cost, reset_at, || next_sub_window().max(now.plus_ms(1)))
+    let reset_at = view.admitted(policy).map_or(now, |ring| ring.falls_to(0, now, Estimate::Conservative));
+    let room = match policy.on_failure {
+        OnFailure::Closed => return closed(now),
+        OnFailure::Open => {
+            let remaining = own_room(policy, view, quota, now, 0).units.saturating_sub(cost);
+            return Verdict { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 };
+        }
+        OnFailure::Limit(limit) => own_room(policy, view, limit.units(), now, cost),
+        OnFailure::Share => {
+            let part = |free| part::equal(policy, facts, free);
+            let by_quota = own_room(policy, view, part(quota), now, cost);
+            let by_store = view.store_count(now).map(|count| Room {
+                units: part(quota.saturating_sub(count.units)).saturating_sub(count.since),
+                retry_at: count.until,
+            });
+            let by_signal = view.remote.as_deref().map(|remote| {
+                let own = own_beyond(view, covered, policy, now);
+                // The count at which the part of the free units has room for the call.
+                let agents = facts.part.agents().map_or(u64::MAX, |agents| agents.get().into());
+                let wanted = cost.saturating_add(own).saturating_mul(agents);
+                let falls_to = |units| falls_to(remote, policy, units, now);
+                Room {
+                    units: part(quota.saturating_sub(used(remote, policy, now))).saturating_sub(own),
+                    retry_at: quota.checked_sub(wanted).map_or(now.plus_ms(STORE_RETRY_MS), falls_to),
+                }
+            });
+            let known = by_store.into_iter().chain(by_signal);
+            known.fold(by_quota, |least, room| if room.units < least.units { room } else { least })
+        }
+    };
+    verdict(now, &room, cost, reset_at)
 }
 
-/// Returns a denial by a signal of any age whose count alone still fills the window.
-pub(crate) fn denied_by_old_signal(
-    policy: &LimitPolicy,
-    view: &CounterView,
-    now: TimeBounds,
-    cost: u64,
-) -> Option<Verdict> {
-    let remote = view.remote.as_ref()?;
-    let room = policy.quota.units().checked_sub(cost)?;
-    // At the latest possible time: units that are still in the window then are in the window.
-    let used = used(remote, policy, now.latest);
-    (used > room).then(|| Verdict {
-        admitted: false,
-        remaining: policy.quota.units().saturating_sub(used),
-        retry_at: falls_to(remote, policy, room, now.earliest),
-        reset_at: falls_to(remote, policy, 0, now.earliest),
-        delay_ms: 0,
-    })
-}
-
-/// Decides by the rule's `on_failure`, from the local usage alone.
-pub(crate) fn on_failure(policy: &LimitPolicy, view: &CounterView, facts: &Facts, cost: u64) -> Verdict {
-    let now = facts.now.earliest;
-    let store_retry_at = now.plus_ms(STORE_RETRY_MS);
+/// Returns the units that a limit leaves beyond the agent's own admissions in the window of `on_failure`.
+fn own_room(policy: &LimitPolicy, view: &CounterView, limit: u64, now: Timestamp, cost: u64) -> Room {
     let admitted = view.admitted(policy);
     let used = admitted.as_ref().map_or(0, |ring| ring.used(now, Estimate::Conservative));
     let falls_to = |units| admitted.as_ref().map_or(now, |ring| ring.falls_to(units, now, Estimate::Conservative));
-    let limit = match policy.on_failure {
-        OnFailure::Open => {
-            let remaining = policy.quota.units().saturating_sub(used.saturating_add(cost));
-            return Verdict { admitted: true, remaining, retry_at: now, reset_at: falls_to(0), delay_ms: 0 };
-        }
-        OnFailure::Closed => {
-            let (retry_at, reset_at) = (store_retry_at, store_retry_at);
-            return Verdict { admitted: false, remaining: 0, retry_at, reset_at, delay_ms: 0 };
-        }
-        OnFailure::Share => facts.part.of(policy.quota.units()),
-        OnFailure::Limit(quota) => quota.units(),
-    };
-    // More than this agent's part: only the store's return can end the denial.
-    let retry_at = || limit.checked_sub(cost).map_or(store_retry_at, falls_to);
-    verdict(now, limit.saturating_sub(used), cost, falls_to(0), retry_at)
+    // More than the limit: only the store's return can end the denial.
+    let retry_at = limit.checked_sub(cost).map_or(now.plus_ms(STORE_RETRY_MS), falls_to);
+    Room { units: limit.saturating_sub(used), retry_at }
 }
 
-/// Returns the limit that paces admissions under a bucket: this agent's part of rate and burst. While the store is away, a
-/// burst is no larger and a queue no faster. `on_failure: open` without signals admits everything.
-pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts) -> Option<Limit> {
-    if !matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
-        return None;
-    }
-    let is_alone = matches!(facts.authority, Authority::Fallback);
-    match policy.on_failure {
-        OnFailure::Open if is_alone => None,
-        OnFailure::Limit(quota) if is_alone => Some(policy.with_quota(quota).limit()),
-        _ => {
-            let part = |units: u64| facts.part.of(units).max(1);
-            let limit = policy.limit();
-            Some(Limit { units: part(limit.units), burst: part(limit.burst), ..limit })
-        }
-    }
+/// Returns the agent's own units in the window that the signal does not contain.
+fn own_beyond(view: &CounterView, covered: &CoveredRounds, policy: &LimitPolicy, now: Timestamp) -> u64 {
+    view.local.as_deref().map_or(0, |local| local.uncovered.beyond(covered, now, policy.window.width_ms()))
 }
 
-/// Holds an admission to the limit that paces it.
-pub(crate) fn paced(limit: &Limit, view: &CounterView, now: Timestamp, cost: u64, verdict: Verdict) -> Verdict {
-    let mut meter = view.pace.as_deref().map_or_else(|| CounterState::new(limit), CounterState::clone);
-    let by_meter = meter.step(limit, now, cost);
-    if by_meter.admitted {
-        let remaining = verdict.remaining.min(by_meter.remaining);
-        return Verdict { remaining, delay_ms: by_meter.delay_ms, ..verdict };
-    }
-    Verdict { reset_at: verdict.reset_at.max(by_meter.reset_at), ..by_meter }
+fn closed(now: Timestamp) -> Verdict {
+    let at = now.plus_ms(STORE_RETRY_MS);
+    Verdict { admitted: false, remaining: 0, retry_at: at, reset_at: at, delay_ms: 0 }
 }
 
-/// Returns the verdict on `cost` units of which `left` are free.
-fn verdict(now: Timestamp, left: u64, cost: u64, reset_at: Timestamp, retry_at: impl FnOnce() -> Timestamp) -> Verdict {
-    if let Some(remaining) = left.checked_sub(cost) {
+/// Returns the verdict on `cost` units.
+fn verdict(now: Timestamp, room: &Room, cost: u64, reset_at: Timestamp) -> Verdict {
+    if let Some(remaining) = room.units.checked_sub(cost) {
         return Verdict { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 };
     }
-    let retry_at = retry_at();
-    Verdict { admitted: false, remaining: left, retry_at, reset_at: reset_at.max(retry_at), delay_ms: 0 }
+    let retry_at = room.retry_at.max(now.plus_ms(1));
+    Verdict { admitted: false, remaining: room.units, retry_at, reset_at: reset_at.max(retry_at), delay_ms: 0 }
 }
 
 fn used(remote: &RemoteCount, policy: &LimitPolicy, now: Timestamp) -> u64 {

@@ -2,7 +2,9 @@
 //! [`combine()`] combines the verdicts of the rules of one call.
 
 mod breaker;
+mod part;
 mod fallback;
+mod pace;
 mod plan;
 mod combine;
 
@@ -12,6 +14,7 @@ use crate::view::CoveredRounds;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use combine::{Combined, RuleVerdict, combine};
+pub(crate) use part::equal as equal_part;
 pub(crate) use plan::{Enforcement, Plan, plan};
 
 /// Facts from which an agent plans.
@@ -23,6 +26,9 @@ pub(crate) struct Facts {
     pub(crate) authority: Authority,
     /// This agent's part of each quota.
     pub(crate) part: FleetPart,
+    /// Number of agents on which a unit of the counter is placed before this one; set only where a strict rule has fewer
+    /// units than there are agents. An agent that does not know all members gets no unit.
+    pub(crate) place: Option<u32>,
 }
 
 /// Source that may decide about a counter.
@@ -32,8 +38,8 @@ pub(crate) enum Authority {
     Store,
     /// The fresh signals of the counter's partition, because the store does not answer.
     Signals(FreshSignals),
-    /// The rule's `on_failure`.
-    Fallback,
+    /// The rule's `on_failure` alone, because the signals are not fresh; with the own rounds that the last one contains.
+    Fallback(CoveredRounds),
 }
 
 /// Facts about a partition whose signals are fresh.

@@ -7,7 +7,7 @@ use tollgate_core::algorithm::Verdict;
 use tollgate_core::decision::Source;
 use tollgate_core::rules::{Generation, LimitPolicy};
 
-use super::{Authority, Facts, fallback};
+use super::{Authority, Facts, fallback, pace};
 use crate::view::{CounterView, ViewEvent};
 
 /// Plan for one matched rule.
@@ -46,19 +46,16 @@ pub(crate) fn plan<'a>(
     if let Some(denial) = cached {
         return Plan::Decided(denial.verdict(), Source::Local, None);
     }
-    let (mut verdict, source, covered) = match &facts.authority {
+    let ((mut verdict, source), covered) = match &facts.authority {
         Authority::Store => return Plan::NeedsStore,
-        Authority::Signals(fresh) => {
-            (fallback::by_signal(policy, view, facts, fresh, cost), Source::Signal, Some(&fresh.covered))
+        Authority::Signals(fresh) => (fallback::by_signal(policy, view, facts, fresh, cost), &fresh.covered),
+        Authority::Fallback(covered) => {
+            ((fallback::alone(policy, view, facts, covered, cost), Source::Fallback), covered)
         }
-        Authority::Fallback => match fallback::denied_by_old_signal(policy, view, facts.now, cost) {
-            Some(denial) => (denial, Source::Signal, None),
-            None => (fallback::on_failure(policy, view, facts, cost), Source::Fallback, None),
-        },
     };
-    let pace = fallback::pace(policy, facts).filter(|_| verdict.admitted);
+    let pace = pace::pace(policy, facts).filter(|_| verdict.admitted);
     if let Some(limit) = &pace {
-        verdict = fallback::paced(limit, view, facts.now.earliest, cost, verdict);
+        verdict = pace::paced(limit, view, facts.now.earliest, cost, verdict);
     }
     verdict.admitted |= enforcement == Enforcement::NeverDeny;
     let admission = ViewEvent::Planned { now: facts.now, cost, pace, covered };

@@ -18,7 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
 use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, PresenceSet, Role};
+use tollgate_core::rendezvous;
 
 use crate::notice::Notice;
 use members::Members;
@@ -183,6 +185,16 @@ impl Fleet {
     /// Returns the ids of the agents that were heard, this one included, in ascending order.
     pub(crate) fn ids(&self) -> AgentIds {
         self.ids.load_full()
+    }
+
+    /// Returns the number of agents that precede this one when the units of a counter are placed on single agents; nothing
+    /// if the members are not known, or if this agent has no part.
+    pub(crate) fn place(&self, counter: CounterId) -> Option<u32> {
+        let FleetPart::OneOf(_) = self.part() else { return None };
+        let weight = |id: &Arc<str>| rendezvous::weight(id, 0, counter.as_u128());
+        let own = (weight(&self.id), &self.id);
+        let before = self.ids.load().iter().filter(|id| (weight(id), *id) > own).count();
+        u32::try_from(before).ok()
     }
 
     /// Returns true if the members are known from presence or from the saved state.

@@ -213,3 +213,22 @@ fn the_number_of_members_is_capped() {
     fleet.tick(START);
     assert_eq!(fleet.ids().len(), members::MEMBERS_LEN_MAX + 1);
 }
+
+/// R8: a unit of a counter is placed on one agent, and all members agree on which.
+#[test]
+fn units_are_placed_on_different_members_and_none_on_a_stranger() {
+    let ids = ["a", "b", "c", "d"];
+    let fleets = ids.map(|id| {
+        let others = ids.iter().map(|id| (*id).into()).collect();
+        Fleet::new(id.into(), START, None, Some(others))
+    });
+    for counter in (0..20).map(CounterId::from_u128) {
+        let mut places = fleets.each_ref().map(|fleet| fleet.place(counter).unwrap());
+        places.sort_unstable();
+        assert_eq!(places, [0, 1, 2, 3]);
+    }
+    let first = |counter| fleets.iter().position(|fleet| fleet.place(CounterId::from_u128(counter)) == Some(0));
+    assert!((0..20).any(|counter| first(counter) != first(0)), "not always the same member");
+    let stranger = Fleet::new("e".into(), START, NonZeroU32::new(4), None);
+    assert_eq!(stranger.place(CounterId::from_u128(1)), None);
+}

@@ -196,7 +196,7 @@ impl Maintenance {
             announces.then_some(self.announce_at),
             reads_rules.then_some(self.rules_at),
             self.agents_to_save().map(|_| self.save_at),
-            (!self.engine.notices.lock().is_empty()).then(Timestamp::default),
+            self.engine.notices.lock().due_at(),
         ]
     }
 
@@ -228,7 +228,7 @@ impl Maintenance {
             self.saved = Some(agents.clone());
             effects.push(MaintenanceEffect::SaveAgents(agents));
         }
-        effects.extend(self.engine.notices.lock().drain(..).map(MaintenanceEffect::Notify));
+        self.engine.notices.lock().take(now, |notice| effects.push(MaintenanceEffect::Notify(notice)));
     }
 
     /// Notes that published rules were read from the store, or were not. While the bus can be used, they come from there.

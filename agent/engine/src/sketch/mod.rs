@@ -20,7 +20,7 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::rules::{LimitPolicy, Rule};
 use tollgate_core::window::Window;
 
-use crate::fleet::FleetPart;
+use crate::enforce::Facts;
 use count_min::CountMin;
 use sketch_limit::SketchLimit;
 
@@ -58,8 +58,8 @@ struct SketchKind {
 pub(crate) struct SketchCharge<'a> {
     pub(crate) rule: &'a Arc<str>,
     pub(crate) policy: &'a LimitPolicy,
-    /// This agent's part of the quota; none if this agent is the only one.
-    pub(crate) part: Option<FleetPart>,
+    /// Facts by which agents divide the quota; none if this agent is the only one.
+    pub(crate) shares: Option<Facts>,
     pub(crate) caller: CounterId,
     pub(crate) cost: u64,
     /// True if the units count in any case.
@@ -74,7 +74,7 @@ impl Sketches {
 
     /// Charges a caller, and returns the verdict with the limit that gave it. Each of `kinds` rules has an equal part of the memory.
     pub(crate) fn charge(&self, now: Timestamp, charge: &SketchCharge<'_>, kinds: usize) -> (Verdict, u64) {
-        let limit = SketchLimit::of(charge.policy, charge.part);
+        let limit = SketchLimit::of(charge.policy, charge.shares.as_ref());
         let kind = SketchKind { rule: charge.rule.clone(), window: limit.window };
         let apply = |sketch: &CountMin| sketch.charge(charge.caller, now, &limit, charge.cost, charge.is_forced);
         self.used_ms.store(now.as_ms(), Ordering::Relaxed);

@@ -33,7 +33,7 @@ impl Fixture {
     fn charge(&self, caller: u128, cost: u64, is_forced: bool) -> Verdict {
         let (rule, policy) = (&self.rule, &self.policy);
         let caller = CounterId::from_u128(caller);
-        self.sketches.charge(self.now, &SketchCharge { rule, policy, part: None, caller, cost, is_forced }, 1).0
+        self.sketches.charge(self.now, &SketchCharge { rule, policy, shares: None, caller, cost, is_forced }, 1).0
     }
 
     /// Lets so many invented callers call once each.
@@ -107,7 +107,7 @@ fn rules_share_the_memory_and_not_the_cells() {
     let policy = policy("5/min", Consistency::Bounded);
     let charge = |rule: &str, caller| {
         let (rule, caller) = (&rule.into(), CounterId::from_u128(caller));
-        let charge = SketchCharge { rule, policy: &policy, part: None, caller, cost: 1, is_forced: false };
+        let charge = SketchCharge { rule, policy: &policy, shares: None, caller, cost: 1, is_forced: false };
         fixture.sketches.charge(START, &charge, 2).0
     };
     (0..2_000_000).for_each(|caller| {

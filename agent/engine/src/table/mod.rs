@@ -7,8 +7,11 @@
 
 mod counter_places;
 mod shard;
+#[cfg(test)]
+mod tests;
 
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
@@ -34,6 +37,8 @@ pub struct AgentTable {
     names: RandomState,
     places: Mutex<Places>,
     shards: Box<[CacheLines<Mutex<TableShard>>]>,
+    /// Numbers of changes of each shard that ended a cached denial early. They are read without the lock and change rarely.
+    denials_ended: [AtomicU64; SHARDS],
 }
 
 /// A value that shares no cache lines with others.
@@ -53,7 +58,8 @@ impl AgentTable {
     pub fn new(counters_max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| CacheLines::default()).collect();
         let places = Mutex::new(Places::new(counters_max));
-        Self { names: RandomState::default(), places, shards }
+        let denials_ended = [const { AtomicU64::new(0) }; SHARDS];
+        Self { names: RandomState::default(), places, shards, denials_ended }
     }
 
     /// Locks the shards of some counters, in ascending order.
@@ -67,17 +73,27 @@ impl AgentTable {
         LockedTable { table: self, shards }
     }
 
-    /// Applies a function to the entry of a counter that has a place.
+    /// Applies a function to the entry of a counter that has a place. The position at which it was found last makes the search
+    /// shorter, and is updated.
+    #[inline]
     pub(crate) fn find<R>(
         &self,
         counter: CounterId,
+        position: &mut u32,
         now: Timestamp,
         look: impl FnOnce(&mut TableEntry) -> R,
     ) -> Option<R> {
         let mut shard = self.shards[shard_of(counter)].0.lock();
-        let entry = shard.find(counter)?;
+        let entry = shard.find_near(counter, position)?;
         entry.keep(now);
         Some(look(entry))
+    }
+
+    /// Returns a number that changes when a cached denial of this counter ends before its time: a refund may have made room,
+    /// or the store's clock has stepped back. Other counters may change it, too.
+    #[inline]
+    pub(crate) fn denials_ended(&self, counter: CounterId) -> u64 {
+        self.denials_ended[shard_of(counter)].load(Ordering::Acquire)
     }
 
     /// Returns true if the table holds a counter.
@@ -87,7 +103,14 @@ impl AgentTable {
 
     /// Applies a function to the view of a counter.
     pub(crate) fn with<R>(&self, counter: CounterId, look: impl FnOnce(&mut CounterView) -> R) -> R {
-        look(self.lock([counter].into_iter()).view(counter))
+        let mut table = self.lock([counter].into_iter());
+        let view = table.view(counter);
+        let denial = view.denial;
+        let result = look(view);
+        if denial.is_some() && view.denial != denial {
+            self.end_denials(counter);
+        }
+        result
     }
 
     /// Applies charges to the counts that live here, and updates the views in the same step.
@@ -106,9 +129,16 @@ impl AgentTable {
 
     /// Drops all cached denials: the store's clock stepped back, and they may hold too long.
     pub(crate) fn forget_denials(&self) {
-        for shard in &self.shards {
-            shard.0.lock().entries_mut().for_each(|entry| forget_denial(&mut entry.view));
+        for (shard, ended) in self.shards.iter().zip(&self.denials_ended) {
+            let mut shard = shard.0.lock();
+            shard.entries_mut().for_each(|entry| forget_denial(&mut entry.view));
+            ended.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// Tells threads that remember a denial of this counter, whose shard is locked, to look again.
+    pub(crate) fn end_denials(&self, counter: CounterId) {
+        self.denials_ended[shard_of(counter)].fetch_add(1, Ordering::Release);
     }
 
     /// Drops idle counters from one of the shards, in turn.
@@ -147,7 +177,7 @@ impl LockedTable<'_> {
         has_place
     }
 
-    /// Returns the view of a counter.
+    /// Returns the view of a counter. Its cached denial must not change.
     pub(crate) fn view(&mut self, counter: CounterId) -> &mut CounterView {
         &mut self.entry(counter).view
     }
@@ -156,8 +186,11 @@ impl LockedTable<'_> {
     pub(crate) fn charge(&mut self, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StoreError> {
         let results = step(self, charges, now)?;
         for (charge, result) in charges.iter().zip(&results) {
-            if let Some(entry) = self.shard(charge.counter).find(charge.counter) {
-                update_in_step(&mut entry.view, charge, result);
+            let table = self.table;
+            if let Some(entry) = self.shard(charge.counter).find(charge.counter)
+                && update_in_step(&mut entry.view, charge, result)
+            {
+                table.end_denials(charge.counter);
             }
         }
         Ok(results)
@@ -198,85 +231,4 @@ impl Counters for LockedTable<'_> {
 
 fn shard_of(counter: CounterId) -> usize {
     (counter.as_u128() % SHARDS as u128) as usize
-}
-
-#[cfg(test)]
-mod tests {
-    use tollgate_core::algorithm::{Algorithm, Limit};
-    use tollgate_core::window::{Estimate, Window};
-
-    use super::*;
-
-    fn place(table: &AgentTable, number: u128, is_alone: bool, now: Timestamp) -> bool {
-        let counter = CounterId::from_u128(number);
-        table.lock([counter].into_iter()).place(counter, "rule", is_alone, now)
-    }
-
-    fn charge(counter: u128) -> Charge {
-        let algorithm = Algorithm::SlidingWindow(Estimate::Conservative);
-        let limit = Limit { algorithm, units: 9, window: Window::new(60_000, 12).unwrap(), burst: 0 };
-        Charge::enforce(CounterId::from_u128(counter), limit, 1, 1, Timestamp::from_ms(u64::MAX))
-    }
-
-    /// capped: a counter with live counts keeps its place however many others come, and leaves once it is idle.
-    #[test]
-    fn a_counter_with_live_counts_is_never_evicted() {
-        let table = AgentTable::new(640);
-        let at = Timestamp::from_ms(1_000_000);
-        let place = |number: u128, now| place(&table, number, false, now);
-        let charge_at = |number, now| table.charge(&[charge(number)], now).unwrap()[0].verdict.remaining;
-        let placed: Vec<u128> = (0..2_000).filter(|number| place(*number, at) && charge_at(*number, at) == 8).collect();
-        assert_eq!(placed.len(), 640 / 5 * 4);
-        let soon = at.plus_ms(1_000);
-        assert!(!(2_000..4_000).any(|number| place(number, soon)), "no counter is idle");
-        assert!(placed.iter().all(|number| charge_at(*number, soon) == 7));
-        let later = at.plus_ms(200_000);
-        (0..SHARDS).for_each(|turn| table.sweep(turn, later));
-        assert!(table.len() == 0 && place(5_000, later));
-    }
-
-    /// capped: a sweep between the match of a call and its charge leaves the counter to its rule.
-    #[test]
-    fn a_placed_counter_stays_until_its_call_has_been_charged() {
-        let (table, at) = (AgentTable::new(640), Timestamp::from_ms(1_000_000));
-        assert!(place(&table, 1, false, at));
-        let held = || table.places.lock().rules();
-        let sweep = |now| (0..SHARDS).for_each(|turn| table.sweep(turn, now));
-        sweep(at.plus_ms(PLACE_KEPT_MS - 1));
-        assert_eq!(held(), 1);
-        sweep(at.plus_ms(PLACE_KEPT_MS + PLACE_KEPT_STEP_MS));
-        assert_eq!(held(), 0);
-    }
-
-    /// capped: `counters_max` of one rule is what it says.
-    #[test]
-    fn a_rule_alone_fills_the_table_to_its_cap() {
-        let (table, at) = (AgentTable::new(1_000), Timestamp::from_ms(1_000_000));
-        assert_eq!((0..5_000).filter(|number| place(&table, *number, true, at)).count(), 1_000);
-        assert_eq!(table.len(), 1_000);
-    }
-
-    /// capped: a flooded rule leaves places to the others.
-    #[test]
-    fn a_flooded_rule_leaves_a_fifth_of_the_table_to_the_others() {
-        let (table, at) = (AgentTable::new(1_000), Timestamp::from_ms(1_000_000));
-        assert_eq!((0..5_000).filter(|number| place(&table, *number, false, at)).count(), 800);
-        let other = CounterId::from_u128(9_000);
-        assert!(table.lock([other].into_iter()).place(other, "other", false, at));
-    }
-
-    /// capped: the memory of counters that were swept is free.
-    #[test]
-    fn a_swept_table_gives_its_memory_back() {
-        let (table, at) = (AgentTable::new(100_000), Timestamp::from_ms(1_000_000));
-        (0..100_000).for_each(|number| assert!(place(&table, number, true, at)));
-        let kept: Vec<u128> = (0..100_000).step_by(1_000).collect();
-        let later = at.plus_ms(PLACE_KEPT_MS * 2);
-        assert!(kept.iter().all(|number| place(&table, *number, true, later)));
-        (0..SHARDS).for_each(|turn| table.sweep(turn, later));
-        assert_eq!(table.len(), kept.len());
-        assert!(kept.iter().all(|number| table.holds(CounterId::from_u128(*number))), "the others are still found");
-        let capacity: usize = table.shards.iter().map(|shard| shard.0.lock().capacity()).sum();
-        assert!(capacity < 64 * 256, "{capacity}");
-    }
 }

@@ -40,6 +40,16 @@ impl TableShard {
         Some(entry_mut(&mut self.chunks, position))
     }
 
+    /// Returns the entry of a counter, which was found at this position last. Entries move when others are dropped.
+    #[inline]
+    pub(super) fn find_near(&mut self, counter: CounterId, position: &mut u32) -> Option<&mut TableEntry> {
+        let (chunk, offset) = split(*position);
+        if self.chunks.get(chunk).and_then(|chunk| chunk.get(offset)).is_none_or(|entry| entry.id != counter) {
+            *position = self.position(counter)?;
+        }
+        Some(entry_mut(&mut self.chunks, *position))
+    }
+
     /// Returns the entry of a counter, which is added if it is absent.
     pub(super) fn find_or_insert(
         &mut self,
@@ -131,11 +141,12 @@ impl TableEntry {
         }
     }
 
-    /// Applies the only charge of a call to the counts that live here, and updates the view.
-    pub(crate) fn charge(&mut self, charge: &Charge, now: Timestamp) -> Result<ChargeResult, StoreError> {
+    /// Applies the only charge of a call to the counts that live here, and updates the view. The second result is true if a
+    /// cached denial ended before its time.
+    pub(crate) fn charge(&mut self, charge: &Charge, now: Timestamp) -> Result<(ChargeResult, bool), StoreError> {
         let result = step_one(self, charge, now)?;
-        update_in_step(&mut self.view, charge, &result);
-        Ok(result)
+        let ends_denial = update_in_step(&mut self.view, charge, &result);
+        Ok((result, ends_denial))
     }
 
     /// Returns true if neither the place, the view nor the counts matter any more.
@@ -162,11 +173,18 @@ impl Counters for TableEntry {
 }
 
 fn entry(chunks: &[Vec<TableEntry>], position: u32) -> &TableEntry {
-    &chunks[position as usize / CHUNK_LEN][position as usize % CHUNK_LEN]
+    let (chunk, offset) = split(position);
+    &chunks[chunk][offset]
 }
 
 fn entry_mut(chunks: &mut [Vec<TableEntry>], position: u32) -> &mut TableEntry {
-    &mut chunks[position as usize / CHUNK_LEN][position as usize % CHUNK_LEN]
+    let (chunk, offset) = split(position);
+    &mut chunks[chunk][offset]
+}
+
+/// Returns the chunk of a position, and the offset in it.
+const fn split(position: u32) -> (usize, usize) {
+    (position as usize / CHUNK_LEN, position as usize % CHUNK_LEN)
 }
 
 /// Returns the hash of a digest, which is one already: the bits that do not select the shard.

@@ -46,6 +46,11 @@ impl CachedDenial {
         Verdict { admitted: false, remaining, retry_at, reset_at, delay_ms: 0 }
     }
 
+    /// Returns the instant at which the denial ends.
+    pub(crate) fn until(&self) -> Timestamp {
+        self.until
+    }
+
     /// Returns true if the store would surely deny a charge of this cost, too.
     pub(crate) fn holds(&self, policy: &LimitPolicy, generation: Generation, cost: u64, now: TimeBounds) -> bool {
         generation == self.generation && cost >= self.cost && now.latest < self.until && policy.limit() == self.limit

@@ -11,6 +11,7 @@ use tollgate_core::window::{Ring, Window};
 
 use super::cached_denial::CachedDenial;
 use super::local_usage::LocalUsage;
+use super::store_count::KnownUnits;
 use super::unsynced_units::{Unsynced, UnsyncedUnits};
 
 /// An agent's knowledge about one counter.
@@ -55,6 +56,11 @@ impl CounterView {
             local.ring = local.ring.carried_to(window);
         }
         local
+    }
+
+    /// Returns what is left in the window of the count in the last answer of the store.
+    pub(crate) fn store_count(&self, now: Timestamp) -> Option<KnownUnits> {
+        self.local.as_ref()?.store_count(now)
     }
 
     /// Returns true if the counter is in the queue of unsynced counters, or in a backfill request.

@@ -1,11 +1,12 @@
 //! Local usage: what the agent itself has admitted on one counter.
 //!
 //! The same units are kept in two forms: per sub-window for the last W (`on_failure: share`), and those that no signal contains
-//! yet (answers by signal). Those that the store does not know are in [`unsynced_units`](super::unsynced_units).
+//! yet (answers by signal). Beside them is the count in the last answer of the store. Those that the store does not know are in [`unsynced_units`](super::unsynced_units).
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::window::{Ring, Window};
+use tollgate_core::window::{Estimate, Ring, Window};
 
+use super::store_count::{KnownUnits, StoreCount};
 use super::uncovered::{RoundNumber, UncoveredUnits};
 
 /// Units that the agent itself has admitted on one counter.
@@ -15,31 +16,43 @@ pub(crate) struct LocalUsage {
     pub(super) ring: Ring,
     /// Units that no signal contains yet.
     pub(crate) uncovered: UncoveredUnits,
+    /// Units that the store knew.
+    by_store: StoreCount,
 }
 
 impl LocalUsage {
     /// Creates an empty record; the last W is that of this window.
     pub(super) fn new(window: Window) -> Self {
-        Self { ring: Ring::new(window), uncovered: UncoveredUnits::default() }
+        Self { ring: Ring::new(window), uncovered: UncoveredUnits::default(), by_store: StoreCount::default() }
     }
 
     /// Enters units that were admitted at `at`.
     pub(super) fn admit(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
         self.ring.add(self.ring.window().sub_window(at), units);
         self.uncovered.admit(at, units, round);
+        self.by_store.since = self.by_store.since.saturating_add(units);
     }
 
     /// Removes units that were refunded.
     pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
         self.ring.subtract(self.ring.window().sub_window(at), units);
         self.uncovered.remove(at, units);
+        self.by_store.since = self.by_store.since.saturating_sub(units);
+    }
+
+    /// Remembers the count of an answer of the store at `at`; all its units have left the window at `until`.
+    pub(super) fn answered(&mut self, at: Timestamp, used: u64, until: Timestamp) {
+        self.by_store = StoreCount::new(used, self.ring.used(at, Estimate::Conservative), until);
+    }
+
+    /// Returns what is left in the window of the count in the last answer of the store.
+    pub(super) fn store_count(&self, now: Timestamp) -> Option<KnownUnits> {
+        self.by_store.known(self.ring.used(now, Estimate::Conservative), now)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::window::Estimate;
-
     use super::super::uncovered::CoveredRounds;
     use super::*;
 

@@ -2,13 +2,14 @@
 
 mod cached_denial;
 mod uncovered;
+mod store_count;
 mod local_usage;
 mod unsynced_units;
 mod counter_view;
 mod update;
 
+pub(crate) use cached_denial::CachedDenial;
 pub(crate) use counter_view::{CounterView, RemoteCount};
-pub(crate) use local_usage::LocalUsage;
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
 pub(crate) use unsynced_units::{BackfillStep, Unsynced};
 pub(crate) use update::{ViewEvent, forget_denial, update, update_in_step};

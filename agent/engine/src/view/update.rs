@@ -3,7 +3,7 @@
 //! [`update`] applies an event after a decision, a correction, a backfill or a signal. [`update_in_step`] applies the result of
 //! a charge; with counts in the engine's own table, under the same lock as the charge.
 
-use tollgate_core::algorithm::{CounterState, Limit};
+use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 use tollgate_core::messages::signals::{Signal, SignalBatch};
@@ -26,8 +26,17 @@ pub(crate) enum ViewEvent<'a> {
         cost: u64,
         /// Limit of the meter that paces the admission.
         pace: Option<Limit>,
-        /// Own rounds that fresh signals contain, if signals decide.
-        covered: Option<&'a CoveredRounds>,
+        /// Own rounds that the last signal contains.
+        covered: &'a CoveredRounds,
+    },
+    /// The store has answered a charge.
+    Answered {
+        /// The answer.
+        result: &'a ChargeResult,
+        /// Units that it has charged now.
+        units: u64,
+        /// Round that publishes them.
+        round: RoundNumber,
     },
     /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
     Admitted {
@@ -69,13 +78,22 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
     match event {
         ViewEvent::Planned { now, cost, pace, covered } => {
             let local = view.local(policy);
-            if let Some(covered) = covered {
-                local.uncovered.forget_covered(covered, now.earliest, policy.window.width_ms());
-            }
+            local.uncovered.forget_covered(covered, now.earliest, policy.window.width_ms());
             local.admit(now.latest, cost, None);
             if let Some(limit) = pace {
                 let meter = view.pace.get_or_insert_with(|| Box::new(CounterState::new(&limit)));
                 meter.step(&limit, now.earliest, cost);
+            }
+        }
+        ViewEvent::Answered { result, units, round } => {
+            let (local, verdict) = (view.local(policy), &result.verdict);
+            if units > 0 {
+                local.admit(result.at, units, round.or(UNPUBLISHED));
+            }
+            // The level of a bucket is no count of a window.
+            if !matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
+                let used = policy.at_once().saturating_sub(verdict.remaining);
+                local.answered(result.at, used, verdict.reset_at);
             }
         }
         ViewEvent::Admitted { at, units, is_planned, round, is_unsynced } => {
@@ -116,13 +134,18 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 }
 
 /// Changes a view by the result of a charge: keeps a denial, and drops it after a refund. Units that were charged are
-/// [`ViewEvent::Used`]; the own table keeps no local usage, because nothing else ever decides there.
-pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult) {
+/// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. Returns true if a
+/// cached denial ended before its time.
+pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult) -> bool {
+    let was_live = view.denial.as_ref().is_some_and(|denial| denial.until > result.at);
     if matches!(charge.mode, ChargeMode::Refund { .. }) {
         forget_denial(view);
     } else if !result.charged && !result.verdict.admitted {
         view.denial = Some(CachedDenial::new(result, charge.limit, charge.generation, charge.cost));
+    } else {
+        return false;
     }
+    was_live
 }
 
 /// Drops the cached denial: the store's clock has stepped back, or units were refunded.

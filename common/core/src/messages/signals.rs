@@ -12,6 +12,9 @@ pub type Offset = u64;
 /// Identity of a log. A topic that was deleted and recreated is another log; its offsets are not comparable.
 pub type LogId = u64;
 
+/// Age of the newest counted record up to which signals are fresh, in ms.
+pub const FRESH_MS: u64 = 3_000;
+
 /// One record of the topic `signals`, and the heartbeat of its partition.
 ///
 /// It guarantees that every counter of the partition that changed up to `as_of` and holds at least `threshold_permille`

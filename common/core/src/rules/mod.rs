@@ -9,6 +9,7 @@ mod narrowness;
 mod pattern;
 mod descriptor;
 mod limit_policy;
+mod outage_bound;
 mod match_rules;
 mod index;
 mod explain;
@@ -27,6 +28,7 @@ pub use index::{Index, Positions};
 pub use limit_policy::{Consistency, LimitPolicy, OnFailure, PolicyError};
 pub use match_rules::{ApplicableRule, ListMatch, Origin, TIER};
 pub use narrowness::Narrowness;
+pub use outage_bound::OutageBound;
 pub use pattern::{Expression, Pattern, Patterns};
 pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_units, show_duration_ms, show_units};
 

@@ -49,8 +49,9 @@ impl Connection {
     /// When the address is not that of a Redis.
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>, ping: Script) -> Result<Self, RedisAddressError> {
         let (client, address) = settings.client()?;
+        let errors = ErrorLog::new(address, clock.clone());
         let (socket, schedule) = (ArcSwapOption::empty(), Mutex::default());
-        Ok(Self { client, clock, ping, errors: ErrorLog::new(address), socket, schedule })
+        Ok(Self { client, clock, ping, errors, socket, schedule })
     }
 
     /// Address of the server, without the password.
@@ -144,8 +145,7 @@ impl Connection {
         let now_ms = self.run_on(socket, &self.ping, &NONE, &NONE).await?;
         socket.pings_lost.store(0, Ordering::Relaxed);
         if !socket.has_answered.swap(true, Ordering::Relaxed) {
-            self.errors.clear();
-            tracing::info!(store = %self.errors.address, "connected to Redis");
+            self.errors.connected();
             let (socket, address) = (socket.clone(), self.errors.address.clone());
             // A task of its own: no caller needs the answer, and a server that refuses INFO is usable.
             tokio::spawn(async move {

@@ -1,0 +1,141 @@
+//! Check of a call to which one rule applies, where a look at its counter is enough: the usual case, in one step under one lock.
+//!
+//! It is [`check`](crate::check) without anything that several rules, several calls or a store need, and gives the same
+//! decision, row and view: planned by [`plan()`], charged by the same `step`. A call that needs more is left to `check`:
+//! with a request id, on a list, under `charge: each`, of a counter that is new, or while the store must be asked. What was
+//! found for a call is kept for the next one that is equal: [`crate::known_calls`].
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeResult};
+use tollgate_core::decision::{Decision, Source};
+use tollgate_core::messages::calls::Outcome;
+use tollgate_core::rules::{Charging, LimitPolicy, ListMatch, Origin, Positions};
+
+use crate::active_rules::ActiveRules;
+use crate::enforce::{Authority, Enforcement, Facts, Plan, RuleVerdict, plan};
+use crate::engine::{Context, Engine};
+use crate::known_calls::{KnownCall, KnownCalls, SoleRule};
+use crate::matched_rule::{is_of_slots, status};
+use crate::record::{CallRow, signed};
+use crate::row_buffer::ChargedCounter;
+use crate::table::TableEntry;
+
+impl Engine {
+    /// Decides a call at once if one rule applies and a look at its counter is enough; else nothing has happened, and
+    /// [`Engine::begin`] decides.
+    #[must_use]
+    pub fn decide(&self, now: Timestamp, call: &Call<'_>) -> Option<Decision> {
+        // A request that may have been charged, and a store that lacks units, need more.
+        if call.id().is_some() || self.needs_store() {
+            return None;
+        }
+        self.rules.with(|active, known| self.check_sole(active, known, now, call))
+    }
+
+    fn check_sole(
+        &self,
+        active: &Arc<ActiveRules>,
+        known: &mut KnownCalls,
+        now: Timestamp,
+        call: &Call<'_>,
+    ) -> Option<Decision> {
+        let bounds = self.store_time(now);
+        let known = known.place(active.number, call);
+        let known_sole = known.as_ref().and_then(|known| known.sole);
+        let mut sole = match known_sole {
+            Some(sole) => sole,
+            None => self.match_sole(active, call)?,
+        };
+        let rule = &active.set.rules[sole.index];
+        let policy = match &rule.policy {
+            Some(policy) if sole.has_own_policy => Cow::Borrowed(policy),
+            _ => rule.policy_for(&active.set.resolved(call)).0?,
+        };
+        let context = Context { now, bounds, active };
+        let (decided, result) = match known.as_ref().and_then(|known| known.denial(&self.table, bounds)) {
+            Some(denial) => (RuleVerdict::new(&policy, denial, policy.quota.units(), Source::Local), None),
+            None => self.decide_by_counter(&context, &policy, &mut sole, known)?,
+        };
+        self.note_clock_step(result.as_slice());
+        let (number, source, allowed) = (self.next_call(), decided.source, decided.verdict.admitted);
+        active.counts[sole.index].decided(source, allowed);
+        let (at, from) = result.map_or((bounds.latest, bounds.earliest), |result| (result.at, result.at));
+        if self.settings.publishes {
+            let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
+            let row = CallRow { call: number, at, cost: signed(sole.cost), outcome };
+            let counter = Some(ChargedCounter::new(sole.counter, sole.index, &policy));
+            self.publish(&context, call, counter, row, Some((Some(&*rule.name), source)));
+        }
+        let mut decision = Decision::new(allowed, source, at, self.decision_id(number));
+        decision.status = Some(status(&policy, active.names[sole.index].clone(), sole.cost, decided, from));
+        decision.delay_ms = if allowed { decided.verdict.delay_ms } else { 0 };
+        decision.holds_slots = allowed && is_of_slots(&policy);
+        Some(decision)
+    }
+
+    /// Decides by the counter of a call, which is locked once, and keeps what was found; none if the counter is new, or if the
+    /// store must be asked.
+    fn decide_by_counter(
+        &self,
+        context: &Context<'_>,
+        policy: &LimitPolicy,
+        sole: &mut SoleRule,
+        mut known: Option<&mut KnownCall>,
+    ) -> Option<(RuleVerdict, Option<ChargeResult>)> {
+        let Context { now, bounds, active } = *context;
+        let (counter, cost, generation) = (sole.counter, sole.cost, active.set.generation);
+        let facts = Facts { now: bounds, authority: Authority::Store, part: self.fleet.part(), place: None };
+        let decide = |entry: &mut TableEntry| {
+            let decided = match plan(policy, generation, &entry.view, &facts, cost, Enforcement::Normal) {
+                Plan::Decided(verdict, source, _) => {
+                    (RuleVerdict::new(policy, verdict, policy.quota.units(), source), None)
+                }
+                Plan::NeedsStore if self.settings.owns_table => {
+                    // In the own table no charge expires.
+                    let charge = Charge::enforce(counter, policy.limit(), generation, cost, now);
+                    let (result, ends_denial) = entry.charge(&charge, now).ok()?;
+                    if ends_denial {
+                        self.table.end_denials(counter);
+                    }
+                    (RuleVerdict::new(policy, result.verdict, result.limit, Source::Store), Some(result))
+                }
+                Plan::NeedsStore => return None,
+            };
+            if let Some(known) = &mut known
+                && let Some(denial) = &entry.view.denial
+                && denial.holds(policy, generation, cost, bounds)
+            {
+                known.remember(denial, self.table.denials_ended(counter));
+            }
+            Some(decided)
+        };
+        let decided = self.table.find(counter, &mut sole.position, bounds.earliest, decide)??;
+        if let Some(known) = known {
+            known.sole = Some(*sole);
+        }
+        Some(decided)
+    }
+
+    /// Finds the only rule that applies to a call; none if the call needs more than a look at one counter.
+    fn match_sole(&self, active: &ActiveRules, call: &Call<'_>) -> Option<SoleRule> {
+        let resolved = active.set.resolved(call);
+        let mut positions = Positions::new();
+        let candidates = active.index.candidates(&resolved, &mut positions);
+        let (index, rule) = active.set.sole_applicable(&resolved, candidates)?;
+        let is_plain = !rule.deny && !rule.shadow && rule.charge != Charging::Each;
+        if !is_plain || active.set.list_match(&resolved) != ListMatch::Unlisted {
+            return None;
+        }
+        let has_own_policy = rule.policy_for(&resolved).1 == Origin::Rule;
+        let counter = self.settings.digest_key.known_counter(&rule.name, rule.values(&resolved));
+        let cost = rule.cost_of(&resolved, call.cost());
+        Some(SoleRule { index, has_own_policy, counter, position: u32::MAX, cost })
+    }
+}

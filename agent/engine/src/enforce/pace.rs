@@ -1,0 +1,36 @@
+//! The pace of a bucket without the store: a meter holds the agent's admissions to its part of rate and burst. While the store
+//! is away, a burst is no larger and a queue no faster.
+
+use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Verdict};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::{LimitPolicy, OnFailure};
+
+use super::Facts;
+use crate::view::CounterView;
+
+/// Returns the limit that paces admissions under a bucket; none if `on_failure` is `open`.
+pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts) -> Option<Limit> {
+    if !matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
+        return None;
+    }
+    match policy.on_failure {
+        OnFailure::Open | OnFailure::Closed => None,
+        OnFailure::Limit(quota) => Some(policy.with_quota(quota).limit()),
+        OnFailure::Share => {
+            let part = |units: u64| facts.part.of(units).max(1);
+            let limit = policy.limit();
+            Some(Limit { units: part(limit.units), burst: part(limit.burst), ..limit })
+        }
+    }
+}
+
+/// Holds an admission to the limit that paces it.
+pub(crate) fn paced(limit: &Limit, view: &CounterView, now: Timestamp, cost: u64, verdict: Verdict) -> Verdict {
+    let mut meter = view.pace.as_deref().map_or_else(|| CounterState::new(limit), CounterState::clone);
+    let by_meter = meter.step(limit, now, cost);
+    if by_meter.admitted {
+        let remaining = verdict.remaining.min(by_meter.remaining);
+        return Verdict { remaining, delay_ms: by_meter.delay_ms, ..verdict };
+    }
+    Verdict { reset_at: verdict.reset_at.max(by_meter.reset_at), ..by_meter }
+}

@@ -1,0 +1,70 @@
+//! The bound of an outage: the most units that a window may hold while the store is down.
+
+use std::num::NonZeroU32;
+
+use super::{Consistency, LimitPolicy, OnFailure};
+
+/// Most units that any window holds while the store is down, those included that the store admitted before. An agent that
+/// restarts meanwhile, and agents that do not know each other, add units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutageBound {
+    /// With fresh signals, beside the units that callers use while the signals of two agents differ: for at most
+    /// [`FRESH_MS`](crate::messages::signals::FRESH_MS). `closed` admits none, so nothing is added.
+    pub by_signals: u64,
+    /// Without signals; nothing if all calls pass.
+    pub alone: Option<u64>,
+}
+
+impl OutageBound {
+    /// Returns the bound of a policy in a fleet.
+    #[must_use]
+    pub fn of(policy: &LimitPolicy, agents: NonZeroU32) -> Self {
+        let (quota, agents) = (policy.quota.units(), u64::from(agents.get()));
+        // Where an equal part is less than one unit, agents have one each, unless units are placed.
+        let has_one_each = quota < agents && policy.consistency == Consistency::Bounded;
+        let (by_signals, parts) = match policy.on_failure {
+            OnFailure::Share if has_one_each => (quota + agents, agents),
+            OnFailure::Share if quota < agents => (quota, quota),
+            OnFailure::Share => (quota, quota / agents * agents),
+            OnFailure::Closed => (quota, 0),
+            OnFailure::Open => return Self { by_signals: quota, alone: None },
+            OnFailure::Limit(limit) => {
+                // A window contains parts of one window of the limit more than fit into it.
+                let windows = policy.quota.width_ms().div_ceil(limit.width_ms());
+                let windows = if limit.width_ms() == policy.quota.width_ms() { windows } else { windows + 1 };
+                (quota, limit.units().saturating_mul(agents).saturating_mul(windows))
+            }
+        };
+        Self { by_signals, alone: Some(quota.saturating_add(parts)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Quota;
+    use super::*;
+
+    /// I4, R8: never more than twice the quota, or one unit for each agent where the quota has fewer.
+    #[test]
+    fn the_bound_follows_on_failure_and_the_fleet() {
+        let limit = |units, width_ms| OnFailure::Limit(Quota::new(units, width_ms).unwrap());
+        // `on_failure`, strict or not, agents; the bounds for 100/min.
+        let cases = [
+            (OnFailure::Share, false, 3, 100, Some(199)),
+            (OnFailure::Share, true, 3, 100, Some(199)),
+            (OnFailure::Share, false, 200, 300, Some(300)),
+            (OnFailure::Share, true, 200, 100, Some(200)),
+            (OnFailure::Open, false, 3, 100, None),
+            (OnFailure::Closed, false, 3, 100, Some(100)),
+            (limit(5, 60_000), false, 3, 100, Some(115)),
+            (limit(5, 30_000), false, 3, 100, Some(145)),
+        ];
+        for (on_failure, is_strict, agents, by_signals, alone) in cases {
+            let mut policy = LimitPolicy::of(Quota::new(100, 60_000).unwrap());
+            policy.on_failure = on_failure;
+            policy.set_consistency(if is_strict { Consistency::Strict } else { Consistency::Bounded });
+            let bound = OutageBound::of(&policy, NonZeroU32::new(agents).unwrap());
+            assert_eq!(bound, OutageBound { by_signals, alone }, "{on_failure:?} {is_strict} {agents}");
+        }
+    }
+}
