@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_core::decision::Source;
+use tollgate_core::messages::Topic;
 use tollgate_engine::Engine;
 use tollgate_metrics::{MetricName, encode_metric};
 
@@ -24,6 +25,9 @@ use crate::request::jwt::Verifier;
 const STORE_BUCKETS_S: [f64; 11] = [2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 6e-3, 1e-2, 5e-2];
 /// Buckets of the lag of signals, in seconds.
 const LAG_BUCKETS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0];
+
+/// Topics that an agent reads.
+const READ_TOPICS: [Topic; 3] = [Topic::Signals, Topic::Presence, Topic::Rules];
 
 /// Metrics of an agent, and the registry that exports them.
 #[derive(Clone)]
@@ -104,6 +108,10 @@ impl Collector for AgentCollector {
         encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
         let charges = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.sketch_charges.get()));
         encode_family(&mut encoder, "sketch_charges", "Charges past counters_max, which a sketch counts.", charges)?;
+        let letters =
+            READ_TOPICS.map(|topic| ([("topic", topic.as_str()), ("reader", "agent")], engine.dead_letters(topic)));
+        let help = "Records that changed nothing: undecodable ones, and those that report what cannot be.";
+        encode_family(&mut encoder, "dead_letters", help, letters.into_iter())?;
         let errors = metrics.store_errors().map(|(error, count)| ([("error", error)], count));
         encode_family(&mut encoder, "store_errors", "Requests that the store did not answer, by reason.", errors)?;
         #[cfg(feature = "jwt")]
@@ -124,7 +132,6 @@ impl Collector for AgentCollector {
                 "Counters whose unsynced units were dropped: past the cap, or unreadable in the store.",
                 &metrics.unsynced_forgotten,
             ),
-            ("unreadable_records", "Records of the bus that could not be decoded.", &metrics.undecodable_records),
             ("rules_rejected", "Rule sets that were refused; the last good one stayed.", &metrics.rules_rejected),
         ];
         let totals = totals.map(|(name, help, total)| (name, help, total.get()));
@@ -133,11 +140,11 @@ impl Collector for AgentCollector {
             encode_metric(&mut encoder, MetricName(name, help, None), &ConstCounter::new(total))?;
         }
         let reloaded = engine.rules_accepted_at().as_ms() / 1_000;
-        let held = engine.held();
+        let sizes = engine.held();
         let gauges = [
-            ("counters", "Counters in the agent's table.", held.counters as u64),
+            ("counters", "Counters in the agent's table.", sizes.counters as u64),
             ("table_full", "1 while new callers are limited by a sketch.", engine.is_table_full().into()),
-            ("sketch_bytes", "Memory of the sketch.", held.sketch_bytes as u64),
+            ("sketch_bytes", "Memory of the sketch.", sizes.sketch_bytes as u64),
             ("agents_active", "Agents in the fleet, this one included.", engine.fleet_size().get().into()),
             ("rules_generation", "Generation of the rules in force.", engine.with_rules(|rules| rules.generation)),
             (

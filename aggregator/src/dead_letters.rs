@@ -1,4 +1,4 @@
-//! Dead letters: undecodable records of `calls`, kept with their offset and reason.
+//! Dead letters: records of `calls` and `presence` that were passed over, kept with their offset and reason.
 //!
 //! The bytes go to files, if there is a folder for them; the newest ones are listed at `/dead-letters`. The engine decides
 //! which of them are logged.
@@ -43,16 +43,16 @@ impl DeadLetters {
     pub(crate) fn keep(&mut self, letter: DeadLetter, unlogged: Option<u64>, payload: &[u8]) {
         let file = self.write(&letter, payload);
         if let Some(unlogged) = unlogged {
-            let DeadLetter { partition, offset, reason, .. } = &letter;
+            let DeadLetter { topic, partition, offset, reason, .. } = &letter;
             let file = file.as_ref().map(|file| file.display().to_string());
             tracing::error!(
-                topic = "calls",
+                topic = topic.as_str(),
                 partition,
                 offset,
                 reason,
                 file,
                 unlogged,
-                "an undecodable record is kept as a dead letter, and counting continues; find the producer that writes such records to this topic"
+                "a record is a dead letter and changes nothing; find the producer that writes such records, and let only Tollgate write to this topic"
             );
         }
         self.newest.push_back(KeptDeadLetter { letter, len: payload.len(), file });
@@ -63,7 +63,7 @@ impl DeadLetters {
 
     fn write(&mut self, letter: &DeadLetter, payload: &[u8]) -> Option<PathBuf> {
         let folder = self.folder.as_ref().filter(|_| self.files < FILES_MAX)?;
-        let path = folder.join(format!("calls-{}-{}.bin", letter.partition, letter.offset));
+        let path = folder.join(format!("{}-{}-{}.bin", letter.topic.as_str(), letter.partition, letter.offset));
         if path.exists() {
             return Some(path);
         }
@@ -82,6 +82,7 @@ impl DeadLetters {
 #[cfg(test)]
 mod tests {
     use tollgate_core::clock::Timestamp;
+    use tollgate_core::messages::Topic;
 
     use super::*;
 
@@ -90,7 +91,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("tollgate-dead-letters-{}", std::process::id()));
         let mut dead_letters = DeadLetters::new(Some(folder.clone()));
         for offset in 0..=LISTED_LEN_MAX as u64 {
-            let letter = DeadLetter { partition: 3, offset, appended: Timestamp::default(), reason: "torn".into() };
+            let (topic, reason) = (Topic::Calls, "torn".into());
+            let letter = DeadLetter { topic, partition: 3, offset, appended: Timestamp::default(), reason };
             dead_letters.keep(letter, None, &[7; 5]);
         }
         let listed: Vec<_> = dead_letters.newest.iter().map(|kept| (kept.letter.offset, kept.len)).collect();

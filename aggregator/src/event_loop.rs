@@ -9,13 +9,11 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerNotice};
+use tollgate_aggregator_engine::worker::{Worker, WorkerEffect, WorkerInput, WorkerNotice};
 use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::signals::LogId;
 use tollgate_wire::Record;
 
 use crate::dead_letters::DeadLetters;
@@ -26,8 +24,6 @@ use crate::queries::{AggregatorState, Query};
 const RECORDS_MAX: usize = 1_000;
 /// Interval at which metrics are updated, in ms.
 const METRICS_INTERVAL_MS: u64 = 250;
-/// The identity that a bus gives while it does not know its log.
-const UNKNOWN_LOG: LogId = 0;
 /// Maximum time for which the last records are awaited at the end.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
@@ -103,12 +99,10 @@ impl<B: Bus> EventLoop<B> {
 
     fn pass_on_presence(&mut self, now: Timestamp) {
         let Some((_, reader)) = &mut self.presence else { return };
-        for record in reader.poll(Duration::ZERO, RECORDS_MAX) {
-            // An undecodable record is no sign of an aggregator with which partitions could be shared.
-            if let Ok(presence) = Presence::decode(&record.payload) {
-                let input = WorkerInput::Presence { presence: &presence, appended: record.appended };
-                self.poll_worker(now, input);
-            }
+        for BusRecord { offset, appended, payload, .. } in reader.poll(Duration::ZERO, RECORDS_MAX) {
+            let decoded = Presence::decode(&payload);
+            let presence = decoded.as_ref().map_err(ToString::to_string);
+            self.poll_worker_for(now, WorkerInput::Presence { presence, offset, appended }, &payload);
         }
     }
 
@@ -135,7 +129,7 @@ impl<B: Bus> EventLoop<B> {
                 self.metrics.forget(partition);
             }
             WorkerEffect::FindLogEnd(partition) => {
-                let end = self.log_end(partition);
+                let end = self.bus.log_end(Topic::Calls, partition);
                 self.poll_worker(now, WorkerInput::LogEnd { partition, end });
             }
             WorkerEffect::Publish { tag, batch } => {
@@ -149,18 +143,15 @@ impl<B: Bus> EventLoop<B> {
                     log.reports();
                 }
             }
-            WorkerEffect::DeadLetter { letter, unlogged } => self.dead_letters.keep(letter, unlogged, record),
+            WorkerEffect::DeadLetter { letter, unlogged } => {
+                self.metrics.count_dead_letter(letter.topic);
+                self.dead_letters.keep(letter, unlogged, record);
+            }
             WorkerEffect::Notice(notice @ WorkerNotice::Recreated(_)) => {
                 tracing::warn!(aggregator = %self.id, "{notice}");
             }
             WorkerEffect::Notice(notice) => tracing::info!(aggregator = %self.id, "{notice}"),
         }
-    }
-
-    fn log_end(&self, partition: Partition) -> Option<LogEnd> {
-        let next = self.bus.next_offset(Topic::Calls, partition)?;
-        let log = self.bus.log_id(Topic::Calls);
-        (log != UNKNOWN_LOG).then_some(LogEnd { log, next })
     }
 
     fn leave(&mut self) {

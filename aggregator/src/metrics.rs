@@ -16,11 +16,21 @@ use tollgate_aggregator_engine::counting::CountingTally;
 use tollgate_aggregator_engine::worker::Worker;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
+use tollgate_core::messages::Topic;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PartitionLabel {
     partition: Partition,
 }
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TopicLabel {
+    topic: &'static str,
+    reader: &'static str,
+}
+
+/// Topics of which an aggregator keeps dead letters.
+const DEAD_LETTER_TOPICS: [Topic; 2] = [Topic::Calls, Topic::Presence];
 
 type PartitionGauges = Family<PartitionLabel, Gauge<u64, AtomicU64>>;
 type PartitionSeconds = Family<PartitionLabel, Gauge<f64, AtomicU64>>;
@@ -28,11 +38,10 @@ type PartitionSeconds = Family<PartitionLabel, Gauge<f64, AtomicU64>>;
 /// A metric of the tallies: name, help, and value.
 type TallyMetric = (&'static str, &'static str, fn(&CountingTally) -> u64);
 
-const TALLIES: [TallyMetric; 9] = [
+const TALLIES: [TallyMetric; 8] = [
     ("batches", "Batches of calls counted", |tally| tally.batches),
     ("rows", "Charges counted", |tally| tally.rows),
     ("duplicates", "Batches that were counted before", |tally| tally.duplicates),
-    ("poisoned", "Undecodable records, kept as dead letters", |tally| tally.dead_letters),
     ("late", "Charges that came after the watermark had passed their sub-window", |tally| tally.late),
     ("too_old", "Charges whose sub-window had left the window; they are not counted", |tally| tally.too_old),
     (
@@ -53,6 +62,7 @@ pub(crate) struct AggregatorMetrics {
     lag_records: PartitionGauges,
     watermark_lag: PartitionSeconds,
     missed: Counter,
+    dead_letters: Family<TopicLabel, Counter>,
     /// 1 while the bus can be used; set by the thread that prepares it.
     pub(crate) bus_connected: Gauge<u64, AtomicU64>,
     members: Gauge<u64, AtomicU64>,
@@ -64,6 +74,11 @@ impl AggregatorMetrics {
     pub(crate) fn register(registry: &mut Registry, partitions: u32) -> Self {
         let metrics = Self::default();
         let m = &metrics;
+        let help = "Records that changed nothing: undecodable ones, and those that report what cannot be";
+        registry.register("tollgate_dead_letters", help, m.dead_letters.clone());
+        for topic in DEAD_LETTER_TOPICS {
+            drop(m.dead_letters.get_or_create(&label(topic)));
+        }
         let r = registry.sub_registry_with_prefix("tollgate_aggregator");
         for ((name, help, _), family) in TALLIES.iter().zip(&m.tallies) {
             r.register(*name, *help, family.clone());
@@ -80,6 +95,11 @@ impl AggregatorMetrics {
         r.register("bus_connected", "1 while calls can be read", m.bus_connected.clone());
         r.register("members", "Live aggregators, this one included", m.members.clone());
         metrics
+    }
+
+    /// Counts a dead letter.
+    pub(crate) fn count_dead_letter(&self, topic: Topic) {
+        self.dead_letters.get_or_create(&label(topic)).inc();
     }
 
     /// Updates all metrics; `missed` is the number of records that the reader missed so far.
@@ -110,6 +130,10 @@ impl AggregatorMetrics {
         self.lag_records.remove(&label);
         self.watermark_lag.remove(&label);
     }
+}
+
+fn label(topic: Topic) -> TopicLabel {
+    TopicLabel { topic: topic.as_str(), reader: "aggregator" }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no lag reaches 2^52 ms")]

@@ -91,7 +91,7 @@ async fn records_become_signals_counters_and_dead_letters() {
         assert_eq!(get(address, &format!("/counters?{other}")).1["matched"], 0, "{other}");
     }
     let (_, letters) = get(address, "/dead-letters");
-    let letters = letters["poisoned"].as_array().expect("a list");
+    let letters = letters["dead_letters"].as_array().expect("a list");
     assert_eq!((letters.len(), &letters[0]["offset"], &letters[0]["bytes"]), (1, &json!(0), &json!(8)));
     assert_eq!(get(address, "/readyz"), (200, json!({ "ready": true, "missing": [] })));
     let (_, health) = get(address, "/healthz");

@@ -19,7 +19,7 @@ const CALLS: usize = 600;
 const SEEDS: u64 = 20;
 
 /// Lets one agent without a store decide calls by signals, within one window. Returns the number of those that it admitted.
-fn admitted_by_signals(seed: u64, bug: Option<PlantedBug>) -> usize {
+fn admitted_by_signals(seed: u64, garbage_percent: u8, bug: Option<PlantedBug>) -> usize {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
     let settings = SimSettings {
         start: START,
@@ -29,7 +29,7 @@ fn admitted_by_signals(seed: u64, bug: Option<PlantedBug>) -> usize {
         has_bus: true,
         partitions: 1,
         counters_max: 10_000,
-        faults: Faults { bus_ms_max: 10, ack_ms_max: 10, ..Faults::default() },
+        faults: Faults { bus_ms_max: 10, ack_ms_max: 10, garbage_percent, ..Faults::default() },
         threshold_permille: 0,
     };
     let mut sim = Simulation::new(settings, &rules);
@@ -57,13 +57,21 @@ fn admitted_by_signals(seed: u64, bug: Option<PlantedBug>) -> usize {
 #[test]
 fn an_agent_alone_that_decides_by_signals_is_never_over() {
     for seed in 0..SEEDS {
-        assert_eq!(admitted_by_signals(seed, None), QUOTA, "seed {seed}");
+        assert_eq!(admitted_by_signals(seed, 0, None), QUOTA, "seed {seed}");
+    }
+}
+
+/// Forged records of every topic: the agent goes on to decide by the honest signals alone, and admits as much as without them.
+#[test]
+fn forged_records_change_no_decision_by_signals() {
+    for seed in 0..SEEDS {
+        assert_eq!(admitted_by_signals(seed, 30, None), QUOTA, "seed {seed}");
     }
 }
 
 /// Planted bug: as if the writer raised the number of a round after it has collected the rows.
 #[test]
 fn a_row_that_misses_its_round_is_found() {
-    let admitted: Vec<_> = (0..SEEDS).map(|seed| admitted_by_signals(seed, Some(PlantedBug::RowLate))).collect();
+    let admitted: Vec<_> = (0..SEEDS).map(|seed| admitted_by_signals(seed, 0, Some(PlantedBug::RowLate))).collect();
     assert!(admitted.iter().any(|admitted| *admitted > QUOTA), "{admitted:?}");
 }

@@ -73,7 +73,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     let sum = |of: fn(&Run) -> usize| runs.values().map(of).sum::<usize>();
     println!(
         "{} seeds, {} calls, by source {sources:?}; {} lost in crashes; {} partitions restored; {} counts compared, {} \
-         duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} by the store charged; \
+         duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} by the store charged; {} forged records; \
          fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
@@ -84,6 +84,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.balanced),
         sum(|run| run.totals.bounded),
         sum(|run| run.totals.charged),
+        sum(|run| run.totals.forged),
         runs.values().map(|run| run.totals.worst_permille).max().unwrap_or_default(),
     );
     // A world in which nothing ever goes wrong proves nothing.

@@ -48,8 +48,8 @@ impl Engine {
             self.add_charges(context, call, &planned, false, Self::expiry(context, &planned).1, &mut charges);
             let results = table.charge(&charges, context.now).unwrap_or_default();
             let whole = |(charge, result): (&Charge, &ChargeResult)| part_of(result, charge, 0, charge.cost);
-            let mut charged = charges.iter().zip(&results).map(whole);
-            let result = |matched: &MatchedRule<'_>| matched.sketched_result(context.now).or_else(|| charged.next());
+            let mut applied = charges.iter().zip(&results).map(whole);
+            let result = |matched: &MatchedRule<'_>| matched.sketched_result(context.now).or_else(|| applied.next());
             planned.results = planned.matched.iter().filter_map(result).collect();
             planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
         }
@@ -286,7 +286,6 @@ mod tests {
                 verdict,
                 charged: verdict.admitted || !is_enforced,
                 repeated: false,
-                firm: true,
                 at: now,
                 limit: units,
                 rebased: false,

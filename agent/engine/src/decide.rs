@@ -91,7 +91,7 @@ impl Engine {
                 let partition = counter.partition(self.settings.partitions);
                 (self.signals.authority(partition, context.bounds), self.place_of(policy, *counter))
             };
-            let facts = Facts { now: context.bounds, authority, part: self.fleet.part(), place };
+            let facts = Facts { now: context.bounds, own_now: context.now, authority, part: self.fleet.part(), place };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
             match plan(policy, generation, view, &facts, *cost, *enforcement) {

@@ -11,10 +11,13 @@ use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
 use tollgate_core::decision::DENY_LIST;
+use tollgate_core::messages::presence::INTERVAL_MS;
 use tollgate_core::name::Name;
+use tollgate_core::newcomers::Newcomers;
 use tollgate_core::rules::{Generation, RuleSet};
 
 use crate::active_rules::{ActiveRules, RulesInForce};
+use crate::dead_letters::DeadLetterCounts;
 use crate::enforce::Breaker;
 use crate::fleet::{AgentIds, Fleet, FleetPart};
 use crate::metrics::{EngineMetrics, RuleCounts};
@@ -29,6 +32,12 @@ use crate::unsynced_queue::UnsyncedQueue;
 
 /// Default cap on the counters of one agent.
 pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
+
+/// Time from an agent's first heartbeat to the one from which on it counts, in ms: less than one interval, and more than a
+/// repetition of the same record takes.
+const HEARD_MS_MIN: u64 = INTERVAL_MS / 2;
+/// Maximum number of agents that may come within seconds, unless a larger fleet is expected.
+const NEWCOMERS_LEN_MAX: usize = 1_000;
 
 /// Identity of an agent, and its caps.
 #[derive(Clone, Debug)]
@@ -77,6 +86,9 @@ pub struct Engine {
     pub(crate) rows: RowBuffers,
     pub(crate) signals: Signals,
     pub(crate) fleet: Fleet,
+    /// Agents that are no members of the fleet yet, by name.
+    pub(crate) newcomers: Mutex<Newcomers<Arc<str>>>,
+    pub(crate) dead_letters: DeadLetterCounts,
     pub(crate) calls: CallNumbers,
     pub(crate) unsynced: UnsyncedQueue,
     pub(crate) bus_error: Mutex<Option<String>>,
@@ -92,23 +104,6 @@ pub struct Engine {
     /// Time at which the rules in force were accepted, in ms; 0 before there are any.
     rules_accepted_ms: AtomicU64,
     ticks: AtomicUsize,
-}
-
-/// Size of each bounded map and queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldEntries {
-    /// Counters in the table.
-    pub counters: usize,
-    /// Rows that are in no closed batch yet.
-    pub waiting_rows: usize,
-    /// Batches that wait for the bus.
-    pub waiting_batches: usize,
-    /// Own batches that are in the log and in no signal yet, or lost.
-    pub own_batches: usize,
-    /// Counters with unsynced units.
-    pub unsynced_counters: usize,
-    /// Bytes of the sketch.
-    pub sketch_bytes: usize,
 }
 
 /// Facts by which one step of an operation goes.
@@ -138,6 +133,11 @@ impl EngineSettings {
             owns_table: false,
         }
     }
+
+    /// Returns the maximum number of agents that may come within seconds.
+    pub(crate) fn newcomers_len_max(&self) -> usize {
+        self.agents_expected.map_or(0, |agents| 2 * agents.get() as usize).max(NEWCOMERS_LEN_MAX)
+    }
 }
 
 impl Engine {
@@ -160,6 +160,8 @@ impl Engine {
             rows: RowBuffers::default(),
             signals: Signals::new(settings.partitions),
             fleet: Fleet::new(node, epoch, settings.agents_expected, saved),
+            newcomers: Mutex::new(Newcomers::new(HEARD_MS_MIN, settings.newcomers_len_max())),
+            dead_letters: DeadLetterCounts::default(),
             calls: CallNumbers::default(),
             unsynced: UnsyncedQueue::default(),
             bus_error: Mutex::default(),
@@ -278,19 +280,6 @@ impl Engine {
     #[must_use]
     pub fn is_table_full(&self) -> bool {
         self.sketches.is_used()
-    }
-
-    /// Returns the number of entries in each bounded map and queue.
-    #[must_use]
-    pub fn held(&self) -> HeldEntries {
-        HeldEntries {
-            counters: self.table.len(),
-            waiting_rows: self.rows.waiting_rows(),
-            waiting_batches: self.rows.waiting_batches.load(Ordering::Relaxed),
-            own_batches: self.signals.kept(),
-            unsynced_counters: self.unsynced.len(),
-            sketch_bytes: self.sketches.bytes(),
-        }
     }
 
     /// Returns the counts of this engine.

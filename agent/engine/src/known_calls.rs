@@ -68,7 +68,8 @@ struct KnownDenial {
     remaining: u64,
     retry_at: Timestamp,
     reset_at: Timestamp,
-    until: Timestamp,
+    /// Instant of the agent's own clock from which the counter is asked again.
+    check_at: Timestamp,
     /// [`AgentTable::denials_ended`] as long as it holds.
     ended: u64,
 }
@@ -120,17 +121,17 @@ impl KnownCall {
 
     /// Returns the verdict of a denial that holds.
     #[inline]
-    pub(crate) fn denial(&self, table: &AgentTable, now: TimeBounds) -> Option<Verdict> {
-        let KnownDenial { remaining, retry_at, reset_at, until, ended } = self.denial?;
+    pub(crate) fn denial(&self, table: &AgentTable, now: Timestamp, store_now: TimeBounds) -> Option<Verdict> {
+        let KnownDenial { remaining, retry_at, reset_at, check_at, ended } = self.denial?;
         let counter = self.sole?.counter;
-        let holds = now.latest < until && table.denials_ended(counter) == ended;
+        let holds = now < check_at && store_now.latest < retry_at && table.denials_ended(counter) == ended;
         holds.then_some(Verdict { admitted: false, remaining, retry_at, reset_at, delay_ms: 0 })
     }
 
     /// Remembers a cached denial that holds for the call. The shard of its counter is locked.
     pub(crate) fn remember(&mut self, denial: &CachedDenial, ended: u64) {
         let Verdict { remaining, retry_at, reset_at, .. } = denial.verdict();
-        self.denial = Some(KnownDenial { remaining, retry_at, reset_at, until: denial.until(), ended });
+        self.denial = Some(KnownDenial { remaining, retry_at, reset_at, check_at: denial.check_at(), ended });
     }
 }
 

@@ -100,24 +100,13 @@ impl Engine {
     pub(crate) fn place(&self, context: &Context<'_>, matched: &mut [MatchedRule<'_>]) -> LockedTable<'_> {
         let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
         for matched in matched {
-            if !self.has_place(context, &mut table, matched) {
+            if !has_place(context, &mut table, matched) {
                 let (verdict, limit) = self.charge_sketch(context, matched, matched.cost, matched.never_denies());
                 let verdict = RuleVerdict::new(&matched.policy, verdict, limit, Source::Local);
                 matched.sketched = Some(Box::new(verdict));
             }
         }
         table
-    }
-
-    /// Finds a place in the table for a counter; returns false if there is none.
-    pub(crate) fn has_place(
-        &self,
-        context: &Context<'_>,
-        table: &mut LockedTable<'_>,
-        matched: &MatchedRule<'_>,
-    ) -> bool {
-        let (now, is_alone) = (context.bounds.earliest, context.active.has_one_limit);
-        table.place(matched.counter, &matched.rule.name, is_alone, now)
     }
 
     /// Charges the caller of a counter without a place. Returns the verdict, and the limit that gave it.
@@ -136,11 +125,23 @@ impl Engine {
         let MatchedRule { rule, policy, counter: caller, .. } = matched;
         let shares = (!self.settings.owns_table).then(|| {
             let place = self.place_of(policy, *caller);
-            Facts { now: context.bounds, authority: Authority::Store, part: self.fleet.part(), place }
+            Facts {
+                now: context.bounds,
+                own_now: context.now,
+                authority: Authority::Store,
+                part: self.fleet.part(),
+                place,
+            }
         });
         let charge = SketchCharge { rule: &rule.name, policy, shares, caller: *caller, cost, is_forced };
         self.sketches.charge(context.now, &charge, active.sketch_kinds)
     }
+}
+
+/// Finds a place in the table for a counter; returns false if there is none.
+pub(crate) fn has_place(context: &Context<'_>, table: &mut LockedTable<'_>, matched: &MatchedRule<'_>) -> bool {
+    let (now, is_alone) = (context.bounds.earliest, context.active.has_one_limit);
+    table.place(matched.counter, &matched.rule.name, is_alone, now)
 }
 
 /// Returns the enforcement of a rule. A caller that is never denied is counted all the same; a request with an id may have

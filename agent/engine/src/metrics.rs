@@ -46,8 +46,6 @@ pub struct EngineMetrics {
     pub unsynced_units: Total,
     /// Counters whose unsynced units were dropped past the cap.
     pub unsynced_forgotten: Total,
-    /// Records of the bus that could not be decoded.
-    pub undecodable_records: Total,
     /// Rule sets that were refused.
     pub rules_rejected: Total,
     store_errors: [Total; StoreError::NAMES.len()],

@@ -107,7 +107,14 @@ impl Notice {
     /// Returns true if the notice tells the end of a trouble.
     #[must_use]
     pub fn is_recovery(self) -> bool {
-        matches!(self, Self::StoreRecovered | Self::RulesReachable | Self::FleetUnfrozen { .. } | Self::HeartbeatsBack)
+        matches!(
+            self,
+            Self::StoreRecovered
+                | Self::RulesReachable
+                | Self::TableHasRoom
+                | Self::FleetUnfrozen { .. }
+                | Self::HeartbeatsBack
+        )
     }
 
     /// Returns the state that the notice tells; a trouble and its end are one state.
@@ -116,6 +123,7 @@ impl Notice {
             Self::StoreRecovered => discriminant(&Self::StoreUnavailable(StoreError::Unreachable)),
             Self::RulesReachable => discriminant(&Self::RulesUnreachable),
             Self::FleetUnfrozen { agents } => discriminant(&Self::FleetFrozen { agents }),
+            Self::TableHasRoom => discriminant(&Self::TableFull { counters_max: 0 }),
             Self::HeartbeatsBack => discriminant(&Self::HeartbeatsLost),
             notice => discriminant(&notice),
         }

@@ -197,7 +197,7 @@ impl Engine {
     pub fn finish(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) -> Output {
         let PendingRequest { active, calls, charges, sent_at, mut pending, .. } = *request.0;
         for (charge, result) in charges.iter().zip(answer.iter().flatten()).filter(|(_, result)| !result.charged) {
-            self.table.with(charge.counter, |view| update_in_step(view, charge, result));
+            self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent_at));
         }
         match (&pending, &answer) {
             (Pending::Check(_), Ok(results)) => self.answered(sent_at, now, results),

@@ -1,40 +1,95 @@
-//! The incoming half of the agent's exchange with the bus: signals, presence, undecodable records, and the state of the bus.
+//! The incoming half of the agent's exchange with the bus: signals, presence, dead letters, and the state of the bus.
 //!
 //! [`Engine::receive`] is a method of the shared engine and not part of the [`crate::exchange`] state machine: it has no
 //! deadlines, no effects and no state of its own, and the thread that reads the bus must not wait for the thread that
-//! writes. The reader decodes; a record that it cannot decode arrives as [`Incoming::Undecodable`]. Published rules go to
-//! [`Engine::set_rules`] instead, because parsing them is work for the shell.
+//! writes. The reader decodes; a record that it cannot decode arrives as [`Incoming::Undecodable`]. A decoded record that
+//! reports what cannot be ([`absurd_signals`](crate::absurd_signals), [`Newcomers`](tollgate_core::newcomers)) is a dead letter,
+//! too. Published rules go to [`Engine::set_rules`] instead, because parsing them is work for the shell.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::signals::{Signal, SignalBatch};
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::Topic;
+use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_core::messages::signals::{LogEnd, Offset, Signal, SignalBatch};
+use tollgate_core::newcomers::Heard;
 
+use crate::absurd_signals::{self, Judgement};
 use crate::active_rules::ActiveRules;
+use crate::dead_letters::IgnoredRecord;
 use crate::engine::Engine;
 use crate::view::{ViewEvent, update};
 
 /// Record of the bus that an agent reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Incoming<'a> {
-    /// Record of `signals`, and the time at which the bus appended it.
-    Signals(Timestamp, &'a SignalBatch),
+    /// Record of `signals`.
+    Signals {
+        /// Time at which the bus appended it.
+        appended: Timestamp,
+        /// The record.
+        batch: &'a SignalBatch,
+        /// End of the partition of `calls` that was counted, after [`Receipt::NeedsLogEnd`].
+        end: Option<LogEnd>,
+    },
     /// Record of `presence`.
-    Presence(&'a Presence),
-    /// Record of any topic that could not be decoded.
-    Undecodable,
+    Presence {
+        /// Time at which the bus appended it.
+        appended: Timestamp,
+        /// The record.
+        presence: &'a Presence,
+    },
+    /// Record of a topic that could not be decoded, and the reason.
+    Undecodable(Topic, &'a str),
+}
+
+/// Result of [`Engine::receive`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Receipt {
+    /// The record was applied, or is outdated.
+    Applied,
+    /// The record can only be judged with the end of this partition of `calls`: find it, and pass the record again with it. If
+    /// the bus does not tell it, nothing is lost, because signals are repeated.
+    NeedsLogEnd(Partition),
+    /// The record changed nothing.
+    DeadLetter(IgnoredRecord),
 }
 
 impl Engine {
     /// Applies a record of the bus. Appends the lag of each signal that is news, from the charge to this agent.
-    pub fn receive(&self, now: Timestamp, incoming: Incoming<'_>, lags: &mut Vec<Duration>) {
+    pub fn receive(&self, now: Timestamp, incoming: Incoming<'_>, lags: &mut Vec<Duration>) -> Receipt {
+        let dead_letter = |topic, reason| Receipt::DeadLetter(self.dead_letters.add(now, topic, reason));
         match incoming {
-            Incoming::Signals(appended, batch) => self.receive_signals(now, appended, batch, lags),
-            Incoming::Presence(presence) => self.fleet.presence(now, presence),
-            Incoming::Undecodable => self.metrics.undecodable_records.add(1),
+            Incoming::Signals { appended, batch, end } => {
+                match absurd_signals::judge(self.signals.position(batch.partition), appended, batch, end) {
+                    Judgement::Credible => self.receive_signals(now, appended, batch, lags),
+                    Judgement::NeedsLogEnd => return Receipt::NeedsLogEnd(batch.partition),
+                    Judgement::Absurd(reason) => return dead_letter(Topic::Signals, reason),
+                }
+            }
+            Incoming::Presence { appended, presence } => match self.hear(appended, presence) {
+                Heard::Member => self.fleet.presence(now, presence),
+                Heard::Newcomer => {}
+                Heard::TooMany => {
+                    let reason = format!(
+                        "more than {} new agents within seconds; if there are as many, start agents with --agents-expected",
+                        self.settings.newcomers_len_max()
+                    );
+                    return dead_letter(Topic::Presence, reason);
+                }
+            },
+            Incoming::Undecodable(topic, reason) => return dead_letter(topic, reason.to_owned()),
         }
+        Receipt::Applied
+    }
+
+    /// Returns the number of records of a topic that changed nothing: undecodable ones, and those that report what cannot be.
+    #[must_use]
+    pub fn dead_letters(&self, topic: Topic) -> u64 {
+        self.dead_letters.count(topic)
     }
 
     /// Records that the bus cannot be used, with the reason, or that it can.
@@ -65,6 +120,21 @@ impl Engine {
     #[must_use]
     pub fn is_informed(&self) -> bool {
         self.has_reached_store() || self.has_read_signals()
+    }
+
+    /// Returns the offset up to which the newest signals of a partition count `calls`.
+    #[must_use]
+    pub fn signals_count_to(&self, partition: Partition) -> Option<Offset> {
+        self.signals.position(partition).map(|(_, as_of)| as_of)
+    }
+
+    /// Tells a member of the fleet from one that was heard for a moment only.
+    fn hear(&self, appended: Timestamp, presence: &Presence) -> Heard {
+        let is_known = presence.role != Role::Agent
+            || presence.leaving
+            || presence.id == self.settings.node
+            || self.fleet.knows(&presence.id);
+        if is_known { Heard::Member } else { self.newcomers.lock().hear(appended, &presence.id) }
     }
 
     fn receive_signals(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch, lags: &mut Vec<Duration>) {
@@ -137,7 +207,9 @@ mod tests {
                 signals: vec![signal],
             };
             let mut lags = Vec::new();
-            engine.receive(START, Incoming::Signals(START, &batch), &mut lags);
+            let end = Some(LogEnd { log: 1, next: 2 });
+            let receipt = engine.receive(START, Incoming::Signals { appended: START, batch: &batch, end }, &mut lags);
+            assert_eq!(receipt, Receipt::Applied);
             assert_eq!((engine.held().counters, lags.len()), (counters, counters), "{owns_table}");
         }
     }

@@ -14,6 +14,7 @@ use tollgate_core::rules::MatchScope;
 use crate::decide::combine_enforced;
 use crate::decide::verdicts_of;
 use crate::engine::{Context, Engine};
+use crate::match_rules::has_place;
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
 use crate::view::{ViewEvent, update};
@@ -50,7 +51,7 @@ impl Engine {
         }
         let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
         let have_places: SmallVec<[bool; 8]> =
-            matched.iter().map(|matched| self.has_place(context, &mut table, matched)).collect();
+            matched.iter().map(|matched| has_place(context, &mut table, matched)).collect();
         drop(table);
         let mut adjustment = Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at };
         let mut charges = Charges::new();

@@ -73,6 +73,11 @@ impl Signals {
         true
     }
 
+    /// Returns the log and the offset of the newest signals of a partition; nothing if there is no such partition.
+    pub(crate) fn position(&self, partition: Partition) -> Option<(Option<LogId>, Offset)> {
+        self.partition(partition).map(|view| (view.log, view.as_of))
+    }
+
     /// Records the offset of an own batch. The rows of all rounds through this one are in it or in earlier ones.
     pub(crate) fn delivered(&self, partition: Partition, through: u64, offset: Offset) {
         let Some(mut view) = self.partition(partition) else { return };

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-use tollgate_bus::{Bus, BusError, LogReader, LogWriter, ReadFrom, Topic, supervise};
+use tollgate_bus::{Bus, BusError, BusRecord, LogReader, LogWriter, ReadFrom, Topic, supervise};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::SignalBatch;
-use tollgate_engine::{Engine, Exchange, ExchangeEffect, ExchangeInput, Incoming};
-use tollgate_wire::Record;
+use tollgate_engine::{Engine, Exchange, ExchangeEffect, ExchangeInput, IgnoredRecord, Incoming, Receipt};
+use tollgate_wire::{Record, WireError};
 
 use super::{RulesListener, WakeFn};
 #[cfg(feature = "metrics")]
@@ -51,12 +51,13 @@ pub(crate) struct BusListeners {
 pub(crate) type SignalObserver = Box<dyn FnMut(&SignalBatch, Timestamp) + Send>;
 
 /// The thread that reads.
-struct BusReader<R> {
+struct BusReader<B: Bus> {
+    bus: B,
     engine: Arc<Engine>,
     clock: Arc<dyn Clock>,
-    signals: R,
-    presence: R,
-    rules: Option<R>,
+    signals: B::Reader,
+    presence: B::Reader,
+    rules: Option<B::Reader>,
     listeners: BusListeners,
     lags: Vec<Duration>,
 }
@@ -85,6 +86,7 @@ impl BusThreads {
 
         let partitions: Vec<_> = (0..bus.partitions(Topic::Signals)).collect();
         let mut reader = BusReader {
+            bus: bus.clone(),
             engine: engine.clone(),
             clock: clock.clone(),
             signals: bus.reader(Topic::Signals, &partitions, ReadFrom::Next),
@@ -151,36 +153,65 @@ fn report_bus(engine: &Engine, prepared: Result<(), &BusError>) {
     engine.set_bus_error(prepared.err().map(ToString::to_string));
 }
 
-impl<R: LogReader> BusReader<R> {
+impl<B: Bus> BusReader<B> {
     fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             for record in self.signals.poll(READ_WAIT, READ_RECORDS_LEN_MAX) {
-                let batch = SignalBatch::decode(&record.payload);
-                self.receive(batch.as_ref().map(|batch| Incoming::Signals(record.appended, batch)).ok());
-                if let (Ok(batch), Some(observe)) = (&batch, &mut self.listeners.observer) {
-                    observe(batch, record.appended);
-                }
+                self.receive_signals(&record);
             }
             for record in self.presence.poll(Duration::ZERO, READ_RECORDS_LEN_MAX) {
-                self.receive(Presence::decode(&record.payload).as_ref().map(Incoming::Presence).ok());
+                let appended = record.appended;
+                let decoded = Presence::decode(&record.payload);
+                let incoming = decoded.as_ref().map(|presence| Incoming::Presence { appended, presence });
+                let receipt = self.receive(Topic::Presence, incoming);
+                self.log_dead_letter(Topic::Presence, &record, receipt);
             }
             let rules = self.rules.as_mut().map(|rules| rules.poll(Duration::ZERO, READ_RECORDS_LEN_MAX));
             for record in rules.unwrap_or_default() {
                 match (Published::decode(&record.payload), &self.listeners.rules) {
                     (Ok(published), Some(receive)) => receive(record.offset, Some(record.appended), published),
-                    _ => self.receive(None),
+                    (Ok(_), None) => {}
+                    (Err(error), _) => {
+                        let receipt = self.receive(Topic::Rules, Err(&error));
+                        self.log_dead_letter(Topic::Rules, &record, receipt);
+                    }
                 }
             }
         }
     }
 
-    /// Hands a record to the engine; one that could not be decoded is `None`.
-    fn receive(&mut self, incoming: Option<Incoming<'_>>) {
-        let incoming = incoming.unwrap_or(Incoming::Undecodable);
-        self.engine.receive(self.clock.now(), incoming, &mut self.lags);
+    fn receive_signals(&mut self, record: &BusRecord) {
+        let (appended, decoded) = (record.appended, SignalBatch::decode(&record.payload));
+        let incoming = |end| decoded.as_ref().map(|batch| Incoming::Signals { appended, batch, end });
+        let mut receipt = self.receive(Topic::Signals, incoming(None));
+        if let Receipt::NeedsLogEnd(partition) = receipt {
+            let Some(end) = self.bus.log_end(Topic::Calls, partition) else { return };
+            receipt = self.receive(Topic::Signals, incoming(Some(end)));
+        }
+        if let (Receipt::Applied, Ok(batch), Some(observe)) = (&receipt, &decoded, &mut self.listeners.observer) {
+            observe(batch, appended);
+        }
+        self.log_dead_letter(Topic::Signals, record, receipt);
+    }
+
+    /// Passes a record to the engine, or the reason why it could not be decoded.
+    fn receive(&mut self, topic: Topic, incoming: Result<Incoming<'_>, &WireError>) -> Receipt {
+        let reason = incoming.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let incoming = incoming.unwrap_or(Incoming::Undecodable(topic, &reason));
+        let receipt = self.engine.receive(self.clock.now(), incoming, &mut self.lags);
         #[cfg(feature = "metrics")]
         self.lags.iter().for_each(|lag| self.listeners.metrics.signal_lag.observe(lag.as_secs_f64()));
         self.lags.clear();
+        receipt
+    }
+
+    fn log_dead_letter(&self, topic: Topic, record: &BusRecord, receipt: Receipt) {
+        let Receipt::DeadLetter(IgnoredRecord { reason, unlogged: Some(unlogged) }) = receipt else { return };
+        let (node, topic, BusRecord { partition, offset, .. }) = (&self.engine.settings().node, topic.as_str(), record);
+        tracing::error!(
+            %node, topic, partition, offset, reason, unlogged,
+            "a record is a dead letter and changes nothing; find the producer that writes such records, and let only Tollgate write to this topic"
+        );
     }
 }
 

@@ -88,7 +88,7 @@ async fn show_metrics(State(api): State<ApiState>, headers: HeaderMap) -> Respon
 async fn dead_letters(State(api): State<ApiState>) -> Response {
     let dead_letter = |kept: &KeptDeadLetter| {
         json!({
-            "topic": "calls",
+            "topic": kept.letter.topic.as_str(),
             "partition": kept.letter.partition,
             "offset": kept.letter.offset,
             "appended_ms": kept.letter.appended.as_ms(),
@@ -97,7 +97,7 @@ async fn dead_letters(State(api): State<ApiState>) -> Response {
             "file": kept.file,
         })
     };
-    let list = move |state: &AggregatorState<'_>| json!({ "poisoned": state.dead_letters.newest.iter().map(dead_letter).collect::<Vec<_>>() });
+    let list = move |state: &AggregatorState<'_>| json!({ "dead_letters": state.dead_letters.newest.iter().map(dead_letter).collect::<Vec<_>>() });
     api.queries.ask(list).await.map_or_else(busy, |list| respond(StatusCode::OK, &list))
 }
 

@@ -1,11 +1,14 @@
-//! Undecodable records on the bus.
+//! Undecodable and forged records on the bus.
 
 use std::time::Duration;
 
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_bus::{Bus, LogWriter, Topic};
+use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_wire::Record;
 
-use crate::fleet::{Fleet, check};
+use crate::fleet::{Fleet, Member, check};
+use crate::log;
 use crate::support::wait_for;
 
 const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 50ms }]";
@@ -44,11 +47,9 @@ fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
         reports.iter().map(|report| (u64::from(report.partition), report.offset.expect("it is in the log"))).collect();
     assert_eq!(offsets.len(), 24);
 
-    wait_for("all of them to be counted", || {
-        (aggregator.metric("tollgate_aggregator_poisoned_total") == 24).then_some(())
-    });
+    wait_for("all of them to be counted", || (aggregator.metric("tollgate_dead_letters_total") == 24).then_some(()));
     let listed = aggregator.get("/dead-letters");
-    let letters = listed["poisoned"].as_array().expect("a list");
+    let letters = listed["dead_letters"].as_array().expect("a list");
     for (partition, offset) in offsets {
         let letter = letters.iter().find(|letter| letter["partition"] == partition && letter["offset"] == offset);
         assert!(letter.is_some_and(|letter| !letter["reason"].as_str().unwrap_or_default().is_empty()), "{letters:?}");
@@ -58,4 +59,102 @@ fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
         let counters = aggregator.get("/counters");
         (counters["counters"][0]["admitted"] == 30).then_some(())
     });
+}
+
+/// Returns the number of dead letters of a topic that a process has counted.
+fn dead_letters(member: &Member, topic: &str) -> u64 {
+    let metrics = member.client().get("/metrics", &[]);
+    let label = format!("topic=\"{topic}\"");
+    let mut lines =
+        metrics.text().lines().filter(|line| line.starts_with("tollgate_dead_letters_total{") && line.contains(&label));
+    lines.next().and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("every series exists from the start")
+}
+
+/// Appends forged records to a partition of a topic.
+fn append(bus: &KafkaBus, topic: Topic, partition: u32, records: &[Vec<u8>]) {
+    let mut writer = bus.writer(topic);
+    for record in records {
+        writer.append(partition, record.clone(), 0).expect("there is room");
+    }
+    writer.flush(Duration::from_secs(20));
+    assert!(writer.reports().iter().all(|report| report.offset.is_some()));
+}
+
+fn member(id: &str, role: Role, partitions: Vec<u32>) -> Vec<u8> {
+    let (id, region) = (id.into(), "default".into());
+    let clock = tollgate_core::clock::Timestamp::default();
+    Presence {
+        id,
+        epoch: 1,
+        region,
+        role,
+        generation: 1,
+        clock,
+        open_breakers: Vec::new(),
+        dropped_rows: 0,
+        leaving: false,
+        http: "".into(),
+        partitions,
+    }
+    .encode()
+}
+
+/// One forged signal (offset 2^63, threshold 2^32-1), 10,000 forged agents, a forged aggregator, and a batch with sequence 2^63
+/// under an agent's name: each is a dead letter with an alarm. The fleet, the partitions, the counts, and the decisions by
+/// signals while Redis is away stay as they were.
+#[test]
+fn forged_records_are_dead_letters_and_change_nothing() {
+    let mut fleet = Fleet::start("forged", RULES);
+    let mut aggregator = fleet.aggregator("counting");
+    let mut agent = fleet.agent("gw-1");
+    aggregator.wait_until_ready();
+    let mut client = agent.client();
+    assert!((0..10).all(|_| check(&mut client, "k1").allowed));
+    let bus = log::bus(&fleet.kafka.brokers());
+    let batch = wait_for("the calls in the log", || {
+        (0..bus.partitions(Topic::Calls)).find_map(|partition| log::last_batch(&bus, partition))
+    });
+    let home = batch.name.partition;
+    let real = wait_for("a signal", || {
+        log::signals(&bus).into_iter().rev().map(|(_, batch)| batch).find(|batch| batch.partition == home)
+    });
+
+    let (mut agent_log, mut aggregator_log) = (agent.log(), aggregator.log());
+    let mut offset = real.clone();
+    (offset.as_of, offset.threshold_permille) = (1 << 63, u32::MAX);
+    let offset_alone = {
+        let mut forged = real.clone();
+        forged.as_of = 1 << 63;
+        forged
+    };
+    let other_log = {
+        let mut forged = real.clone();
+        forged.log += 1;
+        forged
+    };
+    append(&bus, Topic::Signals, home, &[offset.encode(), offset_alone.encode(), other_log.encode()]);
+    let agents: Vec<_> =
+        (0..10_000).map(|number| member(&format!("gw-{}", number + 2), Role::Agent, Vec::new())).collect();
+    append(&bus, Topic::Presence, 0, &agents);
+    let claims = (0..bus.partitions(Topic::Calls)).collect();
+    append(&bus, Topic::Presence, 0, &[member("liar", Role::Aggregator, claims)]);
+    let mut jump = batch.clone();
+    jump.name.sequence = 1 << 63;
+    append(&bus, Topic::Calls, home, &[jump.encode()]);
+
+    wait_for("the dead letters of signals", || (dead_letters(&agent, "signals") == 3).then_some(()));
+    wait_for("the dead letters of presence", || (dead_letters(&agent, "presence") >= 5_000).then_some(()));
+    wait_for("the forged aggregator", || (dead_letters(&aggregator, "presence") == 1).then_some(()));
+    wait_for("the forged batch", || (dead_letters(&aggregator, "calls") == 1).then_some(()));
+    agent_log.find(|line| line.contains("let only Tollgate write") && line.contains("signals")).expect("an alarm");
+    aggregator_log.find(|line| line.contains("let only Tollgate write") && line.contains("liar")).expect("an alarm");
+
+    assert!((0..20).all(|_| check(&mut client, "k1").allowed));
+    wait_for("the calls after it", || (aggregator.get("/counters")["counters"][0]["admitted"] == 30).then_some(()));
+    assert_eq!(agent.metric("tollgate_agents_active"), 1);
+    assert_eq!((aggregator.metric("tollgate_aggregator_members"), aggregator.own_partitions().len()), (1, 8));
+    fleet.redis.kill();
+    let said =
+        wait_for("a decision by signals", || Some(check(&mut client, "k1")).filter(|said| said.source == "signal"));
+    assert!(said.allowed && said.remaining > 400, "30 of 1000 are spent, and the threshold is a half: {said:?}");
 }

@@ -71,6 +71,14 @@ pub(crate) fn calls_of(bus: &KafkaBus, agent: &str) -> u64 {
     count(bus).by_agent.get(agent).copied().unwrap_or_default()
 }
 
+/// Returns the last batch with counters in a partition of `calls`.
+pub(crate) fn last_batch(bus: &KafkaBus, partition: u32) -> Option<Batch> {
+    let mut ends = vec![0; partition as usize];
+    ends.push(bus.next_offset(Topic::Calls, partition)?);
+    let batches = all(bus, Topic::Calls, &ends).into_iter().rev();
+    batches.filter_map(|record| Batch::decode(&record.payload).ok()).find(|batch| !batch.counters.is_empty())
+}
+
 /// Returns all retained records of `signals`, up to its present end, with their append times.
 pub(crate) fn signals(bus: &KafkaBus) -> Vec<(BusRecord, SignalBatch)> {
     let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Signals, partition));

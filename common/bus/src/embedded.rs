@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::reports::ReportQueue;
-use super::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
+use super::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, QueueFull, ReadFrom, Topic, partitions_of};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
@@ -68,7 +68,7 @@ impl EmbeddedBus {
     pub fn new(clock: Arc<dyn Clock>, partitions: u32) -> Self {
         let log_id = clock.now().as_ms();
         let topics = Topic::ALL.map(|topic| {
-            let partitions = 0..topic.partitions(partitions.max(1));
+            let partitions = 0..partitions_of(topic, partitions.max(1));
             let partitions = Mutex::new(partitions.map(|_| PartitionRecords::default()).collect());
             let age_max_ms = if topic == Topic::Rules { u64::MAX } else { RECORD_AGE_MAX_MS };
             Arc::new(EmbeddedTopic { age_max_ms, partitions, appended: Condvar::new() })

@@ -18,23 +18,11 @@ use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
-use tollgate_core::messages::signals::{LogId, Offset};
+use tollgate_core::messages::signals::{LogEnd, LogId, Offset};
 
 pub use error::BusError;
 pub use supervise::supervise;
-
-/// Topic of the bus: one partitioned log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Topic {
-    /// All calls, partitioned by counter.
-    Calls,
-    /// Counts published by aggregators, partitioned like `calls`.
-    Signals,
-    /// Heartbeats of agents and aggregators; one partition.
-    Presence,
-    /// Published rule sets; one partition. The newest set is kept without a time limit, older ones are deleted.
-    Rules,
-}
+pub use tollgate_core::messages::Topic;
 
 /// Position at which a reader starts in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,27 +37,11 @@ pub enum ReadFrom {
     Time(Timestamp),
 }
 
-impl Topic {
-    /// All topics.
-    pub const ALL: [Self; 4] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules];
-
-    /// Returns the topic's name, without the prefix of a deployment.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Calls => "calls",
-            Self::Signals => "signals",
-            Self::Presence => "presence",
-            Self::Rules => "rules",
-        }
-    }
-
-    /// Returns the number of partitions of the topic, if the topics of counters have `partitions`.
-    const fn partitions(self, partitions: u32) -> u32 {
-        match self {
-            Self::Calls | Self::Signals => partitions,
-            Self::Presence | Self::Rules => 1,
-        }
+/// Returns the number of partitions of a topic, if the topics of counters have `partitions`.
+const fn partitions_of(topic: Topic, partitions: u32) -> u32 {
+    match topic {
+        Topic::Calls | Topic::Signals => partitions,
+        Topic::Presence | Topic::Rules => 1,
     }
 }
 
@@ -134,6 +106,13 @@ pub trait Bus: Clone + Send + Sync + 'static {
 
     /// Returns the offset of the next record of a partition, or `None` if the bus does not answer. May block.
     fn next_offset(&self, topic: Topic, partition: Partition) -> Option<Offset>;
+
+    /// Returns the end of a partition's log, or `None` if the bus does not answer. May block.
+    fn log_end(&self, topic: Topic, partition: Partition) -> Option<LogEnd> {
+        let next = self.next_offset(topic, partition)?;
+        let log = self.log_id(topic);
+        (log != 0).then_some(LogEnd { log, next })
+    }
 }
 
 /// Writer of one topic.

@@ -10,6 +10,8 @@ pub mod clock;
 pub mod name;
 pub mod rendezvous;
 pub mod in_flight;
+pub mod log_throttle;
+pub mod newcomers;
 pub mod call;
 #[doc(hidden)]
 pub mod call_key;

@@ -75,12 +75,28 @@ pub fn encode_metric(
     metric.encode(encoder.encode_descriptor(name, help, unit.as_ref(), metric.metric_type())?)
 }
 
-/// Joins OpenMetrics texts, of which no two have a family in common.
+/// Joins OpenMetrics texts, of which no two have a series in common. The samples of a family stay together.
 #[must_use]
 pub fn join(texts: impl IntoIterator<Item = String>) -> String {
-    let mut joined: String = texts.into_iter().map(|text| text.trim_end_matches(END).to_owned()).collect();
-    joined.push_str(END);
-    joined
+    let mut families: Vec<(String, String)> = Vec::new();
+    for text in texts {
+        let mut family = 0;
+        for line in text.trim_end_matches(END).lines() {
+            let metadata = line.strip_prefix("# ").and_then(|rest| rest.split(' ').nth(1));
+            if let Some(name) = metadata {
+                family = families.iter().position(|(known, _)| known == name).unwrap_or(families.len());
+                if family == families.len() {
+                    families.push((name.to_owned(), String::new()));
+                }
+            }
+            if let Some((_, lines)) = families.get_mut(family)
+                && (metadata.is_none() || !lines.contains(line))
+            {
+                lines.extend([line, "\n"]);
+            }
+        }
+    }
+    families.into_iter().map(|(_, lines)| lines).chain([END.to_owned()]).collect()
 }
 
 /// Returns true if the headers `Accept` name OpenMetrics with a weight above 0 and not below that of plain text.

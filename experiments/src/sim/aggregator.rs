@@ -2,12 +2,13 @@
 //!
 //! It decodes records, passes them on in rounds, and executes the worker's effects. After a crash a new worker starts empty.
 
-use tollgate_aggregator_engine::worker::{LogEnd, Worker, WorkerEffect, WorkerInput, WorkerSettings};
+use tollgate_aggregator_engine::membership::Membership;
+use tollgate_aggregator_engine::worker::{DeadLetter, Worker, WorkerEffect, WorkerInput, WorkerSettings};
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::signals::Offset;
+use tollgate_core::messages::signals::{LogEnd, Offset};
 use tollgate_wire::Record;
 
 use super::bus::SimReader;
@@ -147,11 +148,16 @@ impl AggregatorLife {
             }
         }
         for record in env.poll(&mut self.presence, RECORDS_MAX) {
-            let Ok(mut presence) = Presence::decode(&record.payload) else { continue };
-            if env.has(PlantedBug::RevokedBeforeRestored) && *presence.id != *self.name() {
+            let mut decoded = Presence::decode(&record.payload).map_err(|error| error.to_string());
+            if let Ok(presence) = &mut decoded
+                && env.has(PlantedBug::RevokedBeforeRestored)
+                && self.worker.membership().is_some_and(|it| it.has_peer(&(presence.id.clone(), presence.epoch)))
+            {
                 presence.partitions = (0..env.bus.partitions).collect();
             }
-            self.poll(env, WorkerInput::Presence { presence: &presence, appended: record.appended });
+            let presence = decoded.as_ref().map_err(Clone::clone);
+            let BusRecord { offset, appended, .. } = record;
+            self.poll(env, WorkerInput::Presence { presence, offset, appended });
         }
         self.poll(env, WorkerInput::Tick);
         self.later(env, self.worker.wait_ms().max(1), AggregatorEvent::Round);
@@ -192,17 +198,18 @@ impl AggregatorLife {
                 }
             }
             WorkerEffect::Announce(mut presence) => {
-                if !presence.leaving && env.bug.is_some_and(|bug| bug.starves(self.index)) {
+                let is_known = self.worker.membership().is_some_and(Membership::is_known);
+                if !presence.leaving && is_known && env.bug.is_some_and(|bug| bug.starves(self.index)) {
                     presence.partitions = (0..env.bus.partitions).collect();
                 }
                 env.produce(self.writer(), RecordName::PRESENCE, presence.encode());
             }
-            WorkerEffect::DeadLetter { .. } | WorkerEffect::Notice(_) => {}
+            WorkerEffect::DeadLetter { letter, .. } => {
+                let DeadLetter { topic, partition, offset, reason, .. } = letter;
+                env.observe(Observation::DeadLetter { node: self.node(), topic, partition, offset, reason });
+            }
+            WorkerEffect::Notice(_) => {}
         }
-    }
-
-    fn name(&self) -> String {
-        format!("aggregator-{}", self.index + 1)
     }
 
     fn node(&self) -> SimNode {

@@ -2,7 +2,7 @@
 //!
 //! Delays, losses and acknowledgements are not here but in [`super::environment`]: a record that gets here is in its log. A topic that is recreated is empty and has another log id.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
@@ -17,6 +17,8 @@ pub struct SimBus {
     /// The identity of the log `calls`.
     pub log_id: LogId,
     logs: BTreeMap<(&'static str, Partition), Vec<BusRecord>>,
+    /// Records that neither an agent nor an aggregator wrote.
+    forged: BTreeSet<(&'static str, Partition, Offset)>,
 }
 
 /// The positions of a reader of one topic.
@@ -28,7 +30,7 @@ pub(super) struct SimReader {
 
 impl SimBus {
     pub(super) fn new(partitions: u32) -> Self {
-        Self { partitions, log_id: 1, logs: BTreeMap::new() }
+        Self { partitions, log_id: 1, logs: BTreeMap::new(), forged: BTreeSet::new() }
     }
 
     /// Returns the records of a log.
@@ -50,10 +52,21 @@ impl SimBus {
         offset
     }
 
+    /// Returns true if neither an agent nor an aggregator wrote a record.
+    #[must_use]
+    pub fn is_forged(&self, topic: Topic, partition: Partition, offset: Offset) -> bool {
+        self.forged.contains(&(topic.as_str(), partition, offset))
+    }
+
+    pub(super) fn mark_forged(&mut self, topic: Topic, partition: Partition, offset: Offset) {
+        self.forged.insert((topic.as_str(), partition, offset));
+    }
+
     /// Deletes `calls` and creates it anew.
     pub(super) fn recreate_calls(&mut self) {
         self.log_id += 1;
         self.logs.retain(|(topic, _), _| *topic != Topic::Calls.as_str());
+        self.forged.retain(|(topic, ..)| *topic != Topic::Calls.as_str());
     }
 }
 

@@ -17,6 +17,7 @@ use super::event::{
     AgentEvent, AggregatorEvent, Life, ProducedRecord, SimEvent, StoreAnswer, StoreCommand, StoreMessage, Writer,
 };
 use super::faults::{Cut, Faults, StoreState};
+use super::forger::forge;
 use super::observation::{Observation, RecordName, SimNode, Ticket};
 use super::planted_bugs::PlantedBug;
 use super::scheduler::Scheduler;
@@ -29,8 +30,6 @@ const RECORD_TIMEOUT_MS: u64 = 400;
 const RECORD_RETRY_MS: u64 = 20;
 /// Delay after which an agent knows that the store cannot be reached, in ms.
 const UNREACHABLE_MS: u64 = 1;
-/// Bytes that no reader decodes.
-const GARBAGE: [u8; 16] = [0xff; 16];
 
 pub(super) struct Environment<'c> {
     pub(super) scheduler: Scheduler,
@@ -132,7 +131,10 @@ impl<'c> Environment<'c> {
         let mut offset = None;
         if is_up && !self.strikes(faults.record_lost_percent) {
             if self.strikes(faults.garbage_percent) {
-                self.append_payload(record.name, &GARBAGE);
+                for forged in forge(&mut self.rng, record.name.topic, self.bus.partitions, &record.payload) {
+                    let offset = self.append_payload(record.name, &forged);
+                    self.bus.mark_forged(record.name.topic, record.name.partition, offset);
+                }
             }
             offset = Some(self.append_payload(record.name, &record.payload));
             if self.strikes(faults.record_duplicated_percent) {

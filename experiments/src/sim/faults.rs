@@ -19,7 +19,7 @@ pub struct Faults {
     pub record_lost_percent: u8,
     /// Records that are appended twice.
     pub record_duplicated_percent: u8,
-    /// Records before which another writer appends an undecodable one.
+    /// Records before which another writer appends an undecodable one, or forged ones.
     pub garbage_percent: u8,
     /// Maximum delay of an acknowledgement, in ms.
     pub ack_ms_max: u64,

@@ -12,6 +12,7 @@ mod faults;
 mod settings;
 mod bus;
 mod store;
+mod forger;
 mod planted_bugs;
 mod environment;
 mod agent;

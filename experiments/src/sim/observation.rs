@@ -93,6 +93,19 @@ pub enum Observation<'c> {
     Reported(SimNode, RecordName, Option<Offset>),
     /// An aggregator published signals.
     Published(usize, SignalBatch),
+    /// A node passed over a record.
+    DeadLetter {
+        /// The node.
+        node: SimNode,
+        /// The topic.
+        topic: Topic,
+        /// The partition.
+        partition: Partition,
+        /// The offset.
+        offset: Offset,
+        /// The reason.
+        reason: String,
+    },
     /// A node started.
     Started(SimNode),
     /// A node crashed, or left and told the others; its in-flight requests have no end.

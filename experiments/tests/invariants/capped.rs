@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use tollgate_bus::Topic;
+use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::rules::ListMatch;
@@ -144,7 +144,8 @@ impl Capped {
             let (mut seen, mut in_log) = (HashSet::new(), 0);
             let Some(rows) = self.rows.get(&index) else { continue };
             for partition in 0..sim.bus().partitions {
-                for record in sim.bus().records(Topic::Calls, partition) {
+                let is_honest = |record: &&BusRecord| !sim.bus().is_forged(Topic::Calls, partition, record.offset);
+                for record in sim.bus().records(Topic::Calls, partition).iter().filter(is_honest) {
                     let Ok(batch) = Batch::decode(&record.payload) else { continue };
                     let settings = engine.settings();
                     let is_own = batch.name.agent == settings.node && batch.name.epoch == settings.epoch.as_ms();

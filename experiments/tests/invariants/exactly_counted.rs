@@ -89,8 +89,8 @@ impl ExactlyCounted {
         self.duplicates += recount.duplicates - before;
         self.compared += 1;
         let wrong = |what: String| format!("exactly-counted: aggregator {}, partition {}: {what}", key.0, key.1);
-        if counting.tally().dead_letters != recount.undecodable {
-            return Err(wrong(format!("{} dead letters of {}", counting.tally().dead_letters, recount.undecodable)));
+        if counting.tally().dead_letters != recount.forged {
+            return Err(wrong(format!("{} dead letters of {}", counting.tally().dead_letters, recount.forged)));
         }
         // Past the cap rows are only tallied, and a counter that finds a place later lacks its earlier ones.
         if counting.tally().uncounted > 0 {

@@ -16,6 +16,7 @@ mod capped;
 mod last_good;
 mod wake_ups;
 mod notices;
+mod forgeries;
 
 use std::collections::BTreeMap;
 
@@ -30,6 +31,7 @@ use charged::Charged;
 use degraded::Degraded;
 use exactly_counted::ExactlyCounted;
 use facts::Facts;
+use forgeries::Forgeries;
 use hand_over::HandOver;
 use last_good::LastGood;
 use ledger::Ledger;
@@ -58,6 +60,7 @@ pub(crate) struct Invariants {
     last_good: LastGood,
     wake_ups: WakeUps,
     notices: Notices,
+    forgeries: Forgeries,
 }
 
 /// Totals of a run.
@@ -81,6 +84,8 @@ pub(crate) struct Totals {
     pub(crate) charged: usize,
     /// Admissions by `on_failure` that were compared with its bound.
     pub(crate) bounded: usize,
+    /// Forged records that a node passed over.
+    pub(crate) forged: usize,
     /// Most units that were admitted in a window, in thousandths of its quota.
     pub(crate) worst_permille: u64,
 }
@@ -103,6 +108,7 @@ impl Invariants {
             last_good: LastGood::new(in_force),
             wake_ups: WakeUps::default(),
             notices: Notices::default(),
+            forgeries: Forgeries::default(),
             facts,
         }
     }
@@ -128,6 +134,7 @@ impl Invariants {
             self.capped.observe(&self.facts, sim, &observation);
             self.last_good.observe(&observation);
             self.notices.observe(sim, &observation)?;
+            self.forgeries.observe(sim, &observation)?;
             self.wake_ups.observe(&self.facts, sim, &observation);
             self.exactly_counted.observe(&observation);
             if let Observation::Answered(call) = observation {
@@ -141,6 +148,7 @@ impl Invariants {
         self.capped.check(&self.facts, sim)?;
         self.last_good.check(sim)?;
         self.notices.check(sim)?;
+        self.forgeries.check(sim)?;
         self.wake_ups.check(&self.facts, sim)?;
         Ok(answered)
     }
@@ -151,6 +159,7 @@ impl Invariants {
         self.exactly_counted.finish(sim)?;
         HandOver::finish(sim)?;
         Ledger::finish(sim)?;
+        Forgeries::finish(sim)?;
         self.capped.finish(&self.facts, sim)?;
         Ok(Totals {
             answered: self.answers.answered(),
@@ -162,6 +171,7 @@ impl Invariants {
             balanced: self.ledger.balanced,
             charged: self.charged.compared,
             bounded: self.degraded.bounded,
+            forged: self.forgeries.passed_over,
             worst_permille: self.never_over.worst_permille,
         })
     }

@@ -1,15 +1,14 @@
-//! true-denial: a call that an agent denies by a cached denial while the store answers would be denied by the store, too.
-//! Calls of one request wait for each other; a cached denial of one of them must be true at their arrival.
+//! true-denial: a call that an agent denies by a cached denial while the store answers would be denied by the store, too, or
+//! would have been at most 250 ms ago. Calls of one request wait for each other; a cached denial of one of them must be true at
+//! their arrival.
 //!
-//! Excused, because a cached denial overlooks it today: units that were given back on the counter within the last window;
-//! charges on the counter under rules of another generation within the last window; steps of the store's clock within the
-//! last window; slots of `concurrency`; callers that share an overflow counter; and agents that keep their own
-//! table.
+//! So a refund of units of the counter, a charge under rules of another generation and a step of the store's clock excuse a
+//! denial for 250 ms. Not checked are callers that share an overflow counter, and agents that keep their own table, which is not
+//! the store.
 
 use std::collections::HashMap;
 
 use tollgate::Source;
-use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, CounterId};
 use tollgate_core::decision::DENY_LIST;
@@ -18,8 +17,8 @@ use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, StoreStat
 
 use super::facts::Facts;
 
-/// Width of the widest window of the rules in use, in ms.
-const WIDTH_MS_MAX: u64 = 3_000;
+/// Time for which an agent may repeat a denial that the store would not give any more, in ms.
+const STALE_MS_MAX: u64 = 250;
 
 /// Instants that excuse a denial.
 #[derive(Default)]
@@ -74,9 +73,8 @@ impl TrueDenial {
         // The store goes by the newest rules that have charged the counter.
         let newest = self.charged.get(&counter).and_then(|charged| charged.keys().max());
         let applied = of(newest.copied().unwrap_or(answered.generation))?;
-        let is_slot = applied.policy.algorithm == Algorithm::Concurrency;
         let owns_table = sim.agents()[answered.agent].settings.owns_table;
-        if !answers || owns_table || is_slot || self.excuses(sim.now(), applied.counter, answered.generation) {
+        if !answers || owns_table || self.excuses(answered.arrived, applied.counter, answered.generation) {
             return Ok(());
         }
         let state = sim.store().peek(applied.counter);
@@ -90,8 +88,8 @@ impl TrueDenial {
         Ok(())
     }
 
-    fn excuses(&self, now: Timestamp, counter: CounterId, generation: Generation) -> bool {
-        let is_recent = |at: &Timestamp| now.ms_since(*at) <= WIDTH_MS_MAX;
+    fn excuses(&self, arrived: Timestamp, counter: CounterId, generation: Generation) -> bool {
+        let is_recent = |at: &Timestamp| arrived.ms_since(*at) <= STALE_MS_MAX;
         let others = self.charged.get(&counter).into_iter().flatten();
         let mut others = others.filter(|(other, _)| **other != generation).map(|(_, at)| at);
         self.stepped.as_ref().is_some_and(is_recent)

@@ -59,7 +59,7 @@ impl Engine {
             _ => rule.policy_for(&active.set.resolved(call)).0?,
         };
         let context = Context { now, bounds, active };
-        let (decided, result) = match known.as_ref().and_then(|known| known.denial(&self.table, bounds)) {
+        let (decided, result) = match known.as_ref().and_then(|known| known.denial(&self.table, now, bounds)) {
             Some(denial) => (RuleVerdict::new(&policy, denial, policy.quota.units(), Source::Local), None),
             None => self.decide_by_counter(&context, &policy, &mut sole, known)?,
         };
@@ -91,7 +91,8 @@ impl Engine {
     ) -> Option<(RuleVerdict, Option<ChargeResult>)> {
         let Context { now, bounds, active } = *context;
         let (counter, cost, generation) = (sole.counter, sole.cost, active.set.generation);
-        let facts = Facts { now: bounds, authority: Authority::Store, part: self.fleet.part(), place: None };
+        let facts =
+            Facts { now: bounds, own_now: now, authority: Authority::Store, part: self.fleet.part(), place: None };
         let decide = |entry: &mut TableEntry| {
             let decided = match plan(policy, generation, &entry.view, &facts, cost, Enforcement::Normal) {
                 Plan::Decided(verdict, source, _) => {
@@ -110,7 +111,7 @@ impl Engine {
             };
             if let Some(known) = &mut known
                 && let Some(denial) = &entry.view.denial
-                && denial.holds(policy, generation, cost, bounds)
+                && denial.holds(policy, generation, cost, now, bounds)
             {
                 known.remember(denial, self.table.denials_ended(counter));
             }

@@ -8,6 +8,8 @@ mod pace;
 mod plan;
 mod combine;
 
+use tollgate_core::clock::Timestamp;
+
 use crate::fleet::FleetPart;
 use crate::time_bounds::TimeBounds;
 use crate::view::CoveredRounds;
@@ -22,6 +24,8 @@ pub(crate) use plan::{Enforcement, Plan, plan};
 pub(crate) struct Facts {
     /// Bounds of the store's time.
     pub(crate) now: TimeBounds,
+    /// Agent's own time.
+    pub(crate) own_now: Timestamp,
     /// Source that may decide.
     pub(crate) authority: Authority,
     /// This agent's part of each quota.

@@ -39,10 +39,9 @@ pub(crate) fn plan<'a>(
     cost: u64,
     enforcement: Enforcement,
 ) -> Plan<'a> {
-    let cached = view
-        .denial
-        .as_ref()
-        .filter(|denial| enforcement == Enforcement::Normal && denial.holds(policy, generation, cost, facts.now));
+    let cached = view.denial.as_ref().filter(|denial| {
+        enforcement == Enforcement::Normal && denial.holds(policy, generation, cost, facts.own_now, facts.now)
+    });
     if let Some(denial) = cached {
         return Plan::Decided(denial.verdict(), Source::Local, None);
     }

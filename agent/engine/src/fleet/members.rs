@@ -46,6 +46,10 @@ impl Members {
         self.by_id.len()
     }
 
+    pub(super) fn knows(&self, id: &Arc<str>) -> bool {
+        self.by_id.contains_key(id)
+    }
+
     pub(super) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
         self.by_id.keys()
     }

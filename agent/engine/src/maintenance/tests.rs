@@ -6,7 +6,7 @@ use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
-use crate::receive::Incoming;
+use crate::receive::{Incoming, Receipt};
 use crate::tests::WakeUps;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
@@ -81,7 +81,7 @@ impl Fixture {
         assert!(output.into_decisions().pop().is_some_and(|decision| decision.allowed));
     }
 
-    /// Receives a heartbeat.
+    /// Receives two heartbeats of an agent.
     fn hear(&self, ms: u64, id: &str) {
         let presence = Presence {
             id: id.into(),
@@ -96,7 +96,10 @@ impl Fixture {
             http: "".into(),
             partitions: Vec::new(),
         };
-        self.engine.receive(START.plus_ms(ms), Incoming::Presence(&presence), &mut Vec::new());
+        for appended in [START.plus_ms(ms), START.plus_ms(ms + INTERVAL_MS)] {
+            let incoming = Incoming::Presence { appended, presence: &presence };
+            assert_eq!(self.engine.receive(START.plus_ms(ms), incoming, &mut Vec::new()), Receipt::Applied);
+        }
     }
 
     /// Names of the requests that wait for an answer.

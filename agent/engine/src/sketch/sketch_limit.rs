@@ -64,7 +64,8 @@ mod tests {
         let bucket = LimitPolicy { burst: 20, ..of("100/min") }.counted_by(Algorithm::TokenBucket);
         let agents = |n| Some(FleetPart::OneOf(NonZeroU32::new(n).unwrap()));
         let now = TimeBounds::exactly(Timestamp::from_ms(1_000_000));
-        let facts = |part| Facts { now, authority: Authority::Store, part, place: Some(1) };
+        let own_now = now.latest;
+        let facts = |part| Facts { now, own_now, authority: Authority::Store, part, place: Some(1) };
         let cases = [
             (of("100/min"), None, 100, 60_000, 1),
             (of("100/min"), agents(3), 33, 60_000, 1),

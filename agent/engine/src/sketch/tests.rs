@@ -141,8 +141,10 @@ fn a_sketch_lives_from_the_first_caller_without_a_place_until_there_is_room() {
 /// are divided by the same number, which changes nothing but the duration of the test.
 #[test]
 #[ignore = "prints the table of the README, in a minute"]
+#[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
 fn print_how_long_a_sketch_holds() {
     const SCALE: u64 = 256;
+    const BYTES: usize = SKETCH_BYTES_DEFAULT / 256;
     const STEPS: u64 = 1_000;
     let excess = |fixture: &Fixture, quota: u64| {
         let used = |caller: u64| quota - fixture.charge(u128::MAX - u128::from(caller), 0, true).remaining;
@@ -157,7 +159,7 @@ fn print_how_long_a_sketch_holds() {
         ("10/min", 10, 60),
     ] {
         for rate in [2_000, 20_000, 200_000] {
-            let mut fixture = Fixture::new(SKETCH_BYTES_DEFAULT / SCALE as usize, text, Consistency::Bounded);
+            let mut fixture = Fixture::new(BYTES, text, Consistency::Bounded);
             let (mut callers, mut until) = (0_u128, None);
             let begin = START.as_ms().next_multiple_of(width_s * 1_000);
             for step in 0..2 * STEPS {

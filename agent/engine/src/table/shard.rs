@@ -145,7 +145,7 @@ impl TableEntry {
     /// cached denial ended before its time.
     pub(crate) fn charge(&mut self, charge: &Charge, now: Timestamp) -> Result<(ChargeResult, bool), StoreError> {
         let result = step_one(self, charge, now)?;
-        let ends_denial = update_in_step(&mut self.view, charge, &result);
+        let ends_denial = update_in_step(&mut self.view, charge, &result, now);
         Ok((result, ends_denial))
     }
 

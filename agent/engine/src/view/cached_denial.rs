@@ -1,20 +1,29 @@
 //! Cached denials: denials of the store that the agent repeats without asking again.
 //!
-//! Without refunds a count falls only as time passes; until the earliest instant at which the counter could admit, the store
-//! would give the same answer. A denial is repeated while the store's time is surely before that instant. Where units may be
-//! refunded, it is repeated for a moment only.
+//! As long as no unit is given back, a count falls only as time passes: until the earliest instant at which the counter could
+//! admit, the store would deny again. But any agent may give units back at any time (by a settlement, a release, or the refund
+//! of a call that was denied elsewhere), change the rules, or restart the store, and no message tells the others. So an agent
+//! checks a denial again after [`CHECKED_MS`] by its own clock, which no step of the store's clock moves. That is one request
+//! for each denied counter in use, at any rate of calls. Only for a call that costs more than the counter ever admits, no unit
+//! that comes back makes a difference.
 
-use tollgate_core::algorithm::{Algorithm, Limit, Verdict};
+use tollgate_core::algorithm::{Limit, Verdict};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::ChargeResult;
+use tollgate_core::counter::{Charge, ChargeResult};
 use tollgate_core::rules::{Generation, LimitPolicy};
 
 use crate::time_bounds::TimeBounds;
 
-/// Life of a denial that a refund may end, in ms.
-const REFUNDABLE_MS: u64 = 10;
+/// Maximum time for which a denial is repeated that a refund may end, in ms.
+const CHECKED_MS: u64 = 250;
+/// Maximum time for which any other denial is repeated, in ms.
+const RESYNC_MS: u64 = 10_000;
 
 /// A denial of the store, and the conditions under which it holds.
+///
+/// It ends when the store's time may have reached `retry_at`, at `check_at`, with its generation, and when another limit
+/// applies to the caller (by an override of a key, or by a tier). The agent drops it after a refund of its own, and when the
+/// store's clock has stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CachedDenial {
     /// Units left, and the times from which the call is admitted and the quota is free, by the store.
@@ -27,17 +36,20 @@ pub(crate) struct CachedDenial {
     generation: Generation,
     /// Limit of the caller, which another policy may change.
     limit: Limit,
-    /// Instant at which the denial ends.
-    pub(super) until: Timestamp,
+    /// Instant of the agent's own clock from which the store is asked again.
+    check_at: Timestamp,
 }
 
 impl CachedDenial {
-    /// Creates the cached denial of a charge.
-    pub(super) fn new(result: &ChargeResult, limit: Limit, generation: Generation, cost: u64) -> Self {
+    /// Creates the cached denial of a charge, which was sent at this instant of the agent's own clock.
+    pub(super) fn new(charge: &Charge, result: &ChargeResult, sent: Timestamp) -> Self {
         let Verdict { remaining, retry_at, reset_at, .. } = result.verdict;
-        let may_be_refunded = !result.firm || limit.algorithm == Algorithm::Concurrency;
-        let until = if may_be_refunded { retry_at.min(result.at.plus_ms(REFUNDABLE_MS)) } else { retry_at };
-        Self { remaining, retry_at, reset_at, cost, generation, limit, until }
+        let Charge { limit, generation, cost, .. } = *charge;
+        // The store may know the limit of a newer generation.
+        let never_fits = cost > limit.capacity() && result.limit == limit.units;
+        let checked_ms = if never_fits { RESYNC_MS } else { CHECKED_MS };
+        let check_at = sent.plus_ms(checked_ms.min(limit.window.part_ms()));
+        Self { remaining, retry_at, reset_at, cost, generation, limit, check_at }
     }
 
     /// Returns the verdict of the store.
@@ -46,13 +58,84 @@ impl CachedDenial {
         Verdict { admitted: false, remaining, retry_at, reset_at, delay_ms: 0 }
     }
 
-    /// Returns the instant at which the denial ends.
-    pub(crate) fn until(&self) -> Timestamp {
-        self.until
+    /// Returns the instant of the agent's own clock from which the store is asked again.
+    pub(crate) fn check_at(&self) -> Timestamp {
+        self.check_at
     }
 
-    /// Returns true if the store would surely deny a charge of this cost, too.
-    pub(crate) fn holds(&self, policy: &LimitPolicy, generation: Generation, cost: u64, now: TimeBounds) -> bool {
-        generation == self.generation && cost >= self.cost && now.latest < self.until && policy.limit() == self.limit
+    /// Returns true if the store would deny a charge of this cost, too, or would have at most [`CHECKED_MS`] ago. `now` is the
+    /// agent's own time.
+    pub(crate) fn holds(
+        &self,
+        policy: &LimitPolicy,
+        generation: Generation,
+        cost: u64,
+        now: Timestamp,
+        store_now: TimeBounds,
+    ) -> bool {
+        generation == self.generation
+            && cost >= self.cost
+            && now < self.check_at
+            && store_now.latest < self.retry_at
+            && policy.limit() == self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::algorithm::Algorithm;
+    use tollgate_core::counter::CounterId;
+    use tollgate_core::rules::Rule;
+    use tollgate_core::window::Estimate;
+
+    use super::*;
+
+    /// Store time is an hour ahead of the agent's own.
+    const SENT: Timestamp = Timestamp::from_ms(10_000_000);
+    const STORE_SENT: Timestamp = SENT.plus_ms(3_600_000);
+
+    fn policy(quota: &str) -> LimitPolicy {
+        let rule = Rule::per("key", &["api_key"], quota.parse().unwrap());
+        rule.with(|policy| policy.algorithm = Algorithm::SlidingWindow(Estimate::Conservative))
+            .policy
+            .expect("a policy")
+    }
+
+    /// The denial of a call of this cost, which has room 40 s later.
+    fn denial(policy: &LimitPolicy, cost: u64) -> CachedDenial {
+        let charge = Charge::enforce(CounterId::from_u128(1), policy.limit(), 3, cost, STORE_SENT);
+        let retry_at = STORE_SENT.plus_ms(40_000);
+        let verdict = Verdict { admitted: false, remaining: 1, retry_at, reset_at: retry_at, delay_ms: 0 };
+        let (at, limit) = (STORE_SENT, policy.quota.units());
+        let result = ChargeResult { verdict, charged: false, repeated: false, at, limit, rebased: false };
+        CachedDenial::new(&charge, &result, SENT)
+    }
+
+    /// C7, true-denial: every condition that ends a cached denial.
+    #[test]
+    fn a_cached_denial_ends_with_each_of_its_conditions() {
+        // Name; the quota and the cost of the denial; generation, cost, quota, and own and store time since; true if it holds.
+        type Case = (&'static str, (&'static str, u64), u64, u64, &'static str, u64, u64, bool);
+        let (minute, second) = (("10/min", 2), ("10/1s", 2));
+        let cases: [Case; 12] = [
+            ("at once", minute, 3, 2, "10/min", 0, 0, true),
+            ("until it is checked", minute, 3, 2, "10/min", 249, 249, true),
+            ("it is checked", minute, 3, 2, "10/min", 250, 250, false),
+            ("it is checked whatever the store's clock does", minute, 3, 2, "10/min", 250, 0, false),
+            ("the store's time may be that of its end", minute, 3, 2, "10/min", 100, 40_000, false),
+            ("a sub-window has passed", second, 3, 2, "10/1s", 100, 100, false),
+            ("newer rules", minute, 4, 2, "10/min", 0, 0, false),
+            ("an override of the caller", minute, 3, 2, "20/min", 0, 0, false),
+            ("a smaller cost", minute, 3, 1, "10/min", 0, 0, false),
+            ("a greater cost", minute, 3, 3, "10/min", 0, 0, true),
+            ("a cost that never fits", ("10/min", 11), 3, 11, "10/min", 4_999, 4_999, true),
+            ("a cost that never fits is checked, too", ("10/h", 11), 3, 11, "10/h", 10_000, 10_000, false),
+        ];
+        for (name, (quota, denied), generation, cost, now_quota, own_ms, store_ms, holds) in cases {
+            let store_now = TimeBounds::exactly(STORE_SENT.plus_ms(store_ms));
+            let denial = denial(&policy(quota), denied);
+            let seen = denial.holds(&policy(now_quota), generation, cost, SENT.plus_ms(own_ms), store_now);
+            assert_eq!(seen, holds, "{name}");
+        }
     }
 }

@@ -78,10 +78,9 @@ impl CounterView {
         self.unsynced.as_ref().map_or(&[], |unsynced| unsynced.unsent())
     }
 
-    /// Returns true if nothing here matters any more.
+    /// Returns true if nothing here matters any more. The place of a counter is kept for longer than a cached denial.
     pub(crate) fn is_idle_at(&self, now: Timestamp) -> bool {
         !self.is_queued()
-            && self.denial.is_none_or(|denial| denial.until <= now)
             && self.local.as_ref().is_none_or(|local| local.ring.is_empty_at(now))
             && self.remote.as_ref().is_none_or(|remote| remote.admitted.is_empty_at(now))
             && self.pace.as_ref().is_none_or(|pace| pace.is_idle_at(now))

@@ -134,14 +134,14 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 }
 
 /// Changes a view by the result of a charge: keeps a denial, and drops it after a refund. Units that were charged are
-/// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. Returns true if a
-/// cached denial ended before its time.
-pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult) -> bool {
-    let was_live = view.denial.as_ref().is_some_and(|denial| denial.until > result.at);
+/// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. `sent` is the instant
+/// of the agent's own clock at which the charge was sent. Returns true if a cached denial ended before its time.
+pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult, sent: Timestamp) -> bool {
+    let was_live = view.denial.as_ref().is_some_and(|denial| denial.check_at() > sent);
     if matches!(charge.mode, ChargeMode::Refund { .. }) {
         forget_denial(view);
     } else if !result.charged && !result.verdict.admitted {
-        view.denial = Some(CachedDenial::new(result, charge.limit, charge.generation, charge.cost));
+        view.denial = Some(CachedDenial::new(charge, result, sent));
     } else {
         return false;
     }

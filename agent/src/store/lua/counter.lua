@@ -6,12 +6,11 @@
 local floor, min, max, sub = math.floor, math.min, math.max, string.sub
 local log, meter, reserve, tentative
 
--- Units in the window that ends at `last`, without so many in its n newest sub-windows and so many in the oldest.
-local function used(c, newer, older)
-  local ring, parts, sum = c.ring, c.parts, -newer
+-- Units in the window that ends at `last`.
+local function used(c)
+  local ring, parts, sum = c.ring, c.parts, 0
   for slot = 1, #ring > parts and parts or #ring do sum = sum + ring[slot] end
-  if sum < 0 then sum = 0 end
-  local oldest = #ring > parts and ring[parts + 1] - older or 0
+  local oldest = #ring > parts and ring[parts + 1] or 0
   local estimate = c.kind % 3 -- 0 interpolated, 1 conservative, 2 fixed
   if oldest <= 0 or estimate == 2 then return sum end
   if estimate == 0 then
@@ -27,12 +26,12 @@ local function used(c, newer, older)
   return sum + oldest
 end
 
--- True if `cost` has room, without so many tentative units: in all, and by their place in a ring.
-local function admits(c, cost, units, newer, older)
-  if c.level then return meter.admits(c, cost, units) end
-  local held = c.count and math.max(c.count - c.gone - units, 0) or used(c, newer, older)
+-- True if `cost` has room.
+local function admits(c, cost)
+  if c.level then return meter.admits(c, cost) end
+  local held = c.count and c.count - c.gone or used(c)
   local left = math.max(c.quota - held, 0)
-  if c.spent then left = math.min(left + reserve.free(c, units), math.max(c.burst - held, 0)) end
+  if c.spent then left = math.min(left + reserve.free(c), math.max(c.burst - held, 0)) end
   return left >= cost
 end
 

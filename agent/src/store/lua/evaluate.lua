@@ -6,7 +6,7 @@
 -- arithmetic (redis/codec.rs). A value whose form or window is not that of the newest policy, or whose clock stepped back, ends
 -- the step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
 local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, NAMED = 0, 2, 3, 4, 5, 8
-local REPEATED, LOOSE = 1, 2
+local REPEATED = 1
 
 -- Of each charge: its counter, mode, cost (false if it is not charged) and instant; then, of some, the key of the request id,
 -- that of tentative units, and the token of the call.
@@ -25,9 +25,7 @@ for i = 1, #ARGV do
     if wants >= 2 then
       tentative, extra = tentative or make_tentative(), extra + 1
       companion = KEYS[extra]
-      if wants >= 4 then
-        token, expires_at = sub(ARGV[i], -15, -8), parse('<I7', ARGV[i], #ARGV[i] - 6)
-      end
+      token, expires_at = sub(ARGV[i], -15, -8), parse('<I7', ARGV[i], #ARGV[i] - 6)
     end
   end
   if (mode < BACKFILL or token) and expires_at < now then return pack('<I1I6', EXPIRED, now) end
@@ -122,10 +120,7 @@ for i = 1, #ARGV do
   end
   charges[i] = { c, mode, charged, at, name, companion, token }
 
-  if not admits(c, needed, 0, 0, 0) then
-    if mode == ENFORCE then room = false end
-    if companion and not tentative.is_firm(c, companion, needed) then flags = flags + LOOSE end
-  end
+  if mode == ENFORCE and not admits(c, needed) then room = false end
   local shown, runs = c.raw, ''
   if c.count and shown ~= '' then shown, runs = sub(shown, 1, HEADER_LEN), log.runs(c, needed) end
   answer = answer .. pack('<I1I2', flags, #shown + #runs) .. shown .. runs

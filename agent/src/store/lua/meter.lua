@@ -38,9 +38,8 @@ local function make_meter(HEADER_LEN)
       if c.level > 0 then c.at = c.last end
     end,
 
-    admits = function(c, cost, without)
-      local level = max(level_at(c, c.last) - without * c.unit, 0)
-      return cost <= c.burst and max(c.burst * c.unit - level, 0) >= cost * c.unit
+    admits = function(c, cost)
+      return cost <= c.burst and max(c.burst * c.unit - level_at(c, c.last), 0) >= cost * c.unit
     end,
 
     charge = function(c, at, units)

@@ -8,7 +8,7 @@ local function make_reserve()
   end
 
   local function taken_by(c, units)
-    return min(units, max(used(c, 0, 0) - c.quota, 0)) * c.parts
+    return min(units, max(used(c) - c.quota, 0)) * c.parts
   end
 
   return {
@@ -17,14 +17,14 @@ local function make_reserve()
       c.spent = min(c.spent or 0, whole(c))
     end,
 
-    -- Units that are free, were so many units refunded.
-    free = function(c, units)
-      local free = whole(c) - max(c.spent - taken_by(c, units), 0)
+    -- Units that are free.
+    free = function(c)
+      local free = whole(c) - c.spent
       return (free - free % c.parts) / c.parts
     end,
 
     charge = function(c, units)
-      local excess = min(units, max(used(c, 0, 0) + units - c.quota, 0))
+      local excess = min(units, max(used(c) + units - c.quota, 0))
       c.spent = min(c.spent + excess * c.parts, whole(c))
     end,
 

@@ -21,10 +21,8 @@ pub(super) type SlotToken = u64;
 /// Part of a call that a step charges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepScope {
-    /// The whole call, in a store where every call is one step.
+    /// The whole call.
     WholeCall,
-    /// The whole call, in a store where other calls may have charged tentatively.
-    WholeCallAmongTentative,
     /// The charges of one slot of a call: enforced charges are tentative, and nothing is charged after `expires_at`.
     OneSlot { token: SlotToken, expires_at: Timestamp },
     /// The refund of what one slot has charged, unless that is confirmed.
@@ -47,18 +45,16 @@ const REFUSED: u8 = 1;
 const CHARGED: u8 = 2;
 const STALE: u8 = 3;
 
-/// Additions to a mode: the request id is looked up, tentative units are, the charge is tentative itself.
+/// Additions to a mode: the request id is looked up, the charge is tentative.
 const NAMED: u8 = 8;
-const AMONG_TENTATIVE: u8 = 16;
-const TENTATIVE: u8 = 32;
+const TENTATIVE: u8 = 16;
 
-/// Flags of an evaluated charge.
+/// Flag of an evaluated charge.
 const REPEATED: u8 = 1;
-const LOOSE: u8 = 2;
 
 impl StepScope {
-    /// True if the step reads tentative units.
-    pub(super) const fn reads_tentative(self) -> bool {
+    /// True if the step enters or removes tentative units.
+    pub(super) const fn is_tentative(self) -> bool {
         !matches!(self, Self::WholeCall)
     }
 
@@ -67,7 +63,7 @@ impl StepScope {
         match self {
             Self::OneSlot { expires_at, .. } => expires_at < now,
             Self::RefundSlot { .. } => false,
-            _ => charges.iter().any(|charge| charge.mode.has_expired(now)),
+            Self::WholeCall => charges.iter().any(|charge| charge.mode.has_expired(now)),
         }
     }
 
@@ -75,9 +71,8 @@ impl StepScope {
     const fn flags(self) -> (u8, Option<(SlotToken, Timestamp)>) {
         match self {
             Self::WholeCall => (0, None),
-            Self::WholeCallAmongTentative => (AMONG_TENTATIVE, None),
-            Self::OneSlot { token, expires_at } => (AMONG_TENTATIVE + TENTATIVE, Some((token, expires_at))),
-            Self::RefundSlot { token } => (AMONG_TENTATIVE + TENTATIVE, Some((token, Timestamp::from_ms(EXACT_MAX)))),
+            Self::OneSlot { token, expires_at } => (TENTATIVE, Some((token, expires_at))),
+            Self::RefundSlot { token } => (TENTATIVE, Some((token, Timestamp::from_ms(EXACT_MAX)))),
         }
     }
 }
@@ -154,5 +149,5 @@ fn result(rest: &mut &[u8], charges: &[Charge], now: Timestamp, all_charged: boo
     }
     let mut result = result?;
     result.verdict.admitted |= repeated;
-    Some(ChargeResult { charged: charge.mode.is_charged(all_charged), repeated, firm: flags & LOOSE == 0, ..result })
+    Some(ChargeResult { charged: charge.mode.is_charged(all_charged), repeated, ..result })
 }

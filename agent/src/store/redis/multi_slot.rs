@@ -39,7 +39,7 @@ struct MultiSlotCall {
 /// Evaluates and charges the counters of a call, those of each slot in one step.
 pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
     if charges.iter().all(|charge| charge.slot == charges[0].slot) {
-        return steps.run(charges, StepScope::WholeCallAmongTentative).await;
+        return steps.run(charges, StepScope::WholeCall).await;
     }
     let socket = steps.connection.socket()?;
     let mut places: Vec<usize> = (0..charges.len()).collect();

@@ -155,7 +155,7 @@ impl Steps {
             if let Some(id) = charge.request {
                 keys.push(request(&keys[place], id));
             }
-            if scope.reads_tentative() {
+            if scope.is_tentative() {
                 keys.push(tentative(&keys[place]));
             }
         }

@@ -17,6 +17,9 @@ const HISTORY_LEN_MAX: u64 = 128;
 const WRITERS_LEN_MAX: usize = 10_000;
 /// Silence after which a writer does not retry any batch, in ms.
 const FORGET_AFTER_MS: u64 = 3_600_000;
+/// Distance ahead of the last sequence number from which on a number cannot be the writer's: it would make all later batches
+/// count as old.
+const AHEAD_MIN_ABSURD: u64 = 1 << 32;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dedup {
@@ -33,6 +36,12 @@ struct WriterHistory {
 }
 
 impl Dedup {
+    /// Returns true if the writer cannot have reached this sequence number.
+    pub(super) fn is_absurd(&self, name: &BatchName) -> bool {
+        let last = self.writers.get(&(name.agent.clone(), name.epoch)).map_or(0, |writer| writer.last);
+        name.sequence.saturating_sub(last) >= AHEAD_MIN_ABSURD
+    }
+
     /// Marks a batch as counted; false if it was counted before, or is too old to tell.
     pub(super) fn is_new(&mut self, name: &BatchName, complete_through: Timestamp, appended: Timestamp) -> bool {
         let key = (name.agent.clone(), name.epoch);

@@ -10,8 +10,8 @@ mod table;
 mod signals;
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
-use tollgate_core::counter::CounterId;
-use tollgate_core::messages::calls::{Batch, Outcome, Row};
+use tollgate_core::counter::{CounterId, Partition};
+use tollgate_core::messages::calls::{Batch, CounterEntry, Outcome, Row};
 use tollgate_core::messages::signals::{LogId, Offset, Signal};
 use tollgate_core::window::Window;
 
@@ -85,7 +85,26 @@ impl Counting {
         }
     }
 
-    /// Passes over the undecodable record at an offset; returns whether the offset was new.
+    /// Returns the reason for which no agent can have written a batch that the bus appended at this time, if there is one.
+    #[must_use]
+    pub fn absurdity(&self, partition: Partition, appended: Timestamp, batch: &Batch) -> Option<String> {
+        let (name, latest) = (&batch.name, appended.plus_ms(CLOCK_ERROR_MAX_MS));
+        let writer = &name.agent;
+        if name.partition != partition {
+            return Some(format!(
+                "agent {writer} wrote a batch for partition {} to partition {partition}",
+                name.partition
+            ));
+        }
+        if self.dedup.is_absurd(name) {
+            return Some(format!("the batches of agent {writer} jump to number {}", name.sequence));
+        }
+        let absurd = batch.counters.iter().find(|counter| self.table.is_absurd(counter, latest))?;
+        let CounterEntry { rule, generation, .. } = absurd;
+        Some(format!("agent {writer} reports generation {generation} of rule {rule}, which jumps"))
+    }
+
+    /// Passes over the dead letter at an offset; returns whether the offset was new.
     pub fn skip(&mut self, offset: Offset, appended: Timestamp) -> bool {
         let new = self.advance(offset, appended);
         self.tally.dead_letters += u64::from(new);

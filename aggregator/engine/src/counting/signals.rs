@@ -6,7 +6,7 @@
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
-use tollgate_core::messages::signals::Signal;
+use tollgate_core::messages::signals::{Signal, THRESHOLD_PERMILLE_MAX};
 use tollgate_core::window::Estimate;
 
 use super::table::{CountedCounter, CounterTable};
@@ -72,7 +72,7 @@ impl DueSignals {
         let mut in_force = threshold;
         if due.len() > SIGNALS_LEN_MAX {
             due.sort_unstable_by(|a, b| b.cmp(a));
-            in_force = due[SIGNALS_LEN_MAX].0.saturating_add(1).max(threshold);
+            in_force = due[SIGNALS_LEN_MAX].0.saturating_add(1).min(THRESHOLD_PERMILLE_MAX).max(threshold);
             for (_, id) in due.drain(SIGNALS_LEN_MAX..) {
                 self.changed(&mut table.counters[&id]);
             }

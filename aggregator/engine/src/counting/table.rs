@@ -20,6 +20,10 @@ const SWEEP_INTERVAL_MS: u64 = 100;
 const SWEEP_TURN_MS: u64 = 10_000;
 /// Minimum number of counters that one step examines.
 const SWEEP_LEN_MIN: usize = 512;
+/// First generation that no rules file and no clock gives.
+const GENERATION_MIN_ABSURD: Generation = 1 << 53;
+/// Step from one generation to the next from which on the newer one is absurd, unless it is a time.
+const GENERATION_STEP_MIN_ABSURD: Generation = 1 << 32;
 
 /// The count of one counter.
 #[derive(Clone, Debug)]
@@ -124,6 +128,14 @@ impl CountedCounter {
 impl CounterTable {
     pub(super) fn new(len_max: usize) -> Self {
         Self { len_max, counters: IndexMap::default(), swept: 0, turn_len: 0, swept_at: Timestamp::default() }
+    }
+
+    /// Returns true if rules cannot have this generation: it would keep the quota of the rules in force from being followed.
+    /// Without a `version:`, the generation of a rules file is the time at which it was read, in ms.
+    pub(super) fn is_absurd(&self, counter: &CounterEntry, latest: Timestamp) -> bool {
+        let known = self.counters.get(&counter.id).map_or(counter.generation, |known| known.generation);
+        let is_step = counter.generation.saturating_sub(known) >= GENERATION_STEP_MIN_ABSURD;
+        counter.generation >= GENERATION_MIN_ABSURD || (is_step && counter.generation > latest.as_ms())
     }
 
     /// Returns the slot of a counter, which is added if it is new; nothing if the table is full. The slot is valid until the

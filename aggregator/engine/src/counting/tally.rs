@@ -9,7 +9,7 @@ pub struct CountingTally {
     pub rows: u64,
     /// Batches that were counted before.
     pub duplicates: u64,
-    /// Undecodable records.
+    /// Records that were passed over: undecodable ones, and those that report what cannot be.
     pub dead_letters: u64,
     /// Rows that came after the watermark had passed their sub-window.
     pub late: u64,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
+use tollgate_core::messages::Topic;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 
@@ -30,11 +31,11 @@ pub enum WorkerEffect {
     },
     /// Append to `presence`. If the queue is full, the record is dropped; the next one follows soon.
     Announce(Presence),
-    /// Keep an undecodable record.
+    /// Keep a record that was passed over.
     DeadLetter {
         /// The record.
         letter: DeadLetter,
-        /// The number of dead letters of this partition that were not logged before this one; nothing if this one is not to
+        /// The number of dead letters of this partition and topic that were not logged before this one; nothing if this one is not to
         /// be logged either.
         unlogged: Option<u64>,
     },
@@ -42,16 +43,18 @@ pub enum WorkerEffect {
     Notice(WorkerNotice),
 }
 
-/// An undecodable record.
+/// A record that was passed over: it is undecodable, or reports what cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The partition of `calls`.
+    /// The topic.
+    pub topic: Topic,
+    /// The partition.
     pub partition: Partition,
     /// The offset in the partition.
     pub offset: Offset,
     /// The append time.
     pub appended: Timestamp,
-    /// The reason for which it is undecodable.
+    /// The reason.
     pub reason: String,
 }
 

@@ -4,7 +4,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::signals::{LogId, Offset};
+use tollgate_core::messages::signals::{LogEnd, Offset};
 
 /// A fact that the shell passes to the worker.
 #[derive(Debug)]
@@ -22,8 +22,10 @@ pub enum WorkerInput<'a> {
     },
     /// A record of `presence`, this aggregator's own records included.
     Presence {
-        /// The decoded record.
-        presence: &'a Presence,
+        /// The decoded record, or the reason for which it is undecodable.
+        presence: Result<&'a Presence, String>,
+        /// The offset in the log.
+        offset: Offset,
         /// The append time.
         appended: Timestamp,
     },
@@ -53,13 +55,4 @@ pub enum WorkerInput<'a> {
     Tick,
     /// The end of this worker: it publishes what is due and leaves. No input follows, except delivery reports.
     Stop,
-}
-
-/// The end of a partition's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogEnd {
-    /// The identity of the log.
-    pub log: LogId,
-    /// The offset of the record that will be appended next.
-    pub next: Offset,
 }

@@ -27,13 +27,16 @@ use std::sync::Arc;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::in_flight::InFlight;
+use tollgate_core::log_throttle::LogThrottle;
+use tollgate_core::messages::Topic;
+use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::{Presence, Role};
 
-use crate::membership::{HEARTBEAT_MS, Membership};
+use crate::membership::{GONE_AFTER_MS, HEARTBEAT_MS, Membership};
 use crate::replay_window::ReplayWindow;
 
 pub use effects::{DeadLetter, WorkerEffect, WorkerNotice};
-pub use inputs::{LogEnd, WorkerInput};
+pub use inputs::WorkerInput;
 pub use partition::AssignedPartition;
 
 /// Maximum time between two ticks, in ms; signals that are due by time leave with a tick.
@@ -89,7 +92,11 @@ pub struct Worker {
     /// True if records were counted since signals were published.
     unpublished: bool,
     announced_at: Timestamp,
+    /// Time from which on announcements name partitions.
+    claims_from: Timestamp,
     members_noticed: usize,
+    /// Dead letters of `presence`.
+    dead_letters: LogThrottle,
 }
 
 impl WorkerSettings {
@@ -126,7 +133,9 @@ impl Worker {
             last_tag: 0,
             unpublished: false,
             announced_at: Timestamp::default(),
+            claims_from: Timestamp::default(),
             members_noticed: 1,
+            dead_letters: LogThrottle::default(),
             settings,
         }
     }
@@ -137,17 +146,21 @@ impl Worker {
             WorkerInput::Record { partition, offset, appended, batch } => {
                 let Some(assigned) = self.assigned.get_mut(&partition) else { return };
                 self.unpublished = true;
-                match batch {
+                let absurdity = |batch: &&Batch| assigned.counting.absurdity(partition, appended, batch);
+                match batch.and_then(|batch| absurdity(&batch).map_or(Ok(batch), Err)) {
                     Ok(batch) => assigned.counting.count(offset, appended, batch),
                     Err(reason) => {
-                        let letter = DeadLetter { partition, offset, appended, reason };
+                        let letter = DeadLetter { topic: Topic::Calls, partition, offset, appended, reason };
                         effects.extend(assigned.skip(now, letter));
                     }
                 }
             }
-            WorkerInput::Presence { presence, appended } => {
-                if let Some(membership) = &mut self.membership {
-                    membership.apply(presence, appended);
+            WorkerInput::Presence { presence, offset, appended } => {
+                let Some(membership) = &mut self.membership else { return };
+                if let Err(reason) = presence.and_then(|presence| membership.apply(presence, appended)) {
+                    let letter = DeadLetter { topic: Topic::Presence, partition: 0, offset, appended, reason };
+                    let unlogged = self.dead_letters.count(now);
+                    effects.push(WorkerEffect::DeadLetter { letter, unlogged });
                 }
             }
             WorkerInput::LogEnd { partition, end } => self.on_log_end(now, partition, end, effects),
@@ -227,11 +240,14 @@ impl Worker {
 
     /// Announces this aggregator, with the partitions that it owns and has restored.
     fn announce(&mut self, now: Timestamp, leaving: bool, effects: &mut Vec<WorkerEffect>) {
-        if self.membership.is_none() {
-            return;
+        let Some(membership) = &self.membership else { return };
+        // An aggregator that was suspended may be unknown by now: it claims nothing before others have heard it for a while.
+        if now.ms_since(self.announced_at) >= GONE_AFTER_MS {
+            self.claims_from = now.plus_ms(GONE_AFTER_MS);
         }
         self.announced_at = now;
-        let counts = |assigned: &AssignedPartition| !leaving && assigned.is_owned() && assigned.counting.restored;
+        let claims = !leaving && now >= self.claims_from && membership.is_known();
+        let counts = |assigned: &AssignedPartition| claims && assigned.is_owned() && assigned.counting.restored;
         effects.push(WorkerEffect::Announce(Presence {
             id: self.settings.id.clone(),
             epoch: self.settings.epoch.as_ms(),

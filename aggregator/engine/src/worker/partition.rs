@@ -2,6 +2,7 @@
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
+use tollgate_core::log_throttle::LogThrottle;
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 
 use super::WorkerSettings;
@@ -11,8 +12,6 @@ use crate::membership::PartitionOwner;
 
 /// Maximum time for which a partition of another owner is counted while that owner does not announce it, in ms.
 const HANDOVER_MS_MAX: u64 = 600_000;
-/// Minimum time between two dead letters of one partition that are logged, in ms.
-const LOG_INTERVAL_MS: u64 = 60_000;
 
 /// A partition that a worker counts.
 #[derive(Clone, Debug)]
@@ -28,8 +27,7 @@ pub struct AssignedPartition {
     /// The end of the log at the assignment; the counts are complete once everything before it is read.
     restore_to: Offset,
     handing_over_since: Option<Timestamp>,
-    dead_letter_logged_at: Option<Timestamp>,
-    unlogged: u64,
+    dead_letters: LogThrottle,
 }
 
 impl AssignedPartition {
@@ -41,8 +39,7 @@ impl AssignedPartition {
             next_when_asked: 0,
             restore_to,
             handing_over_since: None,
-            dead_letter_logged_at: None,
-            unlogged: 0,
+            dead_letters: LogThrottle::default(),
         }
     }
 
@@ -100,24 +97,19 @@ impl AssignedPartition {
         }
     }
 
-    /// Passes over an undecodable record; returns the effect unless the record was read before.
+    /// Passes over a record; returns the effect unless the record was read before.
     pub(super) fn skip(&mut self, now: Timestamp, letter: DeadLetter) -> Option<WorkerEffect> {
         if !self.counting.skip(letter.offset, letter.appended) {
             return None;
         }
-        let log = self.dead_letter_logged_at.is_none_or(|logged_at| now.ms_since(logged_at) >= LOG_INTERVAL_MS);
-        let unlogged = log.then(|| std::mem::take(&mut self.unlogged));
-        if log {
-            self.dead_letter_logged_at = Some(now);
-        } else {
-            self.unlogged += 1;
-        }
-        Some(WorkerEffect::DeadLetter { letter, unlogged })
+        Some(WorkerEffect::DeadLetter { letter, unlogged: self.dead_letters.count(now) })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::messages::Topic;
+
     use super::*;
 
     fn partition(restore_to: Offset) -> AssignedPartition {
@@ -181,7 +173,13 @@ mod tests {
         ];
         let mut partition = partition(0);
         for (ms, offset, expected) in cases {
-            let letter = DeadLetter { partition: 0, offset, appended: Timestamp::default(), reason: "torn".into() };
+            let letter = DeadLetter {
+                topic: Topic::Calls,
+                partition: 0,
+                offset,
+                appended: Timestamp::default(),
+                reason: "torn".into(),
+            };
             let effect = partition.skip(Timestamp::from_ms(ms), letter.clone());
             assert_eq!(effect, expected.map(|unlogged| WorkerEffect::DeadLetter { letter, unlogged }), "at {ms}");
         }

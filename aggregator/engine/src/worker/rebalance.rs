@@ -3,10 +3,11 @@
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
+use tollgate_core::messages::signals::LogEnd;
 
+use super::Worker;
 use super::effects::{WorkerEffect, WorkerNotice};
 use super::partition::AssignedPartition;
-use super::{LogEnd, Worker};
 use crate::counting::Counting;
 use crate::membership::PartitionOwner;
 

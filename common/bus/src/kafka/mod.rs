@@ -30,7 +30,7 @@ use rdkafka::producer::Producer as _;
 use self::client_context::KafkaContext;
 use self::layout::LAYOUT_KEY;
 use self::producer::ProducerHandle;
-use super::{Bus, BusError, ReadFrom, Topic};
+use super::{Bus, BusError, ReadFrom, Topic, partitions_of};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
 
@@ -93,7 +93,7 @@ impl Bus for KafkaBus {
     }
 
     fn partitions(&self, topic: Topic) -> u32 {
-        topic.partitions(self.0.settings.partitions)
+        partitions_of(topic, self.0.settings.partitions)
     }
 
     /// Returns the topic's id. While the brokers are unavailable, returns the last known id, or 0.

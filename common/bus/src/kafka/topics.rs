@@ -12,7 +12,7 @@ use super::layout::{self, Layout};
 use super::producer::{ProducerHandle, code};
 use super::topic_id::{self, TopicDescription};
 use super::{KafkaSettings, raw_partition, settings};
-use crate::{BusError, Topic};
+use crate::{BusError, Topic, partitions_of};
 use tollgate_core::clock::Stopwatch;
 
 /// Timeout of a request for the descriptions of the topics. Authentication failures are checked after it.
@@ -140,7 +140,7 @@ impl TopicAdmin<'_> {
     fn create(&self, missing: &[Topic]) -> Result<(), BusError> {
         let names: Vec<String> = missing.iter().map(|topic| self.settings.name(*topic)).collect();
         let new = missing.iter().zip(&names).map(|(topic, name)| {
-            let partitions = raw_partition(topic.partitions(self.settings.partitions));
+            let partitions = raw_partition(partitions_of(*topic, self.settings.partitions));
             let new = NewTopic::new(name, partitions, TopicReplication::Fixed(REPLICATION_DEFAULT));
             let settings = topic_settings(*topic).iter().chain([&BY_BROKERS_CLOCK]);
             settings.fold(new, |new, (name, value)| new.set(name, value))
@@ -179,7 +179,7 @@ impl TopicAdmin<'_> {
     /// Refuses a topic whose number of partitions was changed by hand. Kafka never removes partitions, so the remedy is to
     /// delete the topic; [`prepare`] creates it again.
     fn check_partitions_of(&self, topic: Topic, found: usize) -> Result<(), BusError> {
-        let (wanted, name) = (topic.partitions(self.settings.partitions), self.settings.name(topic));
+        let (wanted, name) = (partitions_of(topic, self.settings.partitions), self.settings.name(topic));
         if found == wanted as usize {
             return Ok(());
         }

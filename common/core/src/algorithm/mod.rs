@@ -60,6 +60,14 @@ pub struct Limit {
     pub burst: u64,
 }
 
+impl Limit {
+    /// Returns the maximum cost that an unused counter admits.
+    #[must_use]
+    pub const fn capacity(&self) -> u64 {
+        if self.burst > 0 { self.burst } else { self.units }
+    }
+}
+
 /// Evaluation of a charge by one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {

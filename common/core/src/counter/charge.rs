@@ -58,7 +58,6 @@ pub enum ChargeMode {
 }
 
 /// Answer of a store (or of the engine's own table) to one [`Charge`].
-#[expect(clippy::struct_excessive_bools, reason = "the four facts are independent")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChargeResult {
     /// The counter's verdict.
@@ -67,8 +66,6 @@ pub struct ChargeResult {
     pub charged: bool,
     /// True if the request had been charged before: it is admitted again and costs nothing.
     pub repeated: bool,
-    /// True if no unit behind a denial can be refunded by another charge that is still in flight.
-    pub firm: bool,
     /// Store time of the step.
     pub at: Timestamp,
     /// Quota that the charge was evaluated against, in units.

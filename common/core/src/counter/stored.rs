@@ -94,7 +94,7 @@ impl StoredCounter {
         let mut verdict = self.state.evaluate(&self.limit, step.now, if is_free { 0 } else { charge.cost });
         verdict.admitted |= repeated;
         let (at, limit, rebased) = (step.now, self.limit.units, step.rebased);
-        ChargeResult { verdict, charged: false, repeated, firm: true, at, limit, rebased }
+        ChargeResult { verdict, charged: false, repeated, at, limit, rebased }
     }
 
     /// Charges what was evaluated.

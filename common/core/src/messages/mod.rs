@@ -4,3 +4,32 @@ pub mod calls;
 pub mod signals;
 pub mod presence;
 pub mod rules;
+
+/// Topic of the bus: one partitioned log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// All calls, partitioned by counter.
+    Calls,
+    /// Counts published by aggregators, partitioned like `calls`.
+    Signals,
+    /// Heartbeats of agents and aggregators; one partition.
+    Presence,
+    /// Published rule sets; one partition. The newest set is kept without a time limit, older ones are deleted.
+    Rules,
+}
+
+impl Topic {
+    /// All topics.
+    pub const ALL: [Self; 4] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules];
+
+    /// Returns the topic's name, without the prefix of a deployment.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Signals => "signals",
+            Self::Presence => "presence",
+            Self::Rules => "rules",
+        }
+    }
+}

@@ -14,6 +14,17 @@ pub type LogId = u64;
 
 /// Age of the newest counted record up to which signals are fresh, in ms.
 pub const FRESH_MS: u64 = 3_000;
+/// Maximum threshold of signals, in thousandths of a quota. Past the whole quota no units are left in any case.
+pub const THRESHOLD_PERMILLE_MAX: u32 = 1_000;
+
+/// End of a partition's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    /// Identity of the log.
+    pub log: LogId,
+    /// Offset of the record that will be appended next.
+    pub next: Offset,
+}
 
 /// One record of the topic `signals`, and the heartbeat of its partition.
 ///

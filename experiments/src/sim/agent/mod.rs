@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate::RuleSet;
-use tollgate_bus::Topic;
+use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::signals::{Offset, SignalBatch};
+use tollgate_core::messages::signals::{LogEnd, Offset, SignalBatch};
 use tollgate_engine::{
     AgentIds, Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance,
-    MaintenanceEffect, MaintenanceInput, MaintenanceSettings,
+    MaintenanceEffect, MaintenanceInput, MaintenanceSettings, Receipt,
 };
 use tollgate_wire::Record;
 
@@ -127,7 +127,7 @@ impl<'c> SimAgent<'c> {
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
         engine.owns_table = self.settings.owns_table;
-        engine.saved_agents = self.saved_agents.clone();
+        engine.saved_agents.clone_from(&self.saved_agents);
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         let duties =
@@ -211,14 +211,37 @@ impl<'c> AgentLife<'c> {
         }
         let (own_now, mut lags) = (self.now(env), Vec::new());
         for record in env.poll(&mut self.signals, RECORDS_MAX) {
-            let incoming = SignalBatch::decode(&record.payload);
-            let incoming = incoming.as_ref().map(|batch| Incoming::Signals(record.appended, batch));
-            self.engine.receive(own_now, incoming.unwrap_or(Incoming::Undecodable), &mut lags);
+            let (appended, decoded) = (record.appended, SignalBatch::decode(&record.payload));
+            let incoming = |end| {
+                let signals = decoded.as_ref().map(|batch| Incoming::Signals { appended, batch, end });
+                signals.unwrap_or(Incoming::Undecodable(Topic::Signals, "garbage"))
+            };
+            let mut receipt = self.engine.receive(own_now, incoming(None), &mut lags);
+            if let (Receipt::NeedsLogEnd(partition), true) = (&receipt, env.bus_is_up) {
+                let next = env.bus.end(Topic::Calls, *partition);
+                receipt = self.engine.receive(own_now, incoming(Some(LogEnd { log: env.bus.log_id, next })), &mut lags);
+            }
+            self.received(env, &record, Topic::Signals, &receipt);
         }
         for record in env.poll(&mut self.presence, RECORDS_MAX) {
-            let incoming = Presence::decode(&record.payload);
-            let incoming = incoming.as_ref().map(Incoming::Presence);
-            self.engine.receive(own_now, incoming.unwrap_or(Incoming::Undecodable), &mut lags);
+            let (appended, decoded) = (record.appended, Presence::decode(&record.payload));
+            let incoming = decoded.as_ref().map(|presence| Incoming::Presence { appended, presence });
+            let incoming = incoming.unwrap_or(Incoming::Undecodable(Topic::Presence, "garbage"));
+            let receipt = self.engine.receive(own_now, incoming, &mut lags);
+            self.received(env, &record, Topic::Presence, &receipt);
+        }
+    }
+
+    fn received(&self, env: &mut Environment<'c>, record: &BusRecord, topic: Topic, receipt: &Receipt) {
+        if let Receipt::DeadLetter(ignored) = receipt {
+            let (node, reason) = (self.node(), ignored.reason.clone());
+            env.observe(Observation::DeadLetter {
+                node,
+                topic,
+                partition: record.partition,
+                offset: record.offset,
+                reason,
+            });
         }
     }
 

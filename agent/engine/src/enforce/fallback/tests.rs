@@ -69,8 +69,7 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
             let reset_at = NOW.plus_ms(60_000);
             let verdict = Verdict { admitted: true, remaining, retry_at: NOW, reset_at, delay_ms: 0 };
             let limit = policy.quota.units();
-            let result =
-                ChargeResult { verdict, charged: true, repeated: false, firm: true, at: NOW, limit, rebased: false };
+            let result = ChargeResult { verdict, charged: true, repeated: false, at: NOW, limit, rebased: false };
             update(policy, &mut view, ViewEvent::Answered { result: &result, units: 0, round: None });
         }
     }
@@ -80,7 +79,7 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
 /// Calls of one unit that pass at this instant, one after the other.
 fn admitted(policy: &LimitPolicy, known: Known, authority: Authority, place: Option<u32>) -> u64 {
     let (mut view, part) = (view(policy, known), FleetPart::OneOf(NonZeroU32::new(AGENTS).unwrap()));
-    let facts = Facts { now: TimeBounds::exactly(NOW), authority, part, place };
+    let facts = Facts { now: TimeBounds::exactly(NOW), own_now: NOW, authority, part, place };
     (0..CALLS)
         .take_while(|_| match plan(policy, 1, &view, &facts, 1, Enforcement::Normal) {
             Plan::Decided(Verdict { admitted: true, .. }, _, Some(event)) => {

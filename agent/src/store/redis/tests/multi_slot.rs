@@ -163,31 +163,25 @@ fn a_refund_creates_no_key() {
     assert_eq!(SHARED.command(&format!("EXISTS {} {}", key(&store, 1), steps::tentative(&key(&store, 1)))), ":0");
 }
 
-/// A denial that may end early, because units may yet be refunded, is marked; for every kind.
+/// Units that were held when the store's clock stepped back are confirmed: their hold would last as long as the step.
 #[test]
-fn a_denial_by_tentative_units_is_not_firm() {
-    for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
-        let clock = Arc::new(HandClock::at(NOW));
-        let store = by_hand(Slots::Multi, clock.clone());
-        let mut one = until(&ask(counter, 10), NOW + 50);
-        let window = Window::new(60_000, if algorithm == Algorithm::FixedWindow { 1 } else { 12 }).expect("a window");
-        let burst = if percent > 0 { 10 } else { 0 };
-        one.limit = Limit { algorithm, units: 10, window, burst };
-        let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 50));
-        part(&store, &Charge { cost: 4, ..one.clone() }, StepScope::OneSlot { token, expires_at });
-        part(&store, &Charge { cost: 6, ..one.clone() }, StepScope::WholeCallAmongTentative);
-        let denied = |cost| {
-            let answer = take(&store, &Charge { cost, ..one.clone() }).expect("Redis answers")[0];
-            assert!(!answer.verdict.admitted && !answer.charged);
-            answer.firm
-        };
-        assert_eq!([denied(4), denied(5)], [false, true], "{algorithm:?}");
-        // The hold has passed, and nothing has drained that would count.
-        clock.set(NOW + 100);
-        one = until(&one, NOW + 1_000);
-        let answer = take(&store, &Charge { cost: 4, ..one.clone() }).expect("Redis answers")[0];
-        assert_eq!((answer.verdict.admitted, answer.firm), (false, true), "{algorithm:?}");
-    }
+fn units_are_not_held_longer_after_the_clock_stepped_back() {
+    let clock = Arc::new(HandClock::at(NOW));
+    let store = by_hand(Slots::Multi, clock.clone());
+    let one = ask(1, 10);
+    let charge = |token, now| {
+        let expires_at = Timestamp::from_ms(now + 50);
+        part(&store, &Charge { cost: 4, ..until(&one, now + 50) }, StepScope::OneSlot { token, expires_at });
+    };
+    let [before, after] = [new_token(), new_token()];
+    charge(before, NOW);
+    clock.set(NOW - 100_000);
+    part(&store, &one, StepScope::RefundSlot { token: before });
+    assert_eq!(left(&store, &one), 6, "they are confirmed");
+    charge(after, NOW - 100_000);
+    assert_eq!(SHARED.command(&format!("STRLEN {}", steps::tentative(&key(&store, 1)))), ":27", "and dropped");
+    part(&store, &one, StepScope::RefundSlot { token: after });
+    assert_eq!(left(&store, &one), 6, "newer ones are refunded");
 }
 
 /// A request that was denied in another slot may be retried, and is charged then.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, Outcome, Row};
-use tollgate_core::messages::signals::{LogId, SignalBatch};
+use tollgate_core::messages::signals::{LogEnd, LogId, SignalBatch};
 use tollgate_core::window::Window;
 
 use super::super::*;
@@ -149,7 +149,11 @@ impl Node {
             self.reading.insert(partition, bus.calls[partition as usize].len());
         }
         while let Some((appended, presence)) = bus.presence.get(self.presence_read).cloned() {
-            self.input(now, WorkerInput::Presence { presence: &presence, appended }, bus);
+            self.input(
+                now,
+                WorkerInput::Presence { presence: Ok(&presence), offset: self.presence_read as u64, appended },
+                bus,
+            );
             self.presence_read += 1;
         }
         self.input(now, WorkerInput::Tick, bus);

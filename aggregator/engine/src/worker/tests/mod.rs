@@ -4,7 +4,9 @@ mod bus;
 
 use super::*;
 
-use bus::{Node, TestBus, at, run, used, used_in};
+use tollgate_core::messages::signals::LogEnd;
+
+use bus::{Node, TestBus, at, batch, run, used, used_in};
 
 #[test]
 fn a_record_over_the_threshold_is_signalled_with_the_tick_after_it() {
@@ -211,9 +213,42 @@ fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
     bus.calls[0].push(None);
     bus.append(0, 60);
     node.round(at(20), &mut bus);
-    let letter = DeadLetter { partition: 0, offset: 0, appended: at(0), reason: "torn".into() };
+    let letter = DeadLetter { topic: Topic::Calls, partition: 0, offset: 0, appended: at(0), reason: "torn".into() };
     assert!(node.effects.contains(&WorkerEffect::DeadLetter { letter, unlogged: Some(0) }));
     assert_eq!(used(bus.newest_signal(0)), 60);
+}
+
+/// Records of an agent's name that no agent writes: each is a dead letter, and the agent's next batch still counts.
+#[test]
+fn an_absurd_batch_is_a_dead_letter_and_hides_no_later_one() {
+    let jump = batch(0, 1 << 63, 7);
+    let mut generation = batch(0, 2, 7);
+    generation.counters[0].generation = 1 << 40;
+    let mut last_generation = batch(0, 2, 7);
+    last_generation.counters[0].generation = u64::MAX;
+    let cases = [
+        ("sequence", jump, "jump to number 9223372036854775808"),
+        ("generation", generation, "generation 1099511627776"),
+        ("last generation", last_generation, "generation 18446744073709551615"),
+        ("partition", batch(3, 2, 7), "a batch for partition 3 to partition 0"),
+    ];
+    for (name, absurd, expected) in cases {
+        let mut bus = TestBus::new(1);
+        let mut node = Node::new("a", false, &bus);
+        node.round(at(0), &mut bus);
+        bus.append(0, 60);
+        node.round(at(20), &mut bus);
+        bus.calls[0].push(Some(absurd));
+        bus.append(0, 10);
+        node.round(at(40), &mut bus);
+        let reasons = node.effects.iter().filter_map(|effect| match effect {
+            WorkerEffect::DeadLetter { letter, .. } => Some(letter.reason.as_str()),
+            _ => None,
+        });
+        let reasons: Vec<_> = reasons.collect();
+        assert!(matches!(reasons[..], [reason] if reason.contains(expected)), "{name}: {reasons:?}");
+        assert_eq!(used(bus.newest_signal(0)), 70, "{name}");
+    }
 }
 
 #[test]

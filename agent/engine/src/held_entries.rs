@@ -1,0 +1,37 @@
+//! Sizes of the bounded maps and queues of an agent, for its metrics and for tests of their caps.
+
+use std::sync::atomic::Ordering;
+
+use crate::engine::Engine;
+
+/// Size of each bounded map and queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldEntries {
+    /// Counters in the table.
+    pub counters: usize,
+    /// Rows that are in no closed batch yet.
+    pub waiting_rows: usize,
+    /// Batches that wait for the bus.
+    pub waiting_batches: usize,
+    /// Own batches that are in the log and in no signal yet, or lost.
+    pub own_batches: usize,
+    /// Counters with unsynced units.
+    pub unsynced_counters: usize,
+    /// Bytes of the sketch.
+    pub sketch_bytes: usize,
+}
+
+impl Engine {
+    /// Returns the size of each bounded map and queue.
+    #[must_use]
+    pub fn held(&self) -> HeldEntries {
+        HeldEntries {
+            counters: self.table.len(),
+            waiting_rows: self.rows.waiting_rows(),
+            waiting_batches: self.rows.waiting_batches.load(Ordering::Relaxed),
+            own_batches: self.signals.kept(),
+            unsynced_counters: self.unsynced.len(),
+            sketch_bytes: self.sketches.bytes(),
+        }
+    }
+}
