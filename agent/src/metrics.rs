@@ -169,6 +169,11 @@ impl Collector for AgentCollector {
             ),
             ("degraded", "1 while the store does not answer.", engine.is_degraded().into()),
             (
+                "emergency",
+                "1 while the emergency switch is on.",
+                engine.emergency().is_some_and(|switch| switch.quota.is_some()).into(),
+            ),
+            (
                 "bus_connected",
                 "1 while calls can be published; 0 also without a bus.",
                 engine.is_bus_connected().into(),

@@ -1,4 +1,5 @@
-//! State of an agent that survives restarts (`--state-dir`): the last valid rules and the agents of the fleet. With it,
+//! State of an agent that survives restarts (`--state-dir`): the last valid rules, the agents of the fleet and the emergency
+//! switch. With it,
 //! an agent can start while neither store nor bus is available. Counts are not part of it; they are in the store and in
 //! the log.
 
@@ -8,8 +9,10 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::rules::Published;
-use tollgate_core::rules::Generation;
+use tollgate_core::rules::{Generation, Quota};
 
 use crate::file::{FileError, read_file};
 
@@ -24,6 +27,8 @@ pub(crate) struct SavedState {
     /// Ids of the other agents of the fleet. The own id is left out, because the next life may have another one.
     pub(crate) other_agents: Option<Vec<String>>,
     pub(crate) rules: Option<SavedRules>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) emergency: Option<SavedEmergency>,
 }
 
 /// Published rules, with their generation.
@@ -32,6 +37,14 @@ pub(crate) struct SavedRules {
     pub(crate) generation: Generation,
     #[serde(flatten, with = "PublishedFields")]
     pub(crate) published: Published,
+}
+
+/// Latest change of the emergency switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedEmergency {
+    changed_at_ms: u64,
+    /// Units and window of the quota; none if the switch is off.
+    quota: Option<(u64, u64)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -53,6 +66,21 @@ struct StateFile<S> {
     version: u32,
     #[serde(flatten)]
     state: S,
+}
+
+impl From<EmergencySwitch> for SavedEmergency {
+    fn from(switch: EmergencySwitch) -> Self {
+        let quota = switch.quota.map(|quota| (quota.units(), quota.width_ms()));
+        Self { changed_at_ms: switch.changed_at.as_ms(), quota }
+    }
+}
+
+impl SavedEmergency {
+    /// Returns the change; nothing if its quota is not valid.
+    pub(crate) fn switch(self) -> Option<EmergencySwitch> {
+        let quota = self.quota.map(|(units, width_ms)| Quota::new(units, width_ms)).transpose().ok()?;
+        Some(EmergencySwitch { quota, changed_at: Timestamp::from_ms(self.changed_at_ms) })
+    }
 }
 
 impl StateDir {
@@ -117,6 +145,7 @@ mod tests {
         let saved = SavedState {
             rules: Some(SavedRules { generation: 7, published }),
             other_agents: Some(vec!["a".into(), "b".into()]),
+            emergency: None,
         };
         StateDir::open(&folder).unwrap().change(|state| *state = saved.clone());
         assert_eq!(StateDir::open(&folder).unwrap().saved(), saved);

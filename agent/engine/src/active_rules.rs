@@ -12,6 +12,7 @@ use arc_swap::{ArcSwap, Cache, Guard};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Index, RuleSet};
 
+use crate::emergency_limit::EmergencyLimit;
 use crate::known_calls::KnownCalls;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::sketch;
@@ -20,7 +21,7 @@ use crate::sketch;
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// Rules, and what is computed once per rule set.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ActiveRules {
     /// Number that no other rules of any engine in the process have.
     pub(crate) number: u64,
@@ -33,6 +34,8 @@ pub(crate) struct ActiveRules {
     pub(crate) has_one_limit: bool,
     /// Number of sketches that the rules can have.
     pub(crate) sketch_kinds: usize,
+    /// Limit in place of all rules that count, while the emergency switch is on.
+    pub(crate) emergency: Option<Arc<EmergencyLimit>>,
 }
 
 /// The rules in force, which may be replaced at any time.
@@ -55,7 +58,13 @@ impl ActiveRules {
         let limits = set.rules.iter().filter(|rule| rule.all_policies().next().is_some()).count();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let (index, sketch_kinds) = (Index::new(&set.rules), sketch::kinds(&set.rules));
-        Self { number, index, set, names, counts, has_one_limit: limits <= 1, sketch_kinds }
+        Self { number, index, set, names, counts, has_one_limit: limits <= 1, sketch_kinds, emergency: None }
+    }
+
+    /// Returns the same rules with another state of the emergency switch.
+    pub(crate) fn with_emergency(&self, emergency: Option<Arc<EmergencyLimit>>) -> Self {
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        Self { number, emergency, ..self.clone() }
     }
 }
 

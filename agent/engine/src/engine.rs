@@ -10,7 +10,8 @@ use atomic_waker::AtomicWaker;
 use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
-use tollgate_core::decision::DENY_LIST;
+use tollgate_core::decision::{DENY_LIST, EMERGENCY};
+use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::INTERVAL_MS;
 use tollgate_core::name::Name;
 use tollgate_core::newcomers::Newcomers;
@@ -95,9 +96,12 @@ pub struct Engine {
     pub(crate) bus_connected: AtomicBool,
     pub(crate) unlimited: Arc<RuleCounts>,
     pub(crate) listed: Arc<RuleCounts>,
+    pub(crate) in_emergency: Arc<RuleCounts>,
     /// Name of the deny list in decisions.
     pub(crate) deny_list: Name,
     pub(crate) metrics: EngineMetrics,
+    /// Latest change of the emergency switch. Who puts rules in force holds the lock.
+    pub(crate) emergency: Mutex<Option<EmergencySwitch>>,
     rejection: Mutex<Option<String>>,
     /// True if published rules can be read from nowhere.
     rules_unreachable: AtomicBool,
@@ -168,8 +172,10 @@ impl Engine {
             bus_connected: AtomicBool::default(),
             unlimited: metrics.of_rule(&"".into()),
             listed: metrics.of_rule(&DENY_LIST.into()),
+            in_emergency: metrics.of_rule(&EMERGENCY.into()),
             deny_list: DENY_LIST.into(),
             metrics,
+            emergency: Mutex::default(),
             rejection: Mutex::default(),
             rules_unreachable: AtomicBool::default(),
             rules_accepted_ms: AtomicU64::new(rules_accepted_ms),
@@ -201,12 +207,14 @@ impl Engine {
     /// # Errors
     /// If a newer set is in force, or a different one of the same generation; returns the generation in force.
     pub fn set_rules(&self, now: Timestamp, rules: RuleSet) -> Result<(), Generation> {
+        let _switching = self.emergency.lock();
         let active = self.rules.load();
         let in_force = active.set.generation;
         if rules.generation < in_force || (rules.generation == in_force && !rules.is_equivalent(&active.set)) {
             return Err(in_force);
         }
-        self.rules.store(ActiveRules::new(rules, &self.metrics));
+        let emergency = active.emergency.clone();
+        self.rules.store(ActiveRules { emergency, ..ActiveRules::new(rules, &self.metrics) });
         self.rules_accepted_ms.store(now.as_ms(), Ordering::Relaxed);
         *self.rejection.lock() = None;
         Ok(())

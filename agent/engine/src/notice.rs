@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
+use tollgate_core::rules::Quota;
 
 /// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
 const QUEUE_LEN_MAX: usize = 64;
@@ -56,6 +57,14 @@ pub enum Notice {
     /// The table has room again.
     #[error("the table of counters has room again: new callers have counters of their own")]
     TableHasRoom,
+    /// The emergency switch is on.
+    #[error(
+        "the emergency switch is on: each caller may make {0} at this agent, and no rule is counted; POST /emergency {{\"on\": false}} ends it"
+    )]
+    EmergencyOn(Quota),
+    /// The emergency switch is off.
+    #[error("the emergency switch is off: the rules limit again")]
+    EmergencyOff,
     /// The members of the fleet are not followed any more.
     #[error(
         "no heartbeat of this agent comes back from the bus or from the store, so the fleet counts as the {agents} agents known last; check the network to Kafka and Redis"
@@ -114,6 +123,7 @@ impl Notice {
                 | Self::TableHasRoom
                 | Self::FleetUnfrozen { .. }
                 | Self::HeartbeatsBack
+                | Self::EmergencyOff
         )
     }
 
@@ -122,6 +132,7 @@ impl Notice {
         match self {
             Self::StoreRecovered => discriminant(&Self::StoreUnavailable(StoreError::Unreachable)),
             Self::RulesReachable => discriminant(&Self::RulesUnreachable),
+            Self::EmergencyOn(_) => discriminant(&Self::EmergencyOff),
             Self::FleetUnfrozen { agents } => discriminant(&Self::FleetFrozen { agents }),
             Self::TableHasRoom => discriminant(&Self::TableFull { counters_max: 0 }),
             Self::HeartbeatsBack => discriminant(&Self::HeartbeatsLost),

@@ -159,6 +159,10 @@ impl Engine {
         let context = Context { now, bounds: self.store_time(now), active };
         let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
             Operation::Check { calls, scope } => {
+                if let Some(limit) = &active.emergency {
+                    let decisions = self.decide_in_emergency(&context, limit, calls, scope);
+                    return Progress::Done(Output::Decisions(decisions));
+                }
                 let planned = match calls {
                     [call] => match self.check_alone(&context, call, scope) {
                         Ok(decision) => return Progress::Done(Output::Decisions(smallvec![decision])),

@@ -71,7 +71,7 @@ impl Engine {
                 }
             }
             Incoming::Presence { appended, presence } => match self.hear(appended, presence) {
-                Heard::Member => self.fleet.presence(now, presence),
+                Heard::Member => self.receive_presence(now, presence),
                 Heard::Newcomer => {}
                 Heard::TooMany => {
                     let reason = format!(
@@ -126,6 +126,13 @@ impl Engine {
     #[must_use]
     pub fn signals_count_to(&self, partition: Partition) -> Option<Offset> {
         self.signals.position(partition).map(|(_, as_of)| as_of)
+    }
+
+    fn receive_presence(&self, now: Timestamp, presence: &Presence) {
+        if let Some(switch) = presence.emergency {
+            self.learn_emergency(now, switch);
+        }
+        self.fleet.presence(now, presence);
     }
 
     /// Tells a member of the fleet from one that was heard for a moment only.

@@ -38,6 +38,7 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Re
         "bus_error": engine.bus_error(),
         "agents": engine.fleet_size(),
         "degraded": engine.is_degraded(),
+        "emergency": engine.emergency().is_some_and(|switch| switch.quota.is_some()),
     });
     respond(StatusCode::OK, &health)
 }

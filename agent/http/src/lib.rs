@@ -22,6 +22,7 @@ mod check;
 mod settle_release;
 mod json;
 mod admin;
+mod emergency;
 mod unknown_route;
 mod serve;
 
@@ -45,6 +46,7 @@ pub fn router<S: ChargeStore>(agent: Agent<S>) -> Router {
         .route("/release", post(settle_release::release::<S>))
         .route("/explain", post(check::explain_call::<S>))
         .route("/json", post(json::check::<S>))
+        .route("/emergency", get(emergency::show::<S>).post(emergency::switch::<S>))
         .route("/healthz", get(admin::healthz::<S>))
         .route("/readyz", get(admin::readyz::<S>))
         .route("/metrics", get(admin::metrics::<S>))

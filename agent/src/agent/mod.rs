@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::decision::Decision;
-use tollgate_core::rules::MatchScope;
+use tollgate_core::rules::{MatchScope, Quota};
 use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
 use crate::runtime::MaintenanceTask;
@@ -165,6 +165,12 @@ impl<S: ChargeStore> Agent<S> {
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    /// Switches the emergency on, or off without a quota: while it is on, each caller (by `ip`) may use this quota at each agent,
+    /// and no rule is counted. The other agents learn it over the bus.
+    pub fn switch_emergency(&self, quota: Option<Quota>) {
+        self.shared.engine.switch_emergency(self.shared.clock.now(), quota);
     }
 
     /// Returns what the agent lacks to be ready, as messages for an operator; nothing if it is ready. It is ready if it has

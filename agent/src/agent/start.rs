@@ -17,7 +17,7 @@ use crate::file::FileError;
 #[cfg(feature = "rules-file")]
 use crate::rules_source::{self, RulesFileError};
 use crate::runtime::{MaintenanceParts, MaintenanceTask};
-use crate::state_dir::{SavedState, StateDir};
+use crate::state_dir::{SavedEmergency, SavedState, StateDir};
 use crate::store::{AnyStore, ChargeStore, FleetServices};
 
 /// Error of starting an agent.
@@ -105,6 +105,9 @@ impl<S: ChargeStore> Builder<S> {
         self.warn_of_gaps(&rules);
         let Self { clock, engine, store, .. } = self;
         let engine = Arc::new(Engine::new(engine, rules));
+        if let Some(switch) = saved.emergency.and_then(SavedEmergency::switch) {
+            engine.learn_emergency(clock.now(), switch);
+        }
         #[cfg(feature = "jwt")]
         let tokens = Arc::new(crate::request::jwt::Verifier::new(self.parts.tokens));
         #[cfg(feature = "metrics")]

@@ -100,6 +100,11 @@ impl<S: ChargeStore> MaintenanceParts<S> {
                             state.change(|saved| saved.other_agents = Some(others.collect()));
                         }
                     }
+                    MaintenanceEffect::SaveEmergency(switch) => {
+                        if let Some(state) = &self.state {
+                            state.change(|saved| saved.emergency = Some(switch.into()));
+                        }
+                    }
                     MaintenanceEffect::Send(request) => requests.push(self.execute(request)),
                 }
             }

@@ -95,6 +95,7 @@ fn member(id: &str, role: Role, partitions: Vec<u32>) -> Vec<u8> {
         leaving: false,
         http: "".into(),
         partitions,
+        emergency: None,
     }
     .encode()
 }

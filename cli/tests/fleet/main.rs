@@ -5,6 +5,7 @@
 mod support;
 mod fleet;
 mod log;
+mod emergency;
 mod notices;
 mod outage;
 mod crashes;

@@ -10,6 +10,9 @@ use crate::name::Name;
 /// Name reported in place of a rule for calls that the deny list denies.
 pub const DENY_LIST: &str = "lists.deny";
 
+/// Name reported in place of a rule while the emergency switch is on.
+pub const EMERGENCY: &str = "emergency";
+
 /// Authority that made a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]

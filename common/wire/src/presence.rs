@@ -2,7 +2,9 @@
 
 use super::{Twin, VERSION, WireError, v1};
 use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_core::rules::Quota;
 
 pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
     v1::Presence {
@@ -18,6 +20,7 @@ pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
         leaving: presence.leaving,
         http: presence.http.to_string(),
         partitions: presence.partitions.clone(),
+        emergency: presence.emergency.as_ref().map(emergency_to_wire),
     }
 }
 
@@ -34,5 +37,20 @@ pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
         leaving: wire.leaving,
         http: wire.http.into(),
         partitions: wire.partitions,
+        emergency: wire.emergency.map(|wire| emergency_from_wire(&wire)).transpose()?,
     })
+}
+
+fn emergency_to_wire(switch: &EmergencySwitch) -> v1::Emergency {
+    v1::Emergency {
+        changed_at_ms: switch.changed_at.as_ms(),
+        units: switch.quota.map_or(0, Quota::units),
+        width_ms: switch.quota.map_or(0, Quota::width_ms),
+    }
+}
+
+fn emergency_from_wire(wire: &v1::Emergency) -> Result<EmergencySwitch, WireError> {
+    let quota = (wire.units > 0).then(|| Quota::new(wire.units, wire.width_ms));
+    let quota = quota.transpose().map_err(|_| WireError::Invalid("the quota of an emergency is out of range"))?;
+    Ok(EmergencySwitch { quota, changed_at: Timestamp::from_ms(wire.changed_at_ms) })
 }

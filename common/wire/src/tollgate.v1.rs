@@ -142,6 +142,19 @@ pub struct Presence {
     /// Partitions that an aggregator owns and has restored; empty for an agent.
     #[prost(uint32, repeated, tag = "12")]
     pub partitions: ::prost::alloc::vec::Vec<u32>,
+    /// Latest change of the emergency switch that an agent knows; absent if there was none.
+    #[prost(message, optional, tag = "13")]
+    pub emergency: ::core::option::Option<Emergency>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Emergency {
+    #[prost(uint64, tag = "1")]
+    pub changed_at_ms: u64,
+    /// Quota of each caller; 0 units if the switch is off.
+    #[prost(uint64, tag = "2")]
+    pub units: u64,
+    #[prost(uint64, tag = "3")]
+    pub width_ms: u64,
 }
 /// One record of `rules`; its offset is the generation.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

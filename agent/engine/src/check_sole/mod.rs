@@ -126,6 +126,9 @@ impl Engine {
 
     /// Finds the only rule that applies to a call; none if the call needs more than a look at one counter.
     fn match_sole(&self, active: &ActiveRules, call: &Call<'_>) -> Option<SoleRule> {
+        if active.emergency.is_some() {
+            return None;
+        }
         let resolved = active.set.resolved(call);
         let mut positions = Positions::new();
         let candidates = active.index.candidates(&resolved, &mut positions);

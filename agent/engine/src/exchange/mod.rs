@@ -275,6 +275,7 @@ impl Exchange {
             leaving: self.stopped,
             http: "".into(),
             partitions: Vec::new(),
+            emergency: engine.emergency(),
         }
     }
 }

@@ -61,6 +61,7 @@ fn heartbeat(id: &str) -> Presence {
         leaving: false,
         http: "".into(),
         partitions: Vec::new(),
+        emergency: None,
     }
 }
 

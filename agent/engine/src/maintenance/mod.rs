@@ -17,6 +17,7 @@ use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResults, StoreError};
+use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::{INTERVAL_MS, PresenceSet};
 
 use crate::engine::Engine;
@@ -70,6 +71,8 @@ pub enum MaintenanceEffect {
     Send(MaintenanceRequest),
     /// Save the ids of the fleet's agents, this one included, for the next start.
     SaveAgents(AgentIds),
+    /// Save the latest change of the emergency switch for the next start.
+    SaveEmergency(EmergencySwitch),
     /// Write this to the log.
     Notify(Notice),
 }
@@ -106,6 +109,7 @@ pub struct Maintenance {
     save_at: Timestamp,
     housekeeping_at: Timestamp,
     saved: Option<AgentIds>,
+    saved_emergency: Option<EmergencySwitch>,
 }
 
 /// Probe that is under way: a ping, and then backfills.
@@ -134,6 +138,7 @@ impl Maintenance {
             save_at: Timestamp::default(),
             housekeeping_at: Timestamp::default(),
             saved: None,
+            saved_emergency: None,
         }
     }
 
@@ -227,6 +232,12 @@ impl Maintenance {
             self.save_at = now.plus_ms(SAVE_INTERVAL_MS);
             self.saved = Some(agents.clone());
             effects.push(MaintenanceEffect::SaveAgents(agents));
+        }
+        // A change comes with a notice, which wakes the shell.
+        let emergency = self.engine.emergency();
+        if let Some(switch) = emergency.filter(|_| self.saved_emergency != emergency) {
+            self.saved_emergency = emergency;
+            effects.push(MaintenanceEffect::SaveEmergency(switch));
         }
         self.engine.notices.lock().take(now, |notice| effects.push(MaintenanceEffect::Notify(notice)));
     }

@@ -47,6 +47,7 @@ impl Fixture {
             match effect {
                 MaintenanceEffect::Send(request) => self.requests.push(request),
                 MaintenanceEffect::Notify(notice) => self.notices.push(notice),
+                MaintenanceEffect::SaveEmergency(_) => {}
                 MaintenanceEffect::SaveAgents(agents) => self.saved.push(agents.len()),
             }
         }
@@ -95,6 +96,7 @@ impl Fixture {
             leaving: false,
             http: "".into(),
             partitions: Vec::new(),
+            emergency: None,
         };
         for appended in [START.plus_ms(ms), START.plus_ms(ms + INTERVAL_MS)] {
             let incoming = Incoming::Presence { appended, presence: &presence };

@@ -7,7 +7,8 @@
 //!
 //! Error: a count is never too low. With N units of all callers in a sub-window and w cells in a row, it is too high by more
 //! than e*N/w with a probability of at most e^-4. Conservative update makes the error far smaller where most callers call
-//! rarely, as invented ones do: all cells rise together, one level for each w*(1 to 4) callers.
+//! rarely, as invented ones do: all cells rise together. So many callers that call once cost a newcomer, on average, 0.1
+//! units at 0.85 w, 1 unit at 3.1 w, and 10 units at 23 w.
 //!
 //! Time: there is a set of rows for each sub-window of a coarse [`Ring`], which does the arithmetic of the window. The cells of a
 //! caller lie in one stripe, so a charge takes one lock. Cells are chosen by a hash with a random key, because the key

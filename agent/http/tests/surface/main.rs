@@ -4,6 +4,7 @@ mod support;
 mod settle_release;
 mod json;
 mod admin;
+mod emergency;
 mod check;
 mod headers;
 mod refusals;

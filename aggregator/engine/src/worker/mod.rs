@@ -260,6 +260,7 @@ impl Worker {
             leaving,
             http: self.settings.http.clone(),
             partitions: self.partitions_where(counts).collect(),
+            emergency: None,
         }));
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::counter::Partition;
+use crate::messages::emergency::EmergencySwitch;
 use crate::rules::Generation;
 
 /// Interval between heartbeats of a member, in ms.
@@ -37,6 +38,8 @@ pub struct Presence {
     pub http: Arc<str>,
     /// Partitions that an aggregator owns and has restored; empty for an agent.
     pub partitions: Vec<Partition>,
+    /// Latest change of the emergency switch that the member knows; none from an aggregator.
+    pub emergency: Option<EmergencySwitch>,
 }
 
 /// Role of a fleet member.

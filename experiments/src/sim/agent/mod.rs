@@ -277,6 +277,7 @@ impl<'c> AgentLife<'c> {
                     self.saved_agents = Some(agents.clone());
                     env.observe(Observation::AgentsSaved(self.index, agents));
                 }
+                MaintenanceEffect::SaveEmergency(_) => {}
                 MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),
             }
         }

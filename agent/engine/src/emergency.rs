@@ -1,0 +1,98 @@
+//! Emergency: one small limit per caller in place of all rules that count, by this agent alone and without any server.
+//!
+//! The switch is for the case that the limits themselves do harm: wrong rules, or a store that must be spared. Deny lists and
+//! rules that deny still do. The newest change of the switch is part of the agent's heartbeats and of its saved state; it ends
+//! with the next change only.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CounterId, DigestKey};
+use tollgate_core::decision::{Decision, EMERGENCY, Source};
+use tollgate_core::messages::calls::Outcome;
+use tollgate_core::messages::emergency::{EMERGENCY_PER, EmergencySwitch};
+use tollgate_core::rules::{MatchScope, Quota, ResolvedCall};
+
+use crate::check::Decisions;
+use crate::decide::PlannedCall;
+use crate::emergency_limit::EmergencyLimit;
+use crate::engine::{Context, Engine};
+use crate::notice::Notice;
+use crate::record::{CallRow, signed};
+
+/// Maximum time by which a change may lie ahead of this agent's clock, in ms. A change from the far future could not be
+/// replaced.
+const AHEAD_MS_MAX: u64 = 3_600_000;
+
+impl Engine {
+    /// Switches the emergency on with this quota for each caller, or off. The other agents learn it from the heartbeats.
+    pub fn switch_emergency(&self, now: Timestamp, quota: Option<Quota>) {
+        let known = self.emergency();
+        let after = known.map_or(Timestamp::default(), |known| known.changed_at.plus_ms(1));
+        self.learn_emergency(now, EmergencySwitch { quota, changed_at: now.max(after) });
+    }
+
+    /// Applies a change of the switch that another agent told, or that was saved, if it is newer than the known one.
+    pub fn learn_emergency(&self, now: Timestamp, switch: EmergencySwitch) {
+        let mut known = self.emergency.lock();
+        if !switch.is_newer_than(known.as_ref()) || switch.changed_at > now.plus_ms(AHEAD_MS_MAX) {
+            return;
+        }
+        let before = known.replace(switch).and_then(|known| known.quota);
+        if before == switch.quota {
+            return;
+        }
+        let limit = |quota| Arc::new(EmergencyLimit::new(quota, self.in_emergency.clone()));
+        let emergency = switch.quota.map(limit);
+        self.rules.store(self.rules.load().with_emergency(emergency));
+        drop(known);
+        self.notify(switch.quota.map_or(Notice::EmergencyOff, Notice::EmergencyOn));
+    }
+
+    /// Returns the latest change of the switch, if there was one.
+    #[must_use]
+    pub fn emergency(&self) -> Option<EmergencySwitch> {
+        *self.emergency.lock()
+    }
+
+    /// Decides the calls of a request while the switch is on.
+    pub(crate) fn decide_in_emergency(
+        &self,
+        context: &Context<'_>,
+        limit: &EmergencyLimit,
+        calls: &[Call<'_>],
+        scope: MatchScope<'_>,
+    ) -> Decisions {
+        let decide = |call| {
+            let mut planned = PlannedCall::new(self.next_call(), context.bounds);
+            planned.rejection = self.match_call(context, call, scope, false, &mut planned.matched).err();
+            planned.matched.clear();
+            if planned.rejection.is_some() {
+                planned.set_verdicts(context.bounds, SmallVec::new());
+                return self.answer(context, call, &planned, false);
+            }
+            let resolved = context.active.set.resolved_within(call, scope);
+            let verdict = limit.charge(caller(&self.settings.digest_key, &resolved, call), context.now, call.cost());
+            let allowed = verdict.admitted;
+            limit.counts.decided(Source::Fallback, allowed);
+            let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
+            let row = CallRow { call: planned.number, at: context.bounds.latest, cost: signed(call.cost()), outcome };
+            self.publish(context, call, None, row, Some((Some(&*limit.name), Source::Fallback)));
+            let id = self.decision_id(planned.number);
+            let mut decision = Decision::new(allowed, Source::Fallback, context.bounds.latest, id);
+            decision.status = Some(limit.status(verdict, context.now, call.cost()));
+            decision
+        };
+        calls.iter().map(decide).collect()
+    }
+}
+
+/// Returns the digest of the caller.
+fn caller(key: &DigestKey, resolved: &ResolvedCall<'_>, call: &Call<'_>) -> CounterId {
+    match resolved.get(EMERGENCY_PER) {
+        Some(value) => key.counter(EMERGENCY, std::iter::once(value)),
+        None => key.call(call.descriptors()),
+    }
+}

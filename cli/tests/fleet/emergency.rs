@@ -1,0 +1,64 @@
+//! The emergency switch in a fleet with Kafka.
+
+use std::time::Duration;
+
+use tollgate_core::clock::Stopwatch;
+
+use crate::fleet::{Fleet, Member, check};
+use crate::support::{Answer, wait_for};
+
+const RULES: &str = "
+rules:
+  - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 50ms }
+";
+/// Time in which all agents follow the switch.
+const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
+
+fn wait_until_all(agents: &[Member], value: u64) {
+    for agent in agents {
+        wait_for("the switch", || (agent.metric("tollgate_emergency") == value).then_some(()));
+    }
+}
+
+fn switch(agent: &Member, body: &str) -> Answer {
+    let mut client = agent.client();
+    client.send("POST", "/emergency", &[], body);
+    client.receive()
+}
+
+/// I5: a switch at one agent reaches all agents over Kafka, also one that was killed and restarted, and holds without Redis.
+#[test]
+fn the_emergency_switch_reaches_all_agents() {
+    let mut fleet = Fleet::start("emergency", RULES);
+    let mut agents = ["gw-1", "gw-2", "gw-3"].map(|node| fleet.agent(node));
+    for agent in &agents {
+        wait_for("the bus", || (agent.metric("tollgate_bus_connected") == 1).then_some(()));
+    }
+    let told = Stopwatch::start();
+    let answer = switch(&agents[0], r#"{"on": true, "quota": "10/h"}"#);
+    assert_eq!((answer.status, answer.json()["agents"].as_str()), (200, Some("all agents, within a few seconds")));
+    wait_until_all(&agents, 1);
+    assert!(told.elapsed() < FOLLOWED_WITHIN, "{:?}", told.elapsed());
+
+    fleet.redis.kill();
+    agents[1].kill();
+    agents[1].restart();
+    wait_until_all(&agents, 1);
+    for agent in &agents {
+        let mut client = agent.client();
+        let admitted = (0..12).filter(|_| check(&mut client, "sk_a").allowed).count();
+        assert_eq!(admitted, 10, "at each agent");
+    }
+
+    fleet.redis.restart();
+    assert_eq!(switch(&agents[2], r#"{"on": false}"#).status, 200);
+    wait_until_all(&agents, 0);
+    for agent in &agents {
+        let mut client = agent.client();
+        wait_for("the rules", || (check(&mut client, "sk_a").source == "store").then_some(()));
+    }
+    let log = agents[0].stop();
+    let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    let lines = (count("the emergency switch is on: each caller may make 10/h"), count("the emergency switch is off"));
+    assert_eq!(lines, (1, 1), "one line per change: {log}");
+}
