@@ -188,12 +188,6 @@ impl Engine {
         table
     }
 
-    /// Returns true if a counter of a call has units that the store does not know.
-    fn any_unsynced(&self, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
-        let mut placed = matched.iter().filter(|matched| matched.sketched.is_none());
-        self.has_unsynced() && placed.any(|matched| table.view(matched.counter).has_unsynced())
-    }
-
     /// Returns the number of the next call.
     pub(crate) fn next_call(&self) -> u64 {
         self.calls.next()

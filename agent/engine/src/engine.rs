@@ -284,12 +284,6 @@ impl Engine {
         self.fleet.is_known().then(|| self.fleet.ids())
     }
 
-    /// Returns true while new callers are limited by a sketch, because the table is full.
-    #[must_use]
-    pub fn is_table_full(&self) -> bool {
-        self.sketches.is_used()
-    }
-
     /// Returns the counts of this engine.
     #[must_use]
     pub fn metrics(&self) -> &EngineMetrics {

@@ -22,6 +22,12 @@ pub struct HeldEntries {
 }
 
 impl Engine {
+    /// Returns true while new callers are limited by a sketch, because the table is full.
+    #[must_use]
+    pub fn is_table_full(&self) -> bool {
+        self.sketches.is_used()
+    }
+
     /// Returns the size of each bounded map and queue.
     #[must_use]
     pub fn held(&self) -> HeldEntries {

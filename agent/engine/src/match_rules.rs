@@ -109,6 +109,12 @@ impl Engine {
         table
     }
 
+    /// Returns true if a counter of a call has units that the store does not know.
+    pub(crate) fn any_unsynced(&self, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
+        let mut placed = matched.iter().filter(|matched| matched.sketched.is_none());
+        self.has_unsynced() && placed.any(|matched| table.view(matched.counter).has_unsynced())
+    }
+
     /// Charges the caller of a counter without a place. Returns the verdict, and the limit that gave it.
     pub(crate) fn charge_sketch(
         &self,

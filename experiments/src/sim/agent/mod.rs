@@ -54,8 +54,8 @@ pub struct SimAgent<'c> {
     pub settings: SimAgentSettings,
     /// The number of its starts.
     lives: Life,
-    /// The other agents that its lives saved last. Every second agent has a state directory.
-    saved_agents: Option<Vec<Arc<str>>>,
+    /// The agents that its lives saved last. Every second agent has a state directory.
+    saved_agents: Option<AgentIds>,
     pub(super) running: Option<AgentLife<'c>>,
 }
 
@@ -108,12 +108,6 @@ impl<'c> SimAgent<'c> {
     pub(super) fn apply(&mut self, env: &mut Environment<'c>, life: Life, event: AgentEvent) {
         if let Some(running) = self.running.as_mut().filter(|running| running.life == life) {
             running.apply(env, event);
-            if self.index.is_multiple_of(2)
-                && let Some(agents) = running.saved_agents.take()
-            {
-                let is_other = |id: &&Arc<str>| **id != running.engine.settings().node;
-                self.saved_agents = Some(agents.iter().filter(is_other).cloned().collect());
-            }
         }
     }
 
@@ -127,7 +121,7 @@ impl<'c> SimAgent<'c> {
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
         engine.owns_table = self.settings.owns_table;
-        engine.saved_agents.clone_from(&self.saved_agents);
+        engine.saved_agents = self.saved_agents.as_ref().map(|agents| agents.to_vec());
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         let duties =
@@ -164,6 +158,8 @@ impl<'c> SimAgent<'c> {
     /// Ends the agent at once. Its state is lost, and so are the calls that it has not answered.
     pub(super) fn crash(&mut self, env: &mut Environment<'c>) {
         if let Some(running) = self.running.take() {
+            let saved = running.saved_agents.clone().filter(|_| self.index.is_multiple_of(2));
+            self.saved_agents = saved.or(self.saved_agents.take());
             env.end(running.node());
         }
     }
