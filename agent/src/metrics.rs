@@ -21,8 +21,8 @@ use crate::check_durations::CheckDurations;
 #[cfg(feature = "jwt")]
 use crate::request::jwt::Verifier;
 
-/// Buckets of the duration of requests to the store, in seconds. A missed deadline of 5 ms lies between two of them.
-const STORE_BUCKETS_S: [f64; 11] = [2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 6e-3, 1e-2, 5e-2];
+/// Buckets of the duration of requests to the store, in seconds. A missed deadline of 15 ms lies between two of them.
+const STORE_BUCKETS_S: [f64; 11] = [2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2];
 /// Buckets of the lag of signals, in seconds.
 const LAG_BUCKETS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0];
 
@@ -114,6 +114,9 @@ impl Collector for AgentCollector {
         encode_family(&mut encoder, "dead_letters", help, letters.into_iter())?;
         let errors = metrics.store_errors().map(|(error, count)| ([("error", error)], count));
         encode_family(&mut encoder, "store_errors", "Requests that the store did not answer, by reason.", errors)?;
+        let late = metrics.late_answers().map(|(outcome, count)| ([("outcome", outcome)], count));
+        let help = "Requests that missed their deadline, by what their late answer said of the charge.";
+        encode_family(&mut encoder, "late_answers", help, late)?;
         #[cfg(feature = "jwt")]
         {
             let rejected = self.tokens.rejected().map(|(reason, count)| ([("reason", reason)], count));
@@ -126,7 +129,7 @@ impl Collector for AgentCollector {
                 "Counters re-based after the store's clock stepped back.",
                 &metrics.store_clock_steps,
             ),
-            ("unsynced_units", "Units admitted without the store and backfilled later.", &metrics.unsynced_units),
+            ("backfilled_units", "Units admitted without the store and backfilled later.", &metrics.backfilled_units),
             (
                 "unsynced_forgotten",
                 "Counters whose unsynced units were dropped: past the cap, or unreadable in the store.",
@@ -168,6 +171,11 @@ impl Collector for AgentCollector {
                 engine.is_cut_off_from_rules().into(),
             ),
             ("degraded", "1 while the store does not answer.", engine.is_degraded().into()),
+            (
+                "unsynced_units",
+                "Units admitted without the store that it does not know yet.",
+                metrics.unsynced_units.get(),
+            ),
             (
                 "emergency",
                 "1 while the emergency switch is on.",

@@ -29,10 +29,10 @@ impl Subject {
     fn check(&self, calls: &[Call<'_>]) -> Vec<Decision> {
         let output = match self.engine.begin(START, Operation::Check { calls, scope: MatchScope::default() }) {
             Progress::Done(output) => output,
-            Progress::NeedsStore(request) => {
+            Progress::NeedsStore(mut request) => {
                 let store = self.store.as_ref().expect("an agent with an own table needs no store");
                 let answer = store.try_charge(request.charges()).expect("a memory store answers at once");
-                self.engine.finish(START, request, answer)
+                self.engine.finish(START, &mut request, answer)
             }
         };
         output.into_decisions().into_vec()

@@ -107,9 +107,9 @@ impl Subject {
         }
         match (self.engine.begin(now, operation), &self.store) {
             (Progress::Done(output), _) => output,
-            (Progress::NeedsStore(request), Some(store)) => {
+            (Progress::NeedsStore(mut request), Some(store)) => {
                 let answer = store.try_charge(request.charges()).expect("a memory store answers at once");
-                self.engine.finish(now, request, answer)
+                self.engine.finish(now, &mut request, answer)
             }
             (Progress::NeedsStore(_), None) => panic!("an agent with an own table needs no store"),
         }

@@ -22,7 +22,7 @@ in Redis expire within two hours.";
 const ABOUT_FAILURE: &str = "\
 Redis, Kafka and two aggregators run in processes of their own, on free ports and in temporary
 folders; two fleets of two agents run in this process, one with Kafka and one without. All end with
-it. It takes 9 to 12 seconds for each fault, needs Java, and exits with 1 if a bound is not kept.";
+it. It takes about 9 seconds for each fault, needs Java, and exits with 1 if a bound is not kept.";
 
 /// Measures Tollgate on real servers
 #[derive(Subcommand)]

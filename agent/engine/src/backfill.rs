@@ -1,15 +1,17 @@
 //! Backfill: units that were admitted without the store are charged once it has recovered.
 //!
-//! A queue holds the counters with unsynced units; the units themselves are in each counter's view. Until they are charged, no
-//! call asks the store about such a counter, because its count is too low.
+//! A queue holds the counters with unsynced units; the units themselves are in each counter's view. They travel with the next
+//! call on the counter, and the maintenance sends those of counters without calls. Each has an id under which the store charges
+//! it once, so both may send it. A call with more units than it can carry is decided without the store until then.
 
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;
 
+use crate::carried_units::backfill_charge;
 use crate::engine::Engine;
 use crate::matched_rule::{Charges, MatchedRule};
 use crate::unsynced_queue::{UnsyncedCounter, UnsyncedTurn};
-use crate::view::{BackfillStep, Unsynced, ViewEvent, update};
+use crate::view::{LateRefund, ViewEvent, send_unsynced, update};
 use tollgate_core::counter::StoreError;
 
 /// Maximum number of counters in one request.
@@ -24,23 +26,29 @@ impl Engine {
     }
 
     /// Begins to charge the units of the next few counters; there are no charges once the round is over. The units stay
-    /// unsynced until the store answers, so that no call overtakes the backfill.
+    /// unsynced until the store has confirmed them.
     pub(crate) fn begin_backfill(&self) -> (Charges, Vec<UnsyncedCounter>) {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
         let counters_max = if self.unsynced.is_next_alone() { 1 } else { REQUEST_COUNTERS_MAX };
         while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
             let Some(counter) = self.unsynced.next() else { break };
             let UnsyncedCounter { matched, generation } = &counter;
-            let has_units = self.table.with(matched.counter, |view| {
-                let charge = |unsynced: &Unsynced| {
-                    matched.charge(*generation, unsynced.units, ChargeMode::Backfill { at: unsynced.at })
-                };
-                charges.extend(view.unsynced().iter().map(charge));
-                update(&matched.policy, view, ViewEvent::Backfill(BackfillStep::Sent));
-                view.has_unsynced()
-            });
-            // All units of the others were refunded.
-            if has_units {
+            let (len, (is_queued, (units, refunds))) = (
+                charges.len(),
+                self.table.with(matched.counter, |view| {
+                    let sent = send_unsynced(view);
+                    if sent.0.is_empty() && sent.1.is_empty() {
+                        update(&matched.policy, view, ViewEvent::LeavesQueue);
+                    }
+                    (view.is_queued(), sent)
+                }),
+            );
+            charges.extend(units.iter().map(|unsynced| backfill_charge(matched, *generation, unsynced)));
+            let refund = |LateRefund { at, units }| matched.charge(*generation, units, ChargeMode::Refund { at });
+            charges.extend(refunds.into_iter().map(refund));
+            // The others were confirmed or refunded meanwhile.
+            if is_queued {
+                debug_assert!(charges.len() > len);
                 counters.push(counter);
             }
         }
@@ -50,9 +58,9 @@ impl Engine {
         (charges, counters)
     }
 
-    /// Finishes a backfill. If it is not known whether the store has charged, the units count as charged: sent again, they
-    /// would count twice. If the store cannot charge one of the counters, each is sent alone. What was sent of the one without
-    /// a valid value is dropped; one that the store has no room for waits for the next round.
+    /// Finishes a backfill. Units that the store has not confirmed are sent again under their ids; a refund is sent again only
+    /// if the store has surely not made it. If the store cannot charge one of the counters, each is sent alone. What was sent of
+    /// the one without a valid value is dropped; one that the store has no room for waits for the next round.
     pub(crate) fn finish_backfill(
         &self,
         counters: Vec<UnsyncedCounter>,
@@ -60,23 +68,30 @@ impl Engine {
         answer: &Result<ChargeResults, StoreError>,
     ) -> Result<(), StoreError> {
         let error = answer.as_ref().err().copied();
-        let (step, turn) = match error {
-            None | Some(StoreError::TimedOut) => {
-                self.metrics.unsynced_units.add(charges.iter().map(|charge| charge.cost).sum());
-                (BackfillStep::Ended, UnsyncedTurn::Last)
+        let is_unreadable = error == Some(StoreError::Unreadable) && counters.len() == 1;
+        for charge in charges {
+            match charge.mode {
+                ChargeMode::Backfill { .. } if answer.is_ok() || is_unreadable => self.backfill_ended(charge),
+                ChargeMode::Refund { at } if error.is_some_and(|error| !is_unreadable && !error.may_have_charged()) => {
+                    let counter = counters.iter().find(|counter| counter.matched.counter == charge.counter);
+                    let event = ViewEvent::ChargedLate(LateRefund { at, units: charge.cost });
+                    if let Some(UnsyncedCounter { matched, .. }) = counter {
+                        self.table.with(charge.counter, |view| update(&matched.policy, view, event));
+                    }
+                }
+                _ => {}
             }
-            Some(error) if error.is_of_counter() && counters.len() > 1 => (BackfillStep::Failed, UnsyncedTurn::Alone),
-            Some(StoreError::Unreadable) => {
-                self.metrics.unsynced_forgotten.add(1);
-                (BackfillStep::Ended, UnsyncedTurn::Last)
-            }
-            Some(error) if error.is_of_counter() => (BackfillStep::Failed, UnsyncedTurn::NextRound),
-            Some(_) => (BackfillStep::Failed, UnsyncedTurn::Last),
+        }
+        let turn = match error {
+            Some(error) if error.is_of_counter() && counters.len() > 1 => UnsyncedTurn::Alone,
+            Some(StoreError::Full | StoreError::Contended) => UnsyncedTurn::NextRound,
+            _ => UnsyncedTurn::Last,
         };
+        self.metrics.unsynced_forgotten.add(is_unreadable.into());
         let still_unsynced = |UnsyncedCounter { matched, .. }: &UnsyncedCounter| {
             self.table.with(matched.counter, |view| {
-                update(&matched.policy, view, ViewEvent::Backfill(step));
-                view.has_unsynced()
+                update(&matched.policy, view, ViewEvent::LeavesQueue);
+                view.is_queued()
             })
         };
         self.unsynced.put_back(counters.into_iter().filter(still_unsynced).collect(), turn);
@@ -85,7 +100,7 @@ impl Engine {
 
     /// Updates the view of a counter, and queues the counter if it has unsynced units and is not queued.
     pub(crate) fn update_counter(&self, matched: &MatchedRule<'_>, generation: Generation, event: ViewEvent<'_>) {
-        let needs_queue = self.table.with(matched.counter, |view| {
+        let needs_queue = self.counting_unsynced(matched.counter, |view| {
             let was_queued = view.is_queued();
             update(&matched.policy, view, event);
             view.is_queued() && !was_queued
@@ -97,11 +112,7 @@ impl Engine {
         {
             self.metrics.unsynced_forgotten.add(1);
             let MatchedRule { counter, policy, .. } = &dropped.matched;
-            self.table.with(*counter, |view| {
-                // A queued counter has no units in flight, so these are all.
-                update(policy, view, ViewEvent::Backfill(BackfillStep::Sent));
-                update(policy, view, ViewEvent::Backfill(BackfillStep::Ended));
-            });
+            self.counting_unsynced(*counter, |view| update(policy, view, ViewEvent::Forgotten));
         }
         self.maintenance_waker.wake();
     }
@@ -179,8 +190,8 @@ mod tests {
         sweep(HOUR_MS);
         admit(&engine, HOUR_MS, "k");
         assert_eq!((engine.held().counters, engine.held().unsynced_counters), (1, 1));
-        let sent = backfill(&engine).expect("a request");
-        let _ = engine.finish(START, sent, Ok(ChargeResults::new()));
+        let mut sent = backfill(&engine).expect("a request");
+        let _ = engine.finish(START, &mut sent, Ok(ChargeResults::new()));
         sweep(2 * HOUR_MS);
         assert_eq!(engine.held().counters, 0, "nothing waits for it any more");
     }
@@ -189,14 +200,14 @@ mod tests {
     fn units_admitted_during_a_backfill_that_the_store_cannot_charge_are_kept() {
         let engine = engine();
         admit(&engine, 0, "k");
-        let first = backfill(&engine).expect("a request");
+        let mut first = backfill(&engine).expect("a request");
         let later = admit(&engine, 10, "k");
-        let output = engine.finish(START, first, Err(StoreError::Unreadable));
+        let output = engine.finish(START, &mut first, Err(StoreError::Unreadable));
         assert!(matches!(output, Output::Backfilled(Ok(()))) && engine.has_unsynced());
-        let second = backfill(&engine).expect("a request");
+        let mut second = backfill(&engine).expect("a request");
         let modes: Vec<_> = second.charges().iter().map(|charge| charge.mode).collect();
         assert_eq!(modes, [ChargeMode::Backfill { at: later }]);
-        let _ = engine.finish(START, second, Ok(ChargeResults::new()));
+        let _ = engine.finish(START, &mut second, Ok(ChargeResults::new()));
         assert!(!engine.has_unsynced());
     }
 
@@ -209,9 +220,12 @@ mod tests {
         }
         let mut seen = Vec::new();
         let mut answer = |answer| {
-            let request = backfill(&engine)?;
+            let mut request = backfill(&engine)?;
             seen.push(request.charges().len());
-            assert!(matches!(engine.finish(START, request, answer), Output::Backfilled(Ok(()))), "the store answers");
+            assert!(
+                matches!(engine.finish(START, &mut request, answer), Output::Backfilled(Ok(()))),
+                "the store answers"
+            );
             Some(())
         };
         let charged = || Ok(ChargeResults::new());
@@ -232,10 +246,10 @@ mod tests {
         for answer in [Err(StoreError::Unreachable), Ok(ChargeResults::new())] {
             let engine = engine();
             let decided = admit(&engine, 0, "k");
-            let sent = backfill(&engine).expect("a request");
-            let released = release(&engine, "k", decided).expect("the store may be charged");
-            let _ = engine.finish(START, released, answer);
-            let _ = engine.finish(START, sent, Err(StoreError::Unreachable));
+            let mut sent = backfill(&engine).expect("a request");
+            let mut released = release(&engine, "k", decided).expect("the store may be charged");
+            let _ = engine.finish(START, &mut released, answer);
+            let _ = engine.finish(START, &mut sent, Err(StoreError::Unreachable));
             assert!(!engine.has_unsynced() && backfill(&engine).is_none());
         }
     }

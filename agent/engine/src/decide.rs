@@ -6,19 +6,20 @@
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
-use tollgate_core::counter::{ChargeResult, ChargeResults, CounterId};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{ChargeResult, ChargeResults, CounterId, RequestId};
 use tollgate_core::decision::{Decision, DecisionId, Source};
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
-use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, combine, plan};
+use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late};
 use crate::engine::{Context, Engine};
 use crate::match_rules::Rejection;
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
 use crate::table::LockedTable;
 use crate::time_bounds::TimeBounds;
-use crate::view::{ViewEvent, update};
+use crate::view::{Unsynced, ViewEvent, update};
 use tollgate_core::counter::StoreError;
 
 /// Verdict of each rule of a call; none for a rule that was not evaluated.
@@ -39,13 +40,16 @@ pub(crate) struct PlannedCall<'a> {
     pub(crate) results: ChargeResults,
     /// Reason for which the store did not answer, if it was asked.
     pub(crate) error: Option<StoreError>,
+    /// Identifier of the call, if it has one and is alone in its request.
+    pub(crate) request: Option<RequestId>,
 }
 
 impl PlannedCall<'_> {
     /// Creates a call that nothing is known about.
     pub(crate) fn new(number: u64, bounds: TimeBounds) -> Self {
         let (matched, verdicts, results) = (MatchedRules::new(), Verdicts::new(), ChargeResults::new());
-        Self { number, matched, rejection: None, bounds, verdicts, combined: combine(&[]), results, error: None }
+        let (rejection, combined, error, request) = (None, combine(&[]), None, None);
+        Self { number, matched, rejection, bounds, verdicts, combined, results, error, request }
     }
 
     /// Returns the same without a borrow.
@@ -73,7 +77,7 @@ impl Engine {
         context: &Context<'_>,
         matched: &[MatchedRule<'_>],
         table: &mut LockedTable<'_>,
-        may_ask_store: bool,
+        store: StoreAccess,
     ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
         for MatchedRule { counter, policy, cost, enforcement, sketched, .. } in matched {
@@ -85,15 +89,17 @@ impl Engine {
                 }
                 continue;
             }
-            let (authority, place) = if may_ask_store {
-                (Authority::Store, None)
-            } else {
-                let partition = counter.partition(self.settings.partitions);
-                (self.signals.authority(partition, context.bounds), self.place_of(policy, *counter))
+            let without_store = || self.signals.authority(counter.partition(self.settings.partitions), context.bounds);
+            let authority = match store {
+                StoreAccess::Open => Authority::Store,
+                StoreAccess::Late => without_store().alone(),
+                StoreAccess::Closed => without_store(),
             };
+            let place = if store == StoreAccess::Open { None } else { self.place_of(policy, *counter) };
             let facts = Facts { now: context.bounds, own_now: context.now, authority, part: self.fleet.part(), place };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
+            let plan = if store == StoreAccess::Late { plan_late } else { plan };
             match plan(policy, generation, view, &facts, *cost, *enforcement) {
                 Plan::NeedsStore => verdicts.push(None),
                 Plan::Decided(verdict, source, admission) => {
@@ -157,8 +163,11 @@ impl Engine {
                     ViewEvent::Answered { result, units, round }
                 }
                 (None, Some(rule)) if rule.verdict.admitted && stands => {
-                    let is_unsynced = planned.error.is_none_or(StoreError::needs_backfill);
-                    ViewEvent::Admitted { at, units: matched.cost, is_planned: true, round, is_unsynced }
+                    let units = matched.cost;
+                    // A slot is released by the instant of its decision, so a late charge cannot take its place.
+                    let is_unsynced = planned.error.is_none_or(StoreError::needs_backfill) || matched.is_slot();
+                    let unsynced = is_unsynced.then(|| self.unsynced_of(planned, at, units));
+                    ViewEvent::Admitted { at, units, is_planned: true, round, unsynced }
                 }
                 (None, Some(rule)) if rule.verdict.admitted => {
                     ViewEvent::Refunded { at, units: matched.cost, is_unsynced: false, by_store: false }
@@ -183,6 +192,13 @@ impl Engine {
         decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
         decision.holds_slots = allowed && matched.iter().any(MatchedRule::is_slot);
         decision
+    }
+
+    /// Returns units of a call that was admitted without the store. A call with an id is backfilled under it: if the store has
+    /// charged the call or a retry of it after all, it does not charge it again.
+    pub(crate) fn unsynced_of(&self, planned: &PlannedCall<'_>, at: Timestamp, units: u64) -> Unsynced {
+        let unsynced = self.unsynced_units(planned.number, at, units);
+        planned.request.map_or(unsynced, |id| Unsynced { id, is_open: false, ..unsynced })
     }
 
     /// Returns the number of agents on which a unit of a counter is placed before this one, if units are placed: under a

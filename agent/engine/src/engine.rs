@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use atomic_waker::AtomicWaker;
 use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, DigestKey};
+use tollgate_core::counter::{Charge, ChargeResults, DigestKey, RequestId};
 use tollgate_core::decision::{DENY_LIST, EMERGENCY};
 use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::INTERVAL_MS;
@@ -92,6 +92,8 @@ pub struct Engine {
     pub(crate) dead_letters: DeadLetterCounts,
     pub(crate) calls: CallNumbers,
     pub(crate) unsynced: UnsyncedQueue,
+    /// First of the ids under which this life of the agent backfills; that of a call is so many places after it.
+    pub(crate) backfill_ids: RequestId,
     pub(crate) bus_error: Mutex<Option<String>>,
     pub(crate) bus_connected: AtomicBool,
     pub(crate) unlimited: Arc<RuleCounts>,
@@ -168,6 +170,7 @@ impl Engine {
             dead_letters: DeadLetterCounts::default(),
             calls: CallNumbers::default(),
             unsynced: UnsyncedQueue::default(),
+            backfill_ids: settings.digest_key.backfill(&settings.node, settings.epoch),
             bus_error: Mutex::default(),
             bus_connected: AtomicBool::default(),
             unlimited: metrics.of_rule(&"".into()),

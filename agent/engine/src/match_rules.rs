@@ -109,10 +109,10 @@ impl Engine {
         table
     }
 
-    /// Returns true if a counter of a call has units that the store does not know.
-    pub(crate) fn any_unsynced(&self, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
+    /// Returns true if a call can carry the units of its counters that the store does not know.
+    pub(crate) fn can_carry(&self, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
         let mut placed = matched.iter().filter(|matched| matched.sketched.is_none());
-        self.has_unsynced() && placed.any(|matched| table.view(matched.counter).has_unsynced())
+        !self.has_unsynced() || placed.all(|matched| table.view(matched.counter).may_ask_store())
     }
 
     /// Charges the caller of a counter without a place. Returns the verdict, and the limit that gave it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use tollgate_core::counter::StoreError;
 
 use parking_lot::Mutex;
@@ -18,6 +18,23 @@ const RULES_LEN_STRIPED: usize = 1_024;
 /// Number that only grows.
 #[derive(Debug, Default)]
 pub struct Total(AtomicU64);
+
+/// Number that grows and falls.
+#[derive(Debug, Default)]
+pub struct Amount(AtomicI64);
+
+/// Result of a late answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateOutcome {
+    /// The store had charged an admitted call, or one that will be tried again under its id.
+    Charged,
+    /// The store had charged a denied call, and gives the units back.
+    Refunded,
+    /// The store had charged nothing. Units that were admitted meanwhile are backfilled.
+    NotCharged,
+    /// There will be no answer: the connection was lost, or the request left its cap. Units that were admitted are backfilled.
+    Lost,
+}
 
 /// Number that grows with each call, in a cell of each thread.
 #[derive(Debug, Default)]
@@ -42,8 +59,12 @@ pub struct RuleCounts {
 pub struct EngineMetrics {
     /// Counters that the store re-based after its clock stepped back.
     pub store_clock_steps: Total,
+    /// Units that were admitted without the store and that it does not know yet.
+    pub unsynced_units: Amount,
     /// Units that were admitted without the store and backfilled later.
-    pub unsynced_units: Total,
+    pub backfilled_units: Total,
+    /// Late answers, in the order of [`LateOutcome::NAMES`].
+    late_answers: [Total; LateOutcome::NAMES.len()],
     /// Counters whose unsynced units were dropped past the cap.
     pub unsynced_forgotten: Total,
     /// Rule sets that were refused.
@@ -65,6 +86,32 @@ impl Total {
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+impl Amount {
+    /// Follows a part of the number from one value to another.
+    pub(crate) fn follow(&self, before: u64, after: u64) {
+        if before != after {
+            let signed = |part: u64| i64::try_from(part).unwrap_or(i64::MAX);
+            self.0.fetch_add(signed(after) - signed(before), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+}
+
+impl LateOutcome {
+    /// All outcomes in their order, with their names in metrics.
+    pub const NAMES: [(Self, &'static str); 4] = [
+        (Self::Charged, "charged"),
+        (Self::Refunded, "refunded"),
+        (Self::NotCharged, "not_charged"),
+        (Self::Lost, "lost"),
+    ];
 }
 
 impl StripedTotal {
@@ -114,6 +161,15 @@ impl EngineMetrics {
 
     pub(crate) fn store_error(&self, error: StoreError) {
         self.store_errors[error as usize].add(1);
+    }
+
+    pub(crate) fn late_answer(&self, outcome: LateOutcome) {
+        self.late_answers[outcome as usize].add(1);
+    }
+
+    /// Returns the number of late answers, by the names of their outcomes.
+    pub fn late_answers(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        LateOutcome::NAMES.map(|(_, name)| name).into_iter().zip(self.late_answers.iter().map(Total::get))
     }
 
     /// Returns the counts of each rule, by name.

@@ -3,8 +3,8 @@
 //! For a check of one call, a shell may first try [`Engine::decide`], which is faster. It calls [`Engine::begin`]; if the answer is a [`StoreRequest`], it sends the charges to the store, waits at most the
 //! request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps
 //! the calls and the rules under which they were matched. With counts in the engine's own table the charges are applied here,
-//! and every operation is done at once. A request is finished once; an answer that arrives after that changes nothing, and a
-//! shell drops it. The operations are in [`check`](crate::check), [`settle_release`](crate::settle_release) and
+//! and every operation is done at once. A request is finished once; if it missed its deadline, its late answer goes to
+//! [`Engine::late_answer`]. The operations are in [`check`](crate::check), [`settle_release`](crate::settle_release) and
 //! [`backfill`](crate::backfill). Each has a first half, which returns charges, and a second half, which takes the answer.
 
 use std::mem;
@@ -86,22 +86,25 @@ pub enum Output {
 
 /// Charges for the store, and the state with which their operation continues.
 #[derive(Debug)]
-pub struct StoreRequest(Box<PendingRequest>);
+pub struct StoreRequest(pub(crate) Box<PendingRequest>);
 
 #[derive(Debug)]
-struct PendingRequest {
-    active: Arc<ActiveRules>,
+pub(crate) struct PendingRequest {
+    pub(crate) active: Arc<ActiveRules>,
     calls: SmallVec<[Call<'static>; 1]>,
-    charges: Charges,
+    /// The charges of the operation, behind those of unsynced units that it carries to the store.
+    pub(crate) charges: Charges,
+    /// Number of charges that are carried.
+    pub(crate) carried: usize,
     deadline: Duration,
-    sent_at: Timestamp,
-    pending: Pending<'static>,
+    pub(crate) sent_at: Timestamp,
+    pub(crate) pending: Pending<'static>,
 }
 
 /// State of an operation between its halves.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
-enum Pending<'a> {
+pub(crate) enum Pending<'a> {
     Check(PlannedCalls<'a>),
     Adjustment(Adjustment<'a>),
     Backfill(Vec<UnsyncedCounter>),
@@ -127,7 +130,14 @@ impl Pending<'_> {
 }
 
 impl StoreRequest {
-    /// Returns the charges to apply in one step.
+    /// Returns the steps of the request: the charges of one step are applied at once, and each step is sent after the answer to
+    /// the step before it. The results of all steps, in their order, are the answer.
+    pub fn steps(&self) -> impl Iterator<Item = &[Charge]> + Clone {
+        let (carried, charges) = self.0.charges.split_at(self.0.carried);
+        [carried, charges].into_iter().filter(|step| !step.is_empty())
+    }
+
+    /// Returns all charges, in the order of the steps.
     #[must_use]
     pub fn charges(&self) -> &[Charge] {
         &self.0.charges
@@ -191,25 +201,65 @@ impl Engine {
             return Progress::Done(self.complete(&context, calls, &charges, &mut pending, Ok(results)));
         }
         let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
-        let request = PendingRequest { active, calls, charges, deadline, sent_at: now, pending: pending.into_owned() };
+        let mut request = PendingRequest {
+            active,
+            calls,
+            charges,
+            carried: 0,
+            deadline,
+            sent_at: now,
+            pending: pending.into_owned(),
+        };
+        if let Pending::Check(planned) = &request.pending
+            && self.has_unsynced()
+        {
+            let asking = planned.iter().filter(|planned| planned.asks_store());
+            let carried = self.carried(request.active.set.generation, asking.flat_map(|planned| &planned.matched));
+            request.carried = carried.len();
+            request.charges.insert_many(0, carried);
+        }
         Progress::NeedsStore(StoreRequest(Box::new(request)))
     }
 
     /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
-    /// `on_failure`.
+    /// `on_failure`. After a missed deadline, the request is kept for its [late answer](Engine::late_answer).
     #[must_use]
-    pub fn finish(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) -> Output {
-        let PendingRequest { active, calls, charges, sent_at, mut pending, .. } = *request.0;
-        for (charge, result) in charges.iter().zip(answer.iter().flatten()).filter(|(_, result)| !result.charged) {
-            self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent_at));
-        }
-        match (&pending, &answer) {
-            (Pending::Check(_), Ok(results)) => self.answered(sent_at, now, results),
+    pub fn finish(
+        &self,
+        now: Timestamp,
+        request: &mut StoreRequest,
+        answer: Result<ChargeResults, StoreError>,
+    ) -> Output {
+        let PendingRequest { active, calls, charges, carried, deadline, sent_at, pending } = &mut *request.0;
+        match (&*pending, &answer) {
+            (Pending::Check(_), Ok(results)) => self.answered(*sent_at, now, results),
+            (Pending::Check(_), Err(error)) => self.unanswered_check(*sent_at, *deadline, now, *error),
             (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_), _) => {}
             (_, Err(error)) => self.unanswered(*error),
         }
-        let context = Context { now, bounds: self.store_time(now), active: &active };
-        self.complete(&context, &calls, &charges, &mut pending, answer)
+        let (carried, charges) = charges.split_at(*carried);
+        let answer = answer.map(|results| self.learn(*sent_at, carried, charges, results));
+        let context = Context { now, bounds: self.store_time(now), active };
+        self.complete(&context, calls, charges, pending, answer)
+    }
+
+    /// Learns from the results of a request: units that it carried are charged, and denials are cached. Returns the results of
+    /// the operation itself.
+    pub(crate) fn learn(
+        &self,
+        sent: Timestamp,
+        carried: &[Charge],
+        own: &[Charge],
+        mut results: ChargeResults,
+    ) -> ChargeResults {
+        if !carried.is_empty() {
+            self.confirm_carried(carried);
+            results.drain(..carried.len().min(results.len()));
+        }
+        for (charge, result) in own.iter().zip(&results).filter(|(_, result)| !result.charged) {
+            self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent));
+        }
+        results
     }
 
     /// Runs the second half of an operation.

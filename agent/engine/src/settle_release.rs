@@ -23,7 +23,7 @@ use tollgate_core::counter::StoreError;
 /// Correction of a call.
 #[derive(Debug)]
 pub(crate) struct Adjustment<'a> {
-    number: u64,
+    pub(crate) number: u64,
     /// Rules concerned, for which the store is asked.
     pub(crate) matched: MatchedRules<'a>,
     is_refund: bool,
@@ -89,17 +89,19 @@ impl Engine {
     ) -> Result<Option<LimitStatus>, StoreError> {
         let Adjustment { matched, is_refund, at, .. } = adjustment;
         let is_unsynced = answer.as_ref().err().is_some_and(|error| error.needs_backfill());
+        let unsynced = |units| is_unsynced.then(|| self.unsynced_units(adjustment.number, *at, units));
         for (matched, charge) in matched.iter().zip(charges) {
             let (at, units) = (*at, charge.cost);
             let is_published = !is_refund || answer.is_ok();
             let publish = || self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
             let round = is_published.then(publish).flatten();
             let event = if *is_refund {
-                // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store.
-                let is_unsynced = is_unsynced || matched.is_slot();
+                // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store. The caller of
+                // any other refund learns that it failed, and may try again.
+                let is_unsynced = matched.is_slot();
                 ViewEvent::Refunded { at, units, is_unsynced, by_store: true }
             } else {
-                ViewEvent::Admitted { at, units, is_planned: false, round, is_unsynced }
+                ViewEvent::Admitted { at, units, is_planned: false, round, unsynced: unsynced(units) }
             };
             if !self.settings.owns_table {
                 self.update_counter(matched, context.active.set.generation, event);
@@ -118,8 +120,8 @@ impl Engine {
 
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.
     fn refund_unsynced(&self, matched: &MatchedRule<'_>, at: Timestamp, units: u64) -> bool {
-        self.table.with(matched.counter, |view| {
-            let is_unsynced = view.unsynced().iter().any(|unsynced| unsynced.contains(at, units));
+        self.counting_unsynced(matched.counter, |view| {
+            let is_unsynced = view.holds_unsent(at, units);
             if is_unsynced {
                 let refunded = ViewEvent::Refunded { at, units, is_unsynced: true, by_store: false };
                 update(&matched.policy, view, refunded);

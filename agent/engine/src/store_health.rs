@@ -3,6 +3,7 @@
 //! [`crate::maintenance`] sends the pings that close the breaker, and hands the notices to the shell.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResult, ChargeResults};
@@ -11,6 +12,9 @@ use crate::engine::Engine;
 use crate::notice::Notice;
 use crate::time_bounds::TimeBounds;
 use tollgate_core::counter::StoreError;
+
+/// Number of deadlines after which a request that is found late tells nothing about the store: the agent itself did not run.
+const OWN_DELAY_DEADLINES: u64 = 2;
 
 impl Engine {
     /// Returns the interval in which the store's time lies.
@@ -69,6 +73,18 @@ impl Engine {
             self.metrics.store_clock_steps.add(1);
             self.table.forget_denials();
             self.notify(Notice::StoreClockSteppedBack { store_now: result.at });
+        }
+    }
+
+    /// Records a request of calls that the store did not answer before their deadline. If the agent itself did not run for a
+    /// while, the miss is its own: it says nothing about the store.
+    pub(crate) fn unanswered_check(&self, sent: Timestamp, deadline: Duration, now: Timestamp, error: StoreError) {
+        let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+        let is_own_delay = now.ms_since(sent) > deadline_ms.saturating_mul(OWN_DELAY_DEADLINES);
+        if is_own_delay && error.is_late() {
+            self.metrics.store_error(error);
+        } else {
+            self.unanswered(error);
         }
     }
 

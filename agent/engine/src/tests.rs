@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Wake;
 
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::presence::{Presence, Role};
+
 /// Waker that counts its wake-ups.
 #[derive(Default)]
 pub(crate) struct WakeUps(AtomicU32);
@@ -17,5 +20,23 @@ impl WakeUps {
 impl Wake for WakeUps {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns the heartbeat of an agent that started then.
+pub(crate) fn heartbeat(id: &str, epoch: Timestamp) -> Presence {
+    Presence {
+        id: id.into(),
+        epoch: epoch.as_ms(),
+        region: "r".into(),
+        role: Role::Agent,
+        generation: 1,
+        clock: epoch,
+        open_breakers: Vec::new(),
+        dropped_rows: 0,
+        leaving: false,
+        http: "".into(),
+        partitions: Vec::new(),
+        emergency: None,
     }
 }

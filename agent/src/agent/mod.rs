@@ -6,6 +6,7 @@
 mod builder;
 mod permit;
 mod admission;
+mod ask_store;
 mod settle_release;
 mod start;
 #[cfg(test)]
@@ -14,17 +15,17 @@ mod tokens;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::{MatchScope, Quota};
-use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
+use tollgate_engine::{Engine, Operation, Output, Progress};
 
 use crate::runtime::MaintenanceTask;
-use crate::store::{AnyStore, ChargeResults, ChargeStore, StoreError};
+use crate::store::{AnyStore, ChargeStore};
+use ask_store::LateRequests;
 
 pub use admission::{Admission, Denial};
 pub use builder::Builder;
@@ -65,6 +66,7 @@ struct Shared<S> {
     clock: Arc<dyn Clock>,
     /// Runtime in which the agent was started.
     runtime: Handle,
+    late_requests: Arc<LateRequests>,
     maintenance: MaintenanceTask,
     #[cfg(feature = "bus")]
     bus_threads: parking_lot::Mutex<Option<crate::runtime::BusThreads>>,
@@ -97,9 +99,9 @@ impl<S: ChargeStore> Agent<S> {
         }
         let output = match engine.begin(now, Operation::check(call)) {
             Progress::Done(output) => output,
-            Progress::NeedsStore(request) => {
-                let answer = store.as_ref()?.try_charge(request.charges())?;
-                engine.finish(now, request, answer)
+            Progress::NeedsStore(mut request) => {
+                let answer = ask_store::try_charge(&**store.as_ref()?, &request)?;
+                engine.finish(now, &mut request, answer)
             }
         };
         output.into_decisions().pop().map(|decision| self.granted(call, decision))
@@ -109,7 +111,7 @@ impl<S: ChargeStore> Agent<S> {
     /// is charged under none, except rules in `shadow`.
     ///
     /// A fault of the store is no error: signals of the aggregator decide then, or the `on_failure` of the rule. The check
-    /// waits for Redis no longer than the shortest deadline of the rules (5 ms by default), and for nothing without Redis.
+    /// waits for Redis no longer than the shortest deadline of the rules (15 ms by default), and for nothing without Redis.
     ///
     /// # Errors
     /// The denial of the call, with the rule and the time after which it passes.
@@ -258,33 +260,10 @@ impl<S: ChargeStore> Shared<S> {
             Progress::NeedsStore(request) => self.ask_store(request).await,
         }
     }
-
-    async fn ask_store(&self, request: StoreRequest) -> Output {
-        let answer = self.charge(&request).await;
-        self.engine.finish(self.clock.now(), request, answer)
-    }
-
-    async fn charge(&self, request: &StoreRequest) -> Result<ChargeResults, StoreError> {
-        let Some(store) = &self.store else { return Err(StoreError::Unreachable) };
-        if let Some(answer) = store.try_charge(request.charges()) {
-            return answer;
-        }
-        #[cfg(feature = "metrics")]
-        let took = tollgate_core::clock::Stopwatch::start();
-        let answer = tokio::time::timeout(timer(request.deadline()), store.charge(request.charges())).await;
-        #[cfg(feature = "metrics")]
-        self.metrics.store.observe(took.elapsed().as_secs_f64());
-        answer.unwrap_or(Err(StoreError::TimedOut))
-    }
 }
 
 impl<S> Drop for Shared<S> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
-}
-
-/// Returns the time of a timer that fires by the deadline: tokio's timers fire up to a millisecond late.
-fn timer(deadline: Duration) -> Duration {
-    deadline.saturating_sub(Duration::from_millis(1)).max(Duration::from_millis(1))
 }

@@ -164,6 +164,7 @@ impl<S: ChargeStore> Builder<S> {
             store,
             clock,
             runtime,
+            late_requests: Arc::default(),
             maintenance,
             #[cfg(feature = "bus")]
             bus_threads: parking_lot::Mutex::new(bus_threads),

@@ -1,7 +1,8 @@
 //! Store in the memory of this process, shared by several agents: the demo, tests and the simulation.
 //!
 //! A single agent without Redis needs no store: its counts live in the engine's own table, which is made for speed. Here one
-//! lock is enough. Both containers leave the semantics to [`step`]; here are only the lock and the cap.
+//! lock is enough. Both containers leave the semantics to [`step_at_once`]; here are only the lock and the cap. A request never
+//! expires: its caller is a thread of this process, and waits until it runs again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoredCounter, step};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoredCounter, step_at_once};
 
 use super::{ChargeStore, StoreError};
 
@@ -66,7 +67,7 @@ impl MemoryStore {
         let now = self.clock.now();
         let mut counters = self.counters.lock();
         counters.make_room(charges, now);
-        step(&mut *counters, charges, now)
+        step_at_once(&mut *counters, charges, now)
     }
 }
 
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn it_is_a_store() {
-        conformance::run(conformance::Refusal::ChargesNothing, |clock| MemoryStore::new(clock));
+        conformance::run(conformance::Container::InProcess, |clock| MemoryStore::new(clock));
     }
 
     /// capped: past the cap idle counters make room; when none is idle, the store says so and charges nothing.

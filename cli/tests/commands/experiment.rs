@@ -76,7 +76,7 @@ fn faults_are_measured_over_servers_of_its_own() {
         // Abusers keep their windows full; a fallback never admits nothing.
         assert!(number("strict") >= 90.0 && number("bounded") >= 90.0, "{row}");
         assert_eq!(row["bounded_denied"], 0, "{row}");
-        assert_eq!(row["recovery_s"].is_null(), row["fault"] == "aggregator-kill", "{row}");
+        assert!(number("recovery_s") >= 0.0, "{row}");
     }
     // Each breaker opens when Redis is silent.
     assert!(rows[..2].iter().all(|row| row["openings"].as_u64() >= Some(2)), "{report:#}");

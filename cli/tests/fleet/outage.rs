@@ -76,11 +76,11 @@ fn the_ring_survives_the_loss_of_redis_and_then_of_kafka() {
     let spent = (0..100).filter(|_| check(&mut client, "spender").allowed).count() as u64;
     assert_eq!(spent, SHARE, "share: an equal part of the quota for each of three agents");
 
-    let owed = third.metric("tollgate_unsynced_units_total");
+    let owed = third.metric("tollgate_backfilled_units_total");
     fleet.redis.restart();
     fleet.kafka.restart();
     wait_for("the store to decide again", || (check(&mut client, "after").source == "store").then_some(()));
-    let charged = third.metric("tollgate_unsynced_units_total") - owed;
+    let charged = third.metric("tollgate_backfilled_units_total") - owed;
     assert!(charged >= CALLS as u64 + SHARE, "{charged} units were charged when the store was back");
     let said = check(&mut client, "spender");
     assert_eq!((said.source.as_str(), said.remaining), ("store", 100 - SHARE - 1), "what passed meanwhile is charged");

@@ -89,7 +89,7 @@ impl ErrorLog {
 /// Code of an error, and its class.
 fn classify<'a>(error: &'a RedisError, text: &str) -> (&'a str, StoreError) {
     if error.is_io_error() || matches!(error.kind(), ErrorKind::Parse | ErrorKind::UnexpectedReturnType) {
-        return ("BROKEN", StoreError::TimedOut);
+        return ("BROKEN", StoreError::AnswerLost);
     }
     // Before version 7 the errors of a script's commands are inside another error's text.
     if text.contains("OOM command not allowed") || error.code() == Some("OOM") {
@@ -175,7 +175,7 @@ mod tests {
     fn a_request_may_have_run_only_when_the_connection_broke() {
         let class = |error: &RedisError| classify(error, &error.to_string()).1;
         let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe).into();
-        assert_eq!(class(&broken), StoreError::TimedOut);
+        assert_eq!(class(&broken), StoreError::AnswerLost);
         let answer = |text: &str| RedisError::from((ErrorKind::Extension, "answer", text.to_owned()));
         assert_eq!(
             class(&answer("Error running script: OOM command not allowed when used memory > 'maxmemory'")),

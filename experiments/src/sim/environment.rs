@@ -9,8 +9,9 @@ use fastrand::Rng;
 use tollgate::store::StoreError;
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::ChargeResults;
 use tollgate_core::messages::signals::Offset;
-use tollgate_engine::STRIPES;
+use tollgate_engine::{AgentIds, STRIPES};
 
 use super::bus::{SimBus, SimReader};
 use super::event::{
@@ -41,6 +42,8 @@ pub(super) struct Environment<'c> {
     pub(super) observations: Vec<Observation<'c>>,
     /// Agents that are cut from servers.
     pub(super) cuts: BTreeMap<usize, Cut>,
+    /// The agents that each agent with a state directory saved last.
+    pub(super) saved_agents: BTreeMap<usize, AgentIds>,
     /// The source of all delays and random faults.
     rng: Rng,
     /// Number of records in the queue of each writer.
@@ -59,6 +62,7 @@ impl<'c> Environment<'c> {
             bug: None,
             observations: Vec::new(),
             cuts: BTreeMap::new(),
+            saved_agents: BTreeMap::new(),
             rng: Rng::with_seed(settings.seed),
             queued: BTreeMap::new(),
             tickets: 0,
@@ -76,6 +80,14 @@ impl<'c> Environment<'c> {
 
     pub(super) fn observe(&mut self, observation: Observation<'c>) {
         self.observations.push(observation);
+    }
+
+    /// Saves the agents of a fleet. Every second agent has a state directory.
+    pub(super) fn save_agents(&mut self, agent: usize, agents: AgentIds) {
+        if agent.is_multiple_of(2) {
+            self.saved_agents.insert(agent, agents.clone());
+        }
+        self.observe(Observation::AgentsSaved(agent, agents));
     }
 
     /// Returns the ways that are cut between an agent and the servers.
@@ -205,7 +217,7 @@ impl<'c> Environment<'c> {
         match self.store.state {
             _ if self.cut(message.agent).store => self.reply(&message, delay_ms, Err(StoreError::TimedOut)),
             StoreState::Silent => self.store.waiting.push(message),
-            StoreState::Unreachable => self.reply(&message, delay_ms, Err(StoreError::TimedOut)),
+            StoreState::Unreachable => self.reply(&message, delay_ms, Err(StoreError::AnswerLost)),
             StoreState::Refusing => self.reply(&message, delay_ms, Err(StoreError::Refused)),
             StoreState::Slow(ms) => self.answer(&message, delay_ms + ms),
             StoreState::Up => self.answer(&message, delay_ms),
@@ -218,7 +230,7 @@ impl<'c> Environment<'c> {
         if !self.strikes(faults.store_refused_percent) {
             answer = self.execute(message);
             if self.strikes(faults.store_answer_lost_percent) {
-                answer = Err(StoreError::TimedOut);
+                answer = Err(StoreError::AnswerLost);
             }
         }
         self.reply(message, delay_ms, answer);
@@ -234,12 +246,16 @@ impl<'c> Environment<'c> {
         match &message.command {
             StoreCommand::Ping => answer.time = self.store.time(now),
             StoreCommand::Announce => answer.presence = self.store.announce(now, message.agent),
-            StoreCommand::Charge(charges) => {
-                for charges in self.bug.map_or_else(|| vec![charges.clone()], |bug| bug.executed(charges)) {
-                    let executed = self.store.charge(now, &charges);
-                    let ticket = message.ticket;
-                    self.observe(Observation::Executed { ticket, charges, answer: executed.clone() });
-                    answer.results = executed?;
+            StoreCommand::Charge(steps) => {
+                for step in steps {
+                    let mut results = ChargeResults::new();
+                    for charges in self.bug.map_or_else(|| vec![step.clone()], |bug| bug.executed(step)) {
+                        let executed = self.store.charge(now, &charges);
+                        let StoreMessage { agent, life, ticket, .. } = *message;
+                        self.observe(Observation::Executed { agent, life, ticket, charges, answer: executed.clone() });
+                        results = executed?;
+                    }
+                    answer.results.extend(results);
                 }
                 if self.has(PlantedBug::DenialReportedCharged) {
                     answer

@@ -34,8 +34,12 @@ pub(super) enum AgentEvent {
     Reads,
     /// The sleep of one of its shells ends.
     Wakes(AgentShell),
-    /// A request is over: the store has answered, or the deadline has passed.
+    /// The answer of the store to a request arrives, or the connection is lost.
     StoreReplies(Ticket, Result<StoreAnswer, StoreError>),
+    /// The timer of a request fires.
+    DeadlinePasses(Ticket),
+    /// The agent runs again after a pause.
+    Resumes,
     /// The report on a record arrives: the offset, or nothing if it is lost.
     Reported(RecordName, Option<Offset>),
 }
@@ -88,7 +92,8 @@ pub(super) struct StoreMessage {
 pub(super) enum StoreCommand {
     Ping,
     Announce,
-    Charge(Vec<Charge>),
+    /// Charges, by step.
+    Charge(Vec<Vec<Charge>>),
 }
 
 /// An answer of the store: its time after a ping, the live agents after an announcement, or the results of charges.

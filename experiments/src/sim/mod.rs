@@ -198,6 +198,13 @@ impl<'c> Simulation<'c> {
         self.aggregators[aggregator].leave(&mut self.env);
     }
 
+    /// Keeps an agent from running until an instant. Its timers fire then, before it has read the answers that arrived.
+    pub fn pause_agent(&mut self, agent: usize, until: Timestamp) {
+        if let Some(running) = &mut self.agents[agent].running {
+            running.pause(&mut self.env, until);
+        }
+    }
+
     /// Suspends an aggregator until an instant.
     pub fn pause_aggregator(&mut self, aggregator: usize, until: Timestamp) {
         self.aggregators[aggregator].pause(until);

@@ -48,6 +48,10 @@ pub enum Observation<'c> {
     Corrected(CorrectedCall<'c>),
     /// The store executed charges.
     Executed {
+        /// The agent.
+        agent: usize,
+        /// The number of starts of the agent at the time of the request.
+        life: u64,
         /// The request.
         ticket: Ticket,
         /// The charges.
@@ -55,6 +59,17 @@ pub enum Observation<'c> {
         /// The store's answer.
         answer: Result<ChargeResults, StoreError>,
     },
+    /// The late answer to a request of an agent arrived, or its connection was lost.
+    LateAnswer {
+        /// The agent.
+        agent: usize,
+        /// The request.
+        ticket: Ticket,
+        /// The error that the engine was told, if any.
+        error: Option<StoreError>,
+    },
+    /// An agent is not scheduled until this instant.
+    AgentPaused(usize, Timestamp),
     /// An agent's request is over, because its answer arrived or its deadline passed.
     Finished {
         /// The agent.
@@ -63,6 +78,8 @@ pub enum Observation<'c> {
         ticket: Ticket,
         /// The charges as the engine asked for them.
         charges: Vec<Charge>,
+        /// True if the maintenance asked.
+        is_backfill: bool,
         /// The error that the engine was told, if any.
         error: Option<StoreError>,
     },

@@ -67,7 +67,8 @@ impl PlantedBug {
             return vec![charges.to_vec()];
         }
         if matches!(self, Self::BackfillTwice | Self::RefundTwice) {
-            return vec![charges.to_vec(); 2];
+            let again = charges.iter().map(|charge| Charge { request: None, ..charge.clone() });
+            return vec![charges.to_vec(), again.collect()];
         }
         let dropped =
             |charge: &Charge| Charge { cost: if of_mode(charge) { 0 } else { charge.cost }, ..charge.clone() };

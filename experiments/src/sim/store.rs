@@ -87,8 +87,13 @@ impl SimStore {
         self.agents.remove(&agent);
     }
 
+    /// Applies the charges of one step. Those of a request that comes too late have expired, as in a server.
     pub(super) fn charge(&self, now: Timestamp, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
-        self.clock.set(self.time(now));
+        let store_now = self.time(now);
+        if charges.iter().any(|charge| charge.mode.has_expired(store_now)) {
+            return Err(StoreError::Expired);
+        }
+        self.clock.set(store_now);
         self.memory.try_charge(charges).unwrap_or(Err(StoreError::Unreachable))
     }
 }

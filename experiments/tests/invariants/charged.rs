@@ -1,15 +1,20 @@
-//! never-over, the other half: a call that an agent admits by the shared store is charged there, by each rule that enforces it.
+//! never-over, the other half: a call that an agent admits is charged by the shared store, by each rule that enforces it, whoever
+//! decided it and however late the store is.
 //!
-//! [`super::never_over`] counts the charges that the store made; an agent that admitted calls without them would pass it.
-//! A request id that was charged before counts as charged. Excused: rules in shadow, and callers that share an overflow counter.
+//! [`super::never_over`] counts the charges that the store made; an agent that admitted calls without them would pass it. So
+//! while the breaker of an agent is closed, it admits no call under a `strict` rule before the store has charged it. A request
+//! id that was charged before counts as charged. Excused: rules in shadow, callers on a list, callers that share an overflow
+//! counter, and calls of an agent that takes the store for down.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate::Source;
 use tollgate_core::counter::CounterId;
+use tollgate_core::rules::{Consistency, ListMatch, OnFailure};
+use tollgate_engine::Engine;
 use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, Ticket};
 
-use super::facts::Facts;
+use super::facts::{Applied, Facts};
 
 /// Maximum number of requests that are kept; late ones are executed after their calls were answered without the store.
 const REQUESTS_LEN_MAX: usize = 1_000;
@@ -20,6 +25,8 @@ pub(crate) struct Charged {
     requests: BTreeMap<Ticket, BTreeSet<CounterId>>,
     /// Number of rules whose charges were found.
     pub(crate) compared: usize,
+    /// Number of calls that were admitted before a late answer, under rules that allow it.
+    pub(crate) late: usize,
 }
 
 impl Charged {
@@ -30,7 +37,7 @@ impl Charged {
         observation: &Observation<'_>,
     ) -> Result<(), String> {
         match observation {
-            Observation::Executed { ticket, charges, answer: Ok(results) } => {
+            Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
                 let made = charges.iter().zip(results).filter(|(_, result)| result.charged || result.repeated);
                 let counters = made.map(|(charge, _)| charge.counter);
                 self.requests.entry(*ticket).or_default().extend(counters);
@@ -42,13 +49,16 @@ impl Charged {
             Observation::Answered(answered)
                 if !sim.agents()[answered.agent].settings.owns_table && !facts.overflows() =>
             {
-                self.answered(facts, answered)
+                self.answered(facts, sim, answered)
             }
             _ => Ok(()),
         }
     }
 
-    fn answered(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
+    fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
+        if answered.is_admitted && matches!(answered.decision.source, Source::Signal | Source::Fallback) {
+            return self.decided_without_store(facts, sim, answered);
+        }
         if !answered.is_admitted || answered.decision.source != Source::Store {
             return Ok(());
         }
@@ -61,6 +71,29 @@ impl Charged {
             }
             self.compared += 1;
         }
+        Ok(())
+    }
+
+    fn decided_without_store(
+        &mut self,
+        facts: &Facts,
+        sim: &Simulation<'_>,
+        answered: &AnsweredCall<'_>,
+    ) -> Result<(), String> {
+        let is_down = sim.agents()[answered.agent].engine().is_none_or(Engine::is_degraded);
+        if is_down || facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
+            return Ok(());
+        }
+        let applied = facts.applied(answered.generation, &answered.call);
+        let is_strict = |applied: &&Applied| {
+            let policy = &applied.policy;
+            !applied.rule.shadow && policy.consistency == Consistency::Strict && policy.on_failure != OnFailure::Open
+        };
+        if let Some(applied) = applied.iter().find(is_strict) {
+            let (rule, agent, error) = (&applied.rule.name, answered.agent, answered.error);
+            return Err(format!("never-over: agent {agent} admits without a charge under `{rule}`, {error:?}"));
+        }
+        self.late += 1;
         Ok(())
     }
 }

@@ -1,17 +1,19 @@
 //! Backfill and refund: an agent's units reach the store once each.
 //!
 //! For each agent and counter, the units that its answers and corrections mean equal the units that the store executed for it,
-//! whenever nothing of the agent is unsynced or waits for an answer. Excused: requests that timed out. A charge that timed
-//! out is taken for made: for a call or a refund, neither side counts; for a backfill, both do. These count as the store
-//! executed them: a call with a request id, one that a rule of `charge: each` denies after the other rules have charged it, and
-//! several calls of one request that are not all admitted. Agents that crash take their unsynced units with them. Callers that
-//! share an overflow counter and agents with their own table are not balanced.
+//! whenever nothing of the agent is unsynced or waits for an answer, in time or late. If the answer to a request is lost, the
+//! agent backfills what it admitted, so what the store executed for that request does not count. A refund of units that were
+//! charged too late is sent once; if its answer is lost, it counts as made. These count as the store executed them: a call with
+//! a request id, which the store charges once however the agent learns of it; one that a rule of `charge: each` denies after the
+//! other rules have charged it; and several calls of one request that are not all admitted. After a release that failed, the
+//! slots of its counter are not balanced. Agents that crash take their
+//! unsynced units with them. Callers that share an overflow counter and agents with their own table are not balanced.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tollgate::Source;
 use tollgate::store::StoreError;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, DigestKey, RequestId};
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::ListMatch;
 use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation, Ticket};
@@ -21,10 +23,15 @@ use super::facts::Facts;
 /// Accounts of all agents.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// Units by request, as the store executed them.
-    executed: HashMap<Ticket, Vec<(CounterId, i64)>>,
-    /// Counters of the request for calls that was finished last.
-    asked: BTreeSet<CounterId>,
+    /// Effects of the requests that the store executed.
+    executed: HashMap<Ticket, Vec<Effect>>,
+    /// Units of calls that were decided while their request was late, by request and counter.
+    decided_late: HashMap<Ticket, BTreeMap<CounterId, i64>>,
+    /// Ids of calls.
+    named: HashSet<RequestId>,
+    /// Number of starts of each agent, and the last start whose life has ended.
+    lives: BTreeMap<usize, u64>,
+    ended: BTreeMap<usize, u64>,
     agents: BTreeMap<usize, Accounts>,
     pub(crate) balanced: usize,
 }
@@ -35,6 +42,14 @@ struct Accounts {
     /// Units that the agent's answers mean, less those that the store executed.
     missing: BTreeMap<CounterId, i64>,
     changed: BTreeSet<CounterId>,
+    /// Counters of slots whose release failed: it is not known if the slot is free.
+    uncertain: BTreeSet<CounterId>,
+}
+
+/// Units by which a charge changed its counter.
+struct Effect {
+    charge: Charge,
+    units: i64,
 }
 
 impl Ledger {
@@ -42,11 +57,18 @@ impl Ledger {
         match observation {
             Observation::Ended(SimNode::Agent(agent)) => {
                 self.agents.remove(agent);
+                self.ended.insert(*agent, self.lives.get(agent).copied().unwrap_or_default());
             }
-            Observation::Executed { ticket, charges, answer: Ok(results) } => {
-                self.executed.entry(*ticket).or_default().extend(effects_of(charges, results));
+            Observation::Started(SimNode::Agent(agent)) => *self.lives.entry(*agent).or_default() += 1,
+            Observation::Executed { agent, life, ticket, charges, answer: Ok(results) }
+                if self.ended.get(agent).is_none_or(|ended| life > ended) =>
+            {
+                self.executed(*agent, *ticket, charges, results);
             }
-            Observation::Finished { agent, ticket, charges, error } => self.finished(*agent, *ticket, charges, *error),
+            Observation::Finished { agent, ticket, charges, is_backfill, error } => {
+                self.finished(*agent, *ticket, charges, *is_backfill, *error);
+            }
+            Observation::LateAnswer { agent, ticket, error } => self.answered_late(*agent, *ticket, *error),
             Observation::Answered(answered) if !sim.agents()[answered.agent].settings.owns_table => {
                 self.answered(facts, answered);
             }
@@ -57,28 +79,73 @@ impl Ledger {
         }
     }
 
-    fn finished(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], error: Option<StoreError>) {
-        if charges.iter().any(|charge| matches!(charge.mode, ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. }))
-        {
-            // The answers to its calls follow.
-            self.asked = charges.iter().map(|charge| charge.counter).collect();
+    /// Enters executed charges: one with an id at once, because the store executes it once; any other when the agent learns of
+    /// it.
+    fn executed(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], results: &ChargeResults) {
+        for effect in charges.iter().zip(results).filter_map(effect_of) {
+            let is_backfill = matches!(effect.charge.mode, ChargeMode::Backfill { .. });
+            match effect.charge.request {
+                None => self.executed.entry(ticket).or_default().push(effect),
+                Some(id) if is_backfill && !self.named.contains(&id) => {
+                    self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn finished(
+        &mut self,
+        agent: usize,
+        ticket: Ticket,
+        charges: &[Charge],
+        is_backfill: bool,
+        error: Option<StoreError>,
+    ) {
+        let is_check = |charge: &Charge| charge.mode.expires_at().is_some();
+        // The answers to calls follow.
+        if charges.iter().any(is_check) || error == Some(StoreError::TimedOut) && !is_backfill {
             return;
         }
         let executed = self.executed.remove(&ticket).unwrap_or_default();
         let accounts = self.agents.entry(agent).or_default();
         match error {
-            None => accounts.subtract(executed),
-            Some(StoreError::TimedOut) => {
-                for charge in charges.iter().filter(|charge| matches!(charge.mode, ChargeMode::Backfill { .. })) {
-                    accounts.enter(charge.counter, -signed(charge.cost));
+            None => executed.iter().for_each(|effect| accounts.enter(effect.charge.counter, -effect.units)),
+            Some(error) if is_backfill && error.may_have_charged() => {
+                for charge in charges.iter().filter(|charge| matches!(charge.mode, ChargeMode::Refund { .. })) {
+                    accounts.enter(charge.counter, signed(charge.cost));
                 }
             }
             Some(_) => {}
         }
     }
 
+    /// Units that are only counted stay, although the call was denied; a refund was answered with an error and counts as none.
+    fn answered_late(&mut self, agent: usize, ticket: Ticket, error: Option<StoreError>) {
+        let executed = self.executed.remove(&ticket).unwrap_or_default();
+        let decided = self.decided_late.remove(&ticket).unwrap_or_default();
+        if error.is_some() {
+            return;
+        }
+        let accounts = self.agents.entry(agent).or_default();
+        for Effect { charge, units } in executed {
+            let units = match charge.mode {
+                ChargeMode::CountOnly { .. } => units.min(decided.get(&charge.counter).copied().unwrap_or_default()),
+                ChargeMode::Refund { .. } => 0,
+                _ => units,
+            };
+            accounts.enter(charge.counter, -units);
+        }
+    }
+
     fn answered(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) {
-        let executed = answered.ticket.and_then(|ticket| self.executed.remove(&ticket)).unwrap_or_default();
+        if let Some(id) = answered.call.id() {
+            // The store knows what its requests charged.
+            self.named.insert(DigestKey::default().request(id));
+            return;
+        }
+        let is_late = answered.error == Some(StoreError::TimedOut);
+        let executed = answered.ticket.filter(|_| !is_late).and_then(|ticket| self.executed.remove(&ticket));
         let accounts = self.agents.entry(answered.agent).or_default();
         let by_store = answered.decision.source == Source::Store;
         let applied = facts.applied(answered.generation, &answered.call);
@@ -87,27 +154,26 @@ impl Ledger {
             applied.iter().any(|applied| *applied.rule.name == *denied_by.rule && applied.counts_denials())
         };
         let is_held_back = answered.is_joint && !answered.is_admitted;
-        let as_executed = answered.call.id().is_some() || is_held_back || denied_by.is_some_and(is_counted_each);
-        if by_store && as_executed {
+        if by_store && (is_held_back || denied_by.is_some_and(is_counted_each)) {
             return;
         }
         if answered.error.is_none() && !is_held_back {
-            accounts.subtract(executed);
+            executed.iter().flatten().for_each(|effect| accounts.enter(effect.charge.counter, -effect.units));
         }
-        // Of several calls, the store is asked only about those that have no unsynced counter.
-        let was_asked = applied.iter().all(|applied| self.asked.contains(&applied.counter));
-        let timed_out = answered.error == Some(StoreError::TimedOut) && was_asked;
-        let is_backfilled = answered.decision.source != Source::Local && !timed_out;
         let is_listed = facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted;
         for applied in applied {
             let counts_always = applied.counts_denials() || is_listed;
             let counts = if answered.decision.allowed {
-                (by_store || is_backfilled) && (!is_held_back || counts_always)
+                answered.decision.source != Source::Local && (!is_held_back || counts_always)
             } else {
                 by_store && counts_always
             };
             if counts {
                 accounts.enter(applied.counter, signed(applied.cost));
+                if let Some(ticket) = answered.ticket.filter(|_| is_late) {
+                    let decided = self.decided_late.entry(ticket).or_default();
+                    *decided.entry(applied.counter).or_default() += signed(applied.cost);
+                }
             }
         }
     }
@@ -115,6 +181,9 @@ impl Ledger {
     fn corrected(&mut self, facts: &Facts, corrected: &CorrectedCall<'_>) {
         let accounts = self.agents.entry(corrected.agent).or_default();
         for (applied, units) in facts.corrected(corrected) {
+            if corrected.units.is_none() && corrected.error.is_some() {
+                accounts.uncertain.insert(applied.counter);
+            }
             let was_asked = corrected.charges.iter().any(|charge| charge.counter == applied.counter);
             // Units to give back are given back by the store, or at once if it was never told of them.
             if units > 0 || !was_asked || corrected.error.is_none() {
@@ -136,7 +205,7 @@ impl Ledger {
             for counter in std::mem::take(&mut accounts.changed) {
                 self.balanced += 1;
                 let missing = accounts.missing.remove(&counter).unwrap_or_default();
-                if missing != 0 {
+                if missing != 0 && !accounts.uncertain.contains(&counter) {
                     return Err(format!(
                         "backfill and refund: {missing} units of {counter} of agent {index} lack in the store"
                     ));
@@ -146,15 +215,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that nothing is left unsynced, unless the store had no room for it.
+    /// Checks that nothing is left unsynced.
     pub(crate) fn finish(sim: &Simulation<'_>) -> Result<(), String> {
         for (index, agent) in sim.agents().iter().enumerate() {
             let unsynced = agent.engine().map_or(0, |engine| engine.held().unsynced_counters);
-            let was_full = |engine: &tollgate_engine::Engine| {
-                engine.metrics().store_errors().any(|(name, answers)| name == "full" && answers > 0)
-            };
-            if unsynced > 0 && !agent.engine().is_some_and(was_full) {
-                return Err(format!("backfill: agent {index} has {unsynced} unsynced counters in the end"));
+            let units = agent.engine().map_or(0, |engine| engine.metrics().unsynced_units.get());
+            if unsynced > 0 || units > 0 {
+                return Err(format!("backfill: agent {index} has {units} units of {unsynced} counters in the end"));
             }
         }
         Ok(())
@@ -162,26 +229,17 @@ impl Ledger {
 }
 
 impl Accounts {
-    fn subtract(&mut self, executed: Vec<(CounterId, i64)>) {
-        for (counter, units) in executed {
-            self.enter(counter, -units);
-        }
-    }
-
     fn enter(&mut self, counter: CounterId, units: i64) {
         *self.missing.entry(counter).or_default() += units;
         self.changed.insert(counter);
     }
 }
 
-/// Returns the units by which charges changed their counters.
-fn effects_of(charges: &[Charge], results: &ChargeResults) -> Vec<(CounterId, i64)> {
-    let made = charges.iter().zip(results).filter(|(_, result)| result.charged && !result.repeated);
-    let units = |charge: &Charge| {
-        let cost = signed(charge.cost);
-        if matches!(charge.mode, ChargeMode::Refund { .. }) { -cost } else { cost }
-    };
-    made.map(|(charge, _)| (charge.counter, units(charge))).collect()
+/// Returns the effect of a charge, if it was made.
+fn effect_of((charge, result): (&Charge, &ChargeResult)) -> Option<Effect> {
+    let cost = signed(charge.cost);
+    let units = if matches!(charge.mode, ChargeMode::Refund { .. }) { -cost } else { cost };
+    (result.charged && !result.repeated).then(|| Effect { charge: charge.clone(), units })
 }
 
 fn signed(units: u64) -> i64 {

@@ -82,6 +82,8 @@ pub(crate) struct Totals {
     pub(crate) balanced: usize,
     /// Admissions by the store that were compared with the charges that it made.
     pub(crate) charged: usize,
+    /// Admissions before a late answer.
+    pub(crate) late: usize,
     /// Admissions by `on_failure` that were compared with its bound.
     pub(crate) bounded: usize,
     /// Forged records that a node passed over.
@@ -170,6 +172,7 @@ impl Invariants {
             restored: self.hand_over.restored,
             balanced: self.ledger.balanced,
             charged: self.charged.compared,
+            late: self.charged.late,
             bounded: self.degraded.bounded,
             forged: self.forgeries.passed_over,
             worst_permille: self.never_over.worst_permille,

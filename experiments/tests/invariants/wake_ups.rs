@@ -2,7 +2,7 @@
 //! is acknowledged, refused or given up; a store that is needed is probed, at the pace that its relapses allow.
 //!
 //! Excused: rows of calls to which no rule applies, and of callers that share an overflow counter, because their partition is
-//! not known here.
+//! not known here; and agents that are not scheduled, or were not a moment ago.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,12 @@ const LINGER_MS: u64 = 5;
 const COLLECT_MS_MAX: u64 = 3;
 /// Time after which a round is sent although the one before it is not acknowledged, in ms.
 const ROUND_MS_MAX: u64 = 100;
+/// Time after a pause in which an agent does what has become due, in ms.
+const CATCH_UP_MS: u64 = 20;
 /// Interval between probes of a store that does not answer, in ms.
 const PROBE_MS: u64 = 10;
 /// Maximum pause before a probe of a store that relapses, in ms.
-const PAUSE_MS_MAX: u64 = 5_000;
+const PAUSE_MS_MAX: u64 = 500;
 /// Time after which a loss of the store is no relapse, in ms.
 const RELAPSE_MS: u64 = 2_000 + PAUSE_MS_MAX;
 
@@ -30,6 +32,8 @@ const RELAPSE_MS: u64 = 2_000 + PAUSE_MS_MAX;
 pub(crate) struct WakeUps {
     writers: BTreeMap<usize, Writer>,
     probes: BTreeMap<usize, Probes>,
+    /// Time from which an agent has caught up after its last pause.
+    caught_up_ms: BTreeMap<usize, u64>,
 }
 
 /// Writer of one life of an agent.
@@ -64,6 +68,10 @@ impl WakeUps {
             Observation::Ended(SimNode::Agent(agent)) => {
                 self.writers.remove(agent);
                 self.probes.remove(agent);
+            }
+            Observation::AgentPaused(agent, until) => {
+                let caught_up_ms = self.caught_up_ms.entry(*agent).or_default();
+                *caught_up_ms = (*caught_up_ms).max(until.as_ms() + CATCH_UP_MS);
             }
             Observation::Answered(answered) if !facts.overflows() => self.answered(facts, sim, answered),
             Observation::Sent(SimNode::Agent(agent), RecordName { partition, tag, .. }) => {
@@ -109,7 +117,9 @@ impl WakeUps {
 
     pub(crate) fn check(&mut self, facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
         let now = sim.now().as_ms();
-        for (agent, writer) in self.writers.iter().filter(|_| !facts.overflows()) {
+        self.caught_up_ms.retain(|_, until| *until >= now);
+        let runs = |agent: &usize| !self.caught_up_ms.contains_key(agent);
+        for (agent, writer) in self.writers.iter().filter(|(agent, _)| !facts.overflows() && runs(agent)) {
             for (partition, since) in &writer.waits_since {
                 let due = writer.may_send_ms().max(since + LINGER_MS) + COLLECT_MS_MAX;
                 if now > due {
@@ -125,7 +135,7 @@ impl WakeUps {
             let probes = self.probes.entry(index).or_default();
             if !probes.is_outstanding && std::mem::take(&mut probes.is_answered) {
                 probes.found(now, engine.has_unsynced());
-                if engine.is_degraded() {
+                if engine.is_degraded() && runs(&index) {
                     return Err(format!("wake-up: the store answered agent {index}, which does not use it"));
                 }
             }
@@ -135,7 +145,7 @@ impl WakeUps {
             }
             let due = probes.due_ms.max(*probes.needed_since.get_or_insert(now));
             // A shell sleeps for at least 1 ms.
-            if now > due + 1 {
+            if now > due + 1 && runs(&index) {
                 return Err(format!("wake-up: a probe of the store by agent {index} is {} ms late", now - due));
             }
         }

@@ -24,9 +24,11 @@ pub(crate) struct Incidents {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     StoreFails,
+    StorePauses,
     StoreClockSteps,
     BusFails,
     AgentEnds,
+    AgentPauses,
     AggregatorEnds,
     AggregatorPauses,
     RulesChange,
@@ -53,6 +55,8 @@ impl Incidents {
             Kind::AggregatorPauses,
             Kind::RulesChange,
             Kind::TopicRecreated,
+            Kind::StorePauses,
+            Kind::AgentPauses,
         ];
         let is_rare = |kind: Kind| matches!(kind, Kind::TopicRecreated | Kind::StoreClockSteps);
         let kinds = all.into_iter().filter(|kind| rng.u8(0..8) < if is_rare(*kind) { 2 } else { 4 }).collect();
@@ -88,6 +92,13 @@ impl Incidents {
                 sim.set_store(states[rng.usize(0..states.len())]);
                 self.later(rng, now, 1_500, Repair::Store);
             }
+            // Shorter and longer than a deadline: answers come late, or requests have expired.
+            Kind::StorePauses => {
+                sim.set_store(StoreState::Silent);
+                self.repairs.retain(|(_, other)| *other != Repair::Store);
+                self.repairs.push((now.plus_ms(rng.u64(2..100)), Repair::Store));
+            }
+            Kind::AgentPauses => sim.pause_agent(agent, now.plus_ms(rng.u64(2..100))),
             Kind::StoreClockSteps => {
                 let small = i64::try_from(CLOCK_ERROR_MAX_MS).unwrap_or_default();
                 let by_ms = if rng.bool() { rng.i64(1..small) } else { rng.i64(small + 100..4 * small) };

@@ -20,7 +20,7 @@ const RUN_MS: u64 = 10_000;
 const CALLS_MIN: usize = 500;
 /// Maximum time between two calls, in ms.
 const GAP_MS_MAX: u64 = 30;
-/// Quiet time at the end, after which everything must be settled, in ms. A store that relapsed is probed each 5 s.
+/// Quiet time at the end, after which everything must be settled, in ms. A store that relapsed is probed twice a second.
 const QUIET_MS: u64 = 6_000;
 
 /// The result of a run.
@@ -50,7 +50,7 @@ pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
         let until = sim.now().plus_ms(rng.u64(0..=GAP_MS_MAX));
         step(&mut sim, &mut checks, until, &mut workload, &mut trace)?;
         let agent = rng.usize(0..sim.agents().len());
-        if sim.agents()[agent].engine().is_some() {
+        if sim.agents()[agent].is_scheduled(sim.now()) {
             let request = workload.request(group(&sim, agent));
             calls += request.len();
             checks.arrive(agent, request.len());
@@ -80,7 +80,7 @@ fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
         ack_negated_percent: percent(5),
         ack_lost_percent: percent(5),
         // Half of the stores answer in time, half of them often do not.
-        store_ms_max: if rng.bool() { 2 } else { 8 },
+        store_ms_max: if rng.bool() { 2 } else { 16 },
         bus_ms_max: rng.u64(1..60),
         bus_late_ms: 0,
         ack_ms_max: if rng.bool() { 5 } else { 250 },

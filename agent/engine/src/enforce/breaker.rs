@@ -1,21 +1,21 @@
-//! The breaker before the store: after enough unanswered requests no call waits for a time-out any more, until a ping that no
-//! call waits for is answered.
+//! The breaker before the store: after enough requests in a row without an answer in time, no call waits for a time-out any
+//! more, until a ping that no call waits for is answered.
 //!
-//! A miss raises a score by two and an answer lowers it by one. The breaker opens after five misses in a row, and at any
-//! lasting rate of misses above one in three. An error after which no request can succeed opens it at once.
+//! A late store is not a store that is down, so one answer in time takes back all misses before it. A late answer does not:
+//! calls do not wait for it. Five misses in a row open the breaker. Each of them may deny a `strict` call that had room, so
+//! more would cost too many; fewer would open it at each short pause. An error after which no request can succeed opens it at
+//! once.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tollgate_core::counter::StoreError;
 
-/// Points of a miss.
-const MISS_WEIGHT: u32 = 2;
-/// Score at which the breaker opens.
-const OPEN_AT: u32 = 10;
+/// Number of misses in a row at which the breaker opens.
+const OPEN_AT: u32 = 5;
 
 /// Breaker before the store.
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
-    score: AtomicU32,
+    misses: AtomicU32,
     open: AtomicBool,
 }
 
@@ -27,18 +27,15 @@ impl Breaker {
 
     /// Records an answer in time.
     pub(crate) fn answered(&self) {
-        if self.score.load(Ordering::Relaxed) > 0 {
-            let lower = |score: u32| score.checked_sub(1);
-            let _ = self.score.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lower);
+        if self.misses.load(Ordering::Relaxed) > 0 {
+            self.misses.store(0, Ordering::Relaxed);
         }
     }
 
     /// Records a miss; returns true if it opened the breaker.
     pub(crate) fn missed(&self, error: StoreError) -> bool {
         let opens = match error {
-            StoreError::TimedOut | StoreError::Expired | StoreError::Busy => {
-                self.score.fetch_add(MISS_WEIGHT, Ordering::Relaxed) + MISS_WEIGHT >= OPEN_AT
-            }
+            error if error.is_late() => self.misses.fetch_add(1, Ordering::Relaxed) + 1 >= OPEN_AT,
             error => !error.is_of_counter(),
         };
         opens && !self.open.swap(true, Ordering::Relaxed)
@@ -48,7 +45,7 @@ impl Breaker {
     pub(crate) fn close(&self) -> bool {
         let closed = self.open.swap(false, Ordering::Relaxed);
         if closed {
-            self.score.store(0, Ordering::Relaxed);
+            self.misses.store(0, Ordering::Relaxed);
         }
         closed
     }
@@ -67,16 +64,14 @@ mod tests {
         assert!(breaker.close() && !breaker.is_open() && !breaker.close());
     }
 
+    /// A store that pauses before every fifth request is late and not down.
     #[test]
-    fn it_opens_at_a_lasting_rate_of_misses_and_not_at_a_low_one() {
-        let opens = |answers_per_miss: u32| {
-            let breaker = Breaker::default();
-            (0..200).any(|_| {
-                (0..answers_per_miss).for_each(|_| breaker.answered());
-                breaker.missed(StoreError::TimedOut)
-            })
-        };
-        assert!(opens(1) && !opens(2) && !opens(10));
+    fn an_answer_in_time_takes_back_all_misses_before_it() {
+        let breaker = Breaker::default();
+        for _ in 0..200 {
+            assert!((0..4).all(|_| !breaker.missed(StoreError::TimedOut)));
+            breaker.answered();
+        }
     }
 
     #[test]

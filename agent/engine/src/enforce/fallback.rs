@@ -72,6 +72,16 @@ pub(crate) fn by_signal(
     (verdict(now, &room, cost, reset_at), Source::Signal)
 }
 
+/// Returns a denial by the last signal, whatever its age, if its count alone still leaves no room.
+pub(crate) fn denied_by_signal(policy: &LimitPolicy, view: &CounterView, facts: &Facts, cost: u64) -> Option<Verdict> {
+    let (now, remote) = (facts.now.earliest, view.remote.as_deref()?);
+    let most = policy.quota.units().checked_sub(cost)?;
+    // At the latest possible time: units that are still in the window then are in the window.
+    let used = used(remote, policy, facts.now.latest);
+    let room = Room { units: policy.quota.units().saturating_sub(used), retry_at: falls_to(remote, policy, most, now) };
+    (used > most).then(|| verdict(now, &room, cost, falls_to(remote, policy, 0, now)))
+}
+
 /// Decides without fresh signals. `covered` are the own rounds that the last signal contains.
 pub(crate) fn alone(
     policy: &LimitPolicy,

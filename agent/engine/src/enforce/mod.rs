@@ -17,7 +17,7 @@ use crate::view::CoveredRounds;
 pub(crate) use breaker::Breaker;
 pub(crate) use combine::{Combined, RuleVerdict, combine};
 pub(crate) use part::equal as equal_part;
-pub(crate) use plan::{Enforcement, Plan, plan};
+pub(crate) use plan::{Enforcement, Plan, StoreAccess, plan, plan_late};
 
 /// Facts from which an agent plans.
 #[derive(Clone, Debug)]
@@ -44,6 +44,13 @@ pub(crate) enum Authority {
     Signals(FreshSignals),
     /// The rule's `on_failure` alone, because the signals are not fresh; with the own rounds that the last one contains.
     Fallback(CoveredRounds),
+}
+
+impl Authority {
+    /// Returns the rule's `on_failure` alone: the signals prove no room.
+    pub(crate) fn alone(self) -> Self {
+        if let Self::Signals(fresh) = self { Self::Fallback(fresh.covered) } else { self }
+    }
 }
 
 /// Facts about a partition whose signals are fresh.

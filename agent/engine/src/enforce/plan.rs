@@ -3,9 +3,9 @@
 //! A plan changes nothing. Its caller applies the event of an admission to the view under the same lock, so that concurrent
 //! calls cannot admit the same unit. The verdicts without the store are in [`fallback`].
 
-use tollgate_core::algorithm::Verdict;
+use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::decision::Source;
-use tollgate_core::rules::{Generation, LimitPolicy};
+use tollgate_core::rules::{Consistency, Generation, LimitPolicy, OnFailure};
 
 use super::{Authority, Facts, fallback, pace};
 use crate::view::{CounterView, ViewEvent};
@@ -17,6 +17,17 @@ pub(crate) enum Plan<'a> {
     Decided(Verdict, Source, Option<ViewEvent<'a>>),
     /// The store must be asked.
     NeedsStore,
+}
+
+/// State of the store as a call finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreAccess {
+    /// It may be asked.
+    Open,
+    /// It was asked and is late, but it is not down: other agents may still get answers.
+    Late,
+    /// It is down, or cannot charge a counter of the call.
+    Closed,
 }
 
 /// Way in which a rule is enforced on a call.
@@ -46,6 +57,13 @@ pub(crate) fn plan<'a>(
         return Plan::Decided(denial.verdict(), Source::Local, None);
     }
     let ((mut verdict, source), covered) = match &facts.authority {
+        // The store lacks units that the signal may contain.
+        Authority::Store if view.has_unsynced() && enforcement == Enforcement::Normal => {
+            return match fallback::denied_by_signal(policy, view, facts, cost) {
+                Some(denial) => Plan::Decided(denial, Source::Signal, None),
+                None => Plan::NeedsStore,
+            };
+        }
         Authority::Store => return Plan::NeedsStore,
         Authority::Signals(fresh) => (fallback::by_signal(policy, view, facts, fresh, cost), &fresh.covered),
         Authority::Fallback(covered) => {
@@ -59,4 +77,75 @@ pub(crate) fn plan<'a>(
     verdict.admitted |= enforcement == Enforcement::NeverDeny;
     let admission = ViewEvent::Planned { now: facts.now, cost, pace, covered };
     Plan::Decided(verdict, source, verdict.admitted.then_some(admission))
+}
+
+/// Plans a charge whose answer from the store is late. The facts name no signals: agents that still receive answers are not held
+/// to their parts. `bounded` admits from this agent's part, as long as agents have no line of credit, and `on_failure: open`
+/// admits. Every other call is denied until the store may have answered. A slot is not admitted early, because it is released
+/// by the instant at which the store charged it.
+pub(crate) fn plan_late<'a>(
+    policy: &LimitPolicy,
+    generation: Generation,
+    view: &CounterView,
+    facts: &'a Facts,
+    cost: u64,
+    enforcement: Enforcement,
+) -> Plan<'a> {
+    let deadline_ms = u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX);
+    let again_at = facts.now.earliest.plus_ms(deadline_ms.max(1));
+    let is_open = policy.on_failure == OnFailure::Open || enforcement == Enforcement::NeverDeny;
+    let has_part = policy.consistency == Consistency::Bounded && policy.algorithm != Algorithm::Concurrency;
+    match plan(policy, generation, view, facts, cost, enforcement) {
+        // The store may have room for it.
+        Plan::Decided(verdict, Source::Fallback, None) => {
+            Plan::Decided(Verdict { retry_at: again_at, ..verdict }, Source::Fallback, None)
+        }
+        Plan::Decided(_, Source::Fallback, Some(_)) if !is_open && !has_part => {
+            let denial = Verdict { admitted: false, remaining: 0, retry_at: again_at, reset_at: again_at, delay_ms: 0 };
+            Plan::Decided(denial, Source::Fallback, None)
+        }
+        plan => plan,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use tollgate_core::clock::Timestamp;
+
+    use super::*;
+    use crate::fleet::FleetPart;
+    use crate::time_bounds::TimeBounds;
+    use crate::view::CoveredRounds;
+
+    /// While the store is late, only `bounded` and `open` admit, and every other call may come again after one deadline.
+    #[test]
+    fn a_late_call_is_admitted_from_this_agents_part_or_denied_for_one_deadline() {
+        // Name, change of a bounded policy of 100 units, cost, true if the call is admitted.
+        type Case = (&'static str, fn(&mut LimitPolicy), u64, bool);
+        let now = Timestamp::from_ms(1_000_000);
+        let cases: [Case; 7] = [
+            ("bounded", |_| {}, 10, true),
+            ("bounded, past the part of one of four agents", |_| {}, 26, false),
+            ("strict", |policy| policy.set_consistency(Consistency::Strict), 1, false),
+            ("a slot", |policy| policy.algorithm = Algorithm::Concurrency, 1, false),
+            ("closed", |policy| policy.on_failure = OnFailure::Closed, 1, false),
+            ("open", |policy| policy.on_failure = OnFailure::Open, 500, true),
+            ("limit", |policy| policy.on_failure = OnFailure::Limit("5/min".parse().unwrap()), 6, false),
+        ];
+        for (name, change, cost, is_admitted) in cases {
+            let mut policy = LimitPolicy::of("100/min".parse().unwrap());
+            change(&mut policy);
+            let part = FleetPart::OneOf(NonZeroU32::new(4).unwrap());
+            let authority = Authority::Fallback(CoveredRounds::default());
+            let facts = Facts { now: TimeBounds::exactly(now), own_now: now, authority, part, place: None };
+            let plan = plan_late(&policy, 1, &CounterView::default(), &facts, cost, Enforcement::Normal);
+            let Plan::Decided(verdict, Source::Fallback, admission) = plan else { panic!("{name}: {plan:?}") };
+            assert_eq!((verdict.admitted, admission.is_some()), (is_admitted, is_admitted), "{name}");
+            if !is_admitted {
+                assert_eq!(verdict.retry_at.ms_since(now), 15, "{name}");
+            }
+        }
+    }
 }

@@ -157,7 +157,7 @@ impl Maintenance {
                 self.backfill_next(now, effects);
             }
             MaintenanceInput::Pinged(Err(error)) => self.probe_missed(now, error),
-            MaintenanceInput::Backfilled(request, answer) => match self.engine.finish(now, request, answer) {
+            MaintenanceInput::Backfilled(mut request, answer) => match self.engine.finish(now, &mut request, answer) {
                 Output::Backfilled(Err(error)) => self.probe_missed(now, error),
                 _ => self.backfill_next(now, effects),
             },

@@ -17,7 +17,7 @@ use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step_at_once};
 
 use crate::view::{CounterView, forget_denial, update_in_step};
 use counter_places::{LATE, Places, RuleTag};
@@ -116,7 +116,7 @@ impl AgentTable {
     /// Applies charges to the counts that live here, and updates the views in the same step.
     ///
     /// # Errors
-    /// If a charge has expired.
+    /// None: the table refuses no counter, and no charge expires here.
     pub fn charge(&self, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StoreError> {
         self.lock(charges.iter().map(|charge| charge.counter)).charge(charges, now)
     }
@@ -184,7 +184,7 @@ impl LockedTable<'_> {
 
     /// Applies charges as [`AgentTable::charge`] does.
     pub(crate) fn charge(&mut self, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StoreError> {
-        let results = step(self, charges, now)?;
+        let results = step_at_once(self, charges, now)?;
         for (charge, result) in charges.iter().zip(&results) {
             let table = self.table;
             if let Some(entry) = self.shard(charge.counter).find(charge.counter)

@@ -12,15 +12,15 @@ use tollgate_core::window::{Ring, Window};
 use super::cached_denial::CachedDenial;
 use super::local_usage::LocalUsage;
 use super::store_count::KnownUnits;
-use super::unsynced_units::{Unsynced, UnsyncedUnits};
+use super::unsynced_units::UnsyncedUnits;
 
 /// An agent's knowledge about one counter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CounterView {
     pub(crate) denial: Option<CachedDenial>,
     pub(crate) local: Option<Box<LocalUsage>>,
-    /// Units that the store does not know, as long as the counter is in the queue of unsynced counters or in a backfill
-    /// request. They are empty if all were refunded meanwhile.
+    /// Units that the store does not know, and units that it must give back, as long as the counter is in the queue of unsynced
+    /// counters or in a backfill request. They are empty if all were confirmed or refunded meanwhile.
     pub(super) unsynced: Option<Box<UnsyncedUnits>>,
     pub(crate) remote: Option<Box<RemoteCount>>,
     /// Meter of the units that the agent admitted from a bucket while the store was away.
@@ -70,12 +70,22 @@ impl CounterView {
 
     /// Returns true if units were admitted that the store does not know.
     pub(crate) fn has_unsynced(&self) -> bool {
-        self.unsynced.as_ref().is_some_and(|unsynced| !unsynced.is_empty())
+        self.unsynced.as_ref().is_some_and(|unsynced| unsynced.has_units())
     }
 
-    /// Returns the unsynced units that are not being backfilled, oldest first.
-    pub(crate) fn unsynced(&self) -> &[Unsynced] {
-        self.unsynced.as_ref().map_or(&[], |unsynced| unsynced.unsent())
+    /// Returns the number of units that were admitted and that the store does not know.
+    pub(crate) fn unsynced_units(&self) -> u64 {
+        self.unsynced.as_ref().map_or(0, |unsynced| unsynced.units())
+    }
+
+    /// Returns true if a call can carry all units that the store does not know.
+    pub(crate) fn may_ask_store(&self) -> bool {
+        self.unsynced.as_ref().is_none_or(|unsynced| unsynced.fits_in_call())
+    }
+
+    /// Returns true if units of exactly this instant were admitted and never sent to the store.
+    pub(crate) fn holds_unsent(&self, at: Timestamp, units: u64) -> bool {
+        self.unsynced.as_ref().is_some_and(|unsynced| unsynced.holds_unsent(at, units))
     }
 
     /// Returns true if nothing here matters any more. The place of a counter is kept for longer than a cached denial.

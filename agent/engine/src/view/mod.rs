@@ -11,5 +11,7 @@ mod update;
 pub(crate) use cached_denial::CachedDenial;
 pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
-pub(crate) use unsynced_units::{BackfillStep, Unsynced};
-pub(crate) use update::{ViewEvent, forget_denial, update, update_in_step};
+pub(crate) use unsynced_units::{LateRefund, Unsynced};
+pub(crate) use update::{
+    ViewEvent, carry_unsynced, end_backfill, forget_denial, send_unsynced, update, update_in_step,
+};

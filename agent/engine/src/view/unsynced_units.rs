@@ -1,11 +1,18 @@
-//! Unsynced units: units of one counter that were admitted without the store and must be backfilled.
+//! Unsynced units: units of one counter that were admitted without the store and must be backfilled, and units that the store
+//! charged for calls that were denied before its late answer, which must be refunded.
 //!
-//! A view holds them while the counter is in the queue of unsynced counters, or in a backfill request.
+//! A view holds them while the counter is in the queue of unsynced counters, or in a backfill request. Units to backfill have
+//! an id from their admission on, and the store charges an id once. So they are sent as often as it takes, with calls on the
+//! counter and by the maintenance, until an answer confirms them. A refund has no id; it is sent once.
 
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::RequestId;
 
-/// Maximum number of entries that are not being backfilled; past the cap units of neighbouring times become one.
+/// Maximum number of entries that were never sent; past the cap units of neighbouring times become one.
 const UNSYNCED_LEN_MAX: usize = 128;
+/// Maximum number of entries that a call carries to the store. A call on a counter with more does not ask the store until the
+/// maintenance has sent them.
+const CARRIED_LEN_MAX: usize = 8;
 
 /// Units that were admitted without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,79 +21,120 @@ pub(crate) struct Unsynced {
     pub(crate) at: Timestamp,
     /// Number of units.
     pub(crate) units: u64,
+    /// Identifier under which the store charges them once.
+    pub(crate) id: RequestId,
+    /// True as long as further units may join the entry. The store may have charged an entry that was sent as it was.
+    pub(crate) is_open: bool,
 }
 
-/// Progress of a backfill.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum BackfillStep {
-    /// All units were sent to the store.
-    Sent,
-    /// The units that were sent are charged, or may be, or never will be.
-    Ended,
-    /// The units that were sent are not charged.
-    Failed,
+/// Units that the store charged at this instant and must give back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LateRefund {
+    /// Instant of the charge.
+    pub(crate) at: Timestamp,
+    /// Number of units.
+    pub(crate) units: u64,
 }
 
 /// Unsynced units of one counter, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnsyncedUnits {
     entries: Vec<Unsynced>,
-    /// Number of the oldest entries that are being backfilled. They do not change until the store has answered.
-    sent: usize,
-}
-
-impl Unsynced {
-    /// Returns true if these are at least so many units of exactly this instant.
-    pub(crate) fn contains(&self, at: Timestamp, units: u64) -> bool {
-        self.at == at && self.units >= units
-    }
+    refunds: Vec<LateRefund>,
 }
 
 impl UnsyncedUnits {
-    /// Returns true if there are none: all were refunded, or the backfill has ended.
+    /// Returns true if nothing is left: all was confirmed or refunded.
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.refunds.is_empty()
     }
 
-    /// Returns the units that are not being backfilled, oldest first.
-    pub(super) fn unsent(&self) -> &[Unsynced] {
-        &self.entries[self.sent..]
+    /// Returns the number of units to backfill.
+    pub(super) fn units(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.units).sum()
+    }
+
+    /// Returns true if a call can carry all entries.
+    pub(super) fn fits_in_call(&self) -> bool {
+        self.entries.len() <= CARRIED_LEN_MAX
+    }
+
+    /// Returns true if units were admitted that the store does not know.
+    pub(super) fn has_units(&self) -> bool {
+        !self.entries.is_empty()
     }
 
     /// Enters units. When there are many entries, units within `part_ms` become one; the later time is never too early.
-    pub(super) fn add(&mut self, at: Timestamp, units: u64, part_ms: u64) {
-        let near_ms = if self.unsent().len() < UNSYNCED_LEN_MAX { 0 } else { part_ms };
-        match self.entries[self.sent..].last_mut() {
-            Some(newest) if at.ms_since(newest.at) <= near_ms => {
-                newest.at = newest.at.max(at);
-                newest.units += units;
+    pub(super) fn add(&mut self, new: Unsynced, part_ms: u64) {
+        let open = self.entries.iter().filter(|entry| entry.is_open).count();
+        let near_ms = if open < UNSYNCED_LEN_MAX { 0 } else { part_ms };
+        match self.entries.last_mut().filter(|newest| newest.is_open && new.is_open) {
+            Some(newest) if apart_ms(newest.at, new.at) <= near_ms => {
+                newest.at = newest.at.max(new.at);
+                newest.units += new.units;
             }
-            _ => self.entries.push(Unsynced { at, units }),
+            _ => self.entries.push(new),
         }
-        if self.unsent().len() > UNSYNCED_LEN_MAX {
-            self.entries.remove(self.sent);
+        if open > UNSYNCED_LEN_MAX
+            && let Some(oldest) = self.entries.iter().position(|entry| entry.is_open)
+        {
+            self.entries.remove(oldest);
         }
     }
 
-    /// Removes units of exactly this instant. If they are being backfilled, they are not sent again after a failure.
+    /// Enters units that the store must give back.
+    pub(super) fn refund_late(&mut self, refund: LateRefund) {
+        self.refunds.push(refund);
+    }
+
+    /// Removes units of exactly this instant. If they were sent, they are not sent again.
     pub(super) fn remove(&mut self, at: Timestamp, units: u64) {
-        // The newest entry: one that is being backfilled only if there is no other.
-        if let Some(position) = self.entries.iter().rposition(|unsynced| unsynced.contains(at, units)) {
+        let holds = |entry: &Unsynced| entry.at == at && entry.units >= units;
+        // The newest entry: one that was sent only if there is no other.
+        let open = self.entries.iter().rposition(|entry| entry.is_open && holds(entry));
+        if let Some(position) = open.or_else(|| self.entries.iter().rposition(holds)) {
             self.entries[position].units -= units;
             if self.entries[position].units == 0 {
                 self.entries.remove(position);
-                self.sent -= usize::from(position < self.sent);
             }
         }
     }
 
-    /// Follows a backfill. Units that were added after it was sent stay.
-    pub(super) fn backfill(&mut self, step: BackfillStep) {
-        if let BackfillStep::Ended = step {
-            self.entries.drain(..self.sent);
-        }
-        self.sent = if let BackfillStep::Sent = step { self.entries.len() } else { 0 };
+    /// Returns true if units of exactly this instant were never sent.
+    pub(super) fn holds_unsent(&self, at: Timestamp, units: u64) -> bool {
+        self.entries.iter().any(|entry| entry.is_open && entry.at == at && entry.units >= units)
     }
+
+    /// Returns all units to backfill, which are sent now.
+    pub(super) fn send(&mut self) -> &[Unsynced] {
+        self.entries.iter_mut().for_each(|entry| entry.is_open = false);
+        &self.entries
+    }
+
+    /// Returns the next units of the maintenance: those that were sent and not confirmed, else all. So what grows while a store
+    /// answers nothing stays in few entries.
+    pub(super) fn send_next(&mut self) -> Vec<Unsynced> {
+        if self.entries.iter().all(|entry| entry.is_open) {
+            self.send();
+        }
+        self.entries.iter().filter(|entry| !entry.is_open).copied().collect()
+    }
+
+    /// Takes the units that the store must give back, which are sent now.
+    pub(super) fn take_refunds(&mut self) -> Vec<LateRefund> {
+        std::mem::take(&mut self.refunds)
+    }
+
+    /// Drops the units that were sent under an id; returns their number.
+    pub(super) fn end(&mut self, id: RequestId) -> u64 {
+        let before = self.units();
+        self.entries.retain(|entry| entry.is_open || entry.id != id);
+        before - self.units()
+    }
+}
+
+fn apart_ms(one: Timestamp, other: Timestamp) -> u64 {
+    one.max(other).ms_since(one.min(other))
 }
 
 #[cfg(test)]
@@ -97,47 +145,63 @@ mod tests {
         Timestamp::from_ms(ms)
     }
 
+    fn new(ms: u64, units: u64) -> Unsynced {
+        Unsynced { at: at(ms), units, id: id(ms), is_open: true }
+    }
+
+    const fn id(ms: u64) -> RequestId {
+        RequestId::from_u128(ms as u128)
+    }
+
     #[test]
-    fn units_are_unsynced_until_the_store_has_charged_them() {
+    fn units_are_unsynced_until_the_store_has_confirmed_them() {
         let mut unsynced = UnsyncedUnits::default();
-        unsynced.add(at(10), 2, 100);
-        assert_eq!(unsynced.unsent(), [Unsynced { at: at(10), units: 2 }]);
-        unsynced.backfill(BackfillStep::Sent);
-        unsynced.add(at(10), 3, 100);
-        assert_eq!(unsynced.unsent(), [Unsynced { at: at(10), units: 3 }], "units are sent once");
-        assert!(unsynced.unsent()[0].contains(at(10), 3) && !unsynced.unsent()[0].contains(at(10), 4));
-        unsynced.backfill(BackfillStep::Ended);
-        assert_eq!(unsynced.unsent(), [Unsynced { at: at(10), units: 3 }]);
-        unsynced.backfill(BackfillStep::Sent);
-        unsynced.backfill(BackfillStep::Failed);
-        unsynced.remove(at(10), 3);
+        unsynced.add(new(10, 2), 100);
+        unsynced.add(new(10, 1), 100);
+        assert_eq!(unsynced.send(), [Unsynced { is_open: false, ..new(10, 3) }], "units of one instant are one entry");
+        unsynced.add(new(20, 4), 100);
+        assert!(unsynced.holds_unsent(at(20), 4) && !unsynced.holds_unsent(at(20), 5));
+        assert!(!unsynced.holds_unsent(at(10), 3), "the store may know them");
+        let ids: Vec<_> = unsynced.send_next().iter().map(|entry| entry.id).collect();
+        assert_eq!(ids, [id(10)], "what was sent is sent again, under its id");
+        assert_eq!(unsynced.send().len(), 2, "a call carries all");
+        assert_eq!([unsynced.end(id(10)), unsynced.end(id(10))], [3, 0]);
+        assert_eq!((unsynced.units(), unsynced.is_empty()), (4, false));
+        unsynced.end(id(20));
         assert!(unsynced.is_empty());
     }
 
-    /// C6: the end of a backfill concerns the units that were sent, and refunds of those are kept until it is known.
+    /// C6: refunds of units that were sent are kept until the store confirms them.
     #[test]
-    fn the_end_of_a_backfill_concerns_only_the_units_that_were_sent() {
-        // Name, instant of a refund meanwhile, end of the backfill, the units that are left.
-        let cases: [(&str, Option<u64>, BackfillStep, &[u64]); 6] = [
-            ("charged or dropped", None, BackfillStep::Ended, &[30]),
-            ("failed", None, BackfillStep::Failed, &[10, 20, 30]),
-            ("a sent unit is refunded, failed", Some(10), BackfillStep::Failed, &[20, 30]),
-            ("a sent unit is refunded, charged", Some(10), BackfillStep::Ended, &[30]),
-            ("a later unit is refunded, failed", Some(30), BackfillStep::Failed, &[10, 20]),
-            ("a later unit is refunded, charged", Some(30), BackfillStep::Ended, &[]),
-        ];
-        for (name, refunded, end, left) in cases {
-            let mut unsynced = UnsyncedUnits::default();
-            unsynced.add(at(10), 1, 100);
-            unsynced.add(at(20), 1, 100);
-            unsynced.backfill(BackfillStep::Sent);
-            unsynced.add(at(30), 1, 100);
-            if let Some(ms) = refunded {
-                unsynced.remove(at(ms), 1);
-            }
-            unsynced.backfill(end);
-            let seen: Vec<_> = unsynced.unsent().iter().map(|unsynced| unsynced.at.as_ms()).collect();
-            assert_eq!((&seen[..], unsynced.is_empty()), (left, left.is_empty()), "{name}");
+    fn units_that_are_refunded_are_not_sent_again() {
+        let mut unsynced = UnsyncedUnits::default();
+        unsynced.add(new(10, 1), 100);
+        unsynced.send();
+        unsynced.add(Unsynced { id: id(99), ..new(10, 1) }, 100);
+        unsynced.remove(at(10), 1);
+        let left = |unsynced: &UnsyncedUnits| unsynced.entries.iter().map(|entry| entry.id).collect::<Vec<_>>();
+        assert_eq!(left(&unsynced), [id(10)], "one that was never sent goes first");
+        unsynced.remove(at(10), 1);
+        unsynced.remove(at(10), 1);
+        assert!(unsynced.is_empty());
+    }
+
+    #[test]
+    fn a_long_outage_needs_few_entries_and_a_call_carries_few() {
+        let mut unsynced = UnsyncedUnits::default();
+        for ms in 0..10_000 {
+            unsynced.add(new(ms, 1), 1_000);
         }
+        assert!(unsynced.entries.len() <= UNSYNCED_LEN_MAX + 10 && !unsynced.fits_in_call());
+        assert_eq!(unsynced.units(), 10_000);
+    }
+
+    #[test]
+    fn a_refund_is_sent_once() {
+        let mut unsynced = UnsyncedUnits::default();
+        let refund = LateRefund { at: at(10), units: 2 };
+        unsynced.refund_late(refund);
+        assert!(!unsynced.is_empty() && !unsynced.has_units());
+        assert_eq!((unsynced.take_refunds(), unsynced.is_empty()), (vec![refund], true));
     }
 }

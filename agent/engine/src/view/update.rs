@@ -5,14 +5,14 @@
 
 use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, RequestId};
 use tollgate_core::messages::signals::{Signal, SignalBatch};
 use tollgate_core::rules::LimitPolicy;
 
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
 use super::uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
-use super::unsynced_units::BackfillStep;
+use super::unsynced_units::{LateRefund, Unsynced};
 use crate::time_bounds::TimeBounds;
 
 /// Event that changes the view of a counter.
@@ -48,9 +48,13 @@ pub(crate) enum ViewEvent<'a> {
         is_planned: bool,
         /// Round that publishes them.
         round: RoundNumber,
-        /// True if the store must be told; false if it may have charged them.
-        is_unsynced: bool,
+        /// Units that the store must be told of: the same, or none if it has charged them, or its late answer will say so.
+        unsynced: Option<Unsynced>,
     },
+    /// The late answer says that units which were admitted meanwhile are not charged, or there will be no answer.
+    Unsynced(Unsynced),
+    /// The late answer says that a call which was denied meanwhile is charged.
+    ChargedLate(LateRefund),
     /// Units do not count any more: they were refunded, or another counter denied the call.
     Refunded {
         /// Instant at which they counted.
@@ -62,8 +66,10 @@ pub(crate) enum ViewEvent<'a> {
         /// True if the store may know of the refund and admit earlier than it denied.
         by_store: bool,
     },
-    /// A backfill has made progress. A counter without units leaves the queue when the others are sent.
-    Backfill(BackfillStep),
+    /// The counter leaves the queue of unsynced counters if nothing is left of it.
+    LeavesQueue,
+    /// The counter leaves the queue with all its units, because there are too many counters.
+    Forgotten,
     /// A signal has arrived.
     Signal {
         /// The signal.
@@ -96,7 +102,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 local.answered(result.at, used, verdict.reset_at);
             }
         }
-        ViewEvent::Admitted { at, units, is_planned, round, is_unsynced } => {
+        ViewEvent::Admitted { at, units, is_planned, round, unsynced } => {
             let local = view.local(policy);
             if is_planned {
                 local.uncovered.published(at, units, round);
@@ -104,11 +110,12 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 // Without a bus, or past its caps, units need no entry each.
                 local.admit(at, units, round.or(UNPUBLISHED));
             }
-            if is_unsynced {
-                let part_ms = local.ring.window().part_ms();
-                view.unsynced.get_or_insert_default().add(at, units, part_ms);
+            if let Some(unsynced) = unsynced {
+                enter_unsynced(policy, view, unsynced);
             }
         }
+        ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
+        ViewEvent::ChargedLate(refund) => view.unsynced.get_or_insert_default().refund_late(refund),
         ViewEvent::Refunded { at, units, is_unsynced, by_store } => {
             view.local(policy).refund(at, units);
             view.pace.iter_mut().for_each(|pace| pace.refund(at, units));
@@ -119,10 +126,10 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 forget_denial(view);
             }
         }
-        ViewEvent::Backfill(step) => {
-            view.unsynced.iter_mut().for_each(|unsynced| unsynced.backfill(step));
+        ViewEvent::LeavesQueue => {
             view.unsynced.take_if(|unsynced| unsynced.is_empty());
         }
+        ViewEvent::Forgotten => view.unsynced = None,
         ViewEvent::Signal { signal, batch: &SignalBatch { log, as_of, .. } } => {
             // An older signal changes nothing; offsets of different logs cannot be compared.
             if view.remote.as_ref().is_none_or(|remote| remote.log != log || remote.as_of <= as_of) {
@@ -146,6 +153,26 @@ pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &C
         return false;
     }
     was_live
+}
+
+fn enter_unsynced(policy: &LimitPolicy, view: &mut CounterView, unsynced: Unsynced) {
+    view.unsynced.get_or_insert_default().add(unsynced, policy.window.part_ms());
+}
+
+/// Returns the units that a call on the counter carries to the store.
+pub(crate) fn carry_unsynced(view: &mut CounterView) -> &[Unsynced] {
+    view.unsynced.as_mut().map_or(&[], |unsynced| unsynced.send())
+}
+
+/// Returns the units that the maintenance sends to the store next, and those that the store must give back.
+pub(crate) fn send_unsynced(view: &mut CounterView) -> (Vec<Unsynced>, Vec<LateRefund>) {
+    let unsynced = view.unsynced.as_mut();
+    unsynced.map(|unsynced| (unsynced.send_next(), unsynced.take_refunds())).unwrap_or_default()
+}
+
+/// Drops the units that were sent under this id: the store has charged them, or never will. Returns their number.
+pub(crate) fn end_backfill(view: &mut CounterView, id: RequestId) -> u64 {
+    view.unsynced.as_mut().map_or(0, |unsynced| unsynced.end(id))
 }
 
 /// Drops the cached denial: the store's clock has stepped back, or units were refunded.

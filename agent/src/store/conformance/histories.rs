@@ -13,10 +13,11 @@ use tollgate_core::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{
     Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, Counters, RequestId, SlotId, StoredCounter, step,
+    step_at_once,
 };
 use tollgate_core::window::{Estimate, Window};
 
-use super::{HandClock, Loses, REQUESTS, Refusal};
+use super::{Container, HandClock, Loses, REQUESTS};
 use crate::store::StoreError;
 
 /// Every algorithm, with its burst in hundredths of the quota; 0 for none.
@@ -63,14 +64,20 @@ struct Model {
 }
 
 impl Model {
-    fn charge(&mut self, refusal: Refusal, now: Timestamp, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+    fn charge(
+        &mut self,
+        container: Container,
+        now: Timestamp,
+        charges: &[Charge],
+    ) -> Result<ChargeResults, StoreError> {
         let before = self.clone();
         let id_of = |charge: &Charge, id| *self.request_ids.get(&(charge.counter, id)).unwrap_or(&id);
         let with_id =
             |charge: &Charge| Charge { request: charge.request.map(|id| id_of(charge, id)), ..charge.clone() };
         let known: Vec<Charge> = charges.iter().map(with_id).collect();
-        let results = step(self, &known, now)?;
-        if refusal == Refusal::IsRefunded {
+        let apply = if container == Container::InProcess { step_at_once } else { step };
+        let results = apply(self, &known, now)?;
+        if container == Container::RemoteSlots {
             *self = before;
             for place in self.charge_and_refund(now, &known, &results) {
                 if let Some(id) = charges[place].request {
@@ -212,7 +219,7 @@ fn charged_once(mut charges: Vec<PlannedCharge>) -> Vec<PlannedCharge> {
     charges
 }
 
-pub(super) fn equal_the_reference<S: Loses>(refusal: Refusal, fresh: impl Fn(u64) -> (S, Arc<HandClock>)) {
+pub(super) fn equal_the_reference<S: Loses>(container: Container, fresh: impl Fn(u64) -> (S, Arc<HandClock>)) {
     let mut runner = TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
     let histories = (0..KINDS.len()).prop_flat_map(|first| prop::collection::vec(events(first), 1..60));
     let outcome = runner.run(&histories, |history| {
@@ -232,7 +239,8 @@ pub(super) fn equal_the_reference<S: Loses>(refusal: Refusal, fresh: impl Fn(u64
                         charges.into_iter().map(|(charge, mode, offset)| Charge { mode: mode(at(offset)), ..charge });
                     let charges: Vec<Charge> = made.collect();
                     let results = super::now(store.charge(&charges));
-                    prop_assert_eq!(results, model.charge(refusal, Timestamp::from_ms(ms), &charges), "{:?}", charges);
+                    let expected = model.charge(container, Timestamp::from_ms(ms), &charges);
+                    prop_assert_eq!(results, expected, "{:?}", charges);
                 }
             }
         }

@@ -6,7 +6,7 @@ use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
 use tollgate_engine::AgentTable;
 
-use super::{HandClock, Loses, Refusal, run};
+use super::{Container, HandClock, Loses, run};
 use crate::store::{ChargeStore, StoreError};
 
 struct OwnTable {
@@ -32,5 +32,5 @@ impl Loses for OwnTable {
 
 #[test]
 fn the_own_table_of_an_engine_conforms() {
-    run(Refusal::ChargesNothing, |clock| OwnTable { table: AgentTable::new(1_000), clock });
+    run(Container::InProcess, |clock| OwnTable { table: AgentTable::new(1_000), clock });
 }

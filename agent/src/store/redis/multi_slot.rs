@@ -49,7 +49,7 @@ pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
     let call = MultiSlotCall { steps: steps.clone(), socket: socket.clone(), token: new_token(), slots, places };
     let (sender, receiver) = oneshot::channel();
     socket.spawn(call.run(sender));
-    receiver.await.unwrap_or(Err(StoreError::TimedOut))
+    receiver.await.unwrap_or(Err(StoreError::AnswerLost))
 }
 
 impl MultiSlotCall {
@@ -82,20 +82,21 @@ impl MultiSlotCall {
         let may_have_charged = |(slot, result): (&Vec<Charge>, &StepResult)| {
             let may = match result {
                 Ok(results) => is_charged(slot, results),
-                Err(error) => *error == StoreError::TimedOut,
+                Err(error) => error.may_have_charged(),
             };
             let enforced: Vec<Charge> = slot.iter().filter(|charge| charge.mode.is_enforced()).cloned().collect();
             (may && !enforced.is_empty()).then_some(enforced)
         };
         let to_refund = slots().filter_map(may_have_charged).collect();
         let errors = || results.iter().filter_map(|result| result.as_ref().err().copied());
-        let Some(error) = errors().find(|error| !error.needs_backfill()).or_else(|| errors().next()) else {
+        let is_worst = |error: &StoreError| error.may_have_charged() || *error == StoreError::Unreadable;
+        let Some(error) = errors().find(is_worst).or_else(|| errors().next()) else {
             return (Ok(self.in_order(results, false)), to_refund);
         };
-        // Units that a slot charged in any case must not be backfilled.
+        // Of the units that a slot charges in any case, some may be charged and some not.
         let has_unconditional =
             slots().any(|(slot, result)| result.is_ok() && slot.iter().any(|charge| charge.mode.is_charged(false)));
-        (Err(if has_unconditional { StoreError::TimedOut } else { error }), to_refund)
+        (Err(if has_unconditional && error.needs_backfill() { StoreError::AnswerLost } else { error }), to_refund)
     }
 
     /// The results in the order of the call's charges; unless all slots charged, no enforced charge counts as charged.

@@ -139,7 +139,7 @@ impl Steps {
         let ttl_ms = new.ttl_ms.to_string();
         let args = [old, &new.value, ttl_ms.as_bytes()];
         let replaced = self.connection.run_on(socket, &self.replace, &[key], &args).await;
-        replaced.map_err(|error| if error == StoreError::TimedOut { StoreError::Unreachable } else { error })
+        replaced.map_err(|error| if error.may_have_charged() { StoreError::Unreachable } else { error })
     }
 
     /// Returns whether a counter was re-based since the last call.

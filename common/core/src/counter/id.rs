@@ -10,6 +10,7 @@ use std::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::known_counters;
+use crate::clock::Timestamp;
 
 /// Number of leading characters of a secret value in a label.
 const SECRET_SHOWN: usize = 4;
@@ -43,6 +44,7 @@ enum DigestDomain {
     Call,
     Slot,
     Request,
+    Backfill,
 }
 
 impl CounterId {
@@ -96,6 +98,12 @@ impl RequestId {
     #[must_use]
     pub const fn from_u128(digest: u128) -> Self {
         Self(digest)
+    }
+
+    /// Returns the identifier that stands so many places after this one.
+    #[must_use]
+    pub const fn after(self, places: u64) -> Self {
+        Self(self.0.wrapping_add(places as u128))
     }
 }
 
@@ -160,6 +168,12 @@ impl DigestKey {
     #[must_use]
     pub fn request(&self, id: &str) -> RequestId {
         RequestId(self.digest(DigestDomain::Request, [id]))
+    }
+
+    /// Returns the first identifier of the units that one life of an agent admits without the store.
+    #[must_use]
+    pub fn backfill(&self, node: &str, epoch: Timestamp) -> RequestId {
+        RequestId(self.digest(DigestDomain::Backfill, [node, &epoch.as_ms().to_string()]))
     }
 
     /// Formats a value for display: a secret becomes its first characters and a digest, other values are truncated.

@@ -10,6 +10,6 @@ mod step;
 
 pub use charge::{Charge, ChargeMode, ChargeResult, ChargeResults};
 pub use id::{CounterId, DigestKey, Partition, RequestId, SlotId};
-pub use step::{Counters, step, step_one};
+pub use step::{Counters, step, step_at_once, step_one};
 pub use store_error::StoreError;
 pub use stored::StoredCounter;

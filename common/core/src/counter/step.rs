@@ -22,7 +22,7 @@ pub trait Counters {
     fn remove(&mut self, counter: CounterId);
 }
 
-/// Applies the charges of one request at `now`.
+/// Applies the charges of one request at `now`, in a store that requests reach late.
 ///
 /// # Errors
 /// If a charge has expired, or a counter is absent and the container is full. Nothing is charged then.
@@ -30,13 +30,26 @@ pub fn step<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -
     if charges.iter().any(|charge| charge.mode.has_expired(now)) {
         return Err(StoreError::Expired);
     }
+    step_at_once(counters, charges, now)
+}
+
+/// Applies the charges of one request at `now`, in a container of the caller's process: none expires, because its caller waits
+/// for it however long the process was pre-empted.
+///
+/// # Errors
+/// If a counter is absent and the container is full. Nothing is charged then.
+pub fn step_at_once<C: Counters>(
+    counters: &mut C,
+    charges: &[Charge],
+    now: Timestamp,
+) -> Result<ChargeResults, StoreError> {
     match charges {
         [charge] => Ok(ChargeResults::from_iter([step_one(counters, charge, now)?])),
         charges => step_several(counters, charges, now),
     }
 }
 
-/// Applies the only charge of a request, which has not expired: one look-up in the container.
+/// Applies the only charge of a request, which does not expire: one look-up in the container.
 ///
 /// # Errors
 /// If the counter is absent and the container is full.
@@ -210,6 +223,8 @@ mod tests {
         let late = with_mode(&enforce(1, 9, 1), ChargeMode::Enforce { expires_at: NOW.minus_ms(1) });
         assert_eq!(step(&mut map, &[enforce(2, 9, 1), late], NOW), Err(StoreError::Expired));
         assert!(map.0.is_empty());
+        let late = with_mode(&enforce(1, 9, 1), ChargeMode::Enforce { expires_at: NOW.minus_ms(1) });
+        assert!(step_at_once(&mut Map(HashMap::new(), 1), &[late], NOW).is_ok_and(|results| results[0].charged));
         assert!(step(&mut map, &[enforce(1, 9, 1)], NOW).is_ok());
         assert_eq!(step(&mut map, &[enforce(2, 9, 1)], NOW), Err(StoreError::Full));
         assert_eq!(step(&mut map, &[enforce(1, 9, 1), enforce(2, 9, 1)], NOW), Err(StoreError::Full));

@@ -3,9 +3,12 @@
 /// Reason for which a store did not answer. None of these is ever a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum StoreError {
-    /// It did not answer before the deadline. It is not known if it charged.
+    /// It did not answer before the deadline. Its late answer tells if it charged.
     #[error("the store did not answer in time")]
     TimedOut,
+    /// The connection was lost before the answer, or the answer cannot be read. It will never be known if it charged.
+    #[error("the answer of the store was lost")]
+    AnswerLost,
     /// It read the request after its expiry and charged nothing.
     #[error("the store read the request too late")]
     Expired,
@@ -32,8 +35,9 @@ pub enum StoreError {
 
 impl StoreError {
     /// All reasons in their order, with their names in metrics.
-    pub const NAMES: [(Self, &'static str); 8] = [
+    pub const NAMES: [(Self, &'static str); 9] = [
         (Self::TimedOut, "timed_out"),
+        (Self::AnswerLost, "answer_lost"),
         (Self::Expired, "expired"),
         (Self::Unreachable, "unreachable"),
         (Self::Full, "full"),
@@ -43,12 +47,24 @@ impl StoreError {
         (Self::Refused, "refused"),
     ];
 
-    /// Returns true if units that are admitted without the store must be backfilled. Units that the store may have charged
-    /// would count twice, and a counter without a valid value cannot be charged.
+    /// Returns true if units that are admitted without the store must be backfilled now. After a missed deadline, the late
+    /// answer decides; a counter without a valid value cannot be charged.
     #[doc(hidden)]
     #[must_use]
     pub const fn needs_backfill(self) -> bool {
         !matches!(self, Self::TimedOut | Self::Unreadable)
+    }
+
+    /// Returns true if the store may have charged the request.
+    #[must_use]
+    pub const fn may_have_charged(self) -> bool {
+        matches!(self, Self::TimedOut | Self::AnswerLost)
+    }
+
+    /// Returns true if the store may be late and not down.
+    #[must_use]
+    pub const fn is_late(self) -> bool {
+        matches!(self, Self::TimedOut | Self::Expired | Self::Busy)
     }
 
     /// Returns true if the store answers and only a counter of the request cannot be charged.

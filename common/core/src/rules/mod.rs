@@ -33,7 +33,7 @@ pub use pattern::{Expression, Pattern, Patterns};
 pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_units, show_duration_ms, show_units};
 
 /// Default of the time that a call waits for the store, in ms.
-pub const DEADLINE_MS_DEFAULT: u64 = 5;
+pub const DEADLINE_MS_DEFAULT: u64 = 15;
 /// Maximum number of rules in a set.
 pub const RULES_LEN_MAX: usize = 10_000;
 

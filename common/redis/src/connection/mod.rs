@@ -114,7 +114,7 @@ impl Connection {
 
     /// The error for an answer to a script that does not have the form of its answers; it is logged.
     pub fn answer_unreadable(&self) -> StoreError {
-        self.errors.log("UNREADABLE-ANSWER", "the answer to a script cannot be read", StoreError::TimedOut)
+        self.errors.log("UNREADABLE-ANSWER", "the answer to a script cannot be read", StoreError::AnswerLost)
     }
 
     /// The error for a foreign value, which has passed the checks of a script; it is logged.

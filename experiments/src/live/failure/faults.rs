@@ -1,8 +1,13 @@
 //! The faults, and the bounds that hold in each of them.
 
+use std::time::Duration;
+
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use super::QUOTA;
+use super::{FAULT_LENGTH, QUOTA};
+
+/// Length of a pause after which no unit from before it is in the window.
+const LONG_PAUSE: Duration = Duration::from_secs(8);
 
 /// Fault of a server or of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
@@ -13,6 +18,9 @@ pub enum ServerFault {
     None,
     /// Redis is stopped (SIGSTOP) and answers afterwards.
     Pause,
+    /// Redis is stopped for longer than a window.
+    #[strum(serialize = "pause-8s")]
+    LongPause,
     /// Redis is killed, and returns with its data.
     Kill,
     /// Redis is killed, and returns empty.
@@ -70,6 +78,14 @@ impl ServerFault {
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
+    }
+
+    /// Returns the time from the beginning of the fault to the attempt to end it.
+    pub(super) fn length(self) -> Duration {
+        match self {
+            Self::LongPause => LONG_PAUSE,
+            _ => FAULT_LENGTH,
+        }
     }
 
     /// Returns true if the fault concerns agents with Kafka only.

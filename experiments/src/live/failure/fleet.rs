@@ -15,6 +15,7 @@ use tollgate_core::window::Estimate;
 
 use super::load::Limiting;
 use super::servers::FaultyServers;
+use super::signal_receipts::SignalReceipts;
 use super::{QUOTA, TOPIC_PREFIX, WIDTH_MS};
 use crate::error::ExperimentError;
 
@@ -51,11 +52,21 @@ pub(super) struct StateWatch {
 
 impl FaultedFleet {
     /// Starts the agents of both fleets.
-    pub(super) fn start_all(servers: &FaultyServers, clock: &Arc<dyn Clock>) -> Result<Vec<Self>, ExperimentError> {
-        [true, false].into_iter().map(|has_kafka| Self::start(servers, clock, has_kafka)).collect()
+    pub(super) fn start_all(
+        servers: &FaultyServers,
+        clock: &Arc<dyn Clock>,
+        receipts: &SignalReceipts,
+    ) -> Result<Vec<Self>, ExperimentError> {
+        [Some(receipts), None].into_iter().map(|receipts| Self::start(servers, clock, receipts)).collect()
     }
 
-    fn start(servers: &FaultyServers, clock: &Arc<dyn Clock>, has_kafka: bool) -> Result<Self, ExperimentError> {
+    /// Starts the agents of one fleet. It has Kafka if receipts of its signals are recorded.
+    fn start(
+        servers: &FaultyServers,
+        clock: &Arc<dyn Clock>,
+        receipts: Option<&SignalReceipts>,
+    ) -> Result<Self, ExperimentError> {
+        let has_kafka = receipts.is_some();
         let quota = Quota::new(QUOTA, WIDTH_MS).expect("neither is zero");
         let strict = Rule::per(Limiting::Strict.rule(), &[Limiting::Strict.descriptor()], quota).strict();
         let bounded = Rule::per(Limiting::Bounded.rule(), &[Limiting::Bounded.descriptor()], quota);
@@ -67,9 +78,10 @@ impl FaultedFleet {
         let agent = |number| -> Result<Agent, ExperimentError> {
             let mut builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone());
             builder = builder.rule(strict.clone()).rule(bounded.clone()).redis(redis.clone()).agents_expected(expected);
-            if has_kafka {
+            if let Some(receipts) = receipts.cloned() {
                 let kafka = KafkaSettings::new(&servers.kafka.brokers());
                 builder = builder.kafka(KafkaSettings { topic_prefix: TOPIC_PREFIX.into(), ..kafka });
+                builder = builder.observe_signals(move |batch, _| receipts.received(number, batch.partition));
             }
             Ok(builder.start()?)
         };

@@ -9,6 +9,7 @@ use super::WIDTH_MS;
 use super::faults::ServerFault;
 use super::fleet::{AGENTS, StateChange};
 use super::load::{Answered, FaultedCaller, Limiting};
+use super::signal_receipts::SignalReceipts;
 use crate::figures::{as_us, histogram};
 
 /// Time after a fault whose calls still belong to its latencies, in ms.
@@ -32,6 +33,7 @@ pub(super) struct History<'a> {
     pub(super) callers: &'a [FaultedCaller],
     pub(super) answers: Vec<Answered>,
     pub(super) states: Vec<StateChange>,
+    pub(super) receipts: SignalReceipts,
     pub(super) strikes: Vec<Strike>,
 }
 
@@ -51,7 +53,8 @@ pub(super) struct Measured {
     pub(super) retries_denied: u64,
     /// Openings of the breakers of all agents.
     pub(super) openings: u64,
-    /// Time from the return of the store until all agents use it again.
+    /// Time from the return of the store until all agents use it again, or from that of Kafka or an aggregator until all agents
+    /// have signals of all partitions.
     pub(super) recovery: Duration,
 }
 
@@ -83,7 +86,7 @@ impl History<'_> {
             bounded_denied: denied(Limiting::Bounded),
             retries_denied: answers().filter(is_denied).filter(|answer| answer.is_retry).count() as u64,
             openings: self.openings(strike, fleet),
-            recovery: (0..AGENTS).map(|agent| self.recovery(strike, fleet, agent)).max().unwrap_or_default(),
+            recovery: self.recovery(strike, fleet),
         }
     }
 
@@ -114,7 +117,15 @@ impl History<'_> {
         openings
     }
 
-    fn recovery(&self, strike: &Strike, fleet: usize, agent: usize) -> Duration {
+    fn recovery(&self, strike: &Strike, fleet: usize) -> Duration {
+        if strike.fault.is_of_bus() {
+            let until = self.receipts.all_after(strike.end_ms).unwrap_or(strike.next_ms).min(strike.next_ms);
+            return Duration::from_millis(until - strike.end_ms);
+        }
+        (0..AGENTS).map(|agent| self.agent_recovery(strike, fleet, agent)).max().unwrap_or_default()
+    }
+
+    fn agent_recovery(&self, strike: &Strike, fleet: usize, agent: usize) -> Duration {
         let of_agent = |change: &&StateChange| (change.fleet, change.agent) == (fleet, agent);
         let states: Vec<&StateChange> = self.states.iter().filter(of_agent).collect();
         let until = recovered_at(&states, strike.end_ms, strike.next_ms);

@@ -9,6 +9,7 @@ mod faults;
 mod proxy;
 mod servers;
 mod load;
+mod signal_receipts;
 mod fleet;
 mod history;
 mod report;
@@ -27,6 +28,7 @@ use fleet::{FaultedFleet, StateWatch};
 use history::{History, Strike};
 use load::FailureLoad;
 use servers::FaultyServers;
+use signal_receipts::SignalReceipts;
 
 pub use faults::ServerFault;
 pub use report::{FailureReport, FailureRow};
@@ -70,9 +72,10 @@ pub async fn run(
     let servers = tokio::task::spawn_blocking(move || FaultyServers::start(&programs)).await;
     let servers = servers.map_err(std::io::Error::other)??;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let fleets = FaultedFleet::start_all(&servers, &clock)?;
+    let receipts = SignalReceipts::new(clock.clone());
+    let fleets = FaultedFleet::start_all(&servers, &clock, &receipts)?;
     let servers = Arc::new(Mutex::new(servers));
-    let ran = strike_all(&servers, &fleets, &clock, faults, progress).await;
+    let ran = strike_all(&servers, &fleets, receipts, &clock, faults, progress).await;
     // The servers end after the agents, which would log their loss.
     for fleet in &fleets {
         fleet.stop().await;
@@ -83,6 +86,7 @@ pub async fn run(
 async fn strike_all(
     servers: &Arc<Mutex<FaultyServers>>,
     fleets: &[FaultedFleet],
+    receipts: SignalReceipts,
     clock: &Arc<dyn Clock>,
     faults: &[ServerFault],
     progress: &ProgressBar,
@@ -103,7 +107,7 @@ async fn strike_all(
     let strikes = strikes(servers, fleets, clock, faults, progress).await;
     let (answers, states, timer_late) = (load.stop(), states.stop(), timer.stop());
     progress.set_message("");
-    let history = History { callers: &callers, answers, states, strikes: strikes? };
+    let history = History { callers: &callers, answers, states, receipts, strikes: strikes? };
     Ok(report::of(&history, fleets, timer_late))
 }
 

@@ -66,8 +66,9 @@ pub struct FailureRow {
     pub retries_denied: u64,
     /// Openings of the breakers.
     pub openings: u64,
-    /// Seconds from the return of Redis until all agents use it; none for faults of Kafka.
-    pub recovery_s: Option<f64>,
+    /// Seconds from the return of Redis until all agents use it; from that of Kafka or an aggregator until all agents have
+    /// signals of all partitions, without a bound.
+    pub recovery_s: f64,
     /// Names of the columns whose bound was not kept.
     broken: Vec<&'static str>,
 }
@@ -84,7 +85,7 @@ pub(super) fn of(history: &History<'_>, fleets: &[FaultedFleet], timer_late: Dur
             let bounds = strike.fault.bounds(fleet.has_kafka, u64::try_from(lag_units).unwrap_or(u64::MAX));
             let Measured { worst, p99, strict, bounded, strict_denied, bounded_denied, retries_denied, .. } = measured;
             let denied_max = DENIED_PER_OPENING * measured.openings.max(1);
-            let recovery = (!strike.fault.is_of_bus()).then_some(measured.recovery);
+            let is_late = !strike.fault.is_of_bus() && measured.recovery > RECOVERY_MAX;
             let checks = [
                 (
                     "worst",
@@ -114,7 +115,7 @@ pub(super) fn of(history: &History<'_>, fleets: &[FaultedFleet], timer_late: Dur
                 ),
                 (
                     "back",
-                    recovery > Some(RECOVERY_MAX),
+                    is_late,
                     format!(
                         "the store was used again after {} ms; at most {}",
                         ms(measured.recovery),
@@ -143,7 +144,7 @@ pub(super) fn of(history: &History<'_>, fleets: &[FaultedFleet], timer_late: Dur
                 bounded_denied,
                 retries_denied,
                 openings: measured.openings,
-                recovery_s: recovery.map(|recovery| recovery.as_secs_f64()),
+                recovery_s: measured.recovery.as_secs_f64(),
                 broken: row_broken,
             });
         }
@@ -182,12 +183,12 @@ impl fmt::Display for FailureReport {
                 mark("strict", row.strict.to_string()),
                 mark("bounded", row.bounded.to_string()),
                 mark("denied", format!("{}/{}", row.strict_denied, row.bounded_denied)),
-                mark("back", row.recovery_s.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.2}"))),
+                mark("back", format!("{:.2}", row.recovery_s)),
             ]);
         }
         writeln!(f, "{table}\n")?;
         let legend = format!(
-            "worst, p99: latency of a call in ms, from the fault until a second after it. strict, bounded: units of one caller in the fullest window of {} s, of a quota of {QUOTA}. denied: calls of honest callers under strict/bounded. back: seconds from the return of Redis until all agents use it. !: out of bounds.",
+            "worst, p99: latency of a call in ms, from the fault until a second after it. strict, bounded: units of one caller in the fullest window of {} s, of a quota of {QUOTA}. denied: calls of honest callers under strict/bounded. back: seconds from the return of Redis until all agents use it, or of Kafka and aggregators until they have signals of all partitions. !: out of bounds.",
             WIDTH_MS / 1_000
         );
         writeln!(f, "{}\n", wrapped(&legend))?;

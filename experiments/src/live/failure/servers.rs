@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tollgate_servers::{Kafka, Redis, Server, ServerError, ServerKind, free_port};
 
+use super::TOPIC_PREFIX;
 use super::faults::ServerFault;
 use super::proxy::{Network, Proxy};
-use super::{FAULT_LENGTH, TOPIC_PREFIX};
 
 /// Settings of Redis: it keeps its data when it is killed, and can be made to load slowly and to be busy.
 const REDIS_SETTINGS: [&str; 12] = [
@@ -84,36 +84,36 @@ impl FaultyServers {
 
     /// Begins a fault, waits, and ends it. Returns when the server is back.
     pub(super) fn strike(&mut self, fault: ServerFault) -> Result<(), ServerError> {
-        let redis = &mut self.redis;
+        let (redis, length) = (&mut self.redis, fault.length());
         match fault {
-            ServerFault::None => sleep(FAULT_LENGTH),
-            ServerFault::Pause => {
+            ServerFault::None => sleep(length),
+            ServerFault::Pause | ServerFault::LongPause => {
                 redis.pause();
-                sleep(FAULT_LENGTH);
+                sleep(length);
                 redis.resume();
             }
             ServerFault::Kill => {
                 redis.kill();
-                sleep(FAULT_LENGTH);
+                sleep(length);
                 redis.try_restart()?;
             }
             ServerFault::EmptyRestart => {
                 redis.kill();
                 fs::remove_dir_all(redis.folder().join(REDIS_DATA))?;
-                sleep(FAULT_LENGTH);
+                sleep(length);
                 redis.try_restart()?;
             }
-            ServerFault::Oom => between(redis, "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0")?,
+            ServerFault::Oom => between(redis, length, "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0")?,
             ServerFault::ReadOnly => {
                 let master = format!("REPLICAOF 127.0.0.1 {}", free_port());
-                between(redis, &master, "REPLICAOF NO ONE")?;
+                between(redis, length, &master, "REPLICAOF NO ONE")?;
             }
             ServerFault::Auth => {
                 let set = format!("CONFIG SET requirepass {PASSWORD}\r\nCLIENT KILL TYPE normal SKIPME yes");
-                between(redis, &set, &format!("AUTH {PASSWORD}\r\nCONFIG SET requirepass \"\""))?;
+                between(redis, length, &set, &format!("AUTH {PASSWORD}\r\nCONFIG SET requirepass \"\""))?;
             }
             ServerFault::Loading => {
-                let delay_us = FAULT_LENGTH.as_micros() / LOADED_KEYS;
+                let delay_us = length.as_micros() / LOADED_KEYS;
                 let load = format!("CONFIG SET key-load-delay {delay_us}\r\nDEBUG RELOAD");
                 redis.try_command(&format!("DEBUG POPULATE {LOADED_KEYS} filler 200"))?;
                 redis.try_command(&load)?;
@@ -124,23 +124,23 @@ impl FaultyServers {
                 std::thread::scope(|scope| {
                     // It is answered when it is killed.
                     scope.spawn(|| redis.try_command("EVAL \"while true do end\" 0"));
-                    sleep(FAULT_LENGTH);
+                    sleep(length);
                     redis.try_command("SCRIPT KILL")
                 })?;
             }
-            ServerFault::BlackHole => self.through(Network::BlackHole),
-            ServerFault::LostAnswers => self.through(Network::LostAnswers),
-            ServerFault::Late4 => self.through(Network::Delayed(Duration::from_millis(4))),
-            ServerFault::Late20 => self.through(Network::Delayed(Duration::from_millis(20))),
-            ServerFault::Late200 => self.through(Network::Delayed(Duration::from_millis(200))),
+            ServerFault::BlackHole => self.through(Network::BlackHole, length),
+            ServerFault::LostAnswers => self.through(Network::LostAnswers, length),
+            ServerFault::Late4 => self.through(Network::Delayed(Duration::from_millis(4)), length),
+            ServerFault::Late20 => self.through(Network::Delayed(Duration::from_millis(20)), length),
+            ServerFault::Late200 => self.through(Network::Delayed(Duration::from_millis(200)), length),
             ServerFault::BrokerPause => {
                 self.kafka.pause();
-                sleep(FAULT_LENGTH);
+                sleep(length);
                 self.kafka.resume();
             }
             ServerFault::BrokerKill => {
                 self.kafka.kill();
-                sleep(FAULT_LENGTH);
+                sleep(length);
                 self.kafka.try_restart()?;
             }
             ServerFault::BrokerRestart => {
@@ -149,29 +149,29 @@ impl FaultyServers {
             }
             ServerFault::AggregatorKill => {
                 self.aggregators[0].kill();
-                sleep(FAULT_LENGTH);
+                sleep(length);
                 self.aggregators[0].try_restart()?;
             }
             ServerFault::AggregatorPause => {
                 self.aggregators[0].pause();
-                sleep(FAULT_LENGTH);
+                sleep(length);
                 self.aggregators[0].resume();
             }
         }
         Ok(())
     }
 
-    fn through(&self, network: Network) {
+    fn through(&self, network: Network, length: Duration) {
         self.proxy.set(network);
-        sleep(FAULT_LENGTH);
+        sleep(length);
         self.proxy.set(Network::Delayed(Duration::ZERO));
     }
 }
 
 /// Runs one command of Redis at the beginning of a fault and one at its end.
-fn between(redis: &Redis, begin: &str, end: &str) -> io::Result<()> {
+fn between(redis: &Redis, length: Duration, begin: &str, end: &str) -> io::Result<()> {
     expect_ok(redis, begin)?;
-    sleep(FAULT_LENGTH);
+    sleep(length);
     expect_ok(redis, end)
 }
 

@@ -5,6 +5,7 @@
 //! life of the same agent.
 
 mod operations;
+mod pause;
 mod sleep;
 
 use std::collections::BTreeMap;
@@ -16,8 +17,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{LogEnd, Offset, SignalBatch};
 use tollgate_engine::{
-    AgentIds, Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance,
-    MaintenanceEffect, MaintenanceInput, MaintenanceSettings, Receipt,
+    Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
+    MaintenanceInput, MaintenanceSettings, Receipt, StoreRequest,
 };
 use tollgate_wire::Record;
 
@@ -54,8 +55,6 @@ pub struct SimAgent<'c> {
     pub settings: SimAgentSettings,
     /// The number of its starts.
     lives: Life,
-    /// The agents that its lives saved last. Every second agent has a state directory.
-    saved_agents: Option<AgentIds>,
     pub(super) running: Option<AgentLife<'c>>,
 }
 
@@ -75,14 +74,17 @@ pub(super) struct AgentLife<'c> {
     signals: SimReader,
     presence: SimReader,
     pending: BTreeMap<Ticket, SimRequest<'c>>,
+    /// Requests that missed their deadline.
+    late: BTreeMap<Ticket, StoreRequest>,
+    paused_until: Timestamp,
+    /// Events of a pause, which are handled after it.
+    held: Vec<AgentEvent>,
     late_rows: LateRows,
-    /// The agents that the maintenance saved last, on their way to the state directory.
-    saved_agents: Option<AgentIds>,
 }
 
 impl<'c> SimAgent<'c> {
     pub(super) fn new(index: usize, settings: SimAgentSettings) -> Self {
-        Self { index, settings, lives: 0, saved_agents: None, running: None }
+        Self { index, settings, lives: 0, running: None }
     }
 
     /// Returns the engine; nothing while the agent is down.
@@ -95,13 +97,6 @@ impl<'c> SimAgent<'c> {
     #[must_use]
     pub fn time(&self, now: Timestamp) -> Timestamp {
         shifted(now, self.settings.clock_offset_ms)
-    }
-
-    /// Returns the number of requests with units that wait for the store.
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        let pending = self.running.iter().flat_map(|running| running.pending.values());
-        pending.filter(|request| matches!(request, SimRequest::Charge(..))).count()
     }
 
     /// Applies an event if the agent still lives the life that it was meant for.
@@ -121,7 +116,7 @@ impl<'c> SimAgent<'c> {
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
         engine.owns_table = self.settings.owns_table;
-        engine.saved_agents = self.saved_agents.as_ref().map(|agents| agents.to_vec());
+        engine.saved_agents = env.saved_agents.get(&self.index).map(|agents| agents.to_vec());
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         let duties =
@@ -144,8 +139,10 @@ impl<'c> SimAgent<'c> {
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions, &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
+            late: BTreeMap::new(),
+            paused_until: Timestamp::default(),
+            held: Vec::new(),
             late_rows: LateRows::new(),
-            saved_agents: None,
         });
         env.observe(Observation::Started(running.node()));
         running.maintain(env, MaintenanceInput::Tick);
@@ -158,8 +155,6 @@ impl<'c> SimAgent<'c> {
     /// Ends the agent at once. Its state is lost, and so are the calls that it has not answered.
     pub(super) fn crash(&mut self, env: &mut Environment<'c>) {
         if let Some(running) = self.running.take() {
-            let saved = running.saved_agents.clone().filter(|_| self.index.is_multiple_of(2));
-            self.saved_agents = saved.or(self.saved_agents.take());
             env.end(running.node());
         }
     }
@@ -178,6 +173,9 @@ impl<'c> SimAgent<'c> {
 
 impl<'c> AgentLife<'c> {
     fn apply(&mut self, env: &mut Environment<'c>, event: AgentEvent) {
+        if env.now() < self.paused_until {
+            return self.held.push(event);
+        }
         match event {
             AgentEvent::Reported(name, offset) => return self.reported(env, name, offset),
             AgentEvent::Reads => {
@@ -186,6 +184,8 @@ impl<'c> AgentLife<'c> {
             }
             AgentEvent::Wakes(shell) => self.wake(env, shell),
             AgentEvent::StoreReplies(ticket, answer) => self.store_replies(env, ticket, answer),
+            AgentEvent::DeadlinePasses(ticket) => self.deadline_passes(env, ticket),
+            AgentEvent::Resumes => self.resume(env),
         }
         self.follow_wakers(env);
     }
@@ -270,8 +270,7 @@ impl<'c> AgentLife<'c> {
             match effect {
                 MaintenanceEffect::Send(request) => self.request_for_maintenance(env, request),
                 MaintenanceEffect::SaveAgents(agents) => {
-                    self.saved_agents = Some(agents.clone());
-                    env.observe(Observation::AgentsSaved(self.index, agents));
+                    env.save_agents(self.index, agents);
                 }
                 MaintenanceEffect::SaveEmergency(_) => {}
                 MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),

@@ -1,7 +1,7 @@
 //! The way of an operation: begun at the engine, asked of the store if need be, finished at the engine.
 //!
-//! Requests of the maintenance go the same way. Each request has a deadline; an answer that arrives later is dropped, because
-//! the request was finished without it.
+//! Requests of the maintenance go the same way. Each request has a deadline; the late answer to charges goes to the engine, too,
+//! and any other is dropped.
 
 use tollgate::Call;
 use tollgate::store::StoreError;
@@ -11,7 +11,7 @@ use tollgate_engine::{
     Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest, use_stripe,
 };
 
-use super::{AgentLife, MAINTENANCE_DEADLINE_MS, TICK_MS};
+use super::{AgentLife, MAINTENANCE_DEADLINE_MS, SimAgent, TICK_MS};
 use crate::sim::environment::Environment;
 use crate::sim::event::{AgentEvent, StoreAnswer, StoreCommand};
 use crate::sim::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
@@ -44,6 +44,16 @@ pub(super) enum ChargePurpose<'c> {
     Check(AskedCalls<'c>),
     Correct(Box<CorrectedCall<'c>>),
     Backfill,
+}
+
+impl SimAgent<'_> {
+    /// Returns the number of requests with units that wait for the store.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let Some(running) = &self.running else { return 0 };
+        let pending = running.pending.values().filter(|request| matches!(request, SimRequest::Charge(..)));
+        pending.count() + running.late.len()
+    }
 }
 
 impl<'c> AgentLife<'c> {
@@ -113,7 +123,7 @@ impl<'c> AgentLife<'c> {
     }
 
     fn charge(&mut self, env: &mut Environment<'c>, request: StoreRequest, purpose: ChargePurpose<'c>) {
-        let command = StoreCommand::Charge(request.charges().to_vec());
+        let command = StoreCommand::Charge(request.steps().map(<[_]>::to_vec).collect());
         let deadline_ms = u64::try_from(request.deadline().as_millis()).unwrap_or(u64::MAX);
         self.request(env, command, SimRequest::Charge(request, purpose), deadline_ms);
     }
@@ -122,19 +132,34 @@ impl<'c> AgentLife<'c> {
     fn request(&mut self, env: &mut Environment<'c>, command: StoreCommand, pending: SimRequest<'c>, deadline_ms: u64) {
         let ticket = env.request(self.index, self.life, command);
         self.pending.insert(ticket, pending);
-        self.later(env, deadline_ms, AgentEvent::StoreReplies(ticket, Err(StoreError::TimedOut)));
+        self.later(env, deadline_ms, AgentEvent::DeadlinePasses(ticket));
     }
 
-    /// A request is over. An answer that arrives after the deadline finds no request.
+    /// The timer of a request fires. Without an answer, the request is finished as if the store had not answered, and kept.
+    pub(super) fn deadline_passes(&mut self, env: &mut Environment<'c>, ticket: Ticket) {
+        if self.pending.contains_key(&ticket) {
+            self.finish(env, ticket, Err(StoreError::TimedOut));
+        }
+    }
+
+    /// An answer arrives: in time, or after the deadline of its request.
     pub(super) fn store_replies(
         &mut self,
         env: &mut Environment<'c>,
         ticket: Ticket,
         answer: Result<StoreAnswer, StoreError>,
     ) {
+        let Some(request) = self.late.remove(&ticket) else { return self.finish(env, ticket, answer) };
+        use_stripe(env.stripe());
+        env.observe(Observation::LateAnswer { agent: self.index, ticket, error: answer.as_ref().err().copied() });
+        self.engine.late_answer(self.now(env), request, answer.map(|answer| answer.results));
+    }
+
+    /// A request is over. The late answer to a request of the maintenance finds none.
+    fn finish(&mut self, env: &mut Environment<'c>, ticket: Ticket, answer: Result<StoreAnswer, StoreError>) {
         let (agent, error) = (self.index, answer.as_ref().err().copied());
         let Some(pending) = self.pending.remove(&ticket) else { return };
-        let (request, purpose) = match pending {
+        let (mut request, purpose) = match pending {
             SimRequest::Ping => {
                 env.observe(Observation::Probed { agent, is_answered: error.is_none() });
                 return self.maintain(env, MaintenanceInput::Pinged(answer.map(|answer| answer.time)));
@@ -145,22 +170,31 @@ impl<'c> AgentLife<'c> {
             SimRequest::Charge(request, purpose) => (request, purpose),
         };
         use_stripe(env.stripe());
-        env.observe(Observation::Finished { agent, ticket, charges: request.charges().to_vec(), error });
+        let (charges, is_backfill) = (request.charges().to_vec(), matches!(purpose, ChargePurpose::Backfill));
+        env.observe(Observation::Finished { agent, ticket, charges, is_backfill, error });
         let results = answer.map(|answer| answer.results);
         match purpose {
             ChargePurpose::Check(asked) => {
-                let output = self.engine.finish(self.now(env), request, results);
+                let output = self.engine.finish(self.now(env), &mut request, results);
+                self.keep_late(ticket, request, error);
                 self.answered(env, asked, Some(ticket), error, output);
             }
             ChargePurpose::Correct(corrected) => {
                 // An error is the caller's to know; the observation tells it.
-                let _ = self.engine.finish(self.now(env), request, results);
+                let _ = self.engine.finish(self.now(env), &mut request, results);
+                self.keep_late(ticket, request, error);
                 env.observe(Observation::Corrected(CorrectedCall { error, ..*corrected }));
             }
             ChargePurpose::Backfill => {
                 env.observe(Observation::Probed { agent, is_answered: error.is_none_or(StoreError::is_of_counter) });
                 self.maintain(env, MaintenanceInput::Backfilled(request, results));
             }
+        }
+    }
+
+    fn keep_late(&mut self, ticket: Ticket, request: StoreRequest, error: Option<StoreError>) {
+        if error == Some(StoreError::TimedOut) {
+            self.late.insert(ticket, request);
         }
     }
 

@@ -123,11 +123,11 @@ fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
 /// A1, A9, A10, A12, B4: as every store.
 #[test]
 fn it_is_a_store() {
-    conformance::run(conformance::Refusal::ChargesNothing, |clock| by_hand(Slots::Together, clock));
+    conformance::run(conformance::Container::Remote, |clock| by_hand(Slots::Together, clock));
 }
 
 /// A1, A9, A10, A12, B4: as every store, when the counters of a call lie in several slots.
 #[test]
 fn it_is_a_store_in_several_slots() {
-    conformance::run(conformance::Refusal::IsRefunded, |clock| by_hand(Slots::Multi, clock));
+    conformance::run(conformance::Container::RemoteSlots, |clock| by_hand(Slots::Multi, clock));
 }

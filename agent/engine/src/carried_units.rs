@@ -1,0 +1,68 @@
+//! Carried units: unsynced units travel to the store with the next call on their counter.
+//!
+//! [`backfill`](crate::backfill) sends those of counters without calls. Both count what a view holds, so that the number of
+//! unsynced units is known without a look at the views.
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeMode, CounterId};
+use tollgate_core::rules::Generation;
+
+use crate::engine::Engine;
+use crate::matched_rule::{Charges, MatchedRule};
+use crate::view::{CounterView, Unsynced, carry_unsynced, end_backfill};
+
+impl Engine {
+    /// Returns the charges of the units that calls on these counters carry to the store.
+    pub(crate) fn carried<'a, 'r: 'a>(
+        &self,
+        generation: Generation,
+        matched: impl Iterator<Item = &'a MatchedRule<'r>>,
+    ) -> Charges {
+        let mut charges = Charges::new();
+        for matched in matched.filter(|matched| self.has_unsynced() && matched.sketched.is_none()) {
+            // Calls of one request may share a counter.
+            if !charges.iter().any(|charge: &Charge| charge.counter == matched.counter) {
+                let add = |view: &mut CounterView| {
+                    charges.extend(
+                        carry_unsynced(view).iter().map(|unsynced| backfill_charge(matched, generation, unsynced)),
+                    );
+                };
+                self.table.with(matched.counter, add);
+            }
+        }
+        charges
+    }
+
+    /// Records that the store has charged the units that a call carried.
+    pub(crate) fn confirm_carried(&self, charges: &[Charge]) {
+        for charge in charges {
+            self.backfill_ended(charge);
+        }
+    }
+
+    pub(crate) fn backfill_ended(&self, charge: &Charge) {
+        let end = |view: &mut CounterView| charge.request.map_or(0, |id| end_backfill(view, id));
+        self.metrics.backfilled_units.add(self.counting_unsynced(charge.counter, end));
+    }
+
+    /// Returns units that were admitted without the store by the call of this number.
+    pub(crate) fn unsynced_units(&self, call: u64, at: Timestamp, units: u64) -> Unsynced {
+        Unsynced { at, units, id: self.backfill_ids.after(call), is_open: true }
+    }
+
+    /// Changes the view of a counter, and counts its unsynced units.
+    pub(crate) fn counting_unsynced<R>(&self, counter: CounterId, change: impl FnOnce(&mut CounterView) -> R) -> R {
+        self.table.with(counter, |view| {
+            let before = view.unsynced_units();
+            let result = change(view);
+            self.metrics.unsynced_units.follow(before, view.unsynced_units());
+            result
+        })
+    }
+}
+
+/// Returns the charge of unsynced units.
+pub(crate) fn backfill_charge(matched: &MatchedRule<'_>, generation: Generation, unsynced: &Unsynced) -> Charge {
+    let Unsynced { at, units, id, .. } = *unsynced;
+    Charge { request: Some(id), ..matched.charge(generation, units, ChargeMode::Backfill { at }) }
+}

@@ -1,0 +1,40 @@
+//! Pauses of an agent: its process is not scheduled for a while. What happens meanwhile waits.
+
+use tollgate_core::clock::Timestamp;
+
+use super::{AgentLife, SimAgent};
+use crate::sim::environment::Environment;
+use crate::sim::event::AgentEvent;
+use crate::sim::observation::Observation;
+
+impl SimAgent<'_> {
+    /// Returns true if it runs at an instant.
+    #[must_use]
+    pub fn is_scheduled(&self, now: Timestamp) -> bool {
+        self.running.as_ref().is_some_and(|running| running.paused_until <= now)
+    }
+}
+
+impl<'c> AgentLife<'c> {
+    /// Keeps the agent from running until an instant.
+    pub(in crate::sim) fn pause(&mut self, env: &mut Environment<'c>, until: Timestamp) {
+        self.paused_until = self.paused_until.max(until);
+        self.later(env, until.ms_since(env.now()), AgentEvent::Resumes);
+        env.observe(Observation::AgentPaused(self.index, until));
+    }
+
+    /// Handles what happened in a pause: the timers first. A request whose timer fires uses an answer that has arrived.
+    pub(super) fn resume(&mut self, env: &mut Environment<'c>) {
+        let is_timer = |event: &AgentEvent| matches!(event, AgentEvent::DeadlinePasses(_));
+        let (timers, mut others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held).into_iter().partition(is_timer);
+        for timer in timers {
+            let AgentEvent::DeadlinePasses(due) = timer else { continue };
+            let is_answer = |event: &AgentEvent| matches!(event, AgentEvent::StoreReplies(ticket, _) if *ticket == due);
+            let arrived = others.iter().position(is_answer).map(|place| others.remove(place));
+            self.later(env, 0, arrived.unwrap_or(timer));
+        }
+        for event in others {
+            self.later(env, 0, event);
+        }
+    }
+}
