@@ -292,10 +292,4 @@ impl Engine {
     pub fn metrics(&self) -> &EngineMetrics {
         &self.metrics
     }
-
-    /// Returns the number of rows that were dropped in this life.
-    #[must_use]
-    pub fn dropped_rows(&self) -> u64 {
-        self.rows.dropped_rows.get()
-    }
 }

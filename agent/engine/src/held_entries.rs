@@ -22,6 +22,12 @@ pub struct HeldEntries {
 }
 
 impl Engine {
+    /// Returns the number of rows that were dropped in this life.
+    #[must_use]
+    pub fn dropped_rows(&self) -> u64 {
+        self.rows.dropped_rows.get()
+    }
+
     /// Returns true while new callers are limited by a sketch, because the table is full.
     #[must_use]
     pub fn is_table_full(&self) -> bool {
