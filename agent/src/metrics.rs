@@ -126,7 +126,7 @@ impl Collector for AgentCollector {
         let totals = [
             (
                 "store_clock_steps",
-                "Counters re-based after the store's clock stepped back.",
+                "Steps of the store's clock by more than a second, back or forward.",
                 &metrics.store_clock_steps,
             ),
             ("backfilled_units", "Units admitted without the store and backfilled later.", &metrics.backfilled_units),

@@ -22,6 +22,7 @@ const QUIET_MS: u64 = 12_000;
 /// Runs a fleet over a bus that is this late. Returns the most admitted units that the aggregator did not know.
 fn units_unknown_to_the_aggregator(bus_late_ms: u64) -> u64 {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
+    let limit = rules.rules[0].policy.as_ref().expect("a quota").limit();
     let agent = SimAgentSettings { clock_offset_ms: 0, owns_table: false };
     let settings = SimSettings {
         start: START,
@@ -51,7 +52,7 @@ fn units_unknown_to_the_aggregator(bus_late_ms: u64) -> u64 {
         let now = sim.now();
         let admitted = |counter: &CounterId| {
             let mut state = sim.store().peek(*counter)?;
-            state.advance(now);
+            state.advance(&limit, now);
             Some(state.admitted().iter().map(|(_, units)| units).sum::<u64>())
         };
         let in_store: u64 = counters.iter().filter_map(admitted).sum();

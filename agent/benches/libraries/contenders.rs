@@ -179,7 +179,7 @@ impl InstantStore {
         let at = self.0.now();
         let limit = charge.limit.units;
         let verdict = Verdict { admitted: true, remaining: limit, retry_at: at, reset_at: at, delay_ms: 0 };
-        ChargeResult { verdict, charged: true, repeated: false, at, limit, rebased: false }
+        ChargeResult { verdict, charged: true, repeated: false, at, limit }
     }
 }
 

@@ -56,7 +56,6 @@ impl Engine {
             planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
         }
         drop(table);
-        self.note_clock_step(&planned.results);
         Ok(self.answer(context, call, &planned, false))
     }
 

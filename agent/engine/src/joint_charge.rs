@@ -76,7 +76,6 @@ mod tests {
                 repeated: false,
                 at: now,
                 limit: units,
-                rebased: false,
             };
             let mut before = 0;
             let parts = costs.iter().map(|cost| {

@@ -28,11 +28,8 @@ impl Engine {
     /// [`StoreError::AnswerLost`].
     pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
         let PendingRequest { active, charges, carried, sent_at, pending, .. } = *request.0;
-        if let Ok(results) = &answer {
-            self.note_clock_step(results);
-            if let Some(result) = results.first() {
-                self.note_store_time(sent_at, now, result.at);
-            }
+        if let Some(result) = answer.iter().flatten().next() {
+            self.note_store_time(sent_at, now, result.at);
         }
         let (carried, charges) = charges.split_at(carried);
         let answer = answer.map(|results| self.learn(sent_at, carried, charges, results));

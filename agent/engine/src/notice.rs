@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::mem::{Discriminant, discriminant};
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
@@ -37,15 +38,16 @@ pub enum Notice {
         "published rules cannot be read from Kafka or Redis, and the rules in force stay; check both servers, new rules have no effect until one of them answers"
     )]
     RulesUnreachable,
-    /// The store's clock stepped back.
+    /// The store's clock stepped back by this time.
     #[error(
-        "the store's clock stepped back to {}; counters were re-based; check the time service of the store's host",
-        .store_now.as_ms()
+        "the store's clock stepped back by {0:?}: counts are kept, and callers wait up to a sub-window longer; check the time service of the store's host"
     )]
-    StoreClockSteppedBack {
-        /// The store's time after the step.
-        store_now: Timestamp,
-    },
+    StoreClockSteppedBack(Duration),
+    /// The store's clock stepped forward by this time.
+    #[error(
+        "the store's clock stepped forward by {0:?}: once, windows are as much shorter and admit more; check the time service of the store's host, or, if no other agent tells the same, whether this host was suspended"
+    )]
+    StoreClockSteppedForward(Duration),
     /// A counter found no place in the table.
     #[error(
         "the table of {counters_max} counters is full: new callers are limited by a sketch, which has no exact counts; find the flooded rule in tollgate_sketch_charges_total, and raise --counters-max if the callers are real"
@@ -248,7 +250,7 @@ mod tests {
         for notice in [LOST, FOUND, LOST] {
             queue.push(notice);
         }
-        let stepped = Notice::StoreClockSteppedBack { store_now: Timestamp::from_ms(5) };
+        let stepped = Notice::StoreClockSteppedBack(Duration::from_secs(5));
         queue.push(stepped);
         assert_eq!(taken(&mut queue, 0), [LOST, FOUND, stepped]);
     }

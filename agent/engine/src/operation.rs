@@ -231,8 +231,11 @@ impl Engine {
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
         let PendingRequest { active, calls, charges, carried, deadline, sent_at, pending } = &mut *request.0;
+        if let Some(result) = answer.iter().flatten().next() {
+            self.note_store_time(*sent_at, now, result.at);
+        }
         match (&*pending, &answer) {
-            (Pending::Check(_), Ok(results)) => self.answered(*sent_at, now, results),
+            (Pending::Check(_), Ok(_)) => self.breaker.answered(),
             (Pending::Check(_), Err(error)) => self.unanswered_check(*sent_at, *deadline, now, *error),
             (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_), _) => {}
             (_, Err(error)) => self.unanswered(*error),

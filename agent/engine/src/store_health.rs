@@ -6,11 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResult, ChargeResults};
 
 use crate::engine::Engine;
 use crate::notice::Notice;
-use crate::time_bounds::TimeBounds;
+use crate::time_bounds::{ClockStepMs, TimeBounds};
 use tollgate_core::counter::StoreError;
 
 /// Number of deadlines after which a request that is found late tells nothing about the store: the agent itself did not run.
@@ -41,13 +40,32 @@ impl Engine {
         self.settings.owns_table || self.reached_store.load(Ordering::Relaxed)
     }
 
-    /// Records the store's time in an answer, which was sent for and received by this agent's clock.
+    /// Records the store's time in an answer, which was sent for and received by this agent's clock. Each answer shows a step
+    /// of the store's clock, whatever it is about.
     pub fn note_store_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        if self.store_clock.read().updated(sent, received, store_now).is_some() {
-            let mut clock = self.store_clock.write();
-            // Another answer may have narrowed the bounds meanwhile.
-            *clock = clock.updated(sent, received, store_now).unwrap_or(*clock);
+        if self.store_clock.read().updated(sent, received, store_now).is_none() {
+            return;
         }
+        let mut clock = self.store_clock.write();
+        // Another answer may have narrowed the bounds meanwhile.
+        let Some((updated, step)) = clock.updated(sent, received, store_now) else { return };
+        *clock = updated;
+        drop(clock);
+        if let Some(by_ms) = step {
+            self.store_clock_stepped(by_ms, store_now);
+        }
+    }
+
+    /// Drops or re-bases what is cached in store time, and reports the step.
+    fn store_clock_stepped(&self, by_ms: ClockStepMs, store_now: Timestamp) {
+        self.metrics.store_clock_steps.add(1);
+        let size_ms = by_ms.unsigned_abs();
+        if by_ms < 0 {
+            self.table.rebase(size_ms, store_now);
+        }
+        let size = Duration::from_millis(size_ms);
+        let is_back = by_ms < 0;
+        self.notify(if is_back { Notice::StoreClockSteppedBack(size) } else { Notice::StoreClockSteppedForward(size) });
     }
 
     /// Closes the breaker: the store has answered a ping and received the unsynced units.
@@ -55,24 +73,6 @@ impl Engine {
         self.reached_store.store(true, Ordering::Relaxed);
         if self.breaker.close() {
             self.notify(Notice::StoreRecovered);
-        }
-    }
-
-    /// Records the answer to charges.
-    pub(crate) fn answered(&self, sent: Timestamp, received: Timestamp, results: &ChargeResults) {
-        self.note_clock_step(results);
-        if let Some(result) = results.first() {
-            self.breaker.answered();
-            self.note_store_time(sent, received, result.at);
-        }
-    }
-
-    /// Drops what was cached in store time if the store's clock stepped back.
-    pub(crate) fn note_clock_step(&self, results: &[ChargeResult]) {
-        if let Some(result) = results.iter().find(|result| result.rebased) {
-            self.metrics.store_clock_steps.add(1);
-            self.table.forget_denials();
-            self.notify(Notice::StoreClockSteppedBack { store_now: result.at });
         }
     }
 

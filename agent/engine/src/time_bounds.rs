@@ -2,8 +2,8 @@
 //!
 //! Every answer carries the store's time, which was read between sending and receiving; so the difference between the two
 //! clocks lies in an interval as wide as the round trip. The agent keeps the narrowest interval, widened by the drift of two
-//! quartz clocks since (Cristian, "Probabilistic clock synchronization", 1989). Counts in the engine's own table have no such
-//! interval: their time is the agent's own.
+//! quartz clocks since (Cristian, "Probabilistic clock synchronization", 1989). An answer whose time lies outside shows that one
+//! of the clocks was set. Counts in the engine's own table have no such interval: their time is the agent's own.
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 
@@ -24,7 +24,13 @@ pub struct TimeBounds {
 pub(crate) struct StoreClock {
     /// The best answer: the agent's instant at which it was received, and the store's time then.
     best: Option<(Timestamp, TimeBounds)>,
+    /// The agent's instant at which the last step was noticed.
+    stepped_at: Option<Timestamp>,
 }
+
+/// Size in ms of a step of the store's clock, against the agent's, by more than [`CLOCK_ERROR_MAX_MS`]; negative if it stepped
+/// back.
+pub(crate) type ClockStepMs = i64;
 
 impl TimeBounds {
     /// Returns the bounds of exactly one instant.
@@ -35,6 +41,10 @@ impl TimeBounds {
 
     fn width_ms(self) -> u64 {
         self.latest.ms_since(self.earliest)
+    }
+
+    fn middle_ms(self) -> u64 {
+        self.earliest.as_ms() + self.width_ms() / 2
     }
 }
 
@@ -54,16 +64,31 @@ impl StoreClock {
         }
     }
 
-    /// Returns the clock after an answer that was requested at `sent`, received at `received` and given at `store_now`; nothing
-    /// if it changes nothing.
-    pub(crate) fn updated(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) -> Option<Self> {
+    /// Returns the clock after an answer that was requested at `sent`, received at `received` and given at `store_now`, and the
+    /// step that it shows; nothing if it changes nothing.
+    pub(crate) fn updated(
+        &self,
+        sent: Timestamp,
+        received: Timestamp,
+        store_now: Timestamp,
+    ) -> Option<(Self, Option<ClockStepMs>)> {
+        // The answer to a request that was sent before a step was noticed may be older than the step.
+        if self.stepped_at.is_some_and(|stepped_at| sent <= stepped_at) {
+            return None;
+        }
         // A store's clock reads whole milliseconds, so a sample is at least one wide.
         let sample = TimeBounds { earliest: store_now, latest: store_now.plus_ms(received.ms_since(sent) + 1) };
         let known = self.at(received);
         // A sample that contradicts the bounds replaces them: one of the clocks was set.
         let contradicts = sample.latest < known.earliest || sample.earliest > known.latest;
-        let replaces = self.best.is_none() || contradicts || sample.width_ms() < known.width_ms();
-        replaces.then_some(Self { best: Some((received, sample)) })
+        let is_first = self.best.is_none();
+        if !is_first && !contradicts && sample.width_ms() >= known.width_ms() {
+            return None;
+        }
+        let by_ms = sample.middle_ms().wrapping_sub(known.middle_ms()).cast_signed();
+        let is_step = !is_first && contradicts && by_ms.unsigned_abs() > CLOCK_ERROR_MAX_MS;
+        let stepped_at = if is_step { Some(received) } else { self.stepped_at };
+        Some((Self { best: Some((received, sample)), stepped_at }, is_step.then_some(by_ms)))
     }
 }
 
@@ -86,9 +111,30 @@ mod tests {
     fn a_store_whose_clock_was_set_is_believed_again() {
         let mut time = StoreClock::default();
         for (sent, received, store_now) in [(100, 101, 50_000), (200, 205, 20_000)] {
-            time = time.updated(at(sent), at(received), at(store_now)).expect("it narrows or contradicts");
+            (time, _) = time.updated(at(sent), at(received), at(store_now)).expect("it narrows or contradicts");
         }
         assert!(time.at(at(205)).latest <= at(20_006));
+    }
+
+    #[test]
+    fn a_step_beyond_the_clock_error_is_noticed_once() {
+        let mut time = StoreClock::default();
+        // Sent, received, the store's time; the step that is noticed.
+        let cases = [
+            ("the first answer", 100, 101, 50_000, None),
+            ("the clock runs on", 1_100, 1_101, 51_000, None),
+            ("a second back is the same clock", 2_100, 2_101, 51_000, None),
+            ("an hour forward", 3_100, 3_101, 3_652_000, Some(3_600_000)),
+            ("an answer that is older than the step", 3_100, 3_110, 52_000, None),
+            ("back again", 4_100, 4_101, 53_000, Some(-3_600_000)),
+            ("and once more", 5_100, 5_101, 24_000, Some(-30_000)),
+        ];
+        for (name, sent, received, store_now, expected) in cases {
+            let updated = time.updated(at(sent), at(received), at(store_now));
+            let step = updated.and_then(|(_, step)| step);
+            assert_eq!(step, expected, "{name}");
+            time = updated.map_or(time, |(time, _)| time);
+        }
     }
 
     proptest! {
@@ -115,7 +161,9 @@ mod tests {
                 }
                 let (sent, read) = (now, now + there_ms);
                 now = read + back_ms;
-                time = time.updated(at(sent), at(now), at(store_us(read) / 1_000)).unwrap_or(time);
+                let sample = time.updated(at(sent), at(now), at(store_us(read) / 1_000));
+                prop_assert!(sample.is_none_or(|(_, step)| step.is_none()));
+                time = sample.map_or(time, |(time, _)| time);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Redis, without persistence unless a setting demands it: a killed server loses its data.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -7,6 +8,8 @@ use std::time::Duration;
 use crate::server::{Server, ServerError, ServerKind, free_port, require};
 
 const PROGRAM: &str = "redis-server";
+/// File in the server's folder that tells libfaketime the offset of the clock.
+const CLOCK_FILE: &str = "clock";
 /// Maximum time until a command is answered.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -38,6 +41,44 @@ impl Server<RedisKind> {
     #[must_use]
     pub fn start_with(settings: &[&str]) -> Self {
         Self::try_start(PROGRAM, settings).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Starts a server whose clock can be [set](Self::set_clock): libfaketime answers its questions for the time.
+    ///
+    /// # Panics
+    /// Panics if redis-server or faketime is not installed.
+    #[must_use]
+    pub fn start_with_clock() -> Self {
+        let remedy = "run scripts/servers, or apt-get install redis-server faketime";
+        let start = || {
+            require(PROGRAM, "--version", remedy)?;
+            require("faketime", "--version", remedy)?;
+            let port = free_port();
+            Self::launch(port, |folder| {
+                let clock = folder.join(CLOCK_FILE);
+                fs::write(&clock, "+0")?;
+                let (port, file) = (port.to_string(), format!("FAKETIME_TIMESTAMP_FILE={}", clock.display()));
+                // The allocator of libc, because jemalloc asks for the time before libfaketime is ready.
+                let library = "LD_PRELOAD=/usr/$LIB/faketime/libfaketime.so.1:libc.so.6";
+                let faked = ["env", library, &file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"];
+                let server = [PROGRAM, "--port", &port, "--bind", "127.0.0.1", "--save", ""];
+                Ok(faked.iter().chain(&server).map(ToString::to_string).collect())
+            })
+        };
+        start().unwrap_or_else(|error: ServerError| panic!("{error}"))
+    }
+
+    /// Sets the clock of a server that was [started for it](Self::start_with_clock), to so many ms after the true time.
+    ///
+    /// # Panics
+    /// Panics if the file cannot be written.
+    pub fn set_clock(&self, offset_ms: i64) {
+        let (file, next) = (self.folder().join(CLOCK_FILE), self.folder().join("next"));
+        // The server never reads half a file.
+        let sign = if offset_ms < 0 { '-' } else { '+' };
+        let (seconds, ms) = (offset_ms.unsigned_abs() / 1_000, offset_ms.unsigned_abs() % 1_000);
+        fs::write(&next, format!("{sign}{seconds}.{ms:03}")).expect("a file is written");
+        fs::rename(next, file).expect("a file is renamed");
     }
 
     /// Starts a server of this program.

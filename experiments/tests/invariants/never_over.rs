@@ -2,9 +2,10 @@
 //!
 //! Everything that the store executed counts: admissions, units that are only counted, backfills, settlements; refunds count
 //! against them. For an agent that keeps its own table, its answers in one life count, and the remaining units that they
-//! state. Under rules of different generations the largest quota holds. Excused: units that were entered before the store's
-//! clock stepped back, because their counter may have expired in between, or loses its oldest sub-window when it is re-based;
-//! callers that share an overflow counter, up to twice the quota; `bounded` rules, interpolated windows, and `concurrency`.
+//! state. Under rules of different generations the largest quota holds. Time is that of the store, but it never goes back: after
+//! a step back it goes on from where it was, in the same fixed window. So a unit counts for a whole window however often the
+//! clock steps back. A refund of units from before a step back counts at its own time. Excused: callers that share an overflow
+//! counter, up to twice the quota; `bounded` rules, interpolated windows, and `concurrency`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,6 +27,8 @@ pub(crate) struct NeverOver {
     entries: HashMap<(Option<usize>, CounterId), Vec<Entry>>,
     /// Most units that a window may hold, for the counters of strict rules.
     bounds: HashMap<CounterId, Option<Bound>>,
+    /// Times of the store's clock before and after each step back.
+    steps_back: Vec<(u64, u64)>,
     requests: HashSet<(usize, String)>,
     by_anyone: HashMap<CounterId, Vec<Entry>>,
     pub(crate) worst_permille: u64,
@@ -34,6 +37,8 @@ pub(crate) struct NeverOver {
 #[derive(Clone, Copy)]
 struct Entry {
     at: u64,
+    /// Number of steps back before it.
+    steps: usize,
     units: i64,
     is_enforced: bool,
 }
@@ -67,8 +72,9 @@ impl NeverOver {
                 self.entries.retain(|(of, _), _| *of != Some(*agent));
                 Ok(())
             }
-            Observation::StoreClockStepped(..0) => {
-                self.entries.retain(|(of, _), _| of.is_some());
+            Observation::StoreClockStepped(by_ms @ ..0) => {
+                let after = sim.store().time(sim.now()).as_ms();
+                self.steps_back.push((after + by_ms.unsigned_abs(), after));
                 Ok(())
             }
             Observation::Answered(answered) => self.answered(facts, sim, answered),
@@ -86,13 +92,19 @@ impl NeverOver {
             return Ok(());
         }
         let (units, is_enforced) = (i64::try_from(charge.cost).unwrap_or(i64::MAX), charge.mode.is_enforced());
+        let (steps, now) = (self.steps_back.len(), result.at.as_ms());
         let (at, units) = match charge.mode {
-            ChargeMode::Refund { at } => (at.min(result.at), -units),
-            ChargeMode::Backfill { at } => (at.min(result.at), units),
-            _ => (result.at, units),
+            ChargeMode::Refund { at } => {
+                let at = at.as_ms();
+                let of_now = |entry: &Entry| (entry.at, entry.steps) == (at, steps);
+                let is_of_now = steps == 0 || self.entries.get(&key).is_some_and(|known| known.iter().any(of_now));
+                (if is_of_now { at.min(now) } else { now }, -units)
+            }
+            ChargeMode::Backfill { at } => (at.as_ms().min(now), units),
+            _ => (now, units),
         };
-        self.enter(key, Entry { at: at.as_ms(), units, is_enforced }, result.at.as_ms());
-        if is_enforced { self.check(key, result.at.as_ms(), 1) } else { Ok(()) }
+        self.enter(key, Entry { at, steps, units, is_enforced }, now);
+        if is_enforced { self.check(key, now, 1) } else { Ok(()) }
     }
 
     fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
@@ -114,13 +126,13 @@ impl NeverOver {
             let by_anyone = self.by_anyone.entry(applied.counter).or_default();
             let (now, width_ms) = (answered.answered.as_ms(), applied.policy.quota.width_ms());
             by_anyone.retain(|entry| entry.at + width_ms > now);
-            by_anyone.push(Entry { at: now, units, is_enforced: true });
+            by_anyone.push(Entry { at: now, steps: 0, units, is_enforced: true });
             let held: i64 = by_anyone.iter().map(|entry| entry.units).sum();
             let permille = held.unsigned_abs() * 1_000 / applied.policy.quota.units().max(1);
             self.worst_permille = self.worst_permille.max(permille);
             if owns_table && !applied.counts_denials() {
                 let (key, at) = ((Some(answered.agent), applied.counter), answered.decision.at.as_ms());
-                self.enter(key, Entry { at, units, is_enforced: true }, at);
+                self.enter(key, Entry { at, steps: 0, units, is_enforced: true }, at);
                 self.check(key, at, if facts.overflows() { 2 } else { 1 })?;
             }
         }
@@ -156,7 +168,7 @@ impl NeverOver {
         let now = sim.agents()[corrected.agent].time(sim.now());
         for (applied, units) in facts.corrected(corrected) {
             let at = if units < 0 { corrected.decided.unwrap_or(now) } else { now };
-            let entry = Entry { at: at.as_ms(), units, is_enforced: false };
+            let entry = Entry { at: at.as_ms(), steps: 0, units, is_enforced: false };
             self.enter((Some(corrected.agent), applied.counter), entry, now.as_ms());
         }
     }
@@ -171,12 +183,20 @@ impl NeverOver {
 
     /// Returns the units in the window that ends at `at`.
     fn held(&self, key: (Option<usize>, CounterId), at: u64, bound: Bound) -> i64 {
-        let begin =
-            if bound.is_fixed { at / bound.width_ms * bound.width_ms } else { (at + 1).saturating_sub(bound.width_ms) };
+        let now = self.place(at, if key.0.is_none() { self.steps_back.len() } else { 0 }, bound);
+        let first = if bound.is_fixed { now } else { (now + 1).saturating_sub(bound.width_ms) };
         let counts = |entry: &&Entry| {
-            (begin..=at).contains(&entry.at) && (!bound.is_bucket || entry.is_enforced || entry.units < 0)
+            (first..=now).contains(&self.place(entry.at, entry.steps, bound))
+                && (!bound.is_bucket || entry.is_enforced || entry.units < 0)
         };
         self.entries.get(&key).into_iter().flatten().filter(counts).map(|entry| entry.units).sum()
+    }
+
+    /// Returns the time at which an instant of the store's clock, after so many steps back, counts; of fixed windows, in windows.
+    fn place(&self, at: u64, steps: usize, bound: Bound) -> u64 {
+        let unit = if bound.is_fixed { bound.width_ms } else { 1 };
+        let back = self.steps_back.iter().take(steps).map(|(before, after)| before / unit - after / unit);
+        at / unit + back.sum::<u64>()
     }
 
     /// Checks the window that ends with an admission at `at`.

@@ -80,7 +80,7 @@ impl TrueDenial {
         let state = sim.store().peek(applied.counter);
         let mut state = state.ok_or("true-denial: the store does not know the counter")?;
         let decided = sim.store().time(if answered.is_joint { answered.arrived } else { sim.now() });
-        let now = state.advance(decided).now;
+        let now = state.advance(&applied.policy.limit(), decided);
         // A counter that another call has charged since shows no earlier instant.
         if now <= decided && state.evaluate(&applied.policy.limit(), now, applied.cost).admitted {
             return Err(format!("true-denial: the store had room under {}", applied.rule.name));

@@ -38,6 +38,8 @@ enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repair {
     Store,
+    /// The end of a glitch of the store's clock.
+    StoreClock(i64),
     Bus,
     Agent(usize),
     Aggregator(usize),
@@ -100,9 +102,11 @@ impl Incidents {
             }
             Kind::AgentPauses => sim.pause_agent(agent, now.plus_ms(rng.u64(2..100))),
             Kind::StoreClockSteps => {
-                let small = i64::try_from(CLOCK_ERROR_MAX_MS).unwrap_or_default();
-                let by_ms = if rng.bool() { rng.i64(1..small) } else { rng.i64(small + 100..4 * small) };
-                sim.step_store_clock(if rng.bool() { by_ms } else { -by_ms });
+                let by_ms = step_ms(rng, sim.store().time(now).as_ms().cast_signed());
+                sim.step_store_clock(by_ms);
+                if rng.bool() {
+                    self.repairs.push((now.plus_ms(rng.u64(20..1_500)), Repair::StoreClock(-by_ms)));
+                }
             }
             Kind::BusFails => {
                 sim.set_bus_up(false);
@@ -160,10 +164,24 @@ impl Incidents {
     }
 }
 
+/// Draws a step of a clock that shows `now`: below the clock error, around it, or past every window; half of the steps end at the
+/// edge of a sub-window, since a second is a multiple of all but one of them. Larger steps are in `clock_steps.rs`.
+fn step_ms(rng: &mut Rng, now_ms: i64) -> i64 {
+    let small = i64::try_from(CLOCK_ERROR_MAX_MS).unwrap_or_default();
+    let size_ms = match rng.u8(0..3) {
+        0 => rng.i64(1..small),
+        1 => rng.i64(small - 5..small + 5),
+        _ => rng.i64(small..4 * small),
+    };
+    let by_ms = if rng.bool() { size_ms } else { -size_ms };
+    if rng.bool() { (now_ms + by_ms) / 1_000 * 1_000 + rng.i64(-1..=1) - now_ms } else { by_ms }
+}
+
 impl Repair {
     fn apply(self, sim: &mut Simulation<'static>) {
         match self {
             Self::Store => sim.set_store(StoreState::Up),
+            Self::StoreClock(by_ms) => sim.step_store_clock(by_ms),
             Self::Bus => sim.set_bus_up(true),
             // An agent that starts reads the first rules; newer ones reach it later.
             Self::Agent(agent) => sim.start_agent(agent, &rules::generation(rules::FIRST)),

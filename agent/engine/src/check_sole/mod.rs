@@ -63,7 +63,6 @@ impl Engine {
             Some(denial) => (RuleVerdict::new(&policy, denial, policy.quota.units(), Source::Local), None),
             None => self.decide_by_counter(&context, &policy, &mut sole, known)?,
         };
-        self.note_clock_step(result.as_slice());
         let (number, source, allowed) = (self.next_call(), decided.source, decided.verdict.admitted);
         active.counts[sole.index].decided(source, allowed);
         let (at, from) = result.map_or((bounds.latest, bounds.earliest), |result| (result.at, result.at));

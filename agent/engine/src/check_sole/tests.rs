@@ -3,7 +3,8 @@
 use std::thread;
 
 use proptest::prelude::*;
-use tollgate_core::algorithm::Algorithm;
+use tollgate_core::algorithm::{Algorithm, Verdict};
+use tollgate_core::counter::ChargeResults;
 use tollgate_core::rules::{Lists, Pattern, Quota, Rule, RuleSet};
 
 use super::*;
@@ -138,15 +139,20 @@ fn a_denial_that_a_thread_remembers_ends_with_a_refund_on_another() {
     assert!(check(&engine, START, &call).allowed);
 }
 
-/// A step of the clock ends all denials that threads remember.
+/// A step of the store's clock ends all denials that threads remember.
 #[test]
 fn a_denial_that_a_thread_remembers_ends_when_the_clock_has_stepped_back() {
-    let (engine, later) = (engine(rules(Algorithm::TokenBucket, 10, 1)), START.plus_ms(60_000));
-    let [first, second] = [call(0, 1), call(1, 1)];
-    for (call, allowed) in [(&first, true), (&first, false), (&first, false), (&second, true)] {
-        assert_eq!(check(&engine, later, call).allowed, allowed);
+    let engine = Engine::new(EngineSettings::new("a", START), rules(Algorithm::TokenBucket, 10, 1));
+    engine.note_store_time(START, START, START);
+    let (call, retry_at) = (call(0, 1), START.plus_ms(60_000));
+    let Progress::NeedsStore(mut request) = engine.begin(START, Operation::check(&call)) else { panic!("it is asked") };
+    let verdict = Verdict { admitted: false, remaining: 0, retry_at, reset_at: retry_at, delay_ms: 0 };
+    let result = ChargeResult { verdict, charged: false, repeated: false, at: START, limit: 10 };
+    let _ = engine.finish(START, &mut request, Ok(ChargeResults::from_iter([result])));
+    let now = START.plus_ms(100);
+    for _ in 0..3 {
+        assert_eq!(engine.decide(now, &call).expect("a denial").source, Source::Local);
     }
-    // The counter of the other caller sees the step first.
-    let _ = check(&engine, START, &second);
-    assert_eq!(check(&engine, START, &first).source, Source::Store);
+    engine.note_store_time(now, now, START.minus_ms(30_000));
+    assert!(engine.decide(now, &call).is_none(), "the store is asked");
 }

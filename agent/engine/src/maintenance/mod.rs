@@ -4,7 +4,7 @@
 //! [`Maintenance::poll`] takes an input and returns effects; a shell (`agent/src/runtime/maintenance_task.rs`, or the
 //! simulator) executes them and reports each result as an input. It applies the deadline, so every request is answered, and
 //! at most one request of each kind is outstanding. The store is probed until it answers first, while the breaker is open,
-//! and while unsynced units wait for it. A probe is a ping and then the backfill: no call may be admitted by counts that
+//! while unsynced units wait for it, and otherwise each ten seconds. A probe is a ping and then the backfill: no call may be admitted by counts that
 //! lack the unsynced units. Between its duties, a shell
 //! sleeps until [`Maintenance::wake_at`].
 
@@ -28,6 +28,9 @@ use probe_pace::ProbePace;
 
 /// Interval of the engine's housekeeping, in ms.
 const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
+/// Interval at which a store that answers is pinged, whatever else happens, in ms: for its time, and because an agent without
+/// calls learns of its loss in no other way.
+const RESYNC_INTERVAL_MS: u64 = 10_000;
 /// Interval at which the published rules are read from the store, in ms.
 const RULES_INTERVAL_MS: u64 = 10_000;
 /// Interval at which they are read after a failure, in ms.
@@ -100,6 +103,7 @@ pub struct Maintenance {
     reached: bool,
     probe: Option<Probe>,
     pace: ProbePace,
+    resync_at: Timestamp,
     announcing: bool,
     reading_rules: bool,
     /// Number of times in a row that published rules could be read from nowhere.
@@ -130,6 +134,7 @@ impl Maintenance {
             shell: None,
             probe: None,
             pace: ProbePace::default(),
+            resync_at: Timestamp::default(),
             announcing: false,
             reading_rules: false,
             rules_missed: 0,
@@ -193,10 +198,12 @@ impl Maintenance {
     fn due(&self) -> [Option<Timestamp>; 6] {
         let store_answers = self.reached && !self.engine.is_degraded();
         let needs_probe = !self.reached || self.engine.needs_store();
+        let probe_at = if needs_probe { self.pace.probe_at } else { self.resync_at };
+        let has_store = !self.engine.settings().owns_table;
         let announces = self.settings.announces && !self.announcing && store_answers;
         let reads_rules = self.settings.follows_rules && !self.reading_rules;
         [
-            (needs_probe && self.probe.is_none()).then_some(self.pace.probe_at),
+            (has_store && self.probe.is_none()).then_some(probe_at),
             Some(self.housekeeping_at),
             announces.then_some(self.announce_at),
             reads_rules.then_some(self.rules_at),
@@ -210,6 +217,7 @@ impl Maintenance {
         let [probe, housekeeping, announcement, rules, save, _] = self.due().map(is_due);
         if probe {
             self.probe = Some(Probe { ping_sent: now, backfills: 0 });
+            self.resync_at = now.plus_ms(RESYNC_INTERVAL_MS);
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping));
         }
         if housekeeping {

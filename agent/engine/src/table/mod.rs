@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step_at_once};
 
-use crate::view::{CounterView, forget_denial, update_in_step};
+use crate::view::{CounterView, update_in_step};
 use counter_places::{LATE, Places, RuleTag};
 pub(crate) use shard::TableEntry;
 use shard::TableShard;
@@ -127,11 +127,11 @@ impl AgentTable {
         self.lock([counter].into_iter()).remove(counter);
     }
 
-    /// Drops all cached denials: the store's clock stepped back, and they may hold too long.
-    pub(crate) fn forget_denials(&self) {
+    /// Drops or re-bases all that is kept in store time, after the store's clock stepped back by `by_ms` to `now`.
+    pub(crate) fn rebase(&self, by_ms: u64, now: Timestamp) {
         for (shard, ended) in self.shards.iter().zip(&self.denials_ended) {
             let mut shard = shard.0.lock();
-            shard.entries_mut().for_each(|entry| forget_denial(&mut entry.view));
+            shard.rebase(by_ms, now);
             ended.fetch_add(1, Ordering::Release);
         }
     }

@@ -8,7 +8,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult, CounterId, Counters, StoreError, StoredCounter, step_one};
 
 use super::{PLACE_KEPT_MS, PLACE_KEPT_STEP_MS, RuleTag};
-use crate::view::{CounterView, update_in_step};
+use crate::view::{CounterView, rebase, update_in_step};
 
 /// Number of entries in a chunk.
 const CHUNK_LEN: usize = 256;
@@ -105,8 +105,13 @@ impl TableShard {
         self.chunks.iter().map(Vec::capacity).sum::<usize>().max(self.positions.capacity())
     }
 
-    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut TableEntry> {
-        self.chunks.iter_mut().flatten()
+    /// Follows a clock that stepped back by `by_ms` to `now`.
+    pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
+        self.swept_at = self.swept_at.min(now);
+        for entry in self.chunks.iter_mut().flatten() {
+            entry.kept_until = entry.kept_until.min(now.plus_ms(PLACE_KEPT_MS + PLACE_KEPT_STEP_MS));
+            rebase(&mut entry.view, by_ms, now);
+        }
     }
 
     /// Removes an entry, into whose place the last one moves.

@@ -33,6 +33,13 @@ impl LocalUsage {
         self.by_store.since = self.by_store.since.saturating_add(units);
     }
 
+    /// Follows a clock that stepped back by `by_ms` to `now`.
+    pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
+        self.ring.rebase(now, Estimate::Conservative);
+        self.uncovered.rebase(by_ms, now);
+        self.by_store.rebase(by_ms);
+    }
+
     /// Removes units that were refunded.
     pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
         self.ring.subtract(self.ring.window().sub_window(at), units);

@@ -31,6 +31,11 @@ impl StoreCount {
         Self { others: used.saturating_sub(own), since: 0, until }
     }
 
+    /// Follows a clock that stepped back by `by_ms`.
+    pub(super) fn rebase(&mut self, by_ms: u64) {
+        self.until = self.until.minus_ms(by_ms);
+    }
+
     /// Returns the units that are still in the window, of which `own` are the agent's; nothing once all have left. Its own
     /// units are known by sub-window. Those of others count until the last of them has left.
     pub(super) fn known(&self, own: u64, now: Timestamp) -> Option<KnownUnits> {

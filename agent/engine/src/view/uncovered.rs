@@ -102,6 +102,11 @@ impl UncoveredUnits {
         self.entries.retain(|entry| entry.counts(covered, now, width_ms));
     }
 
+    /// Follows a clock that stepped back by `by_ms` to `now`.
+    pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
+        self.entries.iter_mut().filter(|entry| entry.at > now).for_each(|entry| entry.at = entry.at.minus_ms(by_ms));
+    }
+
     /// Merges the two oldest entries into one, which is covered when all rounds from the first to the last are.
     fn merge_oldest(&mut self) {
         if let (Some(oldest), Some(second)) = (self.entries.pop_front(), self.entries.front_mut()) {

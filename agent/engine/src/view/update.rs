@@ -8,6 +8,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, RequestId};
 use tollgate_core::messages::signals::{Signal, SignalBatch};
 use tollgate_core::rules::LimitPolicy;
+use tollgate_core::window::Estimate;
 
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
@@ -123,7 +124,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 view.unsynced.iter_mut().for_each(|unsynced| unsynced.remove(at, units));
             }
             if by_store {
-                forget_denial(view);
+                view.denial = None;
             }
         }
         ViewEvent::LeavesQueue => {
@@ -146,7 +147,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult, sent: Timestamp) -> bool {
     let was_live = view.denial.as_ref().is_some_and(|denial| denial.check_at() > sent);
     if matches!(charge.mode, ChargeMode::Refund { .. }) {
-        forget_denial(view);
+        view.denial = None;
     } else if !result.charged && !result.verdict.admitted {
         view.denial = Some(CachedDenial::new(charge, result, sent));
     } else {
@@ -175,7 +176,10 @@ pub(crate) fn end_backfill(view: &mut CounterView, id: RequestId) -> u64 {
     view.unsynced.as_mut().map_or(0, |unsynced| unsynced.end(id))
 }
 
-/// Drops the cached denial: the store's clock has stepped back, or units were refunded.
-pub(crate) fn forget_denial(view: &mut CounterView) {
+/// Changes a view after the store's clock stepped back by `by_ms` to `now`. The pace follows by itself at its next step, and the
+/// store enters unsynced units at its own time if theirs is later.
+pub(crate) fn rebase(view: &mut CounterView, by_ms: u64, now: Timestamp) {
     view.denial = None;
+    view.local.iter_mut().for_each(|local| local.rebase(by_ms, now));
+    view.remote.iter_mut().for_each(|remote| remote.admitted.rebase(now, Estimate::Conservative));
 }

@@ -19,8 +19,6 @@ const TTL_MS_MAX: u64 = 3_155_760_000_000;
 pub(super) struct Replacement {
     pub(super) value: Vec<u8>,
     pub(super) ttl_ms: u64,
-    /// True if the counter was re-based, because the store's clock had stepped back.
-    pub(super) rebased: bool,
 }
 
 /// The replacement of a value for this charge at `now`, an instant of store time; `None` if the value cannot be read.
@@ -37,5 +35,5 @@ pub(super) fn replacement(charge: &Charge, scope: StepScope, value: &[u8], now: 
     let idle_in_ms =
         result.verdict.reset_at.ms_since(now).saturating_add(window.width_ms() + window.part_ms() + CLOCK_ERROR_MAX_MS);
     let ttl_ms = idle_in_ms.min(TTL_MS_MAX);
-    Some(Replacement { value: value::write(&counter, result.at), ttl_ms, rebased: result.rebased })
+    Some(Replacement { value: value::write(&counter, result.at), ttl_ms })
 }

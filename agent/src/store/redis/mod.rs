@@ -65,17 +65,10 @@ impl RedisStore {
 
 impl ChargeStore for RedisStore {
     async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
-        let mut results = match self.slots {
+        match self.slots {
             Slots::Together => self.steps.run(charges, StepScope::WholeCall).await,
             Slots::Multi => multi_slot::charge(&self.steps, charges).await,
-        }?;
-        if self.steps.take_rebased()
-            && !results.iter().any(|result| result.rebased)
-            && let Some(first) = results.first_mut()
-        {
-            first.rebased = true;
         }
-        Ok(results)
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {

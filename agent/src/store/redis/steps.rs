@@ -4,7 +4,6 @@
 //! the slot alone. Beside the counter are the request ids charged on it and its tentative units.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 #[cfg(test)]
@@ -41,8 +40,6 @@ pub(super) struct Steps {
     pub(super) connection: Arc<Connection>,
     charge: Arc<Script>,
     replace: Arc<Script>,
-    /// True from a re-basing until a result reports one: the step that re-based may end without a result.
-    rebased: Arc<AtomicBool>,
     #[cfg(test)]
     clock: Option<Arc<dyn Clock>>,
 }
@@ -59,7 +56,6 @@ impl Steps {
             connection,
             charge: Arc::new(charge_script()),
             replace: Arc::new(Script::new(REPLACE)),
-            rebased: Arc::default(),
             #[cfg(test)]
             clock: None,
         }
@@ -85,14 +81,10 @@ impl Steps {
         scope: StepScope,
     ) -> Result<ChargeResults, StoreError> {
         let keys = self.keys(charges, scope);
-        let mut rebased: SmallVec<[usize; 2]> = SmallVec::new();
         for _ in 0..=charges.len() + REPETITIONS_MAX {
             match self.evaluate(socket, &keys, charges, scope).await? {
                 StepAnswer::Expired => return Err(StoreError::Expired),
-                StepAnswer::Evaluated(mut results) => {
-                    rebased.into_iter().for_each(|charge| results[charge].rebased = true);
-                    return Ok(results);
-                }
+                StepAnswer::Evaluated(results) => return Ok(results),
                 // A late step changes nothing, and the script finds a stale value before it finds a late charge.
                 StepAnswer::Stale { now, .. } if scope.has_expired(charges, now) => return Err(StoreError::Expired),
                 // Charges of one step give a new counter two forms or windows.
@@ -101,10 +93,6 @@ impl Steps {
                     let key = &keys[charge];
                     let replacement = conversion::replacement(&charges[charge], scope, &value, now)
                         .ok_or_else(|| self.connection.value_unreadable(key))?;
-                    if replacement.rebased {
-                        rebased.push(charge);
-                        self.rebased.store(true, Ordering::Relaxed);
-                    }
                     self.replace(socket, key, &value, &replacement).await?;
                 }
             }
@@ -140,11 +128,6 @@ impl Steps {
         let args = [old, &new.value, ttl_ms.as_bytes()];
         let replaced = self.connection.run_on(socket, &self.replace, &[key], &args).await;
         replaced.map_err(|error| if error.may_have_charged() { StoreError::Unreachable } else { error })
-    }
-
-    /// Returns whether a counter was re-based since the last call.
-    pub(super) fn take_rebased(&self) -> bool {
-        self.rebased.load(Ordering::Relaxed) && self.rebased.swap(false, Ordering::Relaxed)
     }
 
     /// Keys of the counters, then of what each charge wants besides.

@@ -97,13 +97,13 @@ fn read_with(
                 back -= 1;
                 state.charge(window.start_of(newest.checked_sub(back as u64)?), units);
             }
-            state.advance(last);
+            state.advance(&limit, last);
             if let CounterState::Counts(counts) = &mut state {
                 counts.set_spent(&limit, spent);
             }
         }
     }
-    state.advance(last);
+    state.advance(&limit, last);
     Some(StoredCounter::of(state, limit, generation))
 }
 

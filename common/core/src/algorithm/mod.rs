@@ -24,7 +24,7 @@ use crate::window::{Estimate, Window};
 pub use meter::{LEVEL_MAX, Meter, Rate};
 pub use sliding_log::{QUOTA_MAX as SLIDING_LOG_QUOTA_MAX, SlidingLog, WIDTH_MS_MAX as SLIDING_LOG_WIDTH_MS_MAX};
 pub use sliding_window::SlidingWindow;
-pub use state::{CounterState, StepInstant};
+pub use state::CounterState;
 
 /// Algorithm of a rule, with the parameters that only this algorithm has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

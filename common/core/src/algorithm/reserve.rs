@@ -63,6 +63,13 @@ impl Reserve {
         self.spent = self.spent.saturating_sub(self.quota.saturating_sub(held).saturating_mul(sub_windows));
     }
 
+    /// Takes the refill of the present sub-window beforehand, because it ends early after a step back of the clock.
+    pub(super) fn hold_back(&mut self) {
+        if !self.is_full() {
+            *self = self.spending(self.quota);
+        }
+    }
+
     /// Returns the number of idle sub-windows after which an empty window admits `cost`.
     pub(super) fn idle_sub_windows_until_room(self, cost: u64) -> u64 {
         let beyond = cost.saturating_sub(self.quota).saturating_mul(self.parts);

@@ -7,7 +7,7 @@
 //! A rule with a burst also has a [reserve](super::reserve).
 
 use super::reserve::Reserve;
-use super::{LEVEL_MAX, Limit, Verdict};
+use super::{Algorithm, LEVEL_MAX, Limit, Verdict};
 use crate::clock::Timestamp;
 use crate::window::{Estimate, Ring, Window};
 
@@ -99,8 +99,14 @@ impl SlidingWindow {
         self.last = now;
     }
 
-    pub(super) fn rebase(&mut self, now: Timestamp) {
-        self.ring.rebase(now);
+    /// Re-bases the counts to a clock that stepped back. The units of a fixed window leave at the next edge of that clock.
+    pub(super) fn rebase(&mut self, limit: &Limit, now: Timestamp) {
+        let estimate = match limit.algorithm {
+            Algorithm::FixedWindow => Estimate::Ignored,
+            _ => Estimate::Conservative,
+        };
+        self.ring.rebase(now, estimate);
+        self.reserve.iter_mut().for_each(|reserve| reserve.hold_back());
         self.last = now;
     }
 

@@ -29,16 +29,6 @@ pub enum CounterState {
     Meter(Box<Meter>),
 }
 
-/// Result of [`CounterState::advance`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepInstant {
-    /// Store time of the step, never before the counter's last step.
-    pub now: Timestamp,
-    /// True if the clock had stepped back by more than [`CLOCK_ERROR_MAX_MS`] and the counter was re-based; operators
-    /// should be warned.
-    pub rebased: bool,
-}
-
 impl CounterState {
     /// Returns the state of an unused counter.
     #[must_use]
@@ -78,18 +68,22 @@ impl CounterState {
     }
 
     /// Advances the state to `now`. A step back of at most [`CLOCK_ERROR_MAX_MS`] is ignored; after a larger one the
-    /// counter is re-based to `now`.
-    pub fn advance(&mut self, now: Timestamp) -> StepInstant {
+    /// counter is re-based to `now`, so that no unit leaves early. Returns the instant of the step.
+    pub fn advance(&mut self, limit: &Limit, now: Timestamp) -> Timestamp {
         let last = self.last();
         if now >= last {
             self.move_to(now);
-            return StepInstant { now, rebased: false };
+            return now;
         }
         if last.ms_since(now) <= CLOCK_ERROR_MAX_MS {
-            return StepInstant { now: last, rebased: false };
+            return last;
         }
-        in_each_form!(self, form => form.rebase(now));
-        StepInstant { now, rebased: true }
+        match self {
+            Self::Counts(state) => state.rebase(limit, now),
+            Self::Log(state) => state.rebase(now),
+            Self::Meter(state) => state.rebase(now),
+        }
+        now
     }
 
     /// Evaluates a charge of `cost` at `now`, an instant that [`CounterState::advance`] returned. Does not charge.
@@ -120,7 +114,7 @@ impl CounterState {
     /// Performs one whole step on one counter: fits, advances, evaluates, and charges if admitted.
     pub fn step(&mut self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
         self.fit(limit);
-        let now = self.advance(now).now;
+        let now = self.advance(limit, now);
         let verdict = self.evaluate(limit, now, cost);
         if verdict.admitted {
             self.charge(now, cost);

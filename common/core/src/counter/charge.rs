@@ -70,9 +70,6 @@ pub struct ChargeResult {
     pub at: Timestamp,
     /// Quota that the charge was evaluated against, in units.
     pub limit: u64,
-    /// True if the store's clock had stepped back and a counter was re-based: in this step, or in an earlier one whose answer
-    /// was lost.
-    pub rebased: bool,
 }
 
 /// Answers to the charges of one request, in their order.

@@ -85,16 +85,15 @@ impl StoredCounter {
             }
             self.generation = charge.generation;
         }
-        let step = self.state.advance(now);
+        let now = self.state.advance(&self.limit, now);
         if let ChargeMode::Refund { at } = charge.mode {
             self.state.refund(at, charge.cost);
         }
-        let repeated = charge.request.is_some_and(|id| self.has_charged(id, step.now));
+        let repeated = charge.request.is_some_and(|id| self.has_charged(id, now));
         let is_free = repeated || matches!(charge.mode, ChargeMode::Refund { .. });
-        let mut verdict = self.state.evaluate(&self.limit, step.now, if is_free { 0 } else { charge.cost });
+        let mut verdict = self.state.evaluate(&self.limit, now, if is_free { 0 } else { charge.cost });
         verdict.admitted |= repeated;
-        let (at, limit, rebased) = (step.now, self.limit.units, step.rebased);
-        ChargeResult { verdict, charged: false, repeated, at, limit, rebased }
+        ChargeResult { verdict, charged: false, repeated, at: now, limit: self.limit.units }
     }
 
     /// Charges what was evaluated.

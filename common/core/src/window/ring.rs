@@ -143,13 +143,20 @@ impl Ring {
         self.used(now, Estimate::Conservative) == 0
     }
 
-    /// Shifts all counts so that the newest sub-window is that of `now`, after a clock stepped back.
-    pub fn rebase(&mut self, now: Timestamp) {
-        let mut moved = Self::new(self.window());
+    /// Shifts all counts after a clock stepped back to `now`, so that none lies after the sub-window of `now`. `now` may be later
+    /// in its sub-window than the clock was in the newest one. So each count moves to one sub-window newer than that, and the two
+    /// newest become one: no unit leaves the window early. Where only the newest sub-window counts, each keeps its distance.
+    pub fn rebase(&mut self, now: Timestamp, estimate: Estimate) {
         let current = self.window().sub_window(now);
+        if self.newest <= current {
+            return;
+        }
+        let mut moved = Self::new(self.window());
         moved.roll_to(current);
+        let newer = u64::from(estimate != Estimate::Ignored);
         for (sub_window, units) in self.counts() {
-            moved.add(current.saturating_sub(self.newest - sub_window), units);
+            let age = (self.newest - sub_window).saturating_sub(newer);
+            moved.add(current.saturating_sub(age), units);
         }
         *self = moved;
     }

@@ -36,8 +36,16 @@ fn a_clock_that_stepped_back_keeps_the_counts() {
     let mut ring = Ring::new(Window::new(60, 6).unwrap());
     ring.add(100, 3);
     ring.add(102, 4);
-    ring.rebase(at(500));
-    assert_eq!(ring.counts().collect::<Vec<_>>(), [(48, 3), (50, 4)]);
+    let rebased = |ring: &Ring, ms, estimate| {
+        let mut ring = ring.clone();
+        ring.rebase(at(ms), estimate);
+        ring.counts().collect::<Vec<_>>()
+    };
+    assert_eq!(rebased(&ring, 500, Estimate::Conservative), [(49, 3), (50, 4)], "one sub-window newer");
+    assert_eq!(rebased(&ring, 500, Estimate::Ignored), [(48, 3), (50, 4)], "a window by itself");
+    assert_eq!(rebased(&ring, 1_020, Estimate::Conservative), [(100, 3), (102, 4)], "the clock is still there");
+    ring.add(101, 5);
+    assert_eq!(rebased(&ring, 500, Estimate::Interpolated), [(49, 3), (50, 9)], "the two newest are one");
 }
 
 /// Reference for [`Ring::used`]: sums the additions that lie in the window.
@@ -55,6 +63,31 @@ fn used_by_list(window: Window, additions: &[(u64, u64)], now: Timestamp, estima
 }
 
 proptest! {
+    /// never-over: whenever units were added and wherever the clock steps back to, each unit counts for a whole window.
+    #[test]
+    fn no_unit_leaves_early_after_a_clock_stepped_back(
+        parts in 1_u32..14,
+        part_ms in 1_u64..40,
+        waits_ms in prop::collection::vec(0_u64..60, 1..20),
+        back_ms in 1_u64..2_000,
+        since_ms in 0_u64..600,
+    ) {
+        let window = Window::new(part_ms * u64::from(parts), parts).unwrap();
+        let (mut ring, mut now, mut added) = (Ring::new(window), at(10_000), Vec::new());
+        for wait_ms in waits_ms {
+            now = now.plus_ms(wait_ms);
+            ring.add(window.sub_window(now), 1);
+            added.push(now);
+        }
+        ring.rebase(now.minus_ms(back_ms), Estimate::Conservative);
+        let inside = added.iter().filter(|at| at.plus_ms(window.width_ms()) > now.plus_ms(since_ms)).count();
+        let used = ring.used(now.minus_ms(back_ms).plus_ms(since_ms), Estimate::Conservative);
+        prop_assert!(used >= inside as u64, "{} of {} units, {:?}", used, inside, ring);
+        let latest = window.width_ms() + part_ms;
+        let left = ring.used(now.minus_ms(back_ms).plus_ms(latest), Estimate::Conservative);
+        prop_assert_eq!(left, 0, "all leave within a window and a sub-window");
+    }
+
     #[test]
     fn a_ring_equals_the_list_of_all_additions(
         parts in 1_u32..14,

@@ -69,7 +69,7 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
             let reset_at = NOW.plus_ms(60_000);
             let verdict = Verdict { admitted: true, remaining, retry_at: NOW, reset_at, delay_ms: 0 };
             let limit = policy.quota.units();
-            let result = ChargeResult { verdict, charged: true, repeated: false, at: NOW, limit, rebased: false };
+            let result = ChargeResult { verdict, charged: true, repeated: false, at: NOW, limit };
             update(policy, &mut view, ViewEvent::Answered { result: &result, units: 0, round: None });
         }
     }

@@ -73,11 +73,11 @@ fn two_agents_that_see_the_clock_step_back_re_base_once() {
         clock.set(NOW - 100_000);
         let other = || {
             let other = take(&store, &one).expect("Redis answers")[0];
-            assert_eq!((other.charged, other.rebased, other.at), (true, true, Timestamp::from_ms(NOW - 100_000)));
+            assert_eq!((other.charged, other.at), (true, Timestamp::from_ms(NOW - 100_000)));
         };
         assert!(!replaced_after(&store, &one, other), "{algorithm:?}");
         let again = take(&store, &one).expect("Redis answers")[0];
-        assert_eq!((again.verdict.remaining, again.rebased), (4, false), "{algorithm:?}");
+        assert_eq!(again.verdict.remaining, 4, "{algorithm:?}");
     }
 }
 
@@ -91,23 +91,6 @@ fn a_step_gives_up_and_has_charged_nothing() {
     let other = Charge { limit: Limit { algorithm: Algorithm::FixedWindow, ..new.limit }, ..new.clone() };
     assert_eq!(on(store.charge(&[new.clone(), other])), Err(StoreError::Contended));
     assert_eq!(left(&store, &new), 9);
-}
-
-/// The step that re-bases a counter may end without a result; the next one reports the clock's step back.
-#[test]
-fn a_re_basing_is_reported_even_if_its_step_has_no_result() {
-    for slots in [Slots::Together, Slots::Multi] {
-        let clock = Arc::new(HandClock::at(NOW));
-        let store = by_hand(slots, clock.clone());
-        let old = ask(1, 10);
-        assert!(take(&store, &old).expect("Redis answers")[0].charged);
-        clock.set(NOW - 100_000);
-        let new = newer(&old, 10);
-        let other = Charge { limit: Limit { algorithm: Algorithm::FixedWindow, ..new.limit }, ..new.clone() };
-        assert_eq!(on(store.charge(&[new.clone(), other])), Err(StoreError::Contended));
-        let reported = [new.clone(), new].map(|charge| take(&store, &charge).expect("Redis answers")[0].rebased);
-        assert_eq!(reported, [true, false], "{slots:?}");
-    }
 }
 
 /// Agents follow a new rule one after the other; units are neither lost nor admitted twice.

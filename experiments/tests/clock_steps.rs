@@ -1,0 +1,146 @@
+//! Steps of the store's clock, of every size: each agent notices them, tells them once, and no caller is locked out for longer
+//! than a window of the store's clock, also at an agent that sends no charge because it only repeats denials.
+
+use tollgate::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_engine::Notice;
+use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation};
+
+const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
+const RULES: &str = "
+version: 1
+defaults: { consistency: strict }
+rules: [{ name: key, per: [api_key], quota: 100/min }]
+";
+const AGENTS: usize = 3;
+/// Width of the window and of a sub-window, in ms.
+const WIDTH_MS: u64 = 60_000;
+const PART_MS: u64 = 5_000;
+/// Time after which an agent asks the store again, or tells of a step without any call, in ms.
+const CHECKED_MS: u64 = 250;
+const RESYNC_MS: u64 = 10_100;
+
+/// A fleet whose callers have no units left.
+struct Fleet {
+    sim: Simulation<'static>,
+    told: Vec<(usize, Notice)>,
+}
+
+impl Fleet {
+    /// Admits the quota at the first agent; then every agent denies, and repeats that.
+    fn full() -> Self {
+        let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
+        let settings = SimSettings {
+            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; AGENTS],
+            has_bus: true,
+            faults: Faults { store_ms_max: 2, ..Faults::default() },
+            ..SimSettings::instant(START)
+        };
+        let mut fleet = Self { sim: Simulation::new(settings, &rules), told: Vec::new() };
+        fleet.pass(1_000);
+        assert!((0..100).all(|_| fleet.admits(0)));
+        assert!((0..AGENTS).all(|agent| !fleet.admits(agent)));
+        fleet
+    }
+
+    fn pass(&mut self, ms: u64) -> Vec<(usize, bool)> {
+        let until = self.sim.now().plus_ms(ms);
+        self.sim.run_until(until);
+        let mut answered = Vec::new();
+        for observation in self.sim.observations() {
+            match observation {
+                Observation::Notified(agent, notice) => self.told.push((agent, notice)),
+                Observation::Answered(call) => answered.push((call.agent, call.decision.allowed)),
+                _ => {}
+            }
+        }
+        answered
+    }
+
+    /// Returns true if a call at this agent is admitted.
+    fn admits(&mut self, agent: usize) -> bool {
+        self.sim.check(agent, vec![Call::new().with("api_key", "k")]);
+        self.pass(10).contains(&(agent, true))
+    }
+
+    /// Lets calls come to each agent, until one is admitted; returns the time since, in ms.
+    fn room_after_ms(&mut self, agent: usize) -> u64 {
+        let began = self.sim.now();
+        while !self.admits(agent) {
+            self.pass(90);
+            assert!(self.sim.now().ms_since(began) < 3 * WIDTH_MS, "agent {agent} is locked out");
+        }
+        self.sim.now().ms_since(began)
+    }
+
+    fn step(&mut self, by_ms: i64) {
+        self.sim.step_store_clock(by_ms);
+    }
+
+    /// Returns the number of lines about steps back, or forward.
+    fn told(&self, is_back: bool) -> usize {
+        let told = |(_, notice): &&(usize, Notice)| match notice {
+            Notice::StoreClockSteppedBack(_) => is_back,
+            Notice::StoreClockSteppedForward(_) => !is_back,
+            _ => false,
+        };
+        self.told.iter().filter(told).count()
+    }
+}
+
+/// one-truth-of-time: after a step back, the next call at each agent is admitted once the units have left, a window and a
+/// sub-window later at most; before that, only if they have left.
+#[test]
+fn after_a_step_back_no_caller_is_locked_out_and_no_unit_is_given_twice() {
+    for back_ms in [1_500, 4_850, 29_999, 30_000, 30_150, 60_000, 61_000, 3_600_000] {
+        for agent in 0..AGENTS {
+            let mut fleet = Fleet::full();
+            fleet.step(-back_ms);
+            let room_ms = fleet.room_after_ms(agent);
+            let (earliest, latest) = (WIDTH_MS - 2_000, WIDTH_MS + PART_MS + 1_000);
+            assert!((earliest..=latest).contains(&room_ms), "{back_ms} ms back: room after {room_ms} ms at {agent}");
+            fleet.pass(RESYNC_MS);
+            assert_eq!(fleet.told(true), AGENTS, "each agent tells of {back_ms} ms once: {:?}", fleet.told);
+        }
+    }
+}
+
+/// A glitch forward empties the windows, and the step back is as any other. Each agent tells of both.
+#[test]
+fn a_glitch_of_the_clock_locks_nobody_out() {
+    for by_ms in [90_000, 3_600_000] {
+        for lasts_ms in [300, 12_000] {
+            let mut fleet = Fleet::full();
+            fleet.step(by_ms);
+            fleet.pass(lasts_ms);
+            // Requests that would have expired by the old time are decided without the store, until a ping tells the new one.
+            assert!((0..AGENTS).all(|agent| fleet.room_after_ms(agent) < 1_000), "the window is empty");
+            while fleet.admits(0) {}
+            assert!((0..AGENTS).all(|agent| !fleet.admits(agent)));
+            fleet.step(-by_ms);
+            let room_ms = fleet.room_after_ms(1);
+            assert!(room_ms <= WIDTH_MS + PART_MS + 1_000, "{by_ms} ms for {lasts_ms} ms: room after {room_ms} ms");
+            fleet.pass(RESYNC_MS);
+            assert_eq!((fleet.told(false), fleet.told(true)), (AGENTS, AGENTS), "{:?}", fleet.told);
+        }
+    }
+}
+
+/// C7, one-truth-of-time: an agent without a single call learns of a step within ten seconds, from a ping.
+#[test]
+fn an_agent_without_calls_learns_of_a_step_within_ten_seconds() {
+    let mut fleet = Fleet::full();
+    fleet.step(-30_000);
+    fleet.pass(RESYNC_MS);
+    assert_eq!(fleet.told(true), AGENTS);
+}
+
+/// true-denial: an agent that repeats a denial asks the store again after 250 ms, whatever the store's clock shows.
+#[test]
+fn a_denial_is_checked_by_the_agents_own_clock() {
+    let mut fleet = Fleet::full();
+    fleet.step(-3_600_000);
+    fleet.pass(CHECKED_MS);
+    assert!(!fleet.admits(2));
+    assert!(matches!(fleet.told[..], [(2, Notice::StoreClockSteppedBack(_))]), "{:?}", fleet.told);
+}
