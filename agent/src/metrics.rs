@@ -106,6 +106,8 @@ impl Collector for AgentCollector {
         encode_family(&mut encoder, "decisions", "Decisions by rule, outcome and source.", decisions)?;
         let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.shadow_denials.get()));
         encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
+        let charges = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.sketch_charges.get()));
+        encode_family(&mut encoder, "sketch_charges", "Charges past counters_max, which a sketch counts.", charges)?;
         let letters =
             READ_TOPICS.map(|topic| ([("topic", topic.as_str()), ("reader", "agent")], engine.dead_letters(topic)));
         let help = "Records that changed nothing: undecodable ones, and those that report what cannot be.";
@@ -122,7 +124,6 @@ impl Collector for AgentCollector {
             encode_family(&mut encoder, "jwt_rejected", help, rejected)?;
         }
         let totals = [
-            ("overflow_charges", "Charges on a rule's overflow counter, past counters_max.", &metrics.overflow_charges),
             (
                 "store_clock_steps",
                 "Steps of the store's clock by more than a second, back or forward.",
@@ -142,8 +143,11 @@ impl Collector for AgentCollector {
             encode_metric(&mut encoder, MetricName(name, help, None), &ConstCounter::new(total))?;
         }
         let reloaded = engine.rules_accepted_at().as_ms() / 1_000;
+        let sizes = engine.held();
         let gauges = [
-            ("counters", "Counters in the agent's table.", engine.held().counters as u64),
+            ("counters", "Counters in the agent's table.", sizes.counters as u64),
+            ("table_full", "1 while new callers are limited by a sketch.", engine.is_table_full().into()),
+            ("sketch_bytes", "Memory of the sketch.", sizes.sketch_bytes as u64),
             ("agents_active", "Agents in the fleet, this one included.", engine.fleet_size().get().into()),
             ("rules_generation", "Generation of the rules in force.", engine.with_rules(|rules| rules.generation)),
             (

@@ -47,9 +47,12 @@ pub(crate) struct AgentArgs {
         "Number of agents in the fleet to assume until heartbeats arrive [default: {FLEET_EXPECTED_DEFAULT}; 1 for `up` without --kafka]"
     ))]
     agents_expected: Option<NonZeroU32>,
-    /// Cap on the counters of this agent; callers past the cap share one counter per rule
+    /// Cap on the counters of this agent; callers past the cap are limited by a sketch
     #[arg(long, value_name = "N", default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT)]
     counters_max: usize,
+    /// Memory of the sketch in bytes, which is taken only while the counters are at their cap
+    #[arg(long, value_name = "N", default_value_t = tollgate_engine::SKETCH_BYTES_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1 << 16..))]
+    sketch_bytes: u64,
     /// File with the key of all digests, 32 hexadecimal digits, the same for all agents [default: a public key]
     #[arg(long, value_name = "FILE")]
     digest_key_file: Option<PathBuf>,
@@ -119,7 +122,8 @@ pub(crate) fn log_totals(agent: &Agent) {
 impl AgentArgs {
     /// Applies all flags to an agent, except for its limits and servers.
     pub(crate) fn apply(&self, builder: Builder) -> anyhow::Result<Builder> {
-        let mut builder = builder.region(&*self.region).counters_max(self.counters_max);
+        let sketch_bytes = usize::try_from(self.sketch_bytes)?;
+        let mut builder = builder.region(&*self.region).counters_max(self.counters_max).sketch_bytes(sketch_bytes);
         if let Some(node) = &self.node {
             builder = builder.node(node);
         }

@@ -15,6 +15,7 @@ use tollgate_core::rules::{Index, RuleSet};
 use crate::emergency_limit::EmergencyLimit;
 use crate::known_calls::KnownCalls;
 use crate::metrics::{EngineMetrics, RuleCounts};
+use crate::sketch;
 
 /// Number of the next rules.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
@@ -31,6 +32,8 @@ pub(crate) struct ActiveRules {
     pub(crate) counts: Vec<Arc<RuleCounts>>,
     /// True if at most one rule has counters.
     pub(crate) has_one_limit: bool,
+    /// Number of sketches that the rules can have.
+    pub(crate) sketch_kinds: usize,
     /// Limit in place of all rules that count, while the emergency switch is on.
     pub(crate) emergency: Option<Arc<EmergencyLimit>>,
 }
@@ -54,8 +57,8 @@ impl ActiveRules {
         let names = set.rules.iter().map(|rule| (&*rule.name).into()).collect();
         let limits = set.rules.iter().filter(|rule| rule.all_policies().next().is_some()).count();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let (index, has_one_limit) = (Index::new(&set.rules), limits <= 1);
-        Self { number, index, set, names, counts, has_one_limit, emergency: None }
+        let (index, sketch_kinds) = (Index::new(&set.rules), sketch::kinds(&set.rules));
+        Self { number, index, set, names, counts, has_one_limit: limits <= 1, sketch_kinds, emergency: None }
     }
 
     /// Returns the same rules with another state of the emergency switch.

@@ -50,7 +50,9 @@ impl Engine {
             self.add_charges(context, call, &planned, false, Self::expiry(context, &planned).1, &mut charges);
             let results = table.charge(&charges, context.now).unwrap_or_default();
             let whole = |(charge, result): (&Charge, &ChargeResult)| part_of(result, charge, 0, charge.cost);
-            planned.results = charges.iter().zip(&results).map(whole).collect();
+            let mut applied = charges.iter().zip(&results).map(whole);
+            let result = |matched: &MatchedRule<'_>| matched.sketched_result(context.now).or_else(|| applied.next());
+            planned.results = planned.matched.iter().filter_map(result).collect();
             planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
         }
         drop(table);
@@ -112,7 +114,7 @@ impl Engine {
     ) {
         let key = &self.settings.digest_key;
         let request = call.id().map(|id| key.request(id));
-        for matched in &planned.matched {
+        for matched in planned.matched.iter().filter(|matched| matched.sketched.is_none()) {
             let mode = match (matched.is_counted_always(), is_denied) {
                 (true, _) => ChargeMode::CountOnly { expires_at },
                 (false, true) => ChargeMode::Evaluate { expires_at },
@@ -140,7 +142,11 @@ impl Engine {
         for planned in planned.iter_mut().filter(|planned| planned.asks_store()) {
             let verdicts = match answer {
                 Ok(results) => {
+                    let at = results.first().map_or(context.bounds.latest, |result| result.at);
                     let part = |matched: &MatchedRule<'_>| {
+                        if let Some(result) = matched.sketched_result(at) {
+                            return Some(result);
+                        }
                         let mut evaluated = charges.iter().zip(results).zip(&mut before);
                         let ((charge, result), before) = evaluated.find(|((charge, _), _)| matched.shares(charge))?;
                         let result = part_of(result, charge, *before, matched.cost);
@@ -184,11 +190,6 @@ impl Engine {
         let verdicts = self.plan(context, &planned.matched, &mut table, store);
         planned.set_verdicts(context.bounds, verdicts.unwrap_or_default());
         table
-    }
-
-    /// Returns true if a call can carry the units of its counters that the store does not know.
-    fn can_carry(&self, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
-        !self.has_unsynced() || matched.iter().all(|matched| table.view(matched.counter).may_ask_store())
     }
 
     /// Returns the number of the next call.

@@ -80,7 +80,15 @@ impl Engine {
         store: StoreAccess,
     ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
-        for MatchedRule { counter, policy, cost, enforcement, .. } in matched {
+        for MatchedRule { counter, policy, cost, enforcement, sketched, .. } in matched {
+            if let Some(sketched) = sketched {
+                verdicts.push(Some(**sketched));
+                if !sketched.verdict.admitted {
+                    verdicts.resize(matched.len(), None);
+                    return Some(verdicts);
+                }
+                continue;
+            }
             let without_store = || self.signals.authority(counter.partition(self.settings.partitions), context.bounds);
             let authority = match store {
                 StoreAccess::Open => Authority::Store,
@@ -149,6 +157,7 @@ impl Engine {
                 context.active.counts[matched.index].shadow_denials.add(1);
             }
             let event = match (result, verdicts[position]) {
+                _ if matched.sketched.is_some() => continue,
                 (Some(result), _) if !self.settings.owns_table => {
                     let units = if result.charged && !result.repeated { matched.cost } else { 0 };
                     ViewEvent::Answered { result, units, round }
@@ -193,7 +202,7 @@ impl Engine {
 
     /// Returns the number of agents on which a unit of a counter is placed before this one, if units are placed: under a
     /// strict rule with fewer units than there are agents.
-    fn place_of(&self, policy: &LimitPolicy, counter: CounterId) -> Option<u32> {
+    pub(crate) fn place_of(&self, policy: &LimitPolicy, counter: CounterId) -> Option<u32> {
         let is_placed =
             policy.consistency == Consistency::Strict && policy.quota.units() < u64::from(self.fleet.size().get());
         is_placed.then(|| self.fleet.place(counter)).flatten()
@@ -216,7 +225,8 @@ pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[ChargeResult])
     let verdict_of = |(matched, result): (&MatchedRule<'_>, &ChargeResult)| {
         let admitted = result.verdict.admitted || matched.never_denies();
         let verdict = Verdict { admitted, ..result.verdict };
-        Some(RuleVerdict::new(&matched.policy, verdict, result.limit, Source::Store))
+        let source = if matched.sketched.is_some() { Source::Local } else { Source::Store };
+        Some(RuleVerdict::new(&matched.policy, verdict, result.limit, source))
     };
     matched.iter().zip(results).map(verdict_of).collect()
 }

@@ -26,6 +26,7 @@ use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::{Notice, NoticeQueue};
 use crate::row_buffer::RowBuffers;
 use crate::signals::Signals;
+use crate::sketch::{SKETCH_BYTES_DEFAULT, Sketches};
 use crate::stripes::CallNumbers;
 use crate::table::AgentTable;
 use crate::time_bounds::{StoreClock, TimeBounds};
@@ -51,8 +52,10 @@ pub struct EngineSettings {
     pub epoch: Timestamp,
     /// Key of all digests.
     pub digest_key: DigestKey,
-    /// Cap on counters. Past the cap, unknown callers of a rule share one counter.
+    /// Cap on counters. Past the cap, a sketch limits unknown callers.
     pub counters_max: usize,
+    /// Memory of the sketch, in bytes.
+    pub sketch_bytes: usize,
     /// Number of partitions of the bus.
     pub partitions: u32,
     /// True if calls are published; without a bus nobody reads them.
@@ -73,6 +76,7 @@ pub struct Engine {
     pub(crate) life: Name,
     pub(crate) rules: RulesInForce,
     pub(crate) table: AgentTable,
+    pub(crate) sketches: Sketches,
     pub(crate) store_clock: RwLock<StoreClock>,
     pub(crate) breaker: Breaker,
     /// True once a ping was answered.
@@ -130,6 +134,7 @@ impl EngineSettings {
             epoch,
             digest_key: DigestKey::default(),
             counters_max: COUNTERS_MAX_DEFAULT,
+            sketch_bytes: SKETCH_BYTES_DEFAULT,
             partitions: 1,
             publishes: true,
             agents_expected: None,
@@ -155,6 +160,7 @@ impl Engine {
             life: format!("{}-{:x}", settings.node, settings.epoch.as_ms()).as_str().into(),
             rules: RulesInForce::new(ActiveRules::new(rules, &metrics)),
             table: AgentTable::new(settings.counters_max),
+            sketches: Sketches::new(settings.sketch_bytes),
             store_clock: RwLock::default(),
             breaker: Breaker::default(),
             reached_store: AtomicBool::default(),
@@ -254,6 +260,9 @@ impl Engine {
     pub(crate) fn tick(&self, now: Timestamp) {
         self.table.sweep(self.ticks.fetch_add(1, Ordering::Relaxed), self.store_time(now).earliest);
         self.fleet.tick(now).into_iter().for_each(|notice| self.notify(notice));
+        if self.sketches.is_used() && self.sketches.end_use(now, self.table.len(), self.settings.counters_max) {
+            self.notify(Notice::TableHasRoom);
+        }
     }
 
     /// Returns the number of active agents.
@@ -284,11 +293,5 @@ impl Engine {
     #[must_use]
     pub fn metrics(&self) -> &EngineMetrics {
         &self.metrics
-    }
-
-    /// Returns the number of rows that were dropped in this life.
-    #[must_use]
-    pub fn dropped_rows(&self) -> u64 {
-        self.rows.dropped_rows.get()
     }
 }

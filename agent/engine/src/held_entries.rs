@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::engine::Engine;
 
-/// Number of entries in each bounded map and queue.
+/// Size of each bounded map and queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldEntries {
     /// Counters in the table.
@@ -17,10 +17,24 @@ pub struct HeldEntries {
     pub own_batches: usize,
     /// Counters with unsynced units.
     pub unsynced_counters: usize,
+    /// Bytes of the sketch.
+    pub sketch_bytes: usize,
 }
 
 impl Engine {
-    /// Returns the number of entries in each bounded map and queue.
+    /// Returns the number of rows that were dropped in this life.
+    #[must_use]
+    pub fn dropped_rows(&self) -> u64 {
+        self.rows.dropped_rows.get()
+    }
+
+    /// Returns true while new callers are limited by a sketch, because the table is full.
+    #[must_use]
+    pub fn is_table_full(&self) -> bool {
+        self.sketches.is_used()
+    }
+
+    /// Returns the size of each bounded map and queue.
     #[must_use]
     pub fn held(&self) -> HeldEntries {
         HeldEntries {
@@ -29,6 +43,7 @@ impl Engine {
             waiting_batches: self.rows.waiting_batches.load(Ordering::Relaxed),
             own_batches: self.signals.kept(),
             unsynced_counters: self.unsynced.len(),
+            sketch_bytes: self.sketches.bytes(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod time_bounds;
 mod fleet;
 mod view;
 mod enforce;
+mod sketch;
 mod table;
 mod signals;
 mod absurd_signals;
@@ -57,6 +58,7 @@ pub use metrics::{Amount, EngineMetrics, LateOutcome, RuleCounts, StripedTotal, 
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};
 pub use receive::{Incoming, Receipt};
+pub use sketch::SKETCH_BYTES_DEFAULT;
 #[doc(hidden)]
 pub use stripes::{STRIPES, use_stripe};
 #[doc(hidden)]

@@ -1,21 +1,23 @@
 //! Matching of a call: the rules that apply, the policy of each for the caller, and the counter that each charges.
 //!
-//! The rules themselves are matched in `tollgate_core::rules`. Here each match gets its counter (or the overflow counter of
-//! the rule when the table is full), its slot in the store, and the way in which it is enforced.
+//! The rules themselves are matched in `tollgate_core::rules`. Here each match gets its counter, its slot in the store, and the way in which it is enforced.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::counter::SlotId;
-use tollgate_core::decision::{DenyStatus, LimitKind, LimitStatus};
+use tollgate_core::decision::{DenyStatus, LimitKind, LimitStatus, Source};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{ApplicableRule, Charging, ListMatch, MatchScope, Positions, Rule};
 
-use crate::enforce::Enforcement;
+use crate::enforce::{Authority, Enforcement, Facts, RuleVerdict};
 use crate::engine::{Context, Engine};
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::metrics::RuleCounts;
+use crate::notice::Notice;
+use crate::sketch::SketchCharge;
 use crate::table::LockedTable;
 
 /// `Retry-After` of a denial that no counter gave, in ms: the rules may have changed by then.
@@ -84,7 +86,7 @@ impl Engine {
                 policy,
                 index,
                 counter,
-                is_overflow: false,
+                sketched: None,
                 slot: shared.map_or_else(|| SlotId::of(counter), |(_, slot)| *slot),
                 cost: rule.cost_of(&resolved, call.cost()),
                 enforcement: enforcement(rule, exempt, call.id().is_some(), is_alone),
@@ -93,21 +95,59 @@ impl Engine {
         Ok(())
     }
 
-    /// Finds a place in the table for each counter, and returns their shards, locked. A rule without a place charges its
-    /// overflow counter.
+    /// Finds a place in the table for each counter of a call, and returns their shards, locked. The sketch decides for a
+    /// counter without a place.
     pub(crate) fn place(&self, context: &Context<'_>, matched: &mut [MatchedRule<'_>]) -> LockedTable<'_> {
-        loop {
-            let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
-            let mut has_place = |matched: &MatchedRule<'_>| {
-                let counter = matched.counter;
-                matched.is_overflow
-                    || table.place(counter, &matched.rule.name, context.active.has_one_limit, context.bounds.earliest)
-            };
-            let Some(without) = matched.iter_mut().find(|matched| !has_place(matched)) else { return table };
-            without.overflow(&self.settings.digest_key);
-            self.metrics.overflow_charges.add(1);
+        let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+        for matched in matched {
+            if !has_place(context, &mut table, matched) {
+                let (verdict, limit) = self.charge_sketch(context, matched, matched.cost, matched.never_denies());
+                let verdict = RuleVerdict::new(&matched.policy, verdict, limit, Source::Local);
+                matched.sketched = Some(Box::new(verdict));
+            }
         }
+        table
     }
+
+    /// Returns true if a call can carry the units of its counters that the store does not know.
+    pub(crate) fn can_carry(&self, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
+        let mut placed = matched.iter().filter(|matched| matched.sketched.is_none());
+        !self.has_unsynced() || placed.all(|matched| table.view(matched.counter).may_ask_store())
+    }
+
+    /// Charges the caller of a counter without a place. Returns the verdict, and the limit that gave it.
+    pub(crate) fn charge_sketch(
+        &self,
+        context: &Context<'_>,
+        matched: &MatchedRule<'_>,
+        cost: u64,
+        is_forced: bool,
+    ) -> (Verdict, u64) {
+        if self.sketches.begin_use() {
+            self.notify(Notice::TableFull { counters_max: self.settings.counters_max });
+        }
+        let active = context.active;
+        active.counts[matched.index].sketch_charges.add(1);
+        let MatchedRule { rule, policy, counter: caller, .. } = matched;
+        let shares = (!self.settings.owns_table).then(|| {
+            let place = self.place_of(policy, *caller);
+            Facts {
+                now: context.bounds,
+                own_now: context.now,
+                authority: Authority::Store,
+                part: self.fleet.part(),
+                place,
+            }
+        });
+        let charge = SketchCharge { rule: &rule.name, policy, shares, caller: *caller, cost, is_forced };
+        self.sketches.charge(context.now, &charge, active.sketch_kinds)
+    }
+}
+
+/// Finds a place in the table for a counter; returns false if there is none.
+pub(crate) fn has_place(context: &Context<'_>, table: &mut LockedTable<'_>, matched: &MatchedRule<'_>) -> bool {
+    let (now, is_alone) = (context.bounds.earliest, context.active.has_one_limit);
+    table.place(matched.counter, &matched.rule.name, is_alone, now)
 }
 
 /// Returns the enforcement of a rule. A caller that is never denied is counted all the same; a request with an id may have

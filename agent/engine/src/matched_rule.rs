@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, SlotId};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, DigestKey, SlotId};
 use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, Rule};
@@ -30,10 +30,10 @@ pub(crate) struct MatchedRule<'a> {
     pub(crate) policy: Cow<'a, LimitPolicy>,
     /// Position of the rule in the set.
     pub(crate) index: usize,
-    /// Counter of the caller, or the overflow counter of the rule.
+    /// Counter of the caller.
     pub(crate) counter: CounterId,
-    /// True for an overflow counter.
-    pub(crate) is_overflow: bool,
+    /// Verdict of the sketch, if the counter has no place in the table.
+    pub(crate) sketched: Option<Box<RuleVerdict>>,
     pub(crate) slot: SlotId,
     /// Cost of the call under this rule, in units.
     pub(crate) cost: u64,
@@ -47,10 +47,11 @@ impl MatchedRule<'_> {
         MatchedRule { rule, policy, ..self }
     }
 
-    /// Charges the overflow counter of the rule instead of the caller's own.
-    pub(crate) fn overflow(&mut self, key: &DigestKey) {
-        self.counter = key.overflow(&self.rule.name);
-        (self.slot, self.is_overflow) = (SlotId::of(self.counter), true);
+    /// Returns the verdict of the sketch as if the store had given it at an instant, if the counter has no place in the table.
+    pub(crate) fn sketched_result(&self, at: Timestamp) -> Option<ChargeResult> {
+        let RuleVerdict { verdict, limit, .. } = **self.sketched.as_ref()?;
+        let charged = verdict.admitted;
+        Some(ChargeResult { verdict, charged, repeated: false, at, limit })
     }
 
     /// Returns true if the rule denies nothing.

@@ -50,13 +50,13 @@ pub struct RuleCounts {
     decisions: Stripes<BySource<Total>>,
     /// Calls that the rule would have denied if it were not in shadow.
     pub shadow_denials: Total,
+    /// Charges of callers past the cap on counters.
+    pub sketch_charges: Total,
 }
 
 /// Counts of one engine.
 #[derive(Debug, Default)]
 pub struct EngineMetrics {
-    /// Charges on overflow counters.
-    pub overflow_charges: Total,
     /// Counters that the store re-based after its clock stepped back.
     pub store_clock_steps: Total,
     /// Units that were admitted without the store and that it does not know yet.
@@ -129,7 +129,7 @@ impl StripedTotal {
 
 impl RuleCounts {
     fn of_stripes(len: usize) -> Self {
-        Self { decisions: Stripes::of_len(len), shadow_denials: Total::default() }
+        Self { decisions: Stripes::of_len(len), shadow_denials: Total::default(), sketch_charges: Total::default() }
     }
 
     /// Counts a decision.

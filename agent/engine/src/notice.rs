@@ -48,6 +48,17 @@ pub enum Notice {
         "the store's clock stepped forward by {0:?}: once, windows are as much shorter and admit more; check the time service of the store's host, or, if no other agent tells the same, whether this host was suspended"
     )]
     StoreClockSteppedForward(Duration),
+    /// A counter found no place in the table.
+    #[error(
+        "the table of {counters_max} counters is full: new callers are limited by a sketch, which has no exact counts; find the flooded rule in tollgate_sketch_charges_total, and raise --counters-max if the callers are real"
+    )]
+    TableFull {
+        /// Cap on counters.
+        counters_max: usize,
+    },
+    /// The table has room again.
+    #[error("the table of counters has room again: new callers have counters of their own")]
+    TableHasRoom,
     /// The emergency switch is on.
     #[error(
         "the emergency switch is on: each caller may make {0} at this agent, and no rule is counted; POST /emergency {{\"on\": false}} ends it"
@@ -111,6 +122,7 @@ impl Notice {
             self,
             Self::StoreRecovered
                 | Self::RulesReachable
+                | Self::TableHasRoom
                 | Self::FleetUnfrozen { .. }
                 | Self::HeartbeatsBack
                 | Self::EmergencyOff
@@ -124,6 +136,7 @@ impl Notice {
             Self::RulesReachable => discriminant(&Self::RulesUnreachable),
             Self::EmergencyOn(_) => discriminant(&Self::EmergencyOff),
             Self::FleetUnfrozen { agents } => discriminant(&Self::FleetFrozen { agents }),
+            Self::TableHasRoom => discriminant(&Self::TableFull { counters_max: 0 }),
             Self::HeartbeatsBack => discriminant(&Self::HeartbeatsLost),
             notice => discriminant(&notice),
         }

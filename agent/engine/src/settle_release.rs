@@ -6,6 +6,7 @@
 //! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever agents
 //! they come through. What an agent corrects without the store, it remembers itself ([`Corrections`]); nobody else can know it.
 
+use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, RequestId};
@@ -17,6 +18,7 @@ use tollgate_core::rules::MatchScope;
 use crate::decide::combine_enforced;
 use crate::decide::verdicts_of;
 use crate::engine::{Context, Engine};
+use crate::match_rules::has_place;
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
 use crate::view::{LateRefund, ViewEvent, update};
@@ -56,11 +58,14 @@ impl Engine {
         if is_repeated || self.match_call(context, call, MatchScope::default(), true, &mut matched).is_err() {
             matched.clear();
         }
-        drop(self.place(context, &mut matched));
+        let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+        let have_places: SmallVec<[bool; 8]> =
+            matched.iter().map(|matched| has_place(context, &mut table, matched)).collect();
+        drop(table);
         let mut adjustment =
             Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at, request };
         let mut charges = Charges::new();
-        for matched in matched {
+        for (matched, has_place) in matched.into_iter().zip(have_places) {
             let is_concerned = match settled {
                 Some(_) => !matched.is_slot() && matched.rule.goes_by_call_cost(),
                 None => matched.is_slot(),
@@ -73,7 +78,13 @@ impl Engine {
             if !is_concerned || units == 0 {
                 continue;
             }
-            if is_refund && self.is_degraded() && self.refund_unsynced(&matched, at, units, request) {
+            if !has_place {
+                // A sketch takes units, and gives none back: they may be those of another caller.
+                if !is_refund {
+                    let _ = self.charge_sketch(context, &matched, units, true);
+                    self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
+                }
+            } else if is_refund && self.is_degraded() && self.refund_unsynced(&matched, at, units, request) {
                 self.corrections.lock().extend(request);
                 self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
             } else {

@@ -11,13 +11,13 @@ use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::ChargeResults;
 use tollgate_core::messages::signals::Offset;
-use tollgate_engine::STRIPES;
+use tollgate_engine::{AgentIds, STRIPES};
 
 use super::bus::{SimBus, SimReader};
 use super::event::{
     AgentEvent, AggregatorEvent, Life, ProducedRecord, SimEvent, StoreAnswer, StoreCommand, StoreMessage, Writer,
 };
-use super::faults::{Faults, StoreState};
+use super::faults::{Cut, Faults, StoreState};
 use super::forger::forge;
 use super::observation::{Observation, RecordName, SimNode, Ticket};
 use super::planted_bugs::PlantedBug;
@@ -40,6 +40,10 @@ pub(super) struct Environment<'c> {
     pub(super) store: SimStore,
     pub(super) bug: Option<PlantedBug>,
     pub(super) observations: Vec<Observation<'c>>,
+    /// Agents that are cut from servers.
+    pub(super) cuts: BTreeMap<usize, Cut>,
+    /// The agents that each agent with a state directory saved last.
+    pub(super) saved_agents: BTreeMap<usize, AgentIds>,
     /// The source of all delays and random faults.
     rng: Rng,
     /// Number of records in the queue of each writer.
@@ -57,6 +61,8 @@ impl<'c> Environment<'c> {
             store: SimStore::new(settings.counters_max),
             bug: None,
             observations: Vec::new(),
+            cuts: BTreeMap::new(),
+            saved_agents: BTreeMap::new(),
             rng: Rng::with_seed(settings.seed),
             queued: BTreeMap::new(),
             tickets: 0,
@@ -74,6 +80,19 @@ impl<'c> Environment<'c> {
 
     pub(super) fn observe(&mut self, observation: Observation<'c>) {
         self.observations.push(observation);
+    }
+
+    /// Saves the agents of a fleet. Every second agent has a state directory.
+    pub(super) fn save_agents(&mut self, agent: usize, agents: AgentIds) {
+        if agent.is_multiple_of(2) {
+            self.saved_agents.insert(agent, agents.clone());
+        }
+        self.observe(Observation::AgentsSaved(agent, agents));
+    }
+
+    /// Returns the ways that are cut between an agent and the servers.
+    pub(super) fn cut(&self, agent: usize) -> Cut {
+        self.cuts.get(&agent).copied().unwrap_or_default()
     }
 
     /// Draws the delay of a message.
@@ -116,7 +135,8 @@ impl<'c> Environment<'c> {
 
     /// A record reaches the bus.
     pub(super) fn append(&mut self, record: ProducedRecord) {
-        let (is_up, faults) = (self.bus_is_up, self.faults);
+        let is_cut = matches!(record.writer.node, SimNode::Agent(agent) if self.cut(agent).bus_writes);
+        let (is_up, faults) = (self.bus_is_up && !is_cut, self.faults);
         if !is_up && self.now().ms_since(record.produced) < RECORD_TIMEOUT_MS {
             return self.scheduler.after(RECORD_RETRY_MS, SimEvent::Append(record));
         }
@@ -182,7 +202,7 @@ impl<'c> Environment<'c> {
     pub(super) fn request(&mut self, agent: usize, life: Life, command: StoreCommand) -> Ticket {
         self.tickets += 1;
         let message = StoreMessage { agent, life, ticket: self.tickets, command };
-        if self.store.state == StoreState::Unreachable {
+        if self.store.state == StoreState::Unreachable || self.cut(agent).store {
             self.reply(&message, UNREACHABLE_MS, Err(StoreError::Unreachable));
         } else {
             let delay_ms = self.delay_ms(self.faults.store_ms_max);
@@ -195,6 +215,7 @@ impl<'c> Environment<'c> {
     pub(super) fn store_reads(&mut self, message: StoreMessage) {
         let delay_ms = self.delay_ms(self.faults.store_ms_max);
         match self.store.state {
+            _ if self.cut(message.agent).store => self.reply(&message, delay_ms, Err(StoreError::TimedOut)),
             StoreState::Silent => self.store.waiting.push(message),
             StoreState::Unreachable => self.reply(&message, delay_ms, Err(StoreError::AnswerLost)),
             StoreState::Refusing => self.reply(&message, delay_ms, Err(StoreError::Refused)),

@@ -31,6 +31,17 @@ pub struct Faults {
     pub queue_len_max: Option<usize>,
 }
 
+/// Ways that are cut between one agent and the servers, while other agents use them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// The agent reaches the store not at all.
+    pub store: bool,
+    /// The agent's records do not reach the bus.
+    pub bus_writes: bool,
+    /// The agent gets no records of the bus. It reads them later.
+    pub bus_reads: bool,
+}
+
 /// The way in which the store behaves now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreState {

@@ -26,7 +26,7 @@ use tollgate_core::rules::Generation;
 pub use agent::{Correction, SimAgent};
 pub use aggregator::SimAggregator;
 pub use bus::SimBus;
-pub use faults::{Faults, StoreState};
+pub use faults::{Cut, Faults, StoreState};
 pub use observation::{AnsweredCall, CorrectedCall, Observation, RecordName, SimNode, Ticket};
 pub use planted_bugs::PlantedBug;
 pub use settings::{SimAgentSettings, SimSettings};
@@ -135,6 +135,16 @@ impl<'c> Simulation<'c> {
     /// Makes the bus available or unavailable.
     pub fn set_bus_up(&mut self, is_up: bool) {
         self.env.bus_is_up = is_up;
+    }
+
+    /// Cuts ways between an agent and the servers, or mends them.
+    pub fn set_cut(&mut self, agent: usize, cut: Cut) {
+        self.env.cuts.insert(agent, cut);
+    }
+
+    /// Empties the store's set of live agents, as a restart without data does.
+    pub fn empty_presence_set(&mut self) {
+        self.env.store.empty_presence_set();
     }
 
     /// Changes delays and rates of faults.

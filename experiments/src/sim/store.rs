@@ -77,6 +77,11 @@ impl SimStore {
         PresenceSet { age_ms: now.ms_since(self.agents_since), agents }
     }
 
+    /// Drops the set of live agents. The next announcement creates another one.
+    pub(super) fn empty_presence_set(&mut self) {
+        self.agents.clear();
+    }
+
     /// Removes an agent that stops.
     pub(super) fn forget(&mut self, agent: usize) {
         self.agents.remove(&agent);

@@ -22,8 +22,6 @@ const BATCH_ROWS_MAX: usize = 4_096;
 const BATCH_TEXT_BYTES_MAX: usize = 256 << 10;
 /// Maximum number of closed batches per partition that wait for the bus.
 const WAITING_LEN_MAX: usize = 64;
-/// Label of a rule's overflow counter.
-const OVERFLOW_LABEL: &str = "(all callers past counters_max)";
 
 /// The open batch of one partition, and the closed ones that wait for the bus.
 #[derive(Default)]
@@ -192,9 +190,7 @@ impl OpenBatch {
 fn entry(counter: &ChargedCounter, set: &RuleSet, call: &Call<'_>, key: &DigestKey) -> CounterEntry {
     let (rule, call) = (&set.rules[counter.rule], set.resolved(call));
     let value = |name: &str| key.shown(call.get(name).unwrap_or_default(), set.is_secret(name));
-    let label = if counter.id == key.overflow(&rule.name) {
-        OVERFLOW_LABEL.to_owned()
-    } else if rule.per.is_empty() {
+    let label = if rule.per.is_empty() {
         "(all calls)".to_owned()
     } else {
         rule.per.iter().map(|name| format!("{name}={}", value(name))).collect::<Vec<_>>().join(" ")

@@ -16,6 +16,7 @@ use crate::view::CoveredRounds;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use combine::{Combined, RuleVerdict, combine};
+pub(crate) use part::equal as equal_part;
 pub(crate) use plan::{Enforcement, Plan, StoreAccess, plan, plan_late};
 
 /// Facts from which an agent plans.

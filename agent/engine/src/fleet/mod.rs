@@ -164,7 +164,8 @@ impl Fleet {
         let agents = NonZeroU32::new(agents).unwrap_or(NonZeroU32::MIN);
         let agents = if state.is_known { agents } else { agents.max(self.expected) };
         self.agents.store(agents.get(), Ordering::Relaxed);
-        self.part.set(state.part(now, agents));
+        let is_starting = now.ms_since(self.epoch) <= SILENT_MS;
+        self.part.set(state.part(now, agents, is_starting));
         let is_frozen = state.is_frozen(now, self.is_frozen(), self.epoch);
         if self.is_frozen.swap(is_frozen, Ordering::Relaxed) != is_frozen {
             notices.push(if is_frozen { Notice::FleetFrozen { agents } } else { Notice::FleetUnfrozen { agents } });
@@ -256,10 +257,12 @@ impl FleetState {
             || self.is_set_complete && self.own_lasted(now, PresenceSource::Store, JOINED_AFTER_MS)
     }
 
-    fn part(&self, now: Timestamp, agents: NonZeroU32) -> FleetPart {
+    /// Returns the own part of so many agents. Saved members are no more than expected while nobody could be heard yet.
+    fn part(&self, now: Timestamp, agents: NonZeroU32, is_starting: bool) -> FleetPart {
         match self.standing {
             Standing::Removed => FleetPart::Nothing,
             Standing::New if self.hears_anyone(now) => FleetPart::Nothing,
+            Standing::New if is_starting => FleetPart::Expected(agents),
             _ if self.is_known => FleetPart::OneOf(agents),
             _ => FleetPart::Expected(agents),
         }

@@ -221,7 +221,10 @@ fn units_are_placed_on_different_members_and_none_on_a_stranger() {
     let ids = ["a", "b", "c", "d"];
     let fleets = ids.map(|id| {
         let others = ids.iter().map(|id| (*id).into()).collect();
-        Fleet::new(id.into(), START, None, Some(others))
+        let fleet = Fleet::new(id.into(), START, None, Some(others));
+        assert_eq!(fleet.place(CounterId::from_u128(0)), None, "the others may be there");
+        fleet.tick(START.plus_ms(SILENT_MS + 1));
+        fleet
     });
     for counter in (0..20).map(CounterId::from_u128) {
         let mut places = fleets.each_ref().map(|fleet| fleet.place(counter).unwrap());

@@ -9,8 +9,8 @@ use foldhash::fast::RandomState;
 
 /// Multiple of the free places that one of several rules may hold: four fifths of the table.
 const FREE_TIMES: usize = 4;
-/// Tag of overflow counters, which have a place in any case.
-pub(super) const OVERFLOW: RuleTag = 0;
+/// Tag of counters whose call took longer than any deadline. They have a place in any case.
+pub(super) const LATE: RuleTag = 0;
 
 /// Digest of a rule's name.
 pub(super) type RuleTag = u64;
@@ -41,7 +41,7 @@ impl Places {
     pub(super) fn take(&mut self, rule: RuleTag, is_alone: bool) -> bool {
         let free = self.counters_max.saturating_sub(self.len);
         let held = self.by_rule.get(&rule).copied().unwrap_or_default();
-        let has_place = rule == OVERFLOW || if is_alone { free > 0 } else { held < FREE_TIMES * free };
+        let has_place = rule == LATE || if is_alone { free > 0 } else { held < FREE_TIMES * free };
         if has_place {
             self.len += 1;
             self.by_rule.insert(rule, held + 1);

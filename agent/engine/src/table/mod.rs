@@ -1,7 +1,7 @@
 //! Counters of one agent: the view of each, and its state as well if the counts live here. The table has a cap.
 //!
-//! Past the cap, idle counters make room; if none is idle, unknown callers of a rule share that rule's overflow counter. The
-//! table stays small, nobody is unlimited, and known callers are not affected. Neither are callers of other rules: if several
+//! Past the cap, idle counters make room; if none is idle, unknown callers are left to the [sketch](crate::sketch). The table
+//! stays small, nobody is unlimited, and known callers are not affected. Neither are callers of other rules: if several
 //! rules limit, a rule gets a place only while it holds less than a few times the free places, so a flooded rule leaves a fifth
 //! to all others (dynamic thresholds, Choudhury and Hahne, 1998). A rule alone may fill the table.
 
@@ -20,7 +20,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step_at_once};
 
 use crate::view::{CounterView, update_in_step};
-use counter_places::{OVERFLOW, Places, RuleTag};
+use counter_places::{LATE, Places, RuleTag};
 pub(crate) use shard::TableEntry;
 use shard::TableShard;
 
@@ -165,7 +165,7 @@ impl LockedTable<'_> {
             entry.keep(now);
             return true;
         }
-        let tag = table.names.hash_one(rule).max(OVERFLOW + 1);
+        let tag = table.names.hash_one(rule).max(LATE + 1);
         let mut has_place = table.places.lock().take(tag, is_alone);
         if !has_place && now.ms_since(shard.swept_at) >= SWEEP_INTERVAL_MS {
             table.sweep_shard(shard, now);
@@ -196,13 +196,12 @@ impl LockedTable<'_> {
         Ok(results)
     }
 
-    /// Returns the entry of a counter. It is absent only if it is an overflow counter, or if its call took longer than any
-    /// deadline.
+    /// Returns the entry of a counter. It is absent only if its call took longer than any deadline.
     fn entry(&mut self, counter: CounterId) -> &mut TableEntry {
         let table = self.table;
         self.shard(counter).find_or_insert(counter, || {
-            table.places.lock().take(OVERFLOW, false);
-            (OVERFLOW, Timestamp::default())
+            table.places.lock().take(LATE, false);
+            (LATE, Timestamp::default())
         })
     }
 
@@ -218,7 +217,7 @@ impl Counters for LockedTable<'_> {
         self.shard(counter).find(counter)?.get(counter)
     }
 
-    /// There is always room: [`LockedTable::place`] has found a place for the counter, or it is an overflow counter.
+    /// There is always room: [`LockedTable::place`] has found a place for the counter, or its call is late.
     fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
         self.entry(charge.counter).get_or_create(charge)
     }

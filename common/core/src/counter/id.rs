@@ -40,7 +40,6 @@ pub struct DigestKey([u8; 16]);
 #[derive(Clone, Copy)]
 enum DigestDomain {
     Counter,
-    Overflow,
     Value,
     Call,
     Slot,
@@ -161,12 +160,6 @@ impl DigestKey {
         known_counters::counter(u128::from_le_bytes(self.0), rule, values.clone(), || self.counter(rule, values))
     }
 
-    /// Returns the counter that the callers of a rule share after the cap on its counters is reached.
-    #[must_use]
-    pub fn overflow(&self, rule: &str) -> CounterId {
-        CounterId(self.digest(DigestDomain::Overflow, [rule]))
-    }
-
     /// Returns the identifier of a call that no rule limits. It selects the partition of the call's row.
     #[must_use]
     pub fn call<'a>(&self, descriptors: impl IntoIterator<Item = (&'a str, &'a str)>) -> CounterId {
@@ -248,7 +241,6 @@ mod tests {
         assert_ne!(key.counter("r", ["ab", "c"]), key.counter("r", ["a", "bc"]));
         assert_ne!(key.counter("r", ["a"]), key.counter("ra", []));
         assert_ne!(key.counter("r", ["a"]), DigestKey::new([7; 16]).counter("r", ["a"]));
-        assert_ne!(key.counter("r", []), key.overflow("r"));
     }
 
     #[test]

@@ -116,6 +116,7 @@ impl<'c> SimAgent<'c> {
         engine.partitions = settings.partitions;
         engine.publishes = settings.has_bus;
         engine.owns_table = self.settings.owns_table;
+        engine.saved_agents = env.saved_agents.get(&self.index).map(|agents| agents.to_vec());
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         let duties =
@@ -201,6 +202,9 @@ impl<'c> AgentLife<'c> {
     }
 
     fn receive(&mut self, env: &mut Environment<'c>) {
+        if env.cut(self.index).bus_reads {
+            return;
+        }
         let (own_now, mut lags) = (self.now(env), Vec::new());
         for record in env.poll(&mut self.signals, RECORDS_MAX) {
             let (appended, decoded) = (record.appended, SignalBatch::decode(&record.payload));
@@ -266,7 +270,7 @@ impl<'c> AgentLife<'c> {
             match effect {
                 MaintenanceEffect::Send(request) => self.request_for_maintenance(env, request),
                 MaintenanceEffect::SaveAgents(agents) => {
-                    env.observe(Observation::AgentsSaved(self.index, agents));
+                    env.save_agents(self.index, agents);
                 }
                 MaintenanceEffect::SaveEmergency(_) => {}
                 MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),
