@@ -27,8 +27,8 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// Admits the quota at the first agent; then every agent denies, and repeats that.
-    fn full() -> Self {
+    /// A fleet at the begin of a sub-window.
+    fn new() -> Self {
         let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
         let settings = SimSettings {
             agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; AGENTS],
@@ -36,7 +36,12 @@ impl Fleet {
             faults: Faults { store_ms_max: 2, ..Faults::default() },
             ..SimSettings::instant(START)
         };
-        let mut fleet = Self { sim: Simulation::new(settings, &rules), told: Vec::new() };
+        Self { sim: Simulation::new(settings, &rules), told: Vec::new() }
+    }
+
+    /// Admits the quota at the first agent; then every agent denies, and repeats that.
+    fn full() -> Self {
+        let mut fleet = Self::new();
         fleet.pass(1_000);
         assert!((0..100).all(|_| fleet.admits(0)));
         assert!((0..AGENTS).all(|agent| !fleet.admits(agent)));
@@ -59,7 +64,11 @@ impl Fleet {
 
     /// Returns true if a call at this agent is admitted.
     fn admits(&mut self, agent: usize) -> bool {
-        self.sim.check(agent, vec![Call::new().with("api_key", "k")]);
+        self.admits_units(agent, 1)
+    }
+
+    fn admits_units(&mut self, agent: usize, units: u64) -> bool {
+        self.sim.check(agent, vec![Call::new().with("api_key", "k").costing(units)]);
         self.pass(10).contains(&(agent, true))
     }
 
@@ -102,6 +111,21 @@ fn after_a_step_back_no_caller_is_locked_out_and_no_unit_is_given_twice() {
             fleet.pass(RESYNC_MS);
             assert_eq!(fleet.told(true), AGENTS, "each agent tells of {back_ms} ms once: {:?}", fleet.told);
         }
+    }
+}
+
+/// never-over: the quota is charged at the end of a sub-window, the next one begins, and the clock steps back to the end of
+/// another one. No unit leaves before a window has passed.
+#[test]
+fn no_unit_leaves_early_when_the_clock_steps_back_from_the_edge_of_a_sub_window() {
+    for agent in 0..AGENTS {
+        let mut fleet = Fleet::new();
+        fleet.pass(PART_MS - 10);
+        assert!(fleet.admits_units(0, 100) && !fleet.admits(agent));
+        // An agent asks the store again within 250 ms.
+        fleet.step(-30_500);
+        let room_ms = fleet.room_after_ms(agent);
+        assert!((WIDTH_MS - 100..=WIDTH_MS + PART_MS).contains(&room_ms), "room after {room_ms} ms");
     }
 }
 
