@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, DigestKey, SlotId};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, SlotId};
 use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Charging, Generation, LimitPolicy, Rule};

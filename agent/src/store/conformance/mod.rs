@@ -191,7 +191,7 @@ fn no_unit_leaves_early_after_the_clock_stepped_back<S: ChargeStore>(fresh: &imp
         let limit = histories::limit(kind, 100, (60_000, 12));
         let all = Charge { limit, cost: limit.capacity(), ..ask(counter, 100) };
         clock.set(EDGE_MS - 1);
-        assert!(charge(&store, &[all.clone()])[0].charged, "{limit:?}");
+        assert!(charge(&store, std::slice::from_ref(&all))[0].charged, "{limit:?}");
         clock.set(EDGE_MS);
         assert_eq!(charge(&store, &[all])[0].charged, limit.algorithm == Algorithm::FixedWindow, "{limit:?}");
         clock.set(EDGE_MS - 30_150);
