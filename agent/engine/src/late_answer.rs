@@ -143,7 +143,7 @@ mod tests {
     /// The answer of a store that charged all charges of a request, or none.
     fn answer(request: &StoreRequest, charged: bool) -> ChargeResults {
         let verdict = Verdict { admitted: charged, remaining: 9, retry_at: AT, reset_at: AT, delay_ms: 0 };
-        let result = ChargeResult { verdict, charged, repeated: false, at: AT, limit: 100, rebased: false };
+        let result = ChargeResult { verdict, charged, repeated: false, at: AT, limit: 100 };
         request.charges().iter().map(|_| result).collect()
     }
 
