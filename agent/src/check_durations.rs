@@ -76,8 +76,8 @@ mod tests {
             "check_sum 90.005",
             "check_count 4",
             "check_bucket{le=\"0.00002\"} 2",
-            "check_bucket{le=\"0.004\"} 2",
-            "check_bucket{le=\"0.006\"} 3",
+            "check_bucket{le=\"0.002\"} 2",
+            "check_bucket{le=\"0.005\"} 3",
             "check_bucket{le=\"+Inf\"} 4",
         ] {
             assert!(shown.lines().any(|shown| shown == line), "{line} in {shown}");

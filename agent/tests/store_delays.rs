@@ -106,9 +106,9 @@ fn wait_until_charged(redis: &Redis, admitted: u64) {
 }
 
 /// Checks calls before, during and after an outage: some are decided by the store, some time out while a gate is
-/// closed, and some are decided without a request, until the backfill is complete. Returns the number of admitted
-/// calls.
-fn through_an_outage(proxy: &Proxy, gate: &Gate) -> u64 {
+/// closed, and some are decided without a request, until the backfill is complete. Returns the agent, which waits for late
+/// answers, and the number of admitted calls.
+fn through_an_outage(proxy: &Proxy, gate: &Gate) -> (Agent, u64) {
     let agent = agent(&proxy.url, DEADLINE);
     let mut passed = check(&agent, 10);
     gate.set(true);
@@ -126,7 +126,7 @@ fn through_an_outage(proxy: &Proxy, gate: &Gate) -> u64 {
     wait_for("the store to recover and the backfill to complete", || (!agent.engine().needs_store()).then_some(()));
     passed.extend(undecided);
     assert!(passed.iter().all(|decision| decision.allowed), "{passed:?}");
-    passed.len() as u64
+    (agent, passed.len() as u64)
 }
 
 /// The store charges calls whose responses arrive too late and that `on_failure: open` admits; each is charged once.
@@ -134,7 +134,8 @@ fn through_an_outage(proxy: &Proxy, gate: &Gate) -> u64 {
 fn a_call_with_a_late_response_is_charged_once() {
     let redis = Redis::start();
     let proxy = Proxy::before(&redis);
-    wait_until_charged(&redis, through_an_outage(&proxy, &proxy.responses));
+    let (_agent, admitted) = through_an_outage(&proxy, &proxy.responses);
+    wait_until_charged(&redis, admitted);
 }
 
 /// Requests that reach the store too late are not charged then, and their calls are backfilled: each is charged once.
@@ -142,5 +143,6 @@ fn a_call_with_a_late_response_is_charged_once() {
 fn a_call_with_a_late_request_is_charged_once() {
     let redis = Redis::start();
     let proxy = Proxy::before(&redis);
-    wait_until_charged(&redis, through_an_outage(&proxy, &proxy.requests));
+    let (_agent, admitted) = through_an_outage(&proxy, &proxy.requests);
+    wait_until_charged(&redis, admitted);
 }
