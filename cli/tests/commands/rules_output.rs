@@ -101,7 +101,7 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
     assert!(!said.out.contains("sk_live_12345"), "a secret is cut");
     insta::assert_snapshot!(lines(&said.out), @r"
     DESCRIPTOR  VALUE          WHOSE WORD
-    api_key     sk_l…fb00b9c3  verified
+    api_key     sk_l…b6c9b01b  verified
     tier        pro            verified
     endpoint    /search/x      verified
     method      POST           verified
@@ -154,7 +154,7 @@ fn diff_lists_the_changes_of_the_enforced_rules() {
     insta::assert_snapshot!(lines(&said.out), @r"
     WHAT          FIELD                 CHANGE                NOTE
     rule per-key  tier pro: quota       1000/min -> 900/min   lowered
-    rule per-key  key sk_v…b6bba447:    5000/min -> 6000/min  raised
+    rule per-key  key sk_v…db89192b:    5000/min -> 6000/min  raised
                   quota
     rule search   quota                 30/min -> 60/min      raised
     rule any      per                   api_key -> ip         counters start anew
@@ -279,7 +279,7 @@ fn concurrency_is_shown_in_slots() {
     let said = finish(&mut tollgate(&["rules", "show", path, "user=u", "--cost", "2"]));
     insta::assert_snapshot!(lines(&said.out), @r"
     DESCRIPTOR  VALUE       WHOSE WORD
-    user        u…48f88296  verified
+    user        u…398067c9  verified
 
     RULE     APPLIES  QUOTA                        WHY
     exports  yes      2 slots, each 10min at most  the rule's own; concurrency;
