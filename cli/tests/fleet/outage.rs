@@ -53,7 +53,8 @@ fn the_ring_survives_the_loss_of_redis_and_then_of_kafka() {
     let mut client = third.client();
     let first = check(&mut client, "hot");
     assert!(signalled(false)(&first), "{first:?}");
-    let unused = check(&mut client, "unused");
+    let admitted = || Some(check(&mut client, "unused")).filter(|said| said.allowed);
+    let unused = wait_for("the third agent to take its part", admitted);
     assert!(signalled(true)(&unused), "{unused:?}");
     let others: Vec<Said> = clients.iter_mut().map(|client| check(client, "hot")).collect();
     assert!(others.iter().all(|said| !said.allowed), "all agents' views agree: {others:?}");
