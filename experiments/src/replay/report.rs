@@ -118,7 +118,10 @@ impl fmt::Display for ReplayReport {
             )?;
         }
         if self.bad_lines > 0 {
-            writeln!(f, "{} lines could not be read, the first of them:", count(self.bad_lines))?;
+            match self.bad_lines {
+                1 => writeln!(f, "1 line could not be read:")?,
+                lines => writeln!(f, "{} lines could not be read, the first of them:", count(lines))?,
+            }
             for bad in &self.bad_lines_shown {
                 writeln!(f, "{}", wrapped(&format!("{}: {}", bad.place, bad.reason)))?;
             }
