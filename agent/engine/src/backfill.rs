@@ -11,7 +11,7 @@ use crate::carried_units::backfill_charge;
 use crate::engine::Engine;
 use crate::matched_rule::{Charges, MatchedRule};
 use crate::unsynced_queue::{UnsyncedCounter, UnsyncedTurn};
-use crate::view::{LateRefund, ViewEvent, send_unsynced, update};
+use crate::view::{UnsyncedRefund, ViewEvent, send_unsynced, update};
 use tollgate_core::counter::StoreError;
 
 /// Maximum number of counters in one request.
@@ -44,7 +44,7 @@ impl Engine {
                 }),
             );
             charges.extend(units.iter().map(|unsynced| backfill_charge(matched, *generation, unsynced)));
-            let refund = |LateRefund { at, units, request }| Charge {
+            let refund = |UnsyncedRefund { at, units, request }| Charge {
                 request,
                 ..matched.charge(*generation, units, ChargeMode::Refund { at })
             };
@@ -77,7 +77,8 @@ impl Engine {
                 ChargeMode::Backfill { .. } if answer.is_ok() || is_unreadable => self.backfill_ended(charge),
                 ChargeMode::Refund { at } if error.is_some_and(|error| !is_unreadable && !error.may_have_charged()) => {
                     let counter = counters.iter().find(|counter| counter.matched.counter == charge.counter);
-                    let event = ViewEvent::ChargedLate(LateRefund { at, units: charge.cost, request: charge.request });
+                    let event =
+                        ViewEvent::UnsyncedRefund(UnsyncedRefund { at, units: charge.cost, request: charge.request });
                     if let Some(UnsyncedCounter { matched, .. }) = counter {
                         self.table.with(charge.counter, |view| update(&matched.policy, view, event));
                     }

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::metrics::LateOutcome;
 use crate::operation::{Pending, PendingRequest, StoreRequest};
 use crate::settle_release::Adjustment;
-use crate::view::{LateRefund, ViewEvent};
+use crate::view::{UnsyncedRefund, ViewEvent};
 
 /// Maximum number of requests of one agent that wait for their late answers. Past the cap, a request counts as lost.
 pub const LATE_REQUESTS_MAX: usize = 10_000;
@@ -77,8 +77,8 @@ impl Engine {
             }
             let charge_made = result.ok().flatten().filter(|result| result.charged);
             if let (Some(result), Some(matched), None, false) = (charge_made, rule, charge.request, stands) {
-                let refund = LateRefund { at: result.at, units: charge.cost, request: None };
-                self.update_counter(matched, generation, ViewEvent::ChargedLate(refund));
+                let refund = UnsyncedRefund { at: result.at, units: charge.cost, request: None };
+                self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
                 outcome = LateOutcome::Refunded;
             }
         }

@@ -4,7 +4,8 @@
 //! call's own cost. A release frees the slots of `concurrency` rules; a slot is identified by the instant of its decision.
 //!
 //! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever agents
-//! they come through. What an agent corrects without the store, it remembers itself ([`Corrections`]); nobody else can know it.
+//! they come through. What an agent corrects without the store, it remembers itself ([`Corrections`]) until the store learns of it: a refund with
+//! the units that it refunds, by [`backfill`](crate::backfill).
 
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
@@ -21,7 +22,7 @@ use crate::engine::{Context, Engine};
 use crate::match_rules::has_place;
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
-use crate::view::{LateRefund, ViewEvent, update};
+use crate::view::{UnsyncedRefund, ViewEvent, update};
 use tollgate_core::counter::StoreError;
 
 /// Correction of a call.
@@ -160,7 +161,7 @@ impl Engine {
                 let refunded = ViewEvent::Refunded { at, units, is_unsynced: is_slot, by_store: false };
                 update(&matched.policy, view, refunded);
                 if !is_slot {
-                    update(&matched.policy, view, ViewEvent::ChargedLate(LateRefund { at, units, request }));
+                    update(&matched.policy, view, ViewEvent::UnsyncedRefund(UnsyncedRefund { at, units, request }));
                 }
             }
             is_unsynced

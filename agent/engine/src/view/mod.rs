@@ -13,5 +13,5 @@ pub(crate) use cached_denial::CachedDenial;
 pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use flow::Flow;
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
-pub(crate) use unsynced_units::{LateRefund, Unsynced};
+pub(crate) use unsynced_units::{Unsynced, UnsyncedRefund};
 pub(crate) use update::{ViewEvent, carry_unsynced, end_backfill, rebase, send_unsynced, update, update_in_step};

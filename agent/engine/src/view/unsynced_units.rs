@@ -29,7 +29,7 @@ pub(crate) struct Unsynced {
 
 /// Units that the store has charged or will be told of, and must give back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LateRefund {
+pub(crate) struct UnsyncedRefund {
     /// Instant of the charge.
     pub(crate) at: Timestamp,
     /// Number of units.
@@ -42,7 +42,7 @@ pub(crate) struct LateRefund {
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnsyncedUnits {
     entries: Vec<Unsynced>,
-    refunds: Vec<LateRefund>,
+    refunds: Vec<UnsyncedRefund>,
 }
 
 impl UnsyncedUnits {
@@ -85,7 +85,7 @@ impl UnsyncedUnits {
     }
 
     /// Enters units that the store must give back.
-    pub(super) fn refund_late(&mut self, refund: LateRefund) {
+    pub(super) fn add_refund(&mut self, refund: UnsyncedRefund) {
         self.refunds.push(refund);
     }
 
@@ -123,7 +123,7 @@ impl UnsyncedUnits {
     }
 
     /// Takes the units that the store must give back, which are sent now.
-    pub(super) fn take_refunds(&mut self) -> Vec<LateRefund> {
+    pub(super) fn take_refunds(&mut self) -> Vec<UnsyncedRefund> {
         std::mem::take(&mut self.refunds)
     }
 
@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn a_refund_is_sent_once() {
         let mut unsynced = UnsyncedUnits::default();
-        let refund = LateRefund { at: at(10), units: 2, request: None };
-        unsynced.refund_late(refund);
+        let refund = UnsyncedRefund { at: at(10), units: 2, request: None };
+        unsynced.add_refund(refund);
         assert!(!unsynced.is_empty() && !unsynced.has_units());
         assert_eq!((unsynced.take_refunds(), unsynced.is_empty()), (vec![refund], true));
     }

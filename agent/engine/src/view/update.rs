@@ -14,7 +14,7 @@ use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
 use super::flow::Flow;
 use super::uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
-use super::unsynced_units::{LateRefund, Unsynced};
+use super::unsynced_units::{Unsynced, UnsyncedRefund};
 use crate::time_bounds::TimeBounds;
 
 /// Event that changes the view of a counter.
@@ -55,8 +55,8 @@ pub(crate) enum ViewEvent<'a> {
     },
     /// The late answer says that units which were admitted meanwhile are not charged, or there will be no answer.
     Unsynced(Unsynced),
-    /// The late answer says that a call which was denied meanwhile is charged.
-    ChargedLate(LateRefund),
+    /// The store must give back units: a late answer charged a denied call, or a call was corrected before its backfill.
+    UnsyncedRefund(UnsyncedRefund),
     /// Units do not count any more: they were refunded, or another counter denied the call.
     Refunded {
         /// Instant at which they counted.
@@ -119,7 +119,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             }
         }
         ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
-        ViewEvent::ChargedLate(refund) => view.unsynced.get_or_insert_default().refund_late(refund),
+        ViewEvent::UnsyncedRefund(refund) => view.unsynced.get_or_insert_default().add_refund(refund),
         ViewEvent::Refunded { at, units, is_unsynced, by_store } => {
             view.local(policy).refund(at, units);
             view.pace.iter_mut().for_each(|pace| pace.refund(at, units));
@@ -169,7 +169,7 @@ pub(crate) fn carry_unsynced(view: &mut CounterView) -> &[Unsynced] {
 }
 
 /// Returns the units that the maintenance sends to the store next, and those that the store must give back.
-pub(crate) fn send_unsynced(view: &mut CounterView) -> (Vec<Unsynced>, Vec<LateRefund>) {
+pub(crate) fn send_unsynced(view: &mut CounterView) -> (Vec<Unsynced>, Vec<UnsyncedRefund>) {
     let unsynced = view.unsynced.as_mut();
     unsynced.map(|unsynced| (unsynced.send_next(), unsynced.take_refunds())).unwrap_or_default()
 }
