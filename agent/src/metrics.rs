@@ -135,6 +135,17 @@ impl Collector for AgentCollector {
                 "Counters whose unsynced units were dropped: past the cap, or unreadable in the store.",
                 &metrics.unsynced_forgotten,
             ),
+            (
+                "store_losses",
+                "Losses of all counts by the store: a flush, a restart without data, or a failover.",
+                &metrics.store_losses,
+            ),
+            (
+                "store_lost",
+                "Counters whose units the store had lost, or may have lost, and that were to be opened again.",
+                &metrics.store_lost,
+            ),
+            ("store_lost_forgotten", "Lost counters that were not opened again.", &metrics.lost_forgotten),
             ("rules_rejected", "Rule sets that were refused; the last good one stayed.", &metrics.rules_rejected),
         ];
         let totals = totals.map(|(name, help, total)| (name, help, total.get()));
@@ -142,6 +153,13 @@ impl Collector for AgentCollector {
         for (name, help, total) in totals.into_iter().chain([dropped]) {
             encode_metric(&mut encoder, MetricName(name, help, None), &ConstCounter::new(total))?;
         }
+        self.encode_gauges(&mut encoder)
+    }
+}
+
+impl AgentCollector {
+    fn encode_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (engine, metrics) = (&self.engine, self.engine.metrics());
         let reloaded = engine.rules_accepted_at().as_ms() / 1_000;
         let sizes = engine.held();
         let gauges = [
@@ -188,7 +206,7 @@ impl Collector for AgentCollector {
             ),
         ];
         for (name, help, value) in gauges {
-            encode_metric(&mut encoder, MetricName(name, help, None), &ConstGauge::new(value))?;
+            encode_metric(encoder, MetricName(name, help, None), &ConstGauge::new(value))?;
         }
         Ok(())
     }

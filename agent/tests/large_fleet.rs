@@ -42,7 +42,7 @@ fn fleet(rule: &Rule) -> (Vec<Arc<Engine>>, Vec<Maintenance>) {
     };
     let engine = |agent| Arc::new(Engine::new(settings(agent), RuleSet::new(1, [rule.clone()])));
     let engines: Vec<_> = (0..AGENTS).map(engine).collect();
-    let duties = || MaintenanceSettings { announces: false, follows_rules: false };
+    let duties = || MaintenanceSettings { announces: false, follows_rules: false, witnesses: false };
     let mut maintenance: Vec<_> = engines.iter().map(|engine| Maintenance::new(engine.clone(), duties())).collect();
     for second in 0..8 {
         for agent in 0..AGENTS {

@@ -14,7 +14,7 @@ use tollgate::store::{ChargeStore, MemoryStore};
 use tollgate::{Call, DecidedCall, Decision, LimitStatus, RuleSet, Source};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::DigestKey;
-use tollgate_core::messages::calls::{Batch, Outcome};
+use tollgate_core::messages::calls::Batch;
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Operation, Output, Progress};
 
@@ -102,7 +102,7 @@ impl Subject {
 
     fn run(&mut self, now: Timestamp, operation: Operation<'_, '_>) -> Output {
         if let (true, Operation::Check { calls: [call], .. }) = (self.is_fast, operation)
-            && let Some(decision) = self.engine.decide(now, call)
+            && let Some(decision) = self.engine.decide(now, call, Some, || None)
         {
             return Output::Decisions([decision].into_iter().collect());
         }
@@ -136,7 +136,7 @@ impl Subject {
     fn admitted(&self) -> Vec<(u64, Option<String>, i64, u64)> {
         let mut rows = Vec::new();
         for batch in &self.batches {
-            for row in batch.rows.iter().filter(|row| row.outcome == Outcome::Admitted) {
+            for row in batch.rows.iter().filter(|row| row.outcome.is_admitted()) {
                 let counter = row.counter.map(|counter| batch.counters[counter as usize].id.to_string());
                 rows.push((row.call, counter, row.cost, row.sub_window));
             }

@@ -1,10 +1,13 @@
 //! Agents with a real Redis that fails.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tollgate::{Agent, Call, Decision, Rule, Source};
+use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::counter::DigestKey;
+use tollgate_engine::FleetPart;
 use tollgate_servers::Redis;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -55,4 +58,29 @@ async fn an_idle_agent_notices_loss_and_recovery_of_its_store() {
     redis.restart();
     until("the agent to detect the recovery", || async { !agent.engine().is_degraded() }).await;
     assert_eq!(check(&agent, "k1").await.source, Source::Store);
+}
+
+/// I2: while Redis is down, the agent itself counts attempts at a login, with those that Redis had counted: of five in a quarter
+/// of an hour, the sixth is denied.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sixth_login_is_denied_while_redis_is_down() {
+    let mut redis = Redis::start();
+    let rule = Rule::per("login", &["ip"], "5/15min".parse().unwrap()).strict().counted_by(Algorithm::SlidingLog);
+    let agent = Agent::builder().rule(rule).agents_expected(NonZeroU32::MIN).redis(&*redis.url()).start().unwrap();
+    until("the store", || async { agent.missing_parts().await.is_empty() }).await;
+    until("its part", || async { agent.engine().fleet_part() == FleetPart::OneOf(NonZeroU32::MIN) }).await;
+    let login = async |ip: &'static str| agent.decide(&Call::new().with("ip", ip)).await;
+    for attempt in 1..=3 {
+        let decision = login("10.0.0.1").await;
+        assert_eq!((decision.allowed, decision.source), (true, Source::Store), "attempt {attempt}");
+    }
+    redis.kill();
+    until("the agent to detect the loss", || async { agent.engine().is_degraded() }).await;
+    for (ip, attempts) in [("10.0.0.1", 4..=7), ("10.0.0.2", 1..=7)] {
+        for attempt in attempts {
+            let decision = login(ip).await;
+            assert_ne!(decision.source, Source::Store);
+            assert_eq!(decision.allowed, attempt <= 5, "attempt {attempt} of {ip}");
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Agent, Call, Decision, Rule};
+use futures_util::future::join_all;
+use tollgate::{Agent, Call, Decision, Rule, Source};
 use tollgate_core::clock::Stopwatch;
 use tollgate_servers::{Redis, wait_for};
 
@@ -76,5 +77,22 @@ async fn every_agent_admits_again_within_a_window_of_a_step_back() {
             }
             assert_eq!(steps(agent), expected, "{steps_ms:?} at {}", agent.node());
         }
+    }
+}
+
+/// one-truth-of-time: a step forward takes no decision from the store, although requests expire by its clock: the answer tells
+/// the new time, and each request is sent once more.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_step_forward_the_store_decides_every_call() {
+    let redis = Redis::start_with_clock();
+    let agents = full(&redis).await;
+    redis.set_clock(3_600_000);
+    for agent in &agents {
+        let calls: Vec<_> = (0..20).map(|call| Call::new().with("api_key", format!("after {call}"))).collect();
+        let decisions = join_all(calls.iter().map(|call| agent.decide(call))).await;
+        let by_store = |decision: &&Decision| decision.allowed && decision.source == Source::Store;
+        assert_eq!(decisions.iter().filter(by_store).count(), calls.len(), "{decisions:?}");
+        let errors: Vec<_> = agent.engine().metrics().store_errors().filter(|(_, count)| *count > 0).collect();
+        assert_eq!((steps(agent), errors), (1, vec![]));
     }
 }

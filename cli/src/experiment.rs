@@ -22,7 +22,18 @@ in Redis expire within two hours.";
 const ABOUT_FAILURE: &str = "\
 Redis, Kafka and two aggregators run in processes of their own, on free ports and in temporary
 folders; two fleets of two agents run in this process, one with Kafka and one without. All end with
-it. It takes about 9 seconds for each fault, needs Java, and exits with 1 if a bound is not kept.";
+it. It needs Java, takes about 9 seconds for each fault and 4 minutes for all, and exits with 1 if
+a bound is not kept. Measure on a machine without other work.
+
+Faults: none, pause, pause-8s (Redis is stopped), kill, empty-restart, oom, read-only, auth,
+loading, busy (it refuses), black-hole, lost-answers, late-4ms, late-20ms, late-200ms (of the
+network before it), broker-pause, broker-kill, broker-restart, aggregator-kill, aggregator-pause.
+
+Bounds: no call takes longer than its deadline and the greatest lateness of a bare timer; `strict`
+admits its quota in any window while Redis answers, and every rule at most 5% more across an outage
+of Redis (without Kafka 10%), and never more than `tollgate rules validate` prints; no honest call
+is denied under `bounded`, and at most 10 under `strict` each time an agent loses Redis, each of
+which passes when it is repeated after `retry_after_ms`; agents use Redis a second after its return.";
 
 /// Measures Tollgate on real servers
 #[derive(Subcommand)]

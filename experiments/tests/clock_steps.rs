@@ -3,8 +3,10 @@
 
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::Source;
+use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_engine::Notice;
-use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation};
+use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const RULES: &str = "
@@ -24,6 +26,8 @@ const RESYNC_MS: u64 = 10_100;
 struct Fleet {
     sim: Simulation<'static>,
     told: Vec<(usize, Notice)>,
+    /// Sources of the decisions since the last look.
+    sources: Vec<Source>,
 }
 
 impl Fleet {
@@ -32,11 +36,12 @@ impl Fleet {
         let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
         let settings = SimSettings {
             agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; AGENTS],
+            aggregators: 1,
             has_bus: true,
             faults: Faults { store_ms_max: 2, ..Faults::default() },
             ..SimSettings::instant(START)
         };
-        Self { sim: Simulation::new(settings, &rules), told: Vec::new() }
+        Self { sim: Simulation::new(settings, &rules), told: Vec::new(), sources: Vec::new() }
     }
 
     /// Admits the quota at the first agent; then every agent denies, and repeats that.
@@ -55,7 +60,10 @@ impl Fleet {
         for observation in self.sim.observations() {
             match observation {
                 Observation::Notified(agent, notice) => self.told.push((agent, notice)),
-                Observation::Answered(call) => answered.push((call.agent, call.decision.allowed)),
+                Observation::Answered(call) => {
+                    self.sources.push(call.decision.source);
+                    answered.push((call.agent, call.decision.allowed));
+                }
                 _ => {}
             }
         }
@@ -70,6 +78,28 @@ impl Fleet {
     fn admits_units(&mut self, agent: usize, units: u64) -> bool {
         self.sim.check(agent, vec![Call::new().with("api_key", "k").costing(units)]);
         self.pass(10).contains(&(agent, true))
+    }
+
+    /// Lets calls on other keys come to each agent; returns the sources of their decisions, each once.
+    fn sources(&mut self) -> Vec<Source> {
+        self.sources.clear();
+        for key in 0..20 {
+            for agent in 0..AGENTS {
+                self.sim.check(agent, vec![Call::new().with("api_key", format!("other {key}"))]);
+            }
+        }
+        self.pass(50);
+        self.sources.dedup();
+        self.sources.clone()
+    }
+
+    /// Ends the store, after each agent has seen its time; every breaker opens.
+    fn lose_store(&mut self) {
+        self.pass(RESYNC_MS);
+        self.sim.set_store(StoreState::Unreachable);
+        while !self.sim.agents().iter().all(|agent| agent.engine().is_some_and(tollgate_engine::Engine::is_degraded)) {
+            self.sources();
+        }
     }
 
     /// Lets calls come to each agent, until one is admitted; returns the time since, in ms.
@@ -167,4 +197,49 @@ fn a_denial_is_checked_by_the_agents_own_clock() {
     fleet.pass(CHECKED_MS);
     assert!(!fleet.admits(2));
     assert!(matches!(fleet.told[..], [(2, Notice::StoreClockSteppedBack(_))]), "{:?}", fleet.told);
+}
+
+/// A step forward of the store's clock takes no decision from the store: the answer that a request has expired tells the new
+/// time, and the request is sent once more.
+#[test]
+fn after_a_step_forward_the_store_decides_every_call() {
+    for by_ms in [1_500, 30_000, 3_600_000, -30_000, -3_600_000] {
+        let mut fleet = Fleet::new();
+        fleet.pass(1_000);
+        fleet.step(by_ms);
+        assert_eq!(fleet.sources(), [Source::Store], "{by_ms}");
+    }
+}
+
+/// E6, one-truth-of-time: signals age by the clock of the bus. If the aggregator ends, they are stale 3 s later, whatever the
+/// store's clock showed last; and beside a store whose clock is not that of the bus they never decide.
+#[test]
+fn signals_do_not_stay_fresh_after_a_step_of_the_stores_clock() {
+    for (by_ms, while_signalled) in
+        [(0, Source::Signal), (-3_600_000, Source::Fallback), (3_600_000, Source::Fallback), (-1_500, Source::Signal)]
+    {
+        let mut fleet = Fleet::new();
+        fleet.pass(4_000);
+        fleet.step(by_ms);
+        fleet.lose_store();
+        assert_eq!(fleet.sources(), [while_signalled], "{by_ms}");
+        fleet.sim.crash_aggregator(0);
+        fleet.pass(FRESH_MS + 100);
+        assert_eq!(fleet.sources(), [Source::Fallback], "{by_ms}: no signals");
+    }
+}
+
+/// one-truth-of-time: after a step back, signals go on to count units at times that are in the future of the store. They lock no
+/// caller out when the store ends, and the aggregator, too.
+#[test]
+fn signals_from_before_a_step_back_lock_nobody_out() {
+    for back_ms in [30_000, 3_600_000] {
+        let mut fleet = Fleet::full();
+        fleet.pass(4_000);
+        fleet.step(-back_ms);
+        fleet.lose_store();
+        fleet.sim.crash_aggregator(0);
+        let room_ms = (0..AGENTS).map(|agent| fleet.room_after_ms(agent)).max();
+        assert!(room_ms <= Some(WIDTH_MS + PART_MS), "{back_ms} ms back: room after {room_ms:?} ms");
+    }
 }

@@ -29,6 +29,7 @@ fn admitted_by_signals(seed: u64, garbage_percent: u8, bug: Option<PlantedBug>) 
         has_bus: true,
         partitions: 1,
         counters_max: 10_000,
+        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { bus_ms_max: 10, ack_ms_max: 10, garbage_percent, ..Faults::default() },
         threshold_permille: 0,
     };

@@ -33,6 +33,7 @@ impl World {
             has_bus: true,
             partitions: 1,
             counters_max: 10_000,
+            sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
             faults: Faults { store_ms_max: 1, bus_ms_max: 50, ..Faults::default() },
             threshold_permille: 0,
         };
@@ -114,6 +115,38 @@ fn the_switch_reaches_every_agent_and_holds_until_it_is_off() {
     let decision = world.decide(2, "1.2.3.4");
     assert_eq!((decision.allowed, decision.source), (true, Source::Store));
     assert_eq!(decision.status.map(|status| status.rule.to_string()).as_deref(), Some("key"));
+}
+
+/// I5: the last change that an agent knew holds after its restart, if it has a state directory, although neither bus nor store
+/// is available. A change that it missed replaces it once the bus is back.
+#[test]
+fn the_saved_change_holds_after_a_restart_without_the_bus() {
+    let mut world = World::start();
+    world.switch(1, Some("10/s"));
+    world.pass(TOLD_MS);
+    let on = Some("10/s".parse::<Quota>().expect("a quota"));
+    assert_eq!(world.quotas(), [on; 3]);
+    world.sim.set_bus_up(false);
+    world.sim.set_store(StoreState::Unreachable);
+    let rules = world.rules.clone();
+    for agent in 0..2 {
+        world.sim.crash_agent(agent);
+        world.sim.start_agent(agent, &rules);
+    }
+    world.pass(1_000);
+    assert_eq!(world.quotas(), [on, None, on], "the second agent has no state directory");
+    let decisions: Vec<Decision> = (0..11).map(|_| world.decide(0, "1.2.3.4")).collect();
+    assert_eq!(decisions.iter().filter(|decision| decision.allowed).count(), 10);
+
+    world.switch(2, None);
+    world.pass(1_000);
+    world.sim.crash_agent(0);
+    world.sim.start_agent(0, &rules);
+    world.pass(1_000);
+    assert_eq!(world.quotas(), [on, None, None], "the bus has told nobody");
+    world.sim.set_bus_up(true);
+    world.pass(TOLD_MS);
+    assert_eq!(world.quotas(), [None; 3]);
 }
 
 /// New rules do not end the emergency, and a change from the far future is not believed.

@@ -37,6 +37,7 @@ fn simulation(seed: u64, agents: usize) -> Simulation<'static> {
         has_bus: true,
         partitions: 1,
         counters_max: 10_000,
+        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 2, bus_ms_max: 50, ..Faults::default() },
         threshold_permille: 500,
     };

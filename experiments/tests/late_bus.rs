@@ -32,6 +32,7 @@ fn units_unknown_to_the_aggregator(bus_late_ms: u64) -> u64 {
         has_bus: true,
         partitions: 1,
         counters_max: 10_000,
+        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 2, bus_ms_max: 5, bus_late_ms, ..Faults::default() },
         threshold_permille: 0,
     };

@@ -41,6 +41,7 @@ impl Outage {
             has_bus: true,
             partitions: 1,
             counters_max: 10_000,
+            sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
             faults: Faults { store_ms_max: 1, bus_ms_max: 5, ack_ms_max: 5, ..Faults::default() },
             threshold_permille: 500,
         };

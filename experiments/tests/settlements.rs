@@ -36,6 +36,7 @@ fn settled_over_and_over(seed: u64) -> (u64, Refunded) {
         has_bus: true,
         partitions: 1,
         counters_max: 10_000,
+        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 2, store_answer_lost_percent: 10, ..Faults::default() },
         threshold_permille: 500,
     };

@@ -1,7 +1,7 @@
 //! Cost of a decision beside the libraries governor and throttlecrab, in the same run: the budget of a gateway's own thread.
 //!
 //! Prints ns of CPU per call on one thread and on two, the ratio to governor on as many threads, allocations per call and
-//! bytes per counter. Limits stand behind `<`; those of times hold for the set `10k`, and those of bytes for `1M`. Exits
+//! bytes per counter, and the part of the cached denials that were checked at the counter. Limits stand behind `<`; those of times hold for the set `10k`, and those of bytes for `1M`. Exits
 //! with 1 if one is missed. Redis, Kafka and HTTP are not part of it: `redis_step` measures the store.
 //!
 //! Run: `cargo bench -p tollgate --features bus,metrics --bench libraries`; `-- --quick` for a short run.
@@ -33,6 +33,8 @@ struct Times {
     wall_ns: f64,
     ratio: f64,
     ratio_max: Option<f64>,
+    /// Part of the calls that were checked at the counter.
+    checked: f64,
 }
 
 /// One contender with one key set.
@@ -50,8 +52,8 @@ fn main() -> ExitCode {
     let effort = if std::env::args().any(|argument| argument == "--quick") { QUICK } else { FULL };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let _inside = runtime.enter();
-    println!("                         one thread     two threads          alloc bytes");
-    println!("case                key   cpu x gov max   cpu wall x gov max  /call /key max");
+    println!("                         one thread     two threads          alloc  checked bytes");
+    println!("case                key   cpu x gov max   cpu wall x gov max  /call           /key max");
     let (mut missed, mut busy) = (Vec::new(), Vec::new());
     for keys in [KeySet::hot, KeySet::zipf_10k, KeySet::uniform_1m] {
         for row in rows(&keys(), effort) {
@@ -60,7 +62,10 @@ fn main() -> ExitCode {
             busy.push(row.times[0].wall_ns / row.times[0].ns);
         }
     }
-    println!("cpu, wall: ns per call. x gov: times governor's, which denies or admits, too.");
+    println!(
+        "cpu, wall: ns per call. x gov: times governor's, which denies or admits, too. checked: part of the denials on"
+    );
+    println!("one thread that were checked at the counter, as each cached denial is every 250 ms.");
     let busy = median(busy.into_iter());
     if busy > QUIET_RATIO_MAX {
         println!("note: one thread took {busy:.1} times its CPU time, so two ran at once only in part");
@@ -103,6 +108,7 @@ impl Times {
             wall_ns: median(own.iter().map(|turn| turn.wall_ns)),
             ratio: median(own.iter().zip(reference).map(|(own, reference)| own.cpu_ns / reference.cpu_ns)),
             ratio_max,
+            checked: median(own.iter().map(|turn| turn.checked)),
         }
     }
 }
@@ -112,7 +118,7 @@ impl Row {
         let max = |limit: Option<f64>| limit.map_or_else(String::new, |max| format!("<{max}"));
         let [one, two] = &self.times;
         let line = format!(
-            "{:<19} {:>3} {:>5.0} {:>5.1} {:<4} {:>4.0} {:>4.0} {:>5.1} {:<4} {:>5.2} {:>4} {}",
+            "{:<19} {:>3} {:>5.0} {:>5.1} {:<4} {:>4.0} {:>4.0} {:>5.1} {:<4} {:>5.2} {:>7} {:>7} {}",
             self.name,
             self.keys,
             one.ns,
@@ -123,6 +129,7 @@ impl Row {
             two.ratio,
             max(two.ratio_max),
             self.allocations,
+            if one.checked > 0.0 { format!("{:.1}%", 100.0 * one.checked) } else { String::new() },
             self.bytes.map_or_else(String::new, |bytes| format!("{bytes:.0}")),
             max(self.bytes_max),
         );

@@ -12,9 +12,14 @@ use allocation_counter::AllocationInfo;
 use rustix::time::{ClockId, clock_gettime};
 use tollgate_core::clock::Stopwatch;
 
-use super::contenders::Contender;
+use super::contenders::{Contender, Exceptions};
 use super::key_set::KeySet;
 
+/// Maximum number of calls of a thread between two flushes, so that their rows find room however late the publishing thread
+/// runs.
+const ROWS_LEN_MAX: usize = 100_000;
+/// Maximum number of calls of one turn of a contender with a bus. A turn that is measured follows one that is not.
+const PUBLISHED_CALLS_MAX: usize = ROWS_LEN_MAX / 2;
 /// Number of calls of a key after which every contender decides all later ones as its name says.
 const FIRST_CALLS: usize = 2;
 
@@ -31,6 +36,8 @@ pub(crate) struct Effort {
 pub(crate) struct Turn {
     pub(crate) cpu_ns: f64,
     pub(crate) wall_ns: f64,
+    /// Part of the calls that were checked at the counter.
+    pub(crate) checked: f64,
     /// Calls that were not decided as expected.
     unexpected: usize,
 }
@@ -38,7 +45,7 @@ pub(crate) struct Turn {
 /// Makes every key known to a contender. Returns the bytes that a counter holds.
 pub(crate) fn fill(contender: &Contender, keys: &[String]) -> f64 {
     let held = allocation_counter::measure(|| {
-        for chunk in keys.chunks(100_000) {
+        for chunk in keys.chunks(ROWS_LEN_MAX / FIRST_CALLS) {
             for _ in 0..FIRST_CALLS {
                 (contender.decide)(chunk);
             }
@@ -98,7 +105,8 @@ pub(crate) fn rounds(contenders: &[Contender], keys: &KeySet, threads: usize, ef
         let mean_of = |time: fn(&Turn) -> f64| {
             by_thread.iter().map(|turns| time(&turns[contender][round])).sum::<f64>() / threads as f64
         };
-        Turn { cpu_ns: mean_of(|turn| turn.cpu_ns), wall_ns: mean_of(|turn| turn.wall_ns), unexpected: 0 }
+        let (cpu_ns, wall_ns) = (mean_of(|turn| turn.cpu_ns), mean_of(|turn| turn.wall_ns));
+        Turn { cpu_ns, wall_ns, checked: mean_of(|turn| turn.checked), unexpected: 0 }
     };
     (0..contenders.len()).map(|contender| (0..effort.rounds).map(|round| mean(contender, round)).collect()).collect()
 }
@@ -106,23 +114,28 @@ pub(crate) fn rounds(contenders: &[Contender], keys: &KeySet, threads: usize, ef
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn timed_turn<'a>(contender: &Contender, blocks: impl Iterator<Item = &'a [String]>, time: Duration) -> Turn {
     let (wall, cpu_ns) = (Stopwatch::start(), thread_cpu_ns());
-    let (calls, unexpected) = turn(contender, blocks, time);
-    let cpu_ns = (thread_cpu_ns() - cpu_ns) as f64 / calls as f64;
-    Turn { cpu_ns, wall_ns: wall.elapsed().as_nanos() as f64 / calls as f64, unexpected }
+    let (calls, Exceptions { checked, unexpected }) = turn(contender, blocks, time);
+    let calls = calls as f64;
+    let cpu_ns = (thread_cpu_ns() - cpu_ns) as f64 / calls;
+    Turn { cpu_ns, wall_ns: wall.elapsed().as_nanos() as f64 / calls, checked: checked as f64 / calls, unexpected }
 }
 
-/// Decides calls for some time. Returns their number, and the number of those that were not decided as expected.
-fn turn<'a>(contender: &Contender, blocks: impl Iterator<Item = &'a [String]>, time: Duration) -> (usize, usize) {
+/// Decides calls for some time, with a bus at most [`PUBLISHED_CALLS_MAX`]. Returns their number, and the numbers of those
+/// that were not decided as the name says.
+fn turn<'a>(contender: &Contender, blocks: impl Iterator<Item = &'a [String]>, time: Duration) -> (usize, Exceptions) {
     let watch = Stopwatch::start();
-    let (mut calls, mut unexpected) = (0, 0);
+    let (mut calls, mut all) = (0, Exceptions::default());
     for block in blocks {
         calls += block.len();
-        unexpected += (contender.decide)(block);
-        if watch.elapsed() >= time {
+        let exceptions = (contender.decide)(block);
+        all.checked += exceptions.checked;
+        all.unexpected += exceptions.unexpected;
+        let is_over = contender.flush.is_some() && calls >= PUBLISHED_CALLS_MAX;
+        if is_over || watch.elapsed() >= time {
             break;
         }
     }
-    (calls, unexpected)
+    (calls, all)
 }
 
 /// Returns the median of some numbers.

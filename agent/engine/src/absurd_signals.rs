@@ -92,6 +92,7 @@ mod tests {
             rate_milli: 0,
             budget: None,
             newest_at: APPENDED,
+            charged_at: APPENDED,
         };
         SignalBatch {
             aggregator: "g".into(),

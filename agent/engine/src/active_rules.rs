@@ -1,30 +1,25 @@
 //! The rules in force, with what is computed once per rule set.
-//!
-//! Each thread keeps the rules that it used last: to look whether they are still in force writes nothing that other threads
-//! read. A set that was replaced is thus freed when each thread that used it has decided another call or has ended.
 
-use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::{ArcSwap, Cache, Guard};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Index, RuleSet};
 
 use crate::emergency_limit::EmergencyLimit;
-use crate::known_calls::KnownCalls;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::sketch;
 
 /// Number of the next rules.
-static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// Rules, and what is computed once per rule set.
 #[derive(Clone, Debug)]
 pub(crate) struct ActiveRules {
     /// Number that no other rules of any engine in the process have.
-    pub(crate) number: u64,
+    pub(crate) number: u32,
     pub(crate) set: RuleSet,
     pub(crate) index: Index,
     /// Names of the rules in decisions.
@@ -41,15 +36,8 @@ pub(crate) struct ActiveRules {
 /// The rules in force, which may be replaced at any time.
 pub(crate) struct RulesInForce(Arc<ArcSwap<ActiveRules>>);
 
-/// Rules that a thread used last, and the calls that it knows.
-struct UsedLast {
-    rules: Cache<Arc<ArcSwap<ActiveRules>>, Arc<ActiveRules>>,
-    calls: KnownCalls,
-}
-
-thread_local! {
-    static USED_LAST: Cell<Option<Box<UsedLast>>> = const { Cell::new(None) };
-}
+/// View of the rules in force that is quick to bring up to date.
+pub(crate) type RulesCache = Cache<Arc<ArcSwap<ActiveRules>>, Arc<ActiveRules>>;
 
 impl ActiveRules {
     pub(crate) fn new(set: RuleSet, metrics: &EngineMetrics) -> Self {
@@ -82,23 +70,14 @@ impl RulesInForce {
         self.0.load()
     }
 
-    /// Applies a function to the rules, and to the calls that the thread knows.
-    #[inline]
-    pub(crate) fn with<R>(&self, look: impl FnOnce(&Arc<ActiveRules>, &mut KnownCalls) -> R) -> R {
-        let mut used = USED_LAST
-            .take()
-            .unwrap_or_else(|| Box::new(UsedLast { rules: self.cache(), calls: KnownCalls::default() }));
-        if !ptr::eq(used.rules.arc_swap(), &raw const *self.0) {
-            used.rules = self.cache();
-        }
-        let UsedLast { rules, calls } = &mut *used;
-        let result = look(rules.load(), calls);
-        USED_LAST.set(Some(used));
-        result
+    /// Returns a view of the rules.
+    pub(crate) fn cache(&self) -> RulesCache {
+        Cache::new(self.0.clone())
     }
 
-    #[cold]
-    fn cache(&self) -> Cache<Arc<ArcSwap<ActiveRules>>, Arc<ActiveRules>> {
-        Cache::new(self.0.clone())
+    /// Returns true if this is a view of these rules.
+    #[inline]
+    pub(crate) fn is_of(&self, cache: &RulesCache) -> bool {
+        ptr::eq(cache.arc_swap(), &raw const *self.0)
     }
 }

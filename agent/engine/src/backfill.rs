@@ -21,6 +21,7 @@ const REQUEST_CHARGES_LEN: usize = 256;
 
 impl Engine {
     /// Returns true if units were admitted without the store and are not charged yet.
+    #[inline]
     pub fn has_unsynced(&self) -> bool {
         !self.unsynced.is_empty()
     }
@@ -102,13 +103,18 @@ impl Engine {
         error.filter(|error| !error.is_of_counter()).map_or(Ok(()), Err)
     }
 
-    /// Updates the view of a counter, and queues the counter if it has unsynced units and is not queued.
+    /// Updates the view of a counter, and queues the counter if it has unsynced units and is not queued, or if the store has
+    /// lost units of it.
     pub(crate) fn update_counter(&self, matched: &MatchedRule<'_>, generation: Generation, event: ViewEvent<'_>) {
-        let needs_queue = self.counting_unsynced(matched.counter, |view| {
+        let (needs_queue, lost) = self.counting_unsynced(matched.counter, |view| {
             let was_queued = view.is_queued();
+            let lost = event.acknowledged().and_then(|answer| view.lost_units(&matched.policy, answer));
             update(&matched.policy, view, event);
-            view.is_queued() && !was_queued
+            (view.is_queued() && !was_queued, lost)
         });
+        if let Some(lost) = lost {
+            self.counter_lost(matched, generation, lost);
+        }
         if !needs_queue {
             return;
         }
@@ -132,7 +138,9 @@ mod tests {
 
     use super::*;
     use crate::engine::EngineSettings;
-    use crate::operation::{Operation, Output, Progress, StoreRequest};
+    use crate::operation::{Operation, Output, Progress};
+    use crate::store_request::StoreRequest;
+    use crate::unsynced_queue::UNSYNCED_COUNTERS_MAX;
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
     const HOUR_MS: u64 = 3_600_000;
@@ -160,6 +168,18 @@ mod tests {
     fn release(engine: &Engine, key: &str, decided: &DecidedCall) -> Option<StoreRequest> {
         let call = Call::new().with("api_key", key);
         request(engine.begin(START, Operation::Release { call: &call, decided }))
+    }
+
+    /// capped: past the cap on counters with unsynced units, the units of the oldest counter are dropped and counted.
+    #[test]
+    fn past_the_cap_the_oldest_counter_is_forgotten_and_counted() {
+        let engine = engine();
+        for key in 0..UNSYNCED_COUNTERS_MAX + 2 {
+            admit(&engine, 0, &key.to_string());
+        }
+        let metrics = engine.metrics();
+        assert_eq!((metrics.unsynced_forgotten.get(), metrics.unsynced_units.get()), (2, UNSYNCED_COUNTERS_MAX as u64));
+        assert_eq!(engine.unsynced.len(), UNSYNCED_COUNTERS_MAX);
     }
 
     fn backfill(engine: &Engine) -> Option<StoreRequest> {

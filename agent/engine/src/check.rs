@@ -135,14 +135,16 @@ impl Engine {
         calls: &[Call<'_>],
         planned: &mut [PlannedCall<'_>],
         charges: &[Charge],
+        sent_at: Timestamp,
         answer: &Result<ChargeResults, StoreError>,
     ) -> Decisions {
         // Cost of the earlier calls in each charge.
         let mut before: SmallVec<[u64; 8]> = smallvec![0; charges.len()];
         for planned in planned.iter_mut().filter(|planned| planned.asks_store()) {
+            let mut at = context.bounds.latest;
             let verdicts = match answer {
                 Ok(results) => {
-                    let at = results.first().map_or(context.bounds.latest, |result| result.at);
+                    let at = results.first().map_or(at, |result| result.at);
                     let part = |matched: &MatchedRule<'_>| {
                         if let Some(result) = matched.sketched_result(at) {
                             return Some(result);
@@ -158,13 +160,19 @@ impl Engine {
                 }
                 Err(error) => {
                     planned.error = Some(*error);
+                    // The store may have charged the call from its sending on: decided later, it would leave the store's window
+                    // before it leaves that of the decision.
+                    if error.may_have_charged() {
+                        at = context.bounds.earliest.minus_ms(context.now.ms_since(sent_at));
+                    }
                     let is_late = error.is_late() && !self.is_degraded();
                     let store = if is_late { StoreAccess::Late } else { StoreAccess::Closed };
                     let mut table = self.table.lock(planned.matched.iter().map(|matched| matched.counter));
-                    self.plan(context, &planned.matched, &mut table, store).unwrap_or_default()
+                    self.plan(context, &planned.matched, &mut table, store, at).unwrap_or_default()
                 }
             };
             planned.set_verdicts(context.bounds, verdicts);
+            planned.at = at;
         }
         let held_back = planned.iter().any(|planned| !planned.combined.allowed);
         let decide = |(call, planned)| self.answer(context, call, planned, held_back);
@@ -185,14 +193,20 @@ impl Engine {
             planned.rejection = Some(rejection);
         }
         let mut table = self.place(context, &mut planned.matched);
-        let is_open = !self.is_degraded() && self.can_carry(&planned.matched, &mut table);
-        let store = if is_open { StoreAccess::Open } else { StoreAccess::Closed };
-        let verdicts = self.plan(context, &planned.matched, &mut table, store);
+        let store = if self.is_degraded() || !self.can_carry(&planned.matched, &mut table) {
+            StoreAccess::Closed
+        } else if self.breaker.is_recovering(context.now) && !self.fleet.is_guessed() {
+            StoreAccess::Recovering
+        } else {
+            StoreAccess::Open
+        };
+        let verdicts = self.plan(context, &planned.matched, &mut table, store, context.bounds.latest);
         planned.set_verdicts(context.bounds, verdicts.unwrap_or_default());
         table
     }
 
     /// Returns the number of the next call.
+    #[inline]
     pub(crate) fn next_call(&self) -> u64 {
         self.calls.next()
     }

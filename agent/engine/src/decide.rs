@@ -12,7 +12,9 @@ use tollgate_core::decision::{Decision, DecisionId, Source};
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
-use crate::enforce::{Authority, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late};
+use crate::enforce::{
+    Authority, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late, plan_recovering,
+};
 use crate::engine::{Context, Engine};
 use crate::match_rules::Rejection;
 use crate::matched_rule::{MatchedRule, MatchedRules};
@@ -33,6 +35,8 @@ pub(crate) struct PlannedCall<'a> {
     pub(crate) rejection: Option<Rejection>,
     /// Bounds of the store's time at the evaluation.
     pub(crate) bounds: TimeBounds,
+    /// Instant of the decision, at which its admission counts.
+    pub(crate) at: Timestamp,
     /// Verdicts of the rules; empty while the store must be asked.
     pub(crate) verdicts: Verdicts,
     pub(crate) combined: Combined,
@@ -49,7 +53,7 @@ impl PlannedCall<'_> {
     pub(crate) fn new(number: u64, bounds: TimeBounds) -> Self {
         let (matched, verdicts, results) = (MatchedRules::new(), Verdicts::new(), ChargeResults::new());
         let (rejection, combined, error, request) = (None, combine(&[]), None, None);
-        Self { number, matched, rejection, bounds, verdicts, combined, results, error, request }
+        Self { number, matched, rejection, bounds, at: bounds.latest, verdicts, combined, results, error, request }
     }
 
     /// Returns the same without a borrow.
@@ -66,18 +70,20 @@ impl PlannedCall<'_> {
     pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, verdicts: Verdicts) {
         self.combined = combine_enforced(&self.matched, &verdicts);
         self.combined.allowed &= self.rejection.is_none();
-        (self.bounds, self.verdicts) = (bounds, verdicts);
+        (self.bounds, self.at, self.verdicts) = (bounds, bounds.latest, verdicts);
     }
 }
 
 impl Engine {
-    /// Plans a call: the verdicts of its rules, up to the first denial; none if the store must be asked.
+    /// Plans a call, whose admission counts at `at`: the verdicts of its rules, up to the first denial; none if the store must be
+    /// asked.
     pub(crate) fn plan(
         &self,
         context: &Context<'_>,
         matched: &[MatchedRule<'_>],
         table: &mut LockedTable<'_>,
         store: StoreAccess,
+        at: Timestamp,
     ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
         for MatchedRule { counter, policy, cost, enforcement, sketched, .. } in matched {
@@ -89,17 +95,24 @@ impl Engine {
                 }
                 continue;
             }
-            let without_store = || self.signals.authority(counter.partition(self.settings.partitions), context.bounds);
+            let store = store.under(policy);
+            let without_store =
+                || self.signals.authority(counter.partition(self.settings.partitions), context.now, context.bounds);
             let authority = match store {
                 StoreAccess::Open => Authority::Store,
                 StoreAccess::Late => without_store().alone(),
-                StoreAccess::Closed => without_store(),
+                StoreAccess::Recovering | StoreAccess::Closed => without_store(),
             };
             let place = if store == StoreAccess::Open { None } else { self.place_of(policy, *counter) };
-            let facts = Facts { now: context.bounds, own_now: context.now, authority, part: self.fleet.part(), place };
+            let facts =
+                Facts { now: context.bounds, at, own_now: context.now, authority, part: self.fleet.part(), place };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
-            let plan = if store == StoreAccess::Late { plan_late } else { plan };
+            let plan = match store {
+                StoreAccess::Open | StoreAccess::Closed => plan,
+                StoreAccess::Recovering => plan_recovering,
+                StoreAccess::Late => plan_late,
+            };
             match plan(policy, generation, view, &facts, *cost, *enforcement) {
                 Plan::NeedsStore => verdicts.push(None),
                 Plan::Decided(verdict, source, admission) => {
@@ -126,9 +139,9 @@ impl Engine {
         planned: &PlannedCall<'_>,
         held_back: bool,
     ) -> Decision {
-        let PlannedCall { number, matched, rejection, bounds, verdicts, combined, results, .. } = planned;
+        let PlannedCall { number, matched, rejection, bounds, at, verdicts, combined, results, .. } = planned;
         let Combined { allowed, shown, source } = *combined;
-        let at = results.first().map_or(bounds.latest, |result| result.at);
+        let at = results.first().map_or(*at, |result| result.at);
         let (decider, counts) = match (rejection, shown.map(|shown| &matched[shown])) {
             (Some(rejection), _) => (Some(&*rejection.by), &rejection.counts),
             (None, Some(shown)) => (Some(&*shown.rule.name), &context.active.counts[shown.index]),
@@ -143,7 +156,13 @@ impl Engine {
             // A rule that is counted always may have been charged although the call was denied.
             let is_charged =
                 |result: &ChargeResult| result.charged && (result.verdict.admitted || matched.never_denies());
-            let outcome = if stands || result.is_some_and(is_charged) {
+            let by_store = !self.settings.owns_table && matched.sketched.is_none();
+            let outcome = if by_store
+                && result
+                    .is_some_and(|result| is_charged(result) && !result.repeated && result.born > Timestamp::default())
+            {
+                Outcome::Charged
+            } else if stands || result.is_some_and(is_charged) {
                 Outcome::Admitted
             } else if !allowed && shown == Some(position) {
                 Outcome::Denied
@@ -151,7 +170,7 @@ impl Engine {
                 Outcome::Spared
             };
             let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
-            let row = CallRow { call: *number, at, cost, outcome };
+            let row = CallRow { call: *number, at: result.map_or(at, |result| result.at), cost, outcome };
             let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
             if matched.rule.shadow && result.is_some_and(|result| !result.verdict.admitted) {
                 context.active.counts[matched.index].shadow_denials.add(1);
@@ -160,14 +179,15 @@ impl Engine {
                 _ if matched.sketched.is_some() => continue,
                 (Some(result), _) if !self.settings.owns_table => {
                     let units = if result.charged && !result.repeated { matched.cost } else { 0 };
-                    ViewEvent::Answered { result, units, round }
+                    let answer = (units > 0).then(|| self.acknowledgement(context.now, matched, result));
+                    ViewEvent::Answered { result, units, round, acknowledged: answer }
                 }
                 (None, Some(rule)) if rule.verdict.admitted && stands => {
                     let units = matched.cost;
                     // A slot is released by the instant of its decision, so a late charge cannot take its place.
                     let is_unsynced = planned.error.is_none_or(StoreError::needs_backfill) || matched.is_slot();
                     let unsynced = is_unsynced.then(|| self.unsynced_of(planned, at, units));
-                    ViewEvent::Admitted { at, units, is_planned: true, round, unsynced }
+                    ViewEvent::Admitted { at, units, is_planned: true, round, unsynced, acknowledged: None }
                 }
                 (None, Some(rule)) if rule.verdict.admitted => {
                     ViewEvent::Refunded { at, units: matched.cost, is_unsynced: false, by_store: false }
@@ -209,6 +229,7 @@ impl Engine {
     }
 
     /// Returns the identifier of the decision of a call.
+    #[inline]
     pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
         DecisionId { life: self.life.clone(), call: number }
     }

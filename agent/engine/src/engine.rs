@@ -22,6 +22,7 @@ use crate::corrections::Corrections;
 use crate::dead_letters::DeadLetterCounts;
 use crate::enforce::Breaker;
 use crate::fleet::{AgentIds, Fleet, FleetPart};
+use crate::losses::Losses;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::{Notice, NoticeQueue};
 use crate::row_buffer::RowBuffers;
@@ -29,7 +30,7 @@ use crate::signals::Signals;
 use crate::sketch::{SKETCH_BYTES_DEFAULT, Sketches};
 use crate::stripes::CallNumbers;
 use crate::table::AgentTable;
-use crate::time_bounds::{StoreClock, TimeBounds};
+use crate::time_bounds::{ServerClock, TimeBounds};
 use crate::unsynced_queue::UnsyncedQueue;
 
 /// Default cap on the counters of one agent.
@@ -77,7 +78,7 @@ pub struct Engine {
     pub(crate) rules: RulesInForce,
     pub(crate) table: AgentTable,
     pub(crate) sketches: Sketches,
-    pub(crate) store_clock: RwLock<StoreClock>,
+    pub(crate) store_clock: RwLock<ServerClock>,
     pub(crate) breaker: Breaker,
     /// True once a ping was answered.
     pub(crate) reached_store: AtomicBool,
@@ -95,6 +96,7 @@ pub struct Engine {
     pub(crate) unsynced: UnsyncedQueue,
     /// Corrections that the store does not know.
     pub(crate) corrections: Mutex<Corrections>,
+    pub(crate) losses: Losses,
     /// First of the ids under which this life of the agent backfills; that of a call is so many places after it.
     pub(crate) backfill_ids: RequestId,
     pub(crate) bus_error: Mutex<Option<String>>,
@@ -174,6 +176,7 @@ impl Engine {
             calls: CallNumbers::default(),
             unsynced: UnsyncedQueue::default(),
             corrections: Mutex::default(),
+            losses: Losses::default(),
             backfill_ids: settings.digest_key.backfill(&settings.node, settings.epoch),
             bus_error: Mutex::default(),
             bus_connected: AtomicBool::default(),

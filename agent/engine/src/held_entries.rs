@@ -19,6 +19,8 @@ pub struct HeldEntries {
     pub unsynced_counters: usize,
     /// Bytes of the sketch.
     pub sketch_bytes: usize,
+    /// Counters that wait to be opened again.
+    pub lost_counters: usize,
 }
 
 impl Engine {
@@ -44,6 +46,7 @@ impl Engine {
             own_batches: self.signals.kept(),
             unsynced_counters: self.unsynced.len(),
             sketch_bytes: self.sketches.bytes(),
+            lost_counters: self.losses.len(),
         }
     }
 }

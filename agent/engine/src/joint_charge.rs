@@ -76,6 +76,8 @@ mod tests {
                 repeated: false,
                 at: now,
                 limit: units,
+                born: now,
+                previous: now,
             };
             let mut before = 0;
             let parts = costs.iter().map(|cost| {

@@ -3,11 +3,13 @@
 //! An equal call under the same rules matches the same rule and charges the same counter, so neither is searched again. A
 //! denial that holds is given again without a look at the counter: threads that deny the same caller share no memory then.
 //!
-//! A known call ends with its rules. Its denial ends
+//! A known call ends with its rules. The place of its rows' subject ends with the call, or with a list that is full:
+//! [`crate::known_rows`]. Its denial ends
 //! * with its time, or with the call's rules;
 //! * when a refund or a step of the store's clock ended a denial of the same shard: see [`AgentTable::denials_ended`].
 //!
-//! The number of places has a cap. Where two calls share a place, the one that is used more often stays.
+//! The number of places has a cap. Where calls share two places, those that are used more often stay. What is known about a
+//! call takes two cache lines, so that the processor's own caches hold thousands.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -18,120 +20,136 @@ use tollgate_core::call_key::{CallKey, hash_call};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 
+use crate::known_rows::SubjectPlace;
 use crate::table::AgentTable;
 use crate::time_bounds::TimeBounds;
 use crate::view::CachedDenial;
 
-/// Bounds of the number of places of a thread: it doubles while calls push each other out. All take about 1.5 MB.
-const PLACES_LEN_MIN: usize = 64;
-const PLACES_LEN_MAX: usize = 8_192;
+/// Bounds of the number of pairs of places of a thread: it doubles while calls push each other out. All take 1 MB.
+const PAIRS_LEN_MIN: usize = 32;
+const PAIRS_LEN_MAX: usize = 4_096;
 
 /// Calls that a thread decided lately, under the rules of any engine.
 #[derive(Debug, Default)]
 pub(crate) struct KnownCalls {
     hashes: RandomState,
-    places: Vec<KnownCall>,
+    /// Places of the calls of each hash.
+    pairs: Vec<[KnownCall; 2]>,
+    /// Of each call the place of what its rows have in common. Only a call that is published looks here.
+    subjects: Vec<[Option<SubjectPlace>; 2]>,
     /// Number of calls that were pushed out since the places became more.
     pushed_out: usize,
 }
 
+/// The places of a call.
+pub(crate) struct KnownPlace<'a> {
+    pub(crate) call: &'a mut KnownCall,
+    pub(crate) subject: &'a mut Option<SubjectPlace>,
+}
+
 /// A call, and what is known about it.
 #[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 pub(crate) struct KnownCall {
-    hash: u64,
-    /// Number of the rules; 0 for none.
-    rules: u64,
-    /// True if the call came again since another one wanted its place.
-    is_used: bool,
     call: CallKey,
+    /// Number of the rules; 0 for none.
+    rules: u32,
+    /// True if the call came since another one wanted its place.
+    is_used: bool,
     pub(crate) sole: Option<SoleRule>,
-    denial: Option<KnownDenial>,
+    denial: KnownDenial,
 }
 
 /// The only rule that applies to a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoleRule {
-    /// Position of the rule in the set.
-    pub(crate) index: usize,
-    /// True if the policy is the rule's own.
-    pub(crate) has_own_policy: bool,
     pub(crate) counter: CounterId,
+    /// Position of the rule in the set.
+    pub(crate) index: u32,
     /// Position at which the table held the counter last.
     pub(crate) position: u32,
     /// Cost of the call under the rule, in units.
-    pub(crate) cost: u64,
+    pub(crate) cost: u32,
+    /// True if the policy is the rule's own.
+    pub(crate) has_own_policy: bool,
 }
 
-/// A cached denial of the counter.
-#[derive(Clone, Copy, Debug)]
+/// A cached denial of the counter. The default never holds.
+#[derive(Clone, Copy, Debug, Default)]
 struct KnownDenial {
-    remaining: u64,
     retry_at: Timestamp,
     reset_at: Timestamp,
     /// Instant of the agent's own clock from which the counter is asked again.
     check_at: Timestamp,
+    remaining: u32,
     /// [`AgentTable::denials_ended`] as long as it holds.
-    ended: u64,
+    ended: u32,
 }
 
 impl KnownCalls {
-    /// Returns the place of a call under the rules of this number, which knows nothing yet if the call is new; none if another
-    /// call keeps the place.
+    /// Returns the place of a call under the rules of this number, which knows nothing yet if the call is new; none if other
+    /// calls keep the places.
     #[inline]
-    pub(crate) fn place(&mut self, rules: u64, call: &Call<'_>) -> Option<&mut KnownCall> {
+    pub(crate) fn place(&mut self, rules: u32, call: &Call<'_>) -> Option<KnownPlace<'_>> {
         let mut hasher = self.hashes.build_hasher();
-        hasher.write_u64(rules);
+        hasher.write_u32(rules);
         hash_call(call, &mut hasher);
         let hash = hasher.finish();
-        let index = index(hash, self.places.len());
-        if self.places.get(index).is_none_or(|place| !place.is_of(hash, rules, call)) {
-            return self.take_place(hash, rules, call);
-        }
-        let place = &mut self.places[index];
-        place.is_used = true;
-        Some(place)
+        let index = index(hash, self.pairs.len());
+        let known = self.pairs.get(index).and_then(|pair| pair.iter().position(|place| place.is_of(rules, call)));
+        let Some(known) = known else { return self.take_place(hash, rules, call) };
+        let call = &mut self.pairs[index][known];
+        call.is_used = true;
+        Some(KnownPlace { call, subject: &mut self.subjects[index][known] })
     }
 
     #[cold]
-    fn take_place(&mut self, hash: u64, rules: u64, call: &Call<'_>) -> Option<&mut KnownCall> {
-        let len = self.places.len();
-        if len == 0 || self.pushed_out >= len && len < PLACES_LEN_MAX {
-            self.places = vec![KnownCall::default(); (len * 2).max(PLACES_LEN_MIN)];
+    fn take_place(&mut self, hash: u64, rules: u32, call: &Call<'_>) -> Option<KnownPlace<'_>> {
+        let len = self.pairs.len();
+        if len == 0 || self.pushed_out >= len && len < PAIRS_LEN_MAX {
+            let len = (len * 2).max(PAIRS_LEN_MIN);
+            (self.pairs, self.subjects) = (vec![<[KnownCall; 2]>::default(); len], vec![[None; 2]; len]);
             self.pushed_out = 0;
         }
-        let index = index(hash, self.places.len());
-        let place = &mut self.places[index];
-        if place.rules != 0 {
-            self.pushed_out += 1;
-            if std::mem::take(&mut place.is_used) {
-                return None;
+        let key = CallKey::of(call)?;
+        let index = index(hash, self.pairs.len());
+        let pair = &mut self.pairs[index];
+        let Some(free) = pair.iter().position(|place| !place.is_used) else {
+            for place in pair {
+                place.is_used = false;
             }
-        }
-        let is_kept = place.call.set(call);
-        (place.hash, place.rules, place.sole, place.denial) = (hash, if is_kept { rules } else { 0 }, None, None);
-        is_kept.then_some(place)
+            self.pushed_out += 1;
+            return None;
+        };
+        self.pushed_out += usize::from(pair[free].rules != 0);
+        let subject = &mut self.subjects[index][free];
+        let call = &mut pair[free];
+        (*call, *subject) = (KnownCall { call: key, rules, is_used: true, ..KnownCall::default() }, None);
+        Some(KnownPlace { call, subject })
     }
 }
 
 impl KnownCall {
     #[inline]
-    fn is_of(&self, hash: u64, rules: u64, call: &Call<'_>) -> bool {
-        self.hash == hash && self.rules == rules && self.call.is_of(call)
+    fn is_of(&self, rules: u32, call: &Call<'_>) -> bool {
+        self.rules == rules && self.call.is_of(call)
     }
 
     /// Returns the verdict of a denial that holds.
     #[inline]
     pub(crate) fn denial(&self, table: &AgentTable, now: Timestamp, store_now: TimeBounds) -> Option<Verdict> {
-        let KnownDenial { remaining, retry_at, reset_at, check_at, ended } = self.denial?;
+        let KnownDenial { remaining, retry_at, reset_at, check_at, ended } = self.denial;
         let counter = self.sole?.counter;
         let holds = now < check_at && store_now.latest < retry_at && table.denials_ended(counter) == ended;
-        holds.then_some(Verdict { admitted: false, remaining, retry_at, reset_at, delay_ms: 0 })
+        holds.then_some(Verdict { admitted: false, remaining: remaining.into(), retry_at, reset_at, delay_ms: 0 })
     }
 
     /// Remembers a cached denial that holds for the call. The shard of its counter is locked.
-    pub(crate) fn remember(&mut self, denial: &CachedDenial, ended: u64) {
+    pub(crate) fn remember(&mut self, denial: &CachedDenial, ended: u32) {
         let Verdict { remaining, retry_at, reset_at, .. } = denial.verdict();
-        self.denial = Some(KnownDenial { remaining, retry_at, reset_at, check_at: denial.check_at(), ended });
+        if let Ok(remaining) = u32::try_from(remaining) {
+            self.denial = KnownDenial { retry_at, reset_at, check_at: denial.check_at(), remaining, ended };
+        }
     }
 }
 
@@ -139,4 +157,47 @@ impl KnownCall {
 #[expect(clippy::cast_possible_truncation, reason = "the lower bits are enough")]
 fn index(hash: u64, len: usize) -> usize {
     hash as usize & len.saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_known(calls: &mut KnownCalls, rules: u32, call: &Call<'_>) -> bool {
+        calls.place(rules, call).is_some_and(|place| {
+            let sole =
+                SoleRule { counter: CounterId::from_u128(1), index: 0, position: 0, cost: 1, has_own_policy: true };
+            place.call.sole.replace(sole).is_some()
+        })
+    }
+
+    #[test]
+    fn what_is_known_about_a_call_takes_two_cache_lines() {
+        assert_eq!(size_of::<KnownCall>(), 128);
+    }
+
+    #[test]
+    fn a_call_is_known_by_its_descriptors_its_cost_and_its_rules() {
+        let (mut calls, call) = (KnownCalls::default(), Call::new().with("key", "a"));
+        assert!(!is_known(&mut calls, 1, &call) && is_known(&mut calls, 1, &call));
+        assert!(
+            !is_known(&mut calls, 1, &call.clone().costing(2))
+                && !is_known(&mut calls, 1, &call.clone().with("l", "b"))
+        );
+        assert!(!is_known(&mut calls, 2, &call), "other rules");
+    }
+
+    /// Many callers come once: those that come again stay, and the memory has a bound.
+    #[test]
+    fn calls_that_come_again_keep_their_places() {
+        let mut calls = KnownCalls::default();
+        let call = |number: usize| Call::new().with("key", format!("k{number}"));
+        let known = (0..400_000).filter(|round| {
+            is_known(&mut calls, 1, &call(1_000_000 + round));
+            is_known(&mut calls, 1, &call(round % 1_000))
+        });
+        let known = known.count();
+        assert!(known > 370_000, "{known}");
+        assert_eq!(calls.pairs.len(), PAIRS_LEN_MAX);
+    }
 }

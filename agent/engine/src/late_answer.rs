@@ -14,8 +14,8 @@ use tollgate_core::rules::Generation;
 use crate::check::PlannedCalls;
 use crate::engine::Engine;
 use crate::metrics::LateOutcome;
-use crate::operation::{Pending, PendingRequest, StoreRequest};
 use crate::settle_release::Adjustment;
+use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::view::{UnsyncedRefund, ViewEvent};
 
 /// Maximum number of requests of one agent that wait for their late answers. Past the cap, a request counts as lost.
@@ -28,17 +28,15 @@ impl Engine {
     /// [`StoreError::AnswerLost`].
     pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
         let PendingRequest { active, charges, carried, sent_at, pending, .. } = *request.0;
-        if let Some(result) = answer.iter().flatten().next() {
-            self.note_store_time(sent_at, now, result.at);
-        }
+        self.note_time_of(sent_at, now, &answer);
         let (carried, charges) = charges.split_at(carried);
         let answer = answer.map(|results| self.learn(sent_at, carried, charges, results));
         let generation = active.set.generation;
         let outcome = match &pending {
             Pending::Check(planned) => self.late_check(generation, planned, charges, &answer),
             Pending::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
-            // The units are sent again under their ids.
-            Pending::Backfill(_) => return,
+            // The units are sent again: under their ids, or to counters that have them already.
+            Pending::Backfill(_) | Pending::Reopen(_) => return,
         };
         self.metrics.late_answer(outcome);
     }
@@ -70,7 +68,7 @@ impl Engine {
                     // A slot was unsynced from its decision on.
                     stands = !matched.is_slot();
                     if stands && !is_charged {
-                        let unsynced = self.unsynced_of(planned, planned.bounds.latest, matched.cost);
+                        let unsynced = self.unsynced_of(planned, planned.at, matched.cost);
                         self.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
                     }
                 }
@@ -143,7 +141,7 @@ mod tests {
     /// The answer of a store that charged all charges of a request, or none.
     fn answer(request: &StoreRequest, charged: bool) -> ChargeResults {
         let verdict = Verdict { admitted: charged, remaining: 9, retry_at: AT, reset_at: AT, delay_ms: 0 };
-        let result = ChargeResult { verdict, charged, repeated: false, at: AT, limit: 100 };
+        let result = ChargeResult { verdict, charged, repeated: false, at: AT, limit: 100, born: AT, previous: AT };
         request.charges().iter().map(|_| result).collect()
     }
 
@@ -165,18 +163,18 @@ mod tests {
     /// A request that missed its deadline: what its late answer means for a call that was admitted or denied meanwhile.
     #[test]
     fn a_late_answer_says_what_is_backfilled_or_refunded() {
-        let decided_at = START.plus_ms(15);
+        let answered_at = START.plus_ms(15);
         let owed = || vec![(ChargeMode::Backfill { at: Timestamp::default() }, true)];
         let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
         let cases: [LateCase; 9] = [
             (false, None, Ok(true), LateOutcome::Charged, vec![]),
             (false, None, Ok(false), LateOutcome::NotCharged, owed()),
-            (false, None, Err(StoreError::Expired), LateOutcome::NotCharged, owed()),
+            (false, None, Err(StoreError::Expired(AT)), LateOutcome::NotCharged, owed()),
             (false, None, Err(StoreError::AnswerLost), LateOutcome::Lost, owed()),
             (false, Some("id"), Err(StoreError::AnswerLost), LateOutcome::Lost, owed()),
             (true, None, Ok(true), LateOutcome::Refunded, refund()),
             (true, Some("id"), Ok(true), LateOutcome::Charged, vec![]),
-            (true, None, Err(StoreError::Expired), LateOutcome::NotCharged, vec![]),
+            (true, None, Err(StoreError::Expired(AT)), LateOutcome::NotCharged, vec![]),
             (true, None, Err(StoreError::AnswerLost), LateOutcome::Lost, vec![]),
         ];
         for (is_strict, id, late, outcome, follows) in cases {
@@ -185,15 +183,15 @@ mod tests {
             let call = Call::new().with("api_key", "k");
             let call = if let Some(id) = id { call.identified(id.to_owned()) } else { call };
             let mut request = request(&engine, &call);
-            let output = engine.finish(decided_at, &mut request, Err(StoreError::TimedOut));
+            let output = engine.finish(answered_at, &mut request, Err(StoreError::TimedOut));
             let decision = output.into_decisions().pop().unwrap();
             let case = format!("{is_strict} {id:?} {late:?}");
-            assert_eq!(decision.allowed, !is_strict, "{case}");
+            assert_eq!((decision.allowed, decision.at), (!is_strict, START.minus_ms(1)), "{case}: of its sending");
             if is_strict {
-                assert_eq!(decision.status.as_ref().unwrap().retry_after_ms, 15, "{case}: one deadline");
+                assert_eq!(decision.status.as_ref().unwrap().retry_after_ms, 75, "{case}: five deadlines");
             }
             let late = late.map(|charged| answer(&request, charged));
-            engine.late_answer(decided_at, request, late);
+            engine.late_answer(answered_at, request, late);
             let seen: Vec<_> = engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect();
             assert_eq!(seen, [(LateOutcome::NAMES[outcome as usize].1, 1)], "{case}");
             let units = follows.iter().filter(|(mode, _)| matches!(mode, ChargeMode::Backfill { .. })).count() as u64;
@@ -214,7 +212,7 @@ mod tests {
         let call = Call::new().with("api_key", "k");
         let mut late = request(&engine, &call);
         let _ = engine.finish(START, &mut late, Err(StoreError::TimedOut));
-        engine.late_answer(START, late, Err(StoreError::Expired));
+        engine.late_answer(START, late, Err(StoreError::Expired(AT)));
         let mut next = request(&engine, &call);
         let modes = |request: &StoreRequest| -> Vec<Vec<bool>> {
             let is_backfill = |charge: &Charge| matches!(charge.mode, ChargeMode::Backfill { .. });

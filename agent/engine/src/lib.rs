@@ -20,17 +20,21 @@ mod table;
 mod signals;
 mod absurd_signals;
 mod emergency_limit;
+mod known_rows;
 mod known_calls;
 mod active_rules;
+mod thread_rules;
 mod row_buffer;
 mod matched_rule;
 mod unsynced_queue;
 mod corrections;
+mod losses;
 mod engine;
 mod held_entries;
 mod batcher;
 mod match_rules;
 mod store_health;
+mod reopen;
 mod record;
 mod decide;
 mod carried_units;
@@ -39,7 +43,9 @@ mod joint_charge;
 mod check;
 mod emergency;
 mod settle_release;
+mod store_request;
 mod operation;
+mod expired_request;
 mod late_answer;
 mod check_sole;
 mod receive;
@@ -53,12 +59,16 @@ pub use exchange::{Exchange, ExchangeEffect, ExchangeInput};
 pub use fleet::{AgentIds, FLEET_EXPECTED_DEFAULT, FleetPart};
 pub use held_entries::HeldEntries;
 pub use late_answer::{LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX};
-pub use maintenance::{Maintenance, MaintenanceEffect, MaintenanceInput, MaintenanceRequest, MaintenanceSettings};
+pub use maintenance::{
+    Maintenance, MaintenanceEffect, MaintenanceInput, MaintenanceRequest, MaintenanceSettings, WITNESS_KEPT_MS,
+    WitnessAnswer,
+};
 pub use metrics::{Amount, EngineMetrics, LateOutcome, RuleCounts, StripedTotal, Total};
 pub use notice::Notice;
-pub use operation::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};
+pub use operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
 pub use receive::{Incoming, Receipt};
 pub use sketch::SKETCH_BYTES_DEFAULT;
+pub use store_request::StoreRequest;
 #[doc(hidden)]
 pub use stripes::{STRIPES, use_stripe};
 #[doc(hidden)]

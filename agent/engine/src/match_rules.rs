@@ -133,6 +133,7 @@ impl Engine {
             let place = self.place_of(policy, *caller);
             Facts {
                 now: context.bounds,
+                at: context.bounds.latest,
                 own_now: context.now,
                 authority: Authority::Store,
                 part: self.fleet.part(),

@@ -51,7 +51,7 @@ impl MatchedRule<'_> {
     pub(crate) fn sketched_result(&self, at: Timestamp) -> Option<ChargeResult> {
         let RuleVerdict { verdict, limit, .. } = **self.sketched.as_ref()?;
         let charged = verdict.admitted;
-        Some(ChargeResult { verdict, charged, repeated: false, at, limit })
+        Some(ChargeResult { verdict, charged, repeated: false, at, limit, born: at, previous: at })
     }
 
     /// Returns true if the rule denies nothing.

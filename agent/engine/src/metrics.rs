@@ -67,6 +67,12 @@ pub struct EngineMetrics {
     late_answers: [Total; LateOutcome::NAMES.len()],
     /// Counters whose unsynced units were dropped past the cap.
     pub unsynced_forgotten: Total,
+    /// Losses of units of the whole store.
+    pub store_losses: Total,
+    /// Counters whose units the store had lost, or may have lost.
+    pub store_lost: Total,
+    /// Lost counters that were not opened again.
+    pub lost_forgotten: Total,
     /// Rule sets that were refused.
     pub rules_rejected: Total,
     store_errors: [Total; StoreError::NAMES.len()],
@@ -133,6 +139,7 @@ impl RuleCounts {
     }
 
     /// Counts a decision.
+    #[inline]
     pub(crate) fn decided(&self, source: Source, allowed: bool) {
         self.decisions.own().part(|decisions| &decisions[source as usize][usize::from(allowed)].0).add(1);
     }
@@ -160,7 +167,7 @@ impl EngineMetrics {
     }
 
     pub(crate) fn store_error(&self, error: StoreError) {
-        self.store_errors[error as usize].add(1);
+        self.store_errors[error.place()].add(1);
     }
 
     pub(crate) fn late_answer(&self, outcome: LateOutcome) {
@@ -180,6 +187,6 @@ impl EngineMetrics {
 
     /// Returns the number of requests that the store did not answer, by the names of the reasons.
     pub fn store_errors(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        StoreError::NAMES.map(|(_, name)| name).into_iter().zip(self.store_errors.iter().map(Total::get))
+        StoreError::NAMES.into_iter().zip(self.store_errors.iter().map(Total::get))
     }
 }

@@ -30,6 +30,18 @@ pub enum Notice {
         "signals decide, or each rule's on_failure, until the store answers: {0}; check that it runs and is not overloaded, and the network to it"
     )]
     StoreUnavailable(StoreError),
+    /// The store has lost units of all counters.
+    #[error(
+        "the store has lost counts that it had acknowledged (flush, restart without data, or failover); for one window, \
+         counters open again with the counts of signals and of this agent; check persistence and replication of the store"
+    )]
+    StoreLost,
+    /// The store has lost single counters. Said at most once a minute.
+    #[error(
+        "the store has lost counters that it had acknowledged, and they are opened again with the counts of signals and of \
+         this agent (tollgate_store_lost_total); check who deletes keys there, and set maxmemory-policy noeviction"
+    )]
+    CountersLost,
     /// Published rules can be read from the bus or from the store again.
     #[error("published rules can be read again")]
     RulesReachable,
@@ -69,14 +81,14 @@ pub enum Notice {
     EmergencyOff,
     /// The members of the fleet are not followed any more.
     #[error(
-        "no heartbeat of this agent comes back from the bus or from the store, so the fleet counts as the {agents} agents known last; check the network to Kafka and Redis"
+        "no heartbeat of this agent comes back from the bus or from the store, so the size of the fleet stays as known last ({agents}); check the network to Kafka and Redis"
     )]
     FleetFrozen {
         /// Number of agents.
         agents: NonZeroU32,
     },
     /// The members of the fleet are followed again.
-    #[error("heartbeats of this agent come back: the fleet of {agents} agents is followed again")]
+    #[error("heartbeats of this agent come back: the size of the fleet ({agents}) is followed again")]
     FleetUnfrozen {
         /// Number of agents.
         agents: NonZeroU32,

@@ -3,8 +3,8 @@
 //! For a check of one call, a shell may first try [`Engine::decide`], which is faster. It calls [`Engine::begin`]; if the answer is a [`StoreRequest`], it sends the charges to the store, waits at most the
 //! request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps
 //! the calls and the rules under which they were matched. With counts in the engine's own table the charges are applied here,
-//! and every operation is done at once. A request is finished once; if it missed its deadline, its late answer goes to
-//! [`Engine::late_answer`]. The operations are in [`check`](crate::check), [`settle_release`](crate::settle_release) and
+//! and every operation is done at once. A request whose answer is [`Engine::renew`]ed is
+//! sent once more. It is finished once; if it missed its deadline, its late answer goes to [`Engine::late_answer`]. The operations are in [`check`](crate::check), [`settle_release`](crate::settle_release) and
 //! [`backfill`](crate::backfill). Each has a first half, which returns charges, and a second half, which takes the answer.
 
 use std::mem;
@@ -12,7 +12,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults};
@@ -21,12 +21,11 @@ use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
 
 use crate::active_rules::ActiveRules;
-use crate::check::{Decisions, PlannedCalls};
-use crate::decide::PlannedCall;
+use crate::check::Decisions;
 use crate::engine::{Context, Engine};
 use crate::matched_rule::Charges;
-use crate::settle_release::Adjustment;
-use crate::unsynced_queue::UnsyncedCounter;
+use crate::store_request::{Pending, PendingRequest, StoreRequest};
+use crate::thread_rules::ThreadRules;
 use crate::view::update_in_step;
 use tollgate_core::counter::StoreError;
 
@@ -63,6 +62,8 @@ pub enum Operation<'a, 'c> {
     },
     /// Charges the next few unsynced units to a store that has recovered. To be repeated until it is done.
     Backfill,
+    /// Opens the next few counters again whose units the store has lost. To be repeated until it is done.
+    Reopen,
 }
 
 /// Result of [`Engine::begin`].
@@ -84,32 +85,8 @@ pub enum Output {
     Adjusted(Result<Option<LimitStatus>, StoreError>),
     /// Of [`Operation::Backfill`]: the reason for which the store was not told, if it was not.
     Backfilled(Result<(), StoreError>),
-}
-
-/// Charges for the store, and the state with which their operation continues.
-#[derive(Debug)]
-pub struct StoreRequest(pub(crate) Box<PendingRequest>);
-
-#[derive(Debug)]
-pub(crate) struct PendingRequest {
-    pub(crate) active: Arc<ActiveRules>,
-    calls: SmallVec<[Call<'static>; 1]>,
-    /// The charges of the operation, behind those of unsynced units that it carries to the store.
-    pub(crate) charges: Charges,
-    /// Number of charges that are carried.
-    pub(crate) carried: usize,
-    deadline: Duration,
-    pub(crate) sent_at: Timestamp,
-    pub(crate) pending: Pending<'static>,
-}
-
-/// State of an operation between its halves.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
-pub(crate) enum Pending<'a> {
-    Check(PlannedCalls<'a>),
-    Adjustment(Adjustment<'a>),
-    Backfill(Vec<UnsyncedCounter>),
+    /// Of [`Operation::Reopen`]: the reason for which the counters are not open, if they are not.
+    Reopened(Result<(), StoreError>),
 }
 
 impl<'a, 'c> Operation<'a, 'c> {
@@ -117,38 +94,6 @@ impl<'a, 'c> Operation<'a, 'c> {
     #[must_use]
     pub fn check(call: &'a Call<'c>) -> Self {
         Self::Check { calls: slice::from_ref(call), scope: MatchScope::default() }
-    }
-}
-
-impl Pending<'_> {
-    /// Returns the same without a borrow.
-    fn into_owned(self) -> Pending<'static> {
-        match self {
-            Self::Check(planned) => Pending::Check(planned.into_iter().map(PlannedCall::into_owned).collect()),
-            Self::Adjustment(adjustment) => Pending::Adjustment(adjustment.into_owned()),
-            Self::Backfill(counters) => Pending::Backfill(counters),
-        }
-    }
-}
-
-impl StoreRequest {
-    /// Returns the steps of the request: the charges of one step are applied at once, and each step is sent after the answer to
-    /// the step before it. The results of all steps, in their order, are the answer.
-    pub fn steps(&self) -> impl Iterator<Item = &[Charge]> + Clone {
-        let (carried, charges) = self.0.charges.split_at(self.0.carried);
-        [carried, charges].into_iter().filter(|step| !step.is_empty())
-    }
-
-    /// Returns all charges, in the order of the steps.
-    #[must_use]
-    pub fn charges(&self) -> &[Charge] {
-        &self.0.charges
-    }
-
-    /// Returns the time to wait for the answer: the shortest deadline of the rules concerned.
-    #[must_use]
-    pub fn deadline(&self) -> Duration {
-        self.0.deadline
     }
 }
 
@@ -164,7 +109,7 @@ impl Engine {
     /// Begins an operation.
     #[must_use]
     pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
-        self.rules.with(|active, _| self.begin_under(active, now, operation))
+        self.begin_under(ThreadRules::of(&self.rules).load().0, now, operation)
     }
 
     fn begin_under(&self, active: &Arc<ActiveRules>, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
@@ -197,10 +142,14 @@ impl Engine {
                 let (charges, counters) = self.begin_backfill();
                 (&[], charges, UNATTENDED_DEADLINE, Pending::Backfill(counters))
             }
+            Operation::Reopen => {
+                let (charges, counters) = self.begin_reopening(now);
+                (&[], charges, UNATTENDED_DEADLINE, Pending::Reopen(counters))
+            }
         };
         if charges.is_empty() || self.settings.owns_table {
             let results = if charges.is_empty() { ChargeResults::new() } else { self.charge_own_table(now, &charges) };
-            return Progress::Done(self.complete(&context, calls, &charges, &mut pending, Ok(results)));
+            return Progress::Done(self.complete(&context, calls, &charges, &mut pending, now, Ok(results)));
         }
         let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
         let mut request = PendingRequest {
@@ -210,6 +159,7 @@ impl Engine {
             carried: 0,
             deadline,
             sent_at: now,
+            is_renewed: false,
             pending: pending.into_owned(),
         };
         if self.has_unsynced() {
@@ -221,7 +171,7 @@ impl Engine {
                 }
                 // A refund at the store follows the units that it refunds.
                 Pending::Adjustment(adjustment) => self.carried(generation, adjustment.matched.iter()),
-                Pending::Backfill(_) => Charges::new(),
+                Pending::Backfill(_) | Pending::Reopen(_) => Charges::new(),
             };
             request.carried = carried.len();
             request.charges.insert_many(0, carried);
@@ -238,20 +188,18 @@ impl Engine {
         request: &mut StoreRequest,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
-        let PendingRequest { active, calls, charges, carried, deadline, sent_at, pending } = &mut *request.0;
-        if let Some(result) = answer.iter().flatten().next() {
-            self.note_store_time(*sent_at, now, result.at);
-        }
+        let PendingRequest { active, calls, charges, carried, deadline, sent_at, pending, .. } = &mut *request.0;
+        self.note_time_of(*sent_at, now, &answer);
         match (&*pending, &answer) {
             (Pending::Check(_), Ok(_)) => self.breaker.answered(),
             (Pending::Check(_), Err(error)) => self.unanswered_check(*sent_at, *deadline, now, *error),
-            (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_), _) => {}
+            (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_) | Pending::Reopen(_), _) => {}
             (_, Err(error)) => self.unanswered(*error),
         }
         let (carried, charges) = charges.split_at(*carried);
         let answer = answer.map(|results| self.learn(*sent_at, carried, charges, results));
         let context = Context { now, bounds: self.store_time(now), active };
-        self.complete(&context, calls, charges, pending, answer)
+        self.complete(&context, calls, charges, pending, *sent_at, answer)
     }
 
     /// Learns from the results of a request: units that it carried are charged, and denials are cached. Returns the results of
@@ -280,15 +228,21 @@ impl Engine {
         calls: &[Call<'_>],
         charges: &[Charge],
         pending: &mut Pending<'_>,
+        sent_at: Timestamp,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
         match pending {
-            Pending::Check(planned) => Output::Decisions(self.finish_check(context, calls, planned, charges, &answer)),
+            Pending::Check(planned) => {
+                Output::Decisions(self.finish_check(context, calls, planned, charges, sent_at, &answer))
+            }
             Pending::Adjustment(adjustment) => {
                 Output::Adjusted(self.finish_adjustment(context, &calls[0], adjustment, charges, answer))
             }
             Pending::Backfill(counters) => {
                 Output::Backfilled(self.finish_backfill(mem::take(counters), charges, &answer))
+            }
+            Pending::Reopen(counters) => {
+                Output::Reopened(self.finish_reopening(context.now, mem::take(counters), &answer))
             }
         }
     }

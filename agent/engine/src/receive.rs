@@ -20,6 +20,7 @@ use crate::absurd_signals::{self, Judgement};
 use crate::active_rules::ActiveRules;
 use crate::dead_letters::IgnoredRecord;
 use crate::engine::Engine;
+use crate::time_bounds::TimeBounds;
 use crate::view::{Flow, ViewEvent, update};
 
 /// Record of the bus that an agent reads.
@@ -71,7 +72,7 @@ impl Engine {
                 }
             }
             Incoming::Presence { appended, presence } => match self.hear(appended, presence) {
-                Heard::Member => self.receive_presence(now, presence),
+                Heard::Member => self.receive_presence(now, appended, presence),
                 Heard::Newcomer => {}
                 Heard::TooMany => {
                     let reason = format!(
@@ -128,7 +129,10 @@ impl Engine {
         self.signals.position(partition).map(|(_, as_of)| as_of)
     }
 
-    fn receive_presence(&self, now: Timestamp, presence: &Presence) {
+    fn receive_presence(&self, now: Timestamp, appended: Timestamp, presence: &Presence) {
+        if presence.id == self.settings.node && presence.epoch == self.settings.epoch.as_ms() {
+            self.signals.note_bus_time(presence.clock, now, appended);
+        }
         if let Some(switch) = presence.emergency {
             self.learn_emergency(now, switch);
         }
@@ -146,13 +150,13 @@ impl Engine {
 
     fn receive_signals(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch, lags: &mut Vec<Duration>) {
         let store_time = self.store_time(now);
-        if !self.signals.received(store_time, appended, batch) {
+        if !self.signals.received(now, appended, batch) {
             return;
         }
         let active = self.rules.load();
         let live = self.fleet.are_members(&batch.agents);
         let flow = |signal: &Signal| self.flow_of(signal, batch, &live);
-        let is_news = |signal: &&Signal| self.receive_signal(&active, store_time.earliest, batch, signal, flow(signal));
+        let is_news = |signal: &&Signal| self.receive_signal(&active, store_time, batch, signal, flow(signal));
         let lag = |signal: &Signal| Duration::from_millis(store_time.latest.ms_since(signal.newest_at));
         lags.extend(batch.signals.iter().filter(is_news).map(lag));
     }
@@ -174,7 +178,7 @@ impl Engine {
     fn receive_signal(
         &self,
         active: &ActiveRules,
-        now: Timestamp,
+        now: TimeBounds,
         batch: &SignalBatch,
         signal: &Signal,
         flow: Flow,
@@ -185,12 +189,12 @@ impl Engine {
         let is_other = self.settings.owns_table && !self.table.holds(signal.counter);
         // A signal of one caller says nothing about a counter that many callers share.
         let mut table = self.table.lock([signal.counter].into_iter());
-        if is_other || !table.place(signal.counter, &signal.rule, active.has_one_limit, now) {
+        if is_other || !table.place(signal.counter, &signal.rule, active.has_one_limit, now.earliest) {
             return false;
         }
         let view = table.view(signal.counter);
         let known = view.remote.as_ref().map(|remote| remote.newest_at);
-        update(policy, view, ViewEvent::Signal { signal, batch, flow });
+        update(policy, view, ViewEvent::Signal { signal, batch, flow, latest: now.latest });
         known.is_none_or(|known| known < signal.newest_at)
     }
 }
@@ -226,6 +230,7 @@ mod tests {
                 rate_milli: 0,
                 budget: None,
                 newest_at: START,
+                charged_at: START,
             };
             let batch = SignalBatch {
                 aggregator: "g".into(),

@@ -2,13 +2,17 @@
 //!
 //! The rows go to the [buffer](crate::row_buffer) of the current thread, which returns the round that will publish them.
 
+use std::sync::Arc;
+
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 
+use crate::active_rules::ActiveRules;
 use crate::engine::{Context, Engine};
-use crate::row_buffer::{BufferedRow, ChargedCounter};
+use crate::known_rows::{KnownRow, SubjectPlace};
+use crate::row_buffer::{BufferedRow, ChargedCounter, RowBuffer, RowOrder};
 use crate::view::RoundNumber;
 
 /// Row of a call, without its counter.
@@ -40,18 +44,52 @@ impl Engine {
         if !self.settings.publishes {
             return None;
         }
-        let CallRow { call: number, at, cost, outcome } = row;
-        self.rows.add(context.now, |buffer| BufferedRow {
-            call: number,
-            at,
-            cost,
-            outcome,
-            counter,
-            descriptors: buffer.add_descriptors(number, call),
-            home: home.map(|(decider, source)| (source, decider.map(|decider| buffer.add_texts([decider]).0))),
-            rules: buffer.index_of_rules(context.active),
-        })
+        self.rows.add(context.now, |buffer| buffered(buffer, context.active, call, counter, row, home))
     }
+
+    /// Publishes the only row of a call. Of a call that its thread knows, it keeps the place of the row's subject, and further
+    /// rows say no more than they must.
+    #[inline]
+    pub(crate) fn publish_sole(
+        &self,
+        context: &Context<'_>,
+        call: &Call<'_>,
+        place: Option<&mut Option<SubjectPlace>>,
+        counter: ChargedCounter,
+        row: CallRow,
+        home: (Option<&str>, Source),
+    ) {
+        if !self.settings.publishes {
+            return;
+        }
+        let CallRow { call: number, at, outcome, .. } = row;
+        if let Some(place) = place.as_deref().copied().flatten() {
+            let admitted = outcome.is_admitted();
+            if self.rows.add_known(context.now, place, KnownRow { call: number, at, admitted, source: home.1 }) {
+                return;
+            }
+        }
+        let row = |buffer: &mut RowBuffer| buffered(buffer, context.active, call, Some(counter), row, Some(home));
+        match place {
+            Some(place) => self.rows.add_subject(context.now, place, row),
+            None => drop(self.rows.add(context.now, row)),
+        }
+    }
+}
+
+fn buffered(
+    buffer: &mut RowBuffer,
+    active: &Arc<ActiveRules>,
+    call: &Call<'_>,
+    counter: Option<ChargedCounter>,
+    row: CallRow,
+    home: Option<(Option<&str>, Source)>,
+) -> BufferedRow {
+    let CallRow { call: number, at, cost, outcome } = row;
+    let descriptors = buffer.add_descriptors(number, call);
+    let home = home.map(|(decider, source)| (source, decider.map(|decider| buffer.add_texts([decider]).0)));
+    let rules = buffer.index_of_rules(active);
+    BufferedRow { call: number, at, cost, outcome, counter, home, rules, descriptors, order: RowOrder::default() }
 }
 
 /// Returns units as a row holds them.

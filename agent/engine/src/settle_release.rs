@@ -127,16 +127,22 @@ impl Engine {
                 let is_unsynced = matched.is_slot();
                 ViewEvent::Refunded { at, units, is_unsynced, by_store: true }
             } else {
-                ViewEvent::Admitted { at, units, is_planned: false, round, unsynced: unsynced(units) }
+                let result = answer.as_ref().ok().and_then(|results| results.get(place));
+                let acknowledged = result.map(|result| self.acknowledgement(context.now, matched, result));
+                ViewEvent::Admitted { at, units, is_planned: false, round, unsynced: unsynced(units), acknowledged }
             };
             if !self.settings.owns_table {
                 self.update_counter(matched, context.active.set.generation, event);
             }
         }
-        let results = match answer {
+        let mut results = match answer {
             Err(error) if *is_refund => return Err(error),
             answer => answer.unwrap_or_default(),
         };
+        // Units without room were charged, too, and a verdict without room does not count them.
+        for result in results.iter_mut().filter(|result| !result.verdict.admitted) {
+            result.verdict.remaining = 0;
+        }
         let verdicts = verdicts_of(matched, &results);
         let status = |shown: usize| {
             Some(matched[shown].status(context.active, charges[shown].cost, verdicts[shown]?, results[shown].at))

@@ -1,17 +1,21 @@
 //! Signals of whole partitions: their freshness, and which rounds of the agent's own batches they contain.
 //!
+//! The age of a signal is measured by the bus's clock, which stamped it, and not by the store's, which may have been set. But
+//! counts are kept by the store's time, and aggregators count them by that of the bus. So signals decide only while the two may
+//! agree.
+//!
 //! [`crate::receive`] writes here, and decisions read. The signal of a single counter is part of its view ([`crate::view`]).
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{FRESH_MS, LogId, Offset, SignalBatch};
 
 use crate::enforce::{Authority, FreshSignals};
-use crate::time_bounds::TimeBounds;
+use crate::time_bounds::{ServerClock, TimeBounds};
 use crate::view::CoveredRounds;
 
 /// Time over which signals must have been read before a counter without a signal counts as full up to the threshold only,
@@ -27,6 +31,8 @@ const LOST_LEN_MAX: usize = 1_024;
 /// Freshness of the signals, by partition.
 pub(crate) struct Signals {
     partitions: Box<[Mutex<SignalPartition>]>,
+    /// Time of the bus. A heartbeat of this agent that contradicts it replaces it.
+    bus_clock: RwLock<ServerClock>,
 }
 
 /// One partition of the signals.
@@ -45,14 +51,24 @@ struct SignalPartition {
 
 impl Signals {
     pub(crate) fn new(partitions: u32) -> Self {
-        Self { partitions: (0..partitions).map(|_| Mutex::default()).collect() }
+        Self { partitions: (0..partitions).map(|_| Mutex::default()).collect(), bus_clock: RwLock::default() }
+    }
+
+    /// Records the time at which the bus appended a heartbeat that this agent sent and received at these instants of its clock.
+    pub(crate) fn note_bus_time(&self, sent: Timestamp, received: Timestamp, appended: Timestamp) {
+        if sent > received {
+            return;
+        }
+        let mut clock = self.bus_clock.write();
+        *clock = clock.updated(sent, received, appended).map_or(*clock, |(updated, _)| updated);
     }
 
     /// Applies the heartbeat of a batch that the bus appended at this time. Returns true if its signals are not outdated. After
     /// a record that is too old to be of use, signals must again be read for a while: others may have been missed.
-    pub(crate) fn received(&self, store: TimeBounds, appended: Timestamp, batch: &SignalBatch) -> bool {
+    pub(crate) fn received(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch) -> bool {
+        let bus = self.bus_clock.read().at(now);
         let Some(mut view) = self.partition(batch.partition) else { return false };
-        if store.earliest.ms_since(appended) > AGE_MS_MAX {
+        if bus.earliest.ms_since(appended) > AGE_MS_MAX {
             view.read = None;
             return false;
         }
@@ -105,12 +121,14 @@ impl Signals {
         }
     }
 
-    /// Returns the authority about a partition while the store does not answer: its signals, if they are fresh and were read
-    /// for long enough.
-    pub(crate) fn authority(&self, partition: Partition, store: TimeBounds) -> Authority {
+    /// Returns the authority about a partition while the store does not answer: its signals, if they are fresh, were read for
+    /// long enough, and count by the time of the store.
+    pub(crate) fn authority(&self, partition: Partition, now: Timestamp, store: TimeBounds) -> Authority {
+        let bus = self.bus_clock.read().at(now);
         let Some(view) = self.partition(partition) else { return Authority::Fallback(CoveredRounds::default()) };
         let (threshold_permille, covered) = (view.threshold_permille, view.covered.clone());
-        if view.has_read_enough() && store.latest.ms_since(view.as_of_appended) < FRESH_MS {
+        let is_fresh = bus.latest.ms_since(view.as_of_appended) < FRESH_MS;
+        if view.has_read_enough() && is_fresh && !bus.is_apart(store, FRESH_MS) {
             Authority::Signals(FreshSignals { threshold_permille, covered })
         } else {
             Authority::Fallback(covered)
@@ -147,12 +165,11 @@ mod tests {
         Timestamp::from_ms(ms)
     }
 
-    const fn now(ms: u64) -> TimeBounds {
-        TimeBounds::exactly(at(ms))
-    }
-
+    /// Signals of one partition, over a bus whose clock is this agent's.
     fn signals() -> Signals {
-        Signals::new(1)
+        let signals = Signals::new(1);
+        signals.note_bus_time(at(9_000), at(9_000), at(9_000));
+        signals
     }
 
     fn heartbeat(log: LogId, as_of: Offset, appended: u64) -> SignalBatch {
@@ -169,7 +186,7 @@ mod tests {
     }
 
     fn heard(signals: &Signals, ms: u64) -> Option<FreshSignals> {
-        match signals.authority(0, TimeBounds::exactly(at(ms))) {
+        match signals.authority(0, at(ms), TimeBounds::exactly(at(ms))) {
             Authority::Signals(fresh) => Some(fresh),
             _ => None,
         }
@@ -179,24 +196,51 @@ mod tests {
     #[test]
     fn signals_are_fresh_for_a_while_and_an_older_one_changes_nothing() {
         let signals = signals();
-        assert!(signals.received(now(10_000), at(10_000), &heartbeat(1, 5, 10_000)));
+        assert!(signals.received(at(10_000), at(10_000), &heartbeat(1, 5, 10_000)));
         assert!(heard(&signals, 10_500).is_none(), "not read long enough");
-        assert!(signals.received(now(12_000), at(12_000), &heartbeat(1, 9, 12_000)));
-        assert!(!signals.received(now(12_100), at(12_100), &heartbeat(1, 5, 10_000)));
-        assert!(heard(&signals, 14_999).is_some());
+        assert!(signals.received(at(12_000), at(12_000), &heartbeat(1, 9, 12_000)));
+        assert!(!signals.received(at(12_100), at(12_100), &heartbeat(1, 5, 10_000)));
+        assert!(heard(&signals, 14_990).is_some());
         assert!(heard(&signals, 15_000).is_none());
+    }
+
+    /// one-truth-of-time: signals age by the bus's clock, whatever the agent's own and the store's show; they count nothing that
+    /// a store could compare if its clock is not that of the bus.
+    #[test]
+    fn signals_age_by_the_clock_of_the_bus() {
+        // The agent's clock minus that of the bus, and the store's minus that of the bus; if fresh signals decide.
+        let cases = [
+            (0, 0, true),
+            (30_000, 0, true),
+            (-30_000, 0, true),
+            (0, 2_000, true),
+            (0, -2_000, true),
+            (0, 3_600_000, false),
+            (0, -3_600_000, false),
+        ];
+        for (own_ms, store_ms, expected) in cases {
+            let signals = Signals::new(1);
+            let own = |bus: u64| at(bus.saturating_add_signed(own_ms));
+            for appended in (5_000_000..=5_004_000).step_by(1_000) {
+                signals.note_bus_time(own(appended - 10), own(appended + 10), at(appended));
+                signals.received(own(appended + 10), at(appended), &heartbeat(1, appended, appended));
+            }
+            let store = |bus: u64| TimeBounds::exactly(at(bus.saturating_add_signed(store_ms)));
+            let fresh_at = |bus| matches!(signals.authority(0, own(bus), store(bus)), Authority::Signals(_));
+            assert_eq!((fresh_at(5_004_100), fresh_at(5_007_100)), (expected, false), "{own_ms} {store_ms}");
+        }
     }
 
     /// E6: a record that was appended 6 s ago changes nothing, and the signals count as read from then on.
     #[test]
     fn a_record_that_arrives_late_changes_nothing() {
         let signals = signals();
-        signals.received(now(10_000), at(10_000), &heartbeat(1, 5, 10_000));
-        signals.received(now(12_000), at(12_000), &heartbeat(1, 6, 12_000));
-        assert!(!signals.received(now(19_000), at(13_000), &heartbeat(1, 9, 13_000)));
-        assert!(signals.received(now(19_100), at(19_000), &heartbeat(1, 10, 19_000)));
+        signals.received(at(10_000), at(10_000), &heartbeat(1, 5, 10_000));
+        signals.received(at(12_000), at(12_000), &heartbeat(1, 6, 12_000));
+        assert!(!signals.received(at(19_000), at(13_000), &heartbeat(1, 9, 13_000)));
+        assert!(signals.received(at(19_100), at(19_000), &heartbeat(1, 10, 19_000)));
         assert!(heard(&signals, 19_100).is_none(), "records between them may be missing");
-        assert!(signals.received(now(21_100), at(21_000), &heartbeat(1, 11, 21_000)));
+        assert!(signals.received(at(21_100), at(21_000), &heartbeat(1, 11, 21_000)));
         assert!(heard(&signals, 21_100).is_some());
     }
 
@@ -206,11 +250,11 @@ mod tests {
         signals.delivered(0, 1, 3);
         signals.lost(0, 2..=2);
         signals.delivered(0, 3, 8);
-        signals.received(now(10_000), at(10_000), &heartbeat(1, 5, 10_000));
-        signals.received(now(12_000), at(12_000), &heartbeat(1, 5, 12_000));
+        signals.received(at(10_000), at(10_000), &heartbeat(1, 5, 10_000));
+        signals.received(at(12_000), at(12_000), &heartbeat(1, 5, 12_000));
         let covered = heard(&signals, 12_000).unwrap().covered;
         assert_eq!(covered, CoveredRounds { none_through: 0, through: 1, lost: [2].into() });
-        signals.received(now(12_001), at(12_001), &heartbeat(2, 0, 12_001));
+        signals.received(at(12_001), at(12_001), &heartbeat(2, 0, 12_001));
         let covered = heard(&signals, 12_001).unwrap().covered;
         assert!(covered.none_through >= 3, "a new log contains nothing of the old one");
     }

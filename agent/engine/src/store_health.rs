@@ -10,7 +10,7 @@ use tollgate_core::clock::Timestamp;
 use crate::engine::Engine;
 use crate::notice::Notice;
 use crate::time_bounds::{ClockStepMs, TimeBounds};
-use tollgate_core::counter::StoreError;
+use tollgate_core::counter::{ChargeResults, StoreError};
 
 /// Number of deadlines after which a request that is found late tells nothing about the store: the agent itself did not run.
 const OWN_DELAY_DEADLINES: u64 = 2;
@@ -18,18 +18,21 @@ const OWN_DELAY_DEADLINES: u64 = 2;
 impl Engine {
     /// Returns the interval in which the store's time lies.
     #[must_use]
+    #[inline]
     pub fn store_time(&self, now: Timestamp) -> TimeBounds {
         if self.settings.owns_table { TimeBounds::exactly(now) } else { self.store_clock.read().at(now) }
     }
 
     /// Returns true while the breaker is open: calls are decided without the store.
     #[must_use]
+    #[inline]
     pub fn is_degraded(&self) -> bool {
         self.breaker.is_open()
     }
 
     /// Returns true if the store has to be probed: the breaker is open, or unsynced units wait for the store.
     #[must_use]
+    #[inline]
     pub fn needs_store(&self) -> bool {
         self.is_degraded() || self.has_unsynced()
     }
@@ -51,8 +54,26 @@ impl Engine {
         let Some((updated, step)) = clock.updated(sent, received, store_now) else { return };
         *clock = updated;
         drop(clock);
+        self.losses.note_shown(updated.shown);
         if let Some(by_ms) = step {
             self.store_clock_stepped(by_ms, store_now);
+        }
+    }
+
+    /// Records the store's time in the answer to a request.
+    pub(crate) fn note_time_of(
+        &self,
+        sent: Timestamp,
+        received: Timestamp,
+        answer: &Result<ChargeResults, StoreError>,
+    ) {
+        let store_now = match answer {
+            Ok(results) => results.first().map(|result| result.at),
+            Err(StoreError::Expired(at)) => Some(*at),
+            Err(_) => None,
+        };
+        if let Some(store_now) = store_now {
+            self.note_store_time(sent, received, store_now);
         }
     }
 
@@ -63,15 +84,16 @@ impl Engine {
         if by_ms < 0 {
             self.table.rebase(size_ms, store_now);
         }
+        self.losses.clock_was_set();
         let size = Duration::from_millis(size_ms);
         let is_back = by_ms < 0;
         self.notify(if is_back { Notice::StoreClockSteppedBack(size) } else { Notice::StoreClockSteppedForward(size) });
     }
 
     /// Closes the breaker: the store has answered a ping and received the unsynced units.
-    pub(crate) fn use_store(&self) {
+    pub(crate) fn use_store(&self, now: Timestamp) {
         self.reached_store.store(true, Ordering::Relaxed);
-        if self.breaker.close() {
+        if self.breaker.close(now) {
             self.notify(Notice::StoreRecovered);
         }
     }
@@ -84,6 +106,9 @@ impl Engine {
         if is_own_delay && error.is_late() {
             self.metrics.store_error(error);
         } else {
+            if error.is_late() {
+                self.breaker.missed_deadline(deadline);
+            }
             self.unanswered(error);
         }
     }
@@ -93,6 +118,8 @@ impl Engine {
         self.metrics.store_error(error);
         if self.breaker.missed(error) {
             self.notify(Notice::StoreUnavailable(error));
+        } else if self.breaker.is_suspected() {
+            self.maintenance_waker.wake();
         }
     }
 

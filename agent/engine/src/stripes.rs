@@ -56,13 +56,14 @@ pub(crate) struct OwnStripe<'a, T> {
     is_alone: bool,
 }
 
-/// Sets the stripe of the current thread, for a simulation of several threads.
+/// Sets the stripe of the current thread, for a simulation of several threads by one: no other may use the same engines.
 #[doc(hidden)]
 pub fn use_stripe(index: usize) {
-    STRIPE.set(Some(StripeOfThread { index: index % STRIPES, is_alone: false }));
+    STRIPE.set(Some(StripeOfThread { index: index % STRIPES, is_alone: true }));
 }
 
 impl StripeOfThread {
+    #[inline]
     fn current() -> Self {
         STRIPE.get().unwrap_or_else(Self::take)
     }
@@ -113,8 +114,13 @@ impl<T: Default> Default for Stripes<T> {
 
 impl<T> Stripes<T> {
     /// Returns the copy of the current thread.
+    #[inline]
     pub(crate) fn own(&self) -> OwnStripe<'_, T> {
-        let StripeOfThread { index, is_alone } = StripeOfThread::current();
+        self.of(StripeOfThread::current())
+    }
+
+    #[inline]
+    fn of(&self, StripeOfThread { index, is_alone }: StripeOfThread) -> OwnStripe<'_, T> {
         match self.0.get(index) {
             Some(stripe) => OwnStripe { value: &stripe.0, is_alone },
             None => OwnStripe { value: &self.0[0].0, is_alone: false },
@@ -133,7 +139,13 @@ impl<T> Stripes<T> {
 }
 
 impl<'a, T> OwnStripe<'a, T> {
+    /// Returns true if no other thread writes to the copy.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
     /// Returns a part of the value.
+    #[inline]
     pub(crate) fn part<P>(self, part: impl FnOnce(&'a T) -> &'a P) -> OwnStripe<'a, P> {
         OwnStripe { value: part(self.value), is_alone: self.is_alone }
     }
@@ -141,6 +153,7 @@ impl<'a, T> OwnStripe<'a, T> {
 
 impl OwnStripe<'_, AtomicU64> {
     /// Adds `n`; returns the number before.
+    #[inline]
     pub(crate) fn add(&self, n: u64) -> u64 {
         if !self.is_alone {
             return self.value.fetch_add(n, Ordering::Relaxed);
@@ -153,9 +166,11 @@ impl OwnStripe<'_, AtomicU64> {
 
 impl CallNumbers {
     /// Returns the next number.
+    #[inline]
     pub(crate) fn next(&self) -> u64 {
-        let (stripe, calls) = (StripeOfThread::current().index as u64, self.0.own().add(1));
-        (calls / CALLS_BLOCK * STRIPES as u64 + stripe) * CALLS_BLOCK + calls % CALLS_BLOCK
+        let stripe = StripeOfThread::current();
+        let calls = self.0.of(stripe).add(1);
+        (calls / CALLS_BLOCK * STRIPES as u64 + stripe.index as u64) * CALLS_BLOCK + calls % CALLS_BLOCK
     }
 }
 

@@ -1,7 +1,7 @@
-//! Time bounds: the interval of store time that an agent can prove.
+//! Time bounds: the interval of a server's time that an agent can prove.
 //!
-//! Every answer carries the store's time, which was read between sending and receiving; so the difference between the two
-//! clocks lies in an interval as wide as the round trip. The agent keeps the narrowest interval, widened by the drift of two
+//! Every answer of the store carries its time, which was read between sending and receiving; so the difference between the two
+//! clocks lies in an interval as wide as the round trip. The same holds for the bus, which stamps the agent's own heartbeats. The agent keeps the narrowest interval, widened by the drift of two
 //! quartz clocks since (Cristian, "Probabilistic clock synchronization", 1989). An answer whose time lies outside shows that one
 //! of the clocks was set. Counts in the engine's own table have no such interval: their time is the agent's own.
 
@@ -10,33 +10,42 @@ use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 /// Maximum drift between two clocks, in millionths.
 const DRIFT_PPM: u64 = 100;
 
-/// An instant of the store's time that is known to lie in `earliest..=latest`.
+/// An instant of a server's time that is known to lie in `earliest..=latest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeBounds {
-    /// Earliest that the store's time may be.
+    /// Earliest that the server's time may be.
     pub earliest: Timestamp,
-    /// Latest that the store's time may be.
+    /// Latest that the server's time may be.
     pub latest: Timestamp,
 }
 
-/// The store's time as a function of the agent's own.
+/// The time of a server, of the store or of the bus, as a function of the agent's own.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StoreClock {
-    /// The best answer: the agent's instant at which it was received, and the store's time then.
+pub(crate) struct ServerClock {
+    /// The best answer: the agent's instant at which it was received, and the server's time then.
     best: Option<(Timestamp, TimeBounds)>,
     /// The agent's instant at which the last step was noticed.
     stepped_at: Option<Timestamp>,
+    /// Latest instant that the clock may have shown before it was set back, by however little. Until the clock has passed it,
+    /// instants of before and after cannot be told apart.
+    pub(crate) shown: Timestamp,
 }
 
-/// Size in ms of a step of the store's clock, against the agent's, by more than [`CLOCK_ERROR_MAX_MS`]; negative if it stepped
+/// Size in ms of a step of the server's clock, against the agent's, by more than [`CLOCK_ERROR_MAX_MS`]; negative if it stepped
 /// back.
 pub(crate) type ClockStepMs = i64;
 
 impl TimeBounds {
     /// Returns the bounds of exactly one instant.
     #[must_use]
+    #[inline]
     pub const fn exactly(at: Timestamp) -> Self {
         Self { earliest: at, latest: at }
+    }
+
+    /// Returns true if two instants are more than so many ms apart for certain.
+    pub(crate) fn is_apart(self, other: Self, ms: u64) -> bool {
+        self.earliest.ms_since(other.latest) > ms || other.earliest.ms_since(self.latest) > ms
     }
 
     fn width_ms(self) -> u64 {
@@ -48,8 +57,8 @@ impl TimeBounds {
     }
 }
 
-impl StoreClock {
-    /// Returns the bounds of the store's time at the agent's `now`; before the first answer, the agent's own time plus or minus
+impl ServerClock {
+    /// Returns the bounds of the server's time at the agent's `now`; before the first answer, the agent's own time plus or minus
     /// the maximum clock error.
     pub(crate) fn at(&self, now: Timestamp) -> TimeBounds {
         let Some((received, bounds)) = self.best else {
@@ -64,20 +73,20 @@ impl StoreClock {
         }
     }
 
-    /// Returns the clock after an answer that was requested at `sent`, received at `received` and given at `store_now`, and the
+    /// Returns the clock after an answer that was requested at `sent`, received at `received` and given at `server_now`, and the
     /// step that it shows; nothing if it changes nothing.
     pub(crate) fn updated(
         &self,
         sent: Timestamp,
         received: Timestamp,
-        store_now: Timestamp,
+        server_now: Timestamp,
     ) -> Option<(Self, Option<ClockStepMs>)> {
         // The answer to a request that was sent before a step was noticed may be older than the step.
         if self.stepped_at.is_some_and(|stepped_at| sent <= stepped_at) {
             return None;
         }
-        // A store's clock reads whole milliseconds, so a sample is at least one wide.
-        let sample = TimeBounds { earliest: store_now, latest: store_now.plus_ms(received.ms_since(sent) + 1) };
+        // A server's clock reads whole milliseconds, so a sample is at least one wide.
+        let sample = TimeBounds { earliest: server_now, latest: server_now.plus_ms(received.ms_since(sent) + 1) };
         let known = self.at(received);
         // A sample that contradicts the bounds replaces them: one of the clocks was set.
         let contradicts = sample.latest < known.earliest || sample.earliest > known.latest;
@@ -88,7 +97,9 @@ impl StoreClock {
         let by_ms = sample.middle_ms().wrapping_sub(known.middle_ms()).cast_signed();
         let is_step = !is_first && contradicts && by_ms.unsigned_abs() > CLOCK_ERROR_MAX_MS;
         let stepped_at = if is_step { Some(received) } else { self.stepped_at };
-        Some((Self { best: Some((received, sample)), stepped_at }, is_step.then_some(by_ms)))
+        let is_back = !is_first && sample.latest < known.earliest;
+        let shown = if is_back { self.shown.max(known.latest) } else { self.shown };
+        Some((Self { best: Some((received, sample)), stepped_at, shown }, is_step.then_some(by_ms)))
     }
 }
 
@@ -104,12 +115,12 @@ mod tests {
 
     #[test]
     fn before_the_first_answer_the_own_clock_is_trusted_to_a_second() {
-        assert_eq!(StoreClock::default().at(at(10_000)), TimeBounds { earliest: at(9_000), latest: at(11_000) });
+        assert_eq!(ServerClock::default().at(at(10_000)), TimeBounds { earliest: at(9_000), latest: at(11_000) });
     }
 
     #[test]
     fn a_store_whose_clock_was_set_is_believed_again() {
-        let mut time = StoreClock::default();
+        let mut time = ServerClock::default();
         for (sent, received, store_now) in [(100, 101, 50_000), (200, 205, 20_000)] {
             (time, _) = time.updated(at(sent), at(received), at(store_now)).expect("it narrows or contradicts");
         }
@@ -118,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_step_beyond_the_clock_error_is_noticed_once() {
-        let mut time = StoreClock::default();
+        let mut time = ServerClock::default();
         // Sent, received, the store's time; the step that is noticed.
         let cases = [
             ("the first answer", 100, 101, 50_000, None),
@@ -134,6 +145,30 @@ mod tests {
             let step = updated.and_then(|(_, step)| step);
             assert_eq!(step, expected, "{name}");
             time = updated.map_or(time, |(time, _)| time);
+            // A step back within the clock error counts, too.
+            let shown = if sent < 2_100 {
+                0
+            } else if sent < 4_100 {
+                52_003
+            } else {
+                3_653_003
+            };
+            assert!(time.shown.as_ms().abs_diff(shown) <= 2, "{name}: {:?}", time.shown);
+        }
+    }
+
+    #[test]
+    fn instants_are_apart_only_if_no_two_of_their_bounds_are_near() {
+        let bounds = |earliest, latest| TimeBounds { earliest: at(earliest), latest: at(latest) };
+        let cases = [
+            ((0, 10), (20, 30), true),
+            ((0, 15), (20, 30), false),
+            ((0, 100), (20, 30), false),
+            ((25, 25), (5, 9), true),
+        ];
+        for (one, other, expected) in cases {
+            let (one, other) = (bounds(one.0, one.1), bounds(other.0, other.1));
+            assert_eq!((one.is_apart(other, 9), other.is_apart(one, 9)), (expected, expected), "{one:?} {other:?}");
         }
     }
 
@@ -150,7 +185,7 @@ mod tests {
                 let drifted = own_ms.cast_signed() * drift_ppm / 1_000;
                 (own_ms * 1_000 + offset_ms * 1_000).saturating_add_signed(drifted)
             };
-            let mut time = StoreClock::default();
+            let mut time = ServerClock::default();
             let mut now = 5_000_000;
             for (wait_ms, there_ms, back_ms) in exchanges {
                 now += wait_ms;

@@ -9,7 +9,7 @@ use tollgate_core::rules::Generation;
 use crate::matched_rule::MatchedRule;
 
 /// Maximum number of counters with unsynced units. Past the cap, the units of the oldest counter are dropped.
-const UNSYNCED_COUNTERS_MAX: usize = 100_000;
+pub(crate) const UNSYNCED_COUNTERS_MAX: usize = 100_000;
 
 /// Counters with unsynced units.
 #[derive(Debug, Default)]
@@ -52,6 +52,7 @@ impl UnsyncedQueue {
     }
 
     /// Returns true if there are no unsynced units.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         !self.any.load(Ordering::Relaxed)
     }

@@ -3,25 +3,18 @@
 //! A request that misses its deadline stays in flight in a task of its own, which ends with the late answer, with the loss of
 //! the connection, or after [`LATE_ANSWER_WAIT_MAX`]. Past [`LATE_REQUESTS_MAX`], no further request is kept.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
-use std::time::Duration;
 
 use smallvec::SmallVec;
-use tokio::task::yield_now;
 use tokio::time::timeout;
 use tollgate_core::counter::Charge;
 use tollgate_engine::{LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX, Output, StoreRequest};
 
 use super::Shared;
+use crate::runtime::answer_in_time;
 use crate::store::{ChargeResults, ChargeStore, StoreError};
-
-/// Number of turns of the runtime after which an answer that arrived before the timer fired has reached its request: one reads
-/// the socket, one hands the answer on.
-const TURNS_AFTER_DEADLINE: usize = 3;
 
 /// Number of requests that wait for late answers.
 #[derive(Debug, Default)]
@@ -59,10 +52,12 @@ impl<S: ChargeStore> Shared<S> {
         #[cfg(feature = "metrics")]
         let took = tollgate_core::clock::Stopwatch::start();
         let mut charging = charge(store.clone(), &request);
-        let answer = match timeout(timer(request.deadline()), charging.as_mut()).await {
-            Ok(answer) => Some(answer),
-            Err(_) => arrived(&mut charging).await,
-        };
+        let mut answer = answer_in_time(request.deadline(), charging.as_mut()).await;
+        let renewed = |answer| self.engine.renew(self.clock.now(), &mut request, answer);
+        if let Some(left) = answer.as_ref().and_then(renewed) {
+            charging = charge(store.clone(), &request);
+            answer = answer_in_time(left, charging.as_mut()).await;
+        }
         #[cfg(feature = "metrics")]
         self.metrics.store.observe(took.elapsed().as_secs_f64());
         let is_late = answer.is_none();
@@ -114,24 +109,87 @@ fn charge<S: ChargeStore>(store: Arc<S>, request: &StoreRequest) -> ChargeInFlig
         Ok(results)
     })
 }
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
 
-/// Returns the answer of a request whose timer has fired, if it arrived before: on a busy machine the timer may run before the
-/// task that reads the socket.
-async fn arrived(charging: &mut ChargeInFlight) -> Option<Result<ChargeResults, StoreError>> {
-    for _ in 0..TURNS_AFTER_DEADLINE {
-        yield_now().await;
-        let look = poll_fn(|context| match charging.as_mut().poll(context) {
-            Poll::Ready(answer) => Poll::Ready(Some(answer)),
-            Poll::Pending => Poll::Ready(None),
-        });
-        if let Some(answer) = look.await {
-            return Some(answer);
+    use futures_util::future::join_all;
+    use tokio::task::yield_now;
+    use tollgate_core::call::Call;
+    use tollgate_core::clock::{SystemClock, Timestamp};
+    use tollgate_core::decision::Source;
+    use tollgate_core::rules::Rule;
+
+    use super::*;
+    use crate::Agent;
+    use crate::runtime::TURNS_AFTER_DEADLINE;
+    use crate::store::MemoryStore;
+
+    /// Store that charges at once, and whose answer is there when its request is polled for this number of times. Nothing wakes
+    /// the request.
+    struct PolledStore(MemoryStore, usize);
+
+    impl ChargeStore for PolledStore {
+        async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+            let answer = self.0.try_charge(charges).expect("memory needs no waiting");
+            let mut polls = 0;
+            poll_fn(|_| {
+                polls += 1;
+                if polls >= self.1 { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            answer
+        }
+
+        fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send {
+            self.0.ping()
         }
     }
-    None
-}
 
-/// Returns the time of a timer that fires by the deadline: tokio's timers fire up to a millisecond late.
-fn timer(deadline: Duration) -> Duration {
-    deadline.saturating_sub(Duration::from_millis(1)).max(Duration::from_millis(1))
+    fn agent(polls: usize) -> Agent<PolledStore> {
+        let store = PolledStore(MemoryStore::new(Arc::new(SystemClock::start())), polls);
+        let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota"));
+        Agent::builder().rule(rule).store(Arc::new(store)).start_with_store().expect("the agent starts")
+    }
+
+    /// Returns the number of late answers of this outcome.
+    fn late(agent: &Agent<PolledStore>, outcome: &str) -> u64 {
+        agent.engine().metrics().late_answers().find(|(name, _)| *name == outcome).expect("an outcome").1
+    }
+
+    /// An answer that has arrived is used even if the timer fired first: when the timer fires, and in the turns of the runtime
+    /// after it. After them, it is a late answer.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_has_arrived_counts_although_the_timer_fired() {
+        // One poll when the request is sent, one when the timer fires.
+        let in_time = 2 + TURNS_AFTER_DEADLINE;
+        for polls in 1..=in_time + 1 {
+            let agent = agent(polls);
+            let decision = agent.decide(&Call::new().with("api_key", "k")).await;
+            let (source, charged) = if polls <= in_time { (Source::Store, 0) } else { (Source::Fallback, 1) };
+            assert!(decision.allowed && decision.source == source, "polled {polls} times: {decision:?}");
+            yield_now().await;
+            assert_eq!(late(&agent, "charged"), charged, "polled {polls} times");
+            assert_eq!(agent.engine().metrics().unsynced_units.get(), 0, "the store has charged it");
+        }
+    }
+
+    /// capped, I12: past the cap on late requests, a request counts as lost, and what was admitted is to be backfilled. The
+    /// others count as lost after the greatest time for which an answer is awaited, and free their places.
+    #[tokio::test(start_paused = true)]
+    async fn past_the_caps_of_late_answers_a_request_counts_as_lost() {
+        let agent = agent(usize::MAX);
+        let past_the_cap = 3;
+        let calls: Vec<_> =
+            (0..LATE_REQUESTS_MAX + past_the_cap).map(|call| Call::new().with("api_key", call.to_string())).collect();
+        let decisions = join_all(calls.iter().map(|call| agent.decide(call))).await;
+        assert!(decisions.iter().all(|decision| decision.allowed && decision.source == Source::Fallback));
+        let waiting = || agent.shared.late_requests.0.load(Ordering::Relaxed);
+        let unsynced = || agent.engine().metrics().unsynced_units.get();
+        assert_eq!((waiting(), late(&agent, "lost"), unsynced()), (LATE_REQUESTS_MAX, 3, 3));
+        tokio::time::sleep(2 * LATE_ANSWER_WAIT_MAX).await;
+        let all = calls.len() as u64;
+        assert_eq!((waiting(), late(&agent, "lost"), unsynced()), (0, all, all));
+    }
 }

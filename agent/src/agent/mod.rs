@@ -7,21 +7,22 @@ mod builder;
 mod permit;
 mod admission;
 mod ask_store;
+mod check;
+mod check_future;
 mod settle_release;
 mod start;
 #[cfg(test)]
 mod tests;
 mod tokens;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::runtime::Handle;
-use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::decision::Decision;
-use tollgate_core::rules::{MatchScope, Quota};
-use tollgate_engine::{Engine, Operation, Output, Progress};
+use tollgate_core::rules::Quota;
+use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
 use crate::runtime::MaintenanceTask;
 use crate::store::{AnyStore, ChargeStore};
@@ -84,79 +85,6 @@ impl Agent {
 }
 
 impl<S: ChargeStore> Agent<S> {
-    /// Decides a call at once; returns nothing if the store must be asked, and [`check`](Self::check) waits for it then.
-    /// Without Redis, there is always a decision.
-    #[must_use]
-    #[expect(
-        clippy::result_large_err,
-        reason = "a denial is as frequent as an admission, and a box would cost an allocation"
-    )]
-    pub fn try_check(&self, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
-        let Shared { engine, clock, store, .. } = &*self.shared;
-        let now = clock.now();
-        if let Some(decision) = engine.decide(now, call) {
-            return Some(self.granted(call, decision));
-        }
-        let output = match engine.begin(now, Operation::check(call)) {
-            Progress::Done(output) => output,
-            Progress::NeedsStore(mut request) => {
-                let answer = ask_store::try_charge(&**store.as_ref()?, &request)?;
-                engine.finish(now, &mut request, answer)
-            }
-        };
-        output.into_decisions().pop().map(|decision| self.granted(call, decision))
-    }
-
-    /// Decides a call: every rule that applies to it must admit it. An admitted call is charged under all of them; a denied one
-    /// is charged under none, except rules in `shadow`.
-    ///
-    /// A fault of the store is no error: signals of the aggregator decide then, or the `on_failure` of the rule. The check
-    /// waits for Redis no longer than the shortest deadline of the rules (15 ms by default), and for nothing without Redis.
-    ///
-    /// # Errors
-    /// The denial of the call, with the rule and the time after which it passes.
-    pub async fn check(&self, call: &Call<'_>) -> Result<Admission, Denial> {
-        let decision = self.decide(call).await;
-        self.granted(call, decision)
-    }
-
-    /// Decides a call for a surface, which reports admissions and denials alike. Its slots are released by a token.
-    #[doc(hidden)]
-    pub async fn decide(&self, call: &Call<'_>) -> Decision {
-        let now = self.shared.clock.now();
-        if let Some(decision) = self.shared.engine.decide(now, call) {
-            #[cfg(feature = "metrics")]
-            self.shared.metrics.check.at_once();
-            return decision;
-        }
-        let output = self.shared.run_timed(now, Operation::check(call)).await;
-        output.into_decisions().pop().unwrap_or_else(|| unreachable!("the output of a check is a decision"))
-    }
-
-    /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
-    /// own. Only the rules of the scope may apply.
-    #[doc(hidden)]
-    pub async fn decide_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
-        let now = self.shared.clock.now();
-        self.shared.run_timed(now, Operation::Check { calls, scope }).await.into_decisions().into_vec()
-    }
-
-    #[expect(clippy::result_large_err, reason = "as for `try_check`")]
-    #[inline]
-    fn granted(&self, call: &Call<'_>, decision: Decision) -> Result<Admission, Denial> {
-        if !decision.allowed {
-            return Err(Denial { decision });
-        }
-        let permit = if decision.holds_slots { self.permit(call, &decision) } else { None };
-        Ok(Admission { decision, permit })
-    }
-
-    #[cold]
-    fn permit(&self, call: &Call<'_>, decision: &Decision) -> Option<Permit> {
-        let decided = self.decided_call(call, decision)?;
-        Some(Permit::new(call.clone().into_owned(), decided, self.shared.clone()))
-    }
-
     /// Returns the name of the agent, which is unique in the fleet.
     #[must_use]
     pub fn node(&self) -> &str {
@@ -233,25 +161,29 @@ impl<S: ChargeStore> Clone for Agent<S> {
 }
 
 impl<S: ChargeStore> Shared<S> {
-    /// Runs a check and observes its duration.
-    async fn run_timed(&self, now: Timestamp, operation: Operation<'_, '_>) -> Output {
-        #[cfg(feature = "metrics")]
-        let check = &self.metrics.check;
+    /// Runs a check that waits for no store and counts it; else returns the request to the store.
+    fn run_at_once(&self, now: Timestamp, operation: Operation<'_, '_>) -> Result<Output, StoreRequest> {
         match self.engine.begin(now, operation) {
             Progress::Done(output) => {
                 #[cfg(feature = "metrics")]
-                check.at_once();
-                output
+                self.metrics.check.at_once();
+                Ok(output)
             }
-            Progress::NeedsStore(request) => {
-                #[cfg(feature = "metrics")]
-                let took = tollgate_core::clock::Stopwatch::start();
-                let output = self.ask_store(request).await;
-                #[cfg(feature = "metrics")]
-                check.waited(took.elapsed());
-                output
-            }
+            Progress::NeedsStore(request) => Err(request),
         }
+    }
+
+    /// Finishes a check with the answer of the store, and observes its duration. It is in a box, because it is large, and most
+    /// checks do not wait for a store, but their futures would have room for it.
+    fn ask_store_timed(&self, request: StoreRequest) -> Pin<Box<dyn Future<Output = Output> + Send + '_>> {
+        Box::pin(async {
+            #[cfg(feature = "metrics")]
+            let took = tollgate_core::clock::Stopwatch::start();
+            let output = self.ask_store(request).await;
+            #[cfg(feature = "metrics")]
+            self.metrics.check.waited(took.elapsed());
+            output
+        })
     }
 
     /// Runs an operation; waits for the store no longer than the operation's deadline.

@@ -1,11 +1,12 @@
 //! Tests of checks, settlements and releases by an agent without servers.
 
 use tollgate_core::algorithm::Algorithm;
+use tollgate_core::call::Call;
+use tollgate_core::decision::Source;
 use tollgate_core::rules::Rule;
 
 use super::*;
 use crate::request::Request;
-use tollgate_core::decision::Source;
 
 fn agent(rule: Rule) -> Agent {
     Agent::builder().rule(rule).start().unwrap()

@@ -1,6 +1,7 @@
 //! The task that executes the effects of the engine's [`Maintenance`]: requests to the store with their deadline, the log,
 //! and the state directory.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +9,13 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
-use tollgate_core::clock::Clock;
+use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_engine::{
     Engine, Maintenance, MaintenanceEffect, MaintenanceInput, MaintenanceRequest, MaintenanceSettings, Notice,
     StoreError, UNATTENDED_DEADLINE,
 };
 
+use super::deadline::answer_in_time;
 use super::{RulesListener, WakeFn};
 use crate::state_dir::StateDir;
 use crate::store::{ChargeStore, FleetServices};
@@ -78,6 +80,7 @@ impl<S: ChargeStore> MaintenanceParts<S> {
     async fn run(self, reached: watch::Sender<bool>) {
         let settings = MaintenanceSettings {
             announces: self.fleet.is_some(),
+            witnesses: self.fleet.is_some(),
             follows_rules: self.fleet.is_some() && self.rules.is_some(),
         };
         let mut maintenance = Maintenance::new(self.engine.clone(), settings);
@@ -123,10 +126,22 @@ impl<S: ChargeStore> MaintenanceParts<S> {
         let store = self.store.as_deref().ok_or(StoreError::Unreachable);
         let fleet = self.fleet.as_deref().ok_or(StoreError::Unreachable);
         match request {
-            MaintenanceRequest::Ping => MaintenanceInput::Pinged(in_time(async { store?.ping().await }).await),
+            MaintenanceRequest::Ping { in_time, deadline } => {
+                let ping = pin!(async { store?.ping().await });
+                ping_within(in_time, deadline, ping).await
+            }
             MaintenanceRequest::Backfill(request) => {
                 let answer = in_time(async { store?.charge(request.charges()).await }).await;
                 MaintenanceInput::Backfilled(request, answer)
+            }
+            MaintenanceRequest::Reopen(request) => {
+                let answer = in_time(async { store?.charge(request.charges()).await }).await;
+                MaintenanceInput::Reopened(request, answer)
+            }
+            MaintenanceRequest::Witness(number) => {
+                let settings = self.engine.settings();
+                let life = format!("{}@{}", settings.node, settings.epoch.as_ms());
+                MaintenanceInput::Witnessed(in_time(async { fleet?.witness(&life, number).await }).await)
             }
             MaintenanceRequest::Announce => {
                 let node = &self.engine.settings().node;
@@ -142,6 +157,18 @@ impl<S: ChargeStore> MaintenanceParts<S> {
             }
         }
     }
+}
+
+async fn ping_within(
+    in_time: Duration,
+    deadline: Duration,
+    mut ping: Pin<&mut impl Future<Output = Result<Timestamp, StoreError>>>,
+) -> MaintenanceInput {
+    if let Some(answer) = answer_in_time(in_time, ping.as_mut()).await {
+        return MaintenanceInput::Pinged { answer, is_late: false };
+    }
+    let answer = timeout(deadline.saturating_sub(in_time), ping).await.unwrap_or(Err(StoreError::TimedOut));
+    MaintenanceInput::Pinged { answer, is_late: true }
 }
 
 async fn in_time<T>(request: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {

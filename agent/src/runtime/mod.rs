@@ -2,6 +2,7 @@
 
 #[cfg(feature = "bus")]
 mod bus_threads;
+mod deadline;
 mod maintenance_task;
 
 use std::sync::Arc;
@@ -13,6 +14,9 @@ use tollgate_core::rules::Generation;
 
 #[cfg(feature = "bus")]
 pub(crate) use bus_threads::{BusListeners, BusThreads, SignalObserver};
+#[cfg(test)]
+pub(crate) use deadline::TURNS_AFTER_DEADLINE;
+pub(crate) use deadline::answer_in_time;
 pub(crate) use maintenance_task::{MaintenanceParts, MaintenanceTask};
 
 /// Receiver of published rules, with the time at which the bus appended them; a store knows none.

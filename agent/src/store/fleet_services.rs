@@ -1,5 +1,5 @@
-//! Services of a Redis that serves a whole fleet, beside the counters: the registry of live agents and the mirror of the
-//! published rules.
+//! Services of a Redis that serves a whole fleet, beside the counters: the registry of live agents, the mirror of the published
+//! rules, and the witness of lost data.
 //!
 //! They share the connection of the store, which the maintenance pings. Other stores have none of them: the size of the fleet
 //! and the rules come from the bus then. Without the feature `redis`, no value of [`FleetServices`] exists.
@@ -8,15 +8,19 @@ use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 #[cfg(feature = "redis")]
-use tollgate_redis::{FleetRegistry, RuleMirror};
+use tollgate_engine::WITNESS_KEPT_MS;
+use tollgate_engine::WitnessAnswer;
+#[cfg(feature = "redis")]
+use tollgate_redis::{FleetRegistry, RuleMirror, Witnesses};
 
 use super::StoreError;
 
-/// Registry of live agents and mirror of the published rules.
+/// Registry of live agents, mirror of the published rules, and witnesses.
 #[cfg(feature = "redis")]
 pub(crate) struct FleetServices {
     pub(super) registry: FleetRegistry,
     pub(super) mirror: RuleMirror,
+    pub(super) witnesses: Witnesses,
 }
 
 /// Registry and mirror of a store that has none.
@@ -35,6 +39,12 @@ impl FleetServices {
         self.registry.leave(agent).await
     }
 
+    /// Raises the witness of one life of an agent.
+    pub(crate) async fn witness(&self, life: &str, number: u64) -> Result<WitnessAnswer, StoreError> {
+        let (at, before) = self.witnesses.raise(life, number, WITNESS_KEPT_MS).await?;
+        Ok(WitnessAnswer { at, before })
+    }
+
     /// Reads the published rules and their generation, if there are any.
     pub(crate) async fn published_rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
         self.mirror.read().await
@@ -49,6 +59,10 @@ impl FleetServices {
     }
 
     pub(crate) async fn leave(&self, _: &str) -> Result<PresenceSet, StoreError> {
+        match *self {}
+    }
+
+    pub(crate) async fn witness(&self, _: &str, _: u64) -> Result<WitnessAnswer, StoreError> {
         match *self {}
     }
 

@@ -28,6 +28,10 @@ pub struct MemoryStore {
     counters: Mutex<CappedCounters>,
 }
 
+/// Counters of a memory store at an instant, for tests in which it loses some.
+#[derive(Clone, Default)]
+pub struct CounterCopies(HashMap<CounterId, StoredCounter, RandomState>);
+
 struct CappedCounters {
     counters: HashMap<CounterId, StoredCounter, RandomState>,
     counters_max: usize,
@@ -63,11 +67,32 @@ impl MemoryStore {
         self.counters.lock().get(counter).map(|counter| counter.state().clone())
     }
 
+    /// Returns a copy of all counters.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn copies(&self) -> CounterCopies {
+        CounterCopies(self.counters.lock().counters.clone())
+    }
+
+    /// Replaces all counters, as a flush or a failover does.
+    #[doc(hidden)]
+    pub fn replace_counters(&self, copies: CounterCopies) {
+        self.counters.lock().counters = copies.0;
+    }
+
     fn charge_now(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         let now = self.clock.now();
         let mut counters = self.counters.lock();
         counters.make_room(charges, now);
         step_at_once(&mut *counters, charges, now)
+    }
+}
+
+impl CounterCopies {
+    /// Removes a counter.
+    #[doc(hidden)]
+    pub fn lose(&mut self, counter: CounterId) {
+        self.0.remove(&counter);
     }
 }
 
@@ -112,7 +137,7 @@ impl CappedCounters {
         let has_room = self.counters.len() + absent <= self.counters_max;
         if absent > 0 && (has_room || now.ms_since(self.swept_at) >= SWEEP_INTERVAL_MS) {
             self.swept_at = now;
-            self.counters.retain(|_, counter| !counter.is_idle_at(now));
+            self.counters.retain(|_, counter| !counter.may_be_dropped_at(now));
             self.sweep_at_len = (2 * self.counters.len()).max(SWEEP_LEN_MIN).min(self.counters_max);
         }
     }
@@ -125,7 +150,9 @@ mod tests {
 
     impl conformance::Loses for MemoryStore {
         fn lose(&self, counter: CounterId) {
-            self.counters.lock().remove(counter);
+            let mut copies = self.copies();
+            copies.lose(counter);
+            self.replace_counters(copies);
         }
     }
 

@@ -18,6 +18,8 @@ use tollgate_core::counter::Charge;
 
 pub use any::AnyStore;
 pub(crate) use fleet_services::FleetServices;
+#[doc(hidden)]
+pub use memory::CounterCopies;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore, Slots};

@@ -1,6 +1,7 @@
 //! `tollgate experiment`: the form of its report. Its figures depend on the machine.
 
 use serde_json::Value;
+use tollgate_experiments::live::failure::ServerFault;
 use tollgate_servers::{Kafka, Redis};
 
 use crate::support::{finish, tollgate};
@@ -57,7 +58,8 @@ fn a_plan_that_cannot_be_measured_is_refused_with_a_reason() {
     }
 }
 
-/// N7, I1: a server that fails makes no call wait beyond its deadline and denies no honest caller under `bounded`.
+/// N7, I1: a server that fails denies no honest caller under `bounded`. The exit code tells whether a bound is broken;
+/// limits of time belong to the experiment, so this test does not assert them.
 #[test]
 fn faults_are_measured_over_servers_of_its_own() {
     let faults = ["pause", "late-20ms", "aggregator-kill"];
@@ -72,7 +74,6 @@ fn faults_are_measured_over_servers_of_its_own() {
     for row in rows {
         let number = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
         assert!(number("worst_ms") >= number("p99_ms") && number("p99_ms") > 0.0, "{row}");
-        assert!(number("worst_ms") <= report["latency_bound_ms"].as_f64().expect("a bound"), "{report:#}");
         // Abusers keep their windows full; a fallback never admits nothing.
         assert!(number("strict") >= 90.0 && number("bounded") >= 90.0, "{row}");
         assert_eq!(row["bounded_denied"], 0, "{row}");
@@ -82,6 +83,16 @@ fn faults_are_measured_over_servers_of_its_own() {
     assert!(rows[..2].iter().all(|row| row["openings"].as_u64() >= Some(2)), "{report:#}");
     let broken = report["broken"].as_array().expect("bounds that are not kept");
     assert_eq!(done.exit, i32::from(!broken.is_empty()), "{report:#}");
+}
+
+#[test]
+fn the_help_names_every_fault_and_the_bounds() {
+    let done = finish(tollgate(&FAILURE).arg("--help"));
+    let names = ServerFault::all().iter().map(|fault| fault.name());
+    for expected in names.chain(["exits with 1 if\na bound is not kept", "`retry_after_ms`", "--fault <NAME>"]) {
+        assert!(done.out.contains(expected), "{expected}: {}", done.out);
+    }
+    assert!(done.exit == 0 && done.out.lines().all(|line| line.len() <= 100), "{}", done.out);
 }
 
 #[test]

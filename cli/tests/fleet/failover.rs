@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use tollgate_bus::Topic;
+
+use crate::dead_letters::append;
 use crate::fleet::{Fleet, check};
 use crate::log;
 use crate::support::wait_for;
@@ -14,7 +17,8 @@ rules:
 ";
 
 /// E3, E6, I11, N7: a second aggregator takes its share over while both are owners, and an agent that limits by signals
-/// alone sees no difference; when it is killed, its partitions are signalled again within three seconds.
+/// alone sees no difference, also if old signals are repeated; when it is killed, its partitions are signalled again within three
+/// seconds.
 #[test]
 fn partitions_change_hands_unnoticed_and_are_taken_over_from_the_dead() {
     let mut fleet = Fleet::start("failover", RULES);
@@ -32,6 +36,11 @@ fn partitions_change_hands_unnoticed_and_are_taken_over_from_the_dead() {
     fleet.redis.kill();
     wait_for("answers by signal", || (check(&mut client, "unused").source == "signal").then_some(()));
 
+    // All signals so far are in the log again, after newer ones.
+    let bus = log::bus(&fleet.kafka.brokers());
+    for (record, _) in log::signals(&bus) {
+        append(&bus, Topic::Signals, record.partition, &[record.payload]);
+    }
     let mut second = fleet.aggregator("second");
     let mut checked = 0;
     wait_for("the end of the handover", || {
@@ -47,7 +56,6 @@ fn partitions_change_hands_unnoticed_and_are_taken_over_from_the_dead() {
         (shares.1 > 0 && shares.0 + shares.1 == 8 && held == shares.0).then_some(())
     });
 
-    let bus = log::bus(&fleet.kafka.brokers());
     let inherited = second.own_partitions();
     second.kill();
     let mut last_words = BTreeMap::new();

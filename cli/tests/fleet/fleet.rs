@@ -39,9 +39,14 @@ pub(crate) struct Member {
 impl Fleet {
     /// Starts the servers; `rules` is the text of a rules file.
     pub(crate) fn start(name: &str, rules: &str) -> Self {
+        Self::start_over(Redis::start, name, rules)
+    }
+
+    /// Starts the servers, with a Redis that is started so.
+    pub(crate) fn start_over(redis: fn() -> Redis, name: &str, rules: &str) -> Self {
         let alone = alone();
         let rules = file(&format!("{name}.yaml"), rules);
-        Self { redis: Redis::start(), kafka: Kafka::start(), rules, _alone: alone }
+        Self { redis: redis(), kafka: Kafka::start(), rules, _alone: alone }
     }
 
     /// Starts an agent of this name and waits until it is ready.
@@ -150,6 +155,14 @@ impl Member {
 
     pub(crate) fn wait_until_ready(&self) {
         wait_for("readiness", || (self.client().get("/readyz", &[]).status == 200).then_some(()));
+    }
+
+    /// Returns the value of the series of a metric with this label, such as `topic="calls"`. Every series exists from the start.
+    pub(crate) fn series(&self, name: &str, label: &str) -> u64 {
+        let metrics = self.client().get("/metrics", &[]);
+        let is_series = |line: &&str| line.split('{').next() == Some(name) && line.contains(label);
+        let value = metrics.text().lines().find(is_series).and_then(|line| line.rsplit(' ').next()?.parse().ok());
+        value.unwrap_or_else(|| panic!("no {name} with {label}"))
     }
 
     /// Returns the sum of the metric lines that begin with this text.

@@ -1,16 +1,22 @@
-//! Agents that join, die and return, with Redis only.
+//! Agents that join, die and return, with Redis only; and a fleet that loses every sign of life of its members.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tollgate_core::clock::Stopwatch;
 use tollgate_servers::{Redis, free_port};
 
-use crate::fleet::{Member, alone};
+use crate::fleet::{Fleet, Member, alone, check};
 use crate::support::{Client, file, wait_for};
 
 const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 1s }]";
 /// Time within which agents know the size of the fleet.
 const KNOWN_WITHIN: Duration = Duration::from_secs(15);
+/// Time between the end of Redis and that of Kafka, as seen in an outage that began with both.
+const BETWEEN: Duration = Duration::from_secs(8);
+/// Time without both: several times that after which a silent agent is removed, and less than a window.
+const AWAY: Duration = Duration::from_secs(40);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Starts an agent of this name and waits until it is ready.
 fn agent(redis: &Redis, node: &str) -> Member {
@@ -69,4 +75,36 @@ fn an_agent_that_was_killed_serves_at_once_when_it_is_back() {
             "{said}"
         );
     }
+}
+
+/// I10: Redis is killed, and Kafka 8 s later. Three agents remain three as long as both are away, and together admit the quota.
+#[test]
+fn three_agents_that_lose_redis_and_then_kafka_remain_three() {
+    let rules = "rules: [{ name: per-key, per: [api_key], quota: 100/min, deadline: 50ms }]";
+    let mut fleet = Fleet::start("frozen", rules);
+    let aggregator = fleet.aggregator("counting");
+    let agents = ["gw-1", "gw-2", "gw-3"].map(|node| fleet.agent(node));
+    aggregator.wait_until_ready();
+    for agent in &agents {
+        counted_after(agent, 3);
+    }
+    let mut clients = agents.each_ref().map(Member::client);
+    let passed = |since: Stopwatch, time| wait_for("time", || (since.elapsed() >= time).then_some(()));
+
+    fleet.redis.kill();
+    passed(Stopwatch::start(), BETWEEN);
+    fleet.kafka.kill();
+    let (away, mut admitted, mut counted) = (Stopwatch::start(), [0; 3], BTreeSet::new());
+    while away.elapsed() < AWAY {
+        for (client, admitted) in clients.iter_mut().zip(&mut admitted) {
+            *admitted += u32::from(check(client, "k").allowed);
+        }
+        counted.extend(agents.iter().filter_map(|agent| agent.get("/healthz")["agents"].as_u64()));
+        passed(Stopwatch::start(), PAUSE);
+    }
+    println!("admitted by each agent: {admitted:?}; numbers of agents: {counted:?}");
+    let sum: u32 = admitted.iter().sum();
+    assert!((90..=105).contains(&sum), "{admitted:?} of 100");
+    assert_eq!(counted, BTreeSet::from([3]));
+    assert!(agents.iter().all(|agent| agent.metric("tollgate_fleet_frozen") == 1));
 }

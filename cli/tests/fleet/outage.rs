@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tollgate_core::clock::Stopwatch;
+use tollgate_core::messages::signals::FRESH_MS;
+use tollgate_servers::Redis;
 
 use crate::fleet::{Fleet, Member, Said, check, while_timing};
 use crate::log;
@@ -95,4 +97,35 @@ fn the_ring_survives_the_loss_of_redis_and_then_of_kafka() {
         (calls + dropped == made).then_some(calls)
     });
     assert!(in_log > 0);
+}
+
+/// E6, one-truth-of-time: the clock of Redis is set back by an hour; then Redis and the aggregator end. The last signals are an
+/// hour younger than Redis's time, and yet stale: they decide nothing.
+#[test]
+fn signals_grow_stale_although_the_clock_of_redis_was_set_back() {
+    let mut fleet = Fleet::start("set-back", RULES);
+    fleet.redis = Redis::start_with_clock();
+    let mut aggregator = fleet.aggregator("counting");
+    let agent = fleet.agent("gw-1");
+    aggregator.wait_until_ready();
+    let mut client = agent.client();
+    let mut calls = 0;
+    let mut next = || {
+        calls += 1;
+        check(&mut client, &format!("call-{calls}"))
+    };
+    wait_for("the store", || (next().source == "store").then_some(()));
+    fleet.redis.set_clock(-3_600_000);
+    wait_for("the step", || {
+        next();
+        (agent.metric("tollgate_store_clock_steps_total") == 1).then_some(())
+    });
+    let signalled = Stopwatch::start();
+    wait_for("signals of two seconds", || (signalled.elapsed() > Duration::from_secs(3)).then_some(()));
+    fleet.redis.kill();
+    aggregator.kill();
+    let gone = Stopwatch::start();
+    wait_for("stale signals", || (gone.elapsed() > Duration::from_millis(FRESH_MS + 500)).then_some(()));
+    let sources: Vec<String> = (0..10).map(|_| next().source).collect();
+    assert!(sources.iter().all(|source| source == "fallback"), "{sources:?}");
 }

@@ -104,7 +104,7 @@ fn a_known_caller_keeps_its_quota_while_redis_is_down() {
     assert!((6..=10).contains(&burst) && (3..=11).contains(&new), "{burst} {new}");
 }
 
-/// I1, I2, I4, H4: the table of `on_failure` with signals, then without Kafka, then after the return of Redis.
+/// I1, I3, I4, H4: the table of `on_failure` with signals, then without Kafka, then after the return of Redis.
 #[test]
 fn on_failure_decides_with_signals_and_without_kafka() {
     let mut three = Three::start("on-failure");

@@ -71,7 +71,8 @@ impl<'a> Call<'a> {
     }
 
     /// Adds a verified descriptor, or replaces the value of the one with this name.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call is moved otherwise, which waits until it is written")]
+    #[inline(always)]
     #[must_use]
     pub fn with(mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) -> Self {
         let (name, value) = (name.into(), value.into());
@@ -127,11 +128,13 @@ impl<'a> Call<'a> {
 
     /// Returns the request id.
     #[must_use]
+    #[inline]
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
     /// Returns the descriptors and the bit set of those that are unverified.
+    #[inline]
     pub(crate) fn parts(&self) -> (&Descriptors<'a>, u64) {
         (&self.descriptors, self.unverified)
     }
@@ -170,12 +173,14 @@ impl<'a> Call<'a> {
 
     /// Returns the descriptors in the order in which they were added.
     #[must_use]
+    #[inline]
     pub fn descriptors(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.descriptors.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
 
     /// Returns the cost, in units of the quota.
     #[must_use]
+    #[inline]
     pub fn cost(&self) -> u64 {
         self.cost
     }

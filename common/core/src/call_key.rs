@@ -1,7 +1,8 @@
 //! Key of a call: a copy of everything by which rules match it, to recognise an equal call later.
 //!
 //! It holds the text itself. A hash in its place would have to be as strong as the digests of counters, or a client could
-//! look for a call that passes for another one; to compare short texts costs less than such a hash.
+//! look for a call that passes for another one; to compare short texts costs less than such a hash. A thread holds thousands of
+//! keys and looks at one for each call, so a key is small: a call with more than it can hold has none.
 
 use std::hash::Hasher;
 
@@ -9,46 +10,57 @@ use smallvec::SmallVec;
 
 use crate::call::Call;
 
-/// Length of a text that needs no memory of its own, in bytes.
-const TEXT_LEN_INLINE: usize = 64;
+/// Length of a text that needs no memory of its own, in bytes: an API key of 36 bytes with its name, or two short descriptors.
+const TEXT_LEN_INLINE: usize = 46;
 /// Length past which a call has no key, in bytes.
 const TEXT_LEN_MAX: usize = 1_024;
+/// Length of a name past which a call has no key, in bytes.
+const NAME_LEN_MAX: usize = 255;
+/// Length of the lengths of a descriptor, in bytes.
+const LENS_LEN: usize = 3;
 
 /// Descriptors and cost of a call. The default is the key of no call.
 #[derive(Clone, Debug)]
 pub struct CallKey {
-    /// Of each descriptor the lengths of name and value, in two bytes each, and the texts.
-    text: SmallVec<[u8; TEXT_LEN_INLINE]>,
-    /// Bit set of the unverified descriptors; that of no call has a bit that no call can have.
-    unverified: u64,
-    cost: u64,
+    /// Of each descriptor the length of the name in a byte, that of the value in two, and the texts.
+    text: KeyText,
+    /// Bit set of the unverified descriptors; that of no call has a bit that no call with a key has.
+    unverified: u32,
+    cost: u32,
+}
+
+#[derive(Clone, Debug)]
+enum KeyText {
+    Inline(u8, [u8; TEXT_LEN_INLINE]),
+    Long(Box<[u8]>),
 }
 
 /// Bits of no call: a call has no bit set without a descriptor.
-const NO_CALL: u64 = u64::MAX;
+const NO_CALL: u32 = u32::MAX;
 
 impl Default for CallKey {
     fn default() -> Self {
-        Self { text: SmallVec::new(), unverified: NO_CALL, cost: 0 }
+        Self { text: KeyText::Inline(0, [0; TEXT_LEN_INLINE]), unverified: NO_CALL, cost: 0 }
     }
 }
 
 impl CallKey {
-    /// Makes this the key of a call; returns false if the call is too long for one. Memory is used again.
-    pub fn set(&mut self, call: &Call<'_>) -> bool {
-        self.text.clear();
-        self.unverified = NO_CALL;
+    /// Returns the key of a call; none if the call has too much for one.
+    #[must_use]
+    pub fn of(call: &Call<'_>) -> Option<Self> {
+        let unverified = u32::try_from(call.parts().1).ok().filter(|unverified| *unverified != NO_CALL)?;
+        let cost = u32::try_from(call.cost()).ok()?;
+        let mut text: SmallVec<[u8; 128]> = SmallVec::new();
         for (name, value) in call.descriptors() {
-            if self.text.len() + name.len() + value.len() > TEXT_LEN_MAX {
-                self.text.clear();
-                return false;
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            if name.len() > NAME_LEN_MAX || text.len() + LENS_LEN + name.len() + value.len() > TEXT_LEN_MAX {
+                return None;
             }
-            self.text.extend_from_slice(&lens(name, value));
-            self.text.extend_from_slice(name.as_bytes());
-            self.text.extend_from_slice(value.as_bytes());
+            text.extend_from_slice(&lens(name, value));
+            text.extend_from_slice(name);
+            text.extend_from_slice(value);
         }
-        (self.unverified, self.cost) = (call.parts().1, call.cost());
-        true
+        Some(Self { text: KeyText::of(&text), unverified, cost })
     }
 
     /// Returns true if this is the key of a call.
@@ -56,20 +68,40 @@ impl CallKey {
     #[must_use]
     pub fn is_of(&self, call: &Call<'_>) -> bool {
         let (descriptors, unverified) = call.parts();
-        let mut rest = &self.text[..];
+        if u64::from(self.unverified) != unverified || u64::from(self.cost) != call.cost() {
+            return false;
+        }
+        let mut rest = match &self.text {
+            KeyText::Inline(len, text) => &text[..usize::from(*len)],
+            KeyText::Long(text) => text,
+        };
         for (name, value) in descriptors {
+            let (name, value) = (name.as_bytes(), value.as_bytes());
             // The lengths are equal unless one was cut, and then the text ends before.
             let known = rest.split_first_chunk().filter(|(known, _)| **known == lens(name, value));
             let Some((texts, behind)) = known.and_then(|(_, texts)| texts.split_at_checked(name.len() + value.len()))
             else {
                 return false;
             };
-            if texts[..name.len()] != *name.as_bytes() || texts[name.len()..] != *value.as_bytes() {
+            if texts[..name.len()] != *name || texts[name.len()..] != *value {
                 return false;
             }
             rest = behind;
         }
-        rest.is_empty() && self.unverified == unverified && self.cost == call.cost()
+        rest.is_empty()
+    }
+}
+
+impl KeyText {
+    fn of(text: &[u8]) -> Self {
+        let mut inline = [0; TEXT_LEN_INLINE];
+        match (inline.get_mut(..text.len()), u8::try_from(text.len())) {
+            (Some(start), Ok(len)) => {
+                start.copy_from_slice(text);
+                Self::Inline(len, inline)
+            }
+            _ => Self::Long(text.into()),
+        }
     }
 }
 
@@ -82,9 +114,9 @@ pub fn hash_call(call: &Call<'_>, hasher: &mut impl Hasher) {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "texts are compared in full")]
-fn lens(name: &str, value: &str) -> [u8; 4] {
-    let ([a, b], [c, d]) = ((name.len() as u16).to_le_bytes(), (value.len() as u16).to_le_bytes());
-    [a, b, c, d]
+fn lens(name: &[u8], value: &[u8]) -> [u8; LENS_LEN] {
+    let [low, high] = (value.len() as u16).to_le_bytes();
+    [name.len() as u8, low, high]
 }
 
 #[cfg(test)]
@@ -93,32 +125,46 @@ mod tests {
 
     #[test]
     fn a_key_is_of_calls_with_the_same_descriptors_and_cost_only() {
-        let long = "x".repeat((1 << 16) + 1);
-        let mut unverified = Call::new();
-        unverified.set_unverified("k".into(), "a".into());
+        let long = |len: usize| "x".repeat(len);
+        let unverified = |names: usize| {
+            let mut call = Call::new();
+            (0..names).for_each(|name| call.set_unverified(format!("k{name}").into(), "a".into()));
+            call
+        };
         let calls = [
             Call::new(),
-            Call::new().with("k", "a"),
-            unverified,
-            Call::new().with("k", "a").costing(2),
-            Call::new().with("k", "b"),
-            Call::new().with("ka", ""),
-            Call::new().with("", "ka"),
-            Call::new().with("k", "a").with("l", "b"),
-            Call::new().with("k", "al").with("", "b"),
-            Call::new().with("l", "b").with("k", "a"),
-            Call::new().with("k", "x".repeat(TEXT_LEN_INLINE)),
-            Call::new().with("k", "x"),
+            Call::new().with("k0", "a"),
+            unverified(1),
+            Call::new().with("k0", "a").costing(2),
+            Call::new().with("k0", "a").costing(u32::MAX.into()),
+            Call::new().with("k0", "b"),
+            Call::new().with("k0a", ""),
+            Call::new().with("", "k0a"),
+            Call::new().with("k0", "a").with("l", "b"),
+            Call::new().with("k0", "al").with("", "b"),
+            Call::new().with("l", "b").with("k0", "a"),
+            Call::new().with("k0", long(TEXT_LEN_INLINE - 5)),
+            Call::new().with("k0", long(TEXT_LEN_INLINE - 4)),
+            Call::new().with("k0", long(TEXT_LEN_MAX - 5)),
+            Call::new().with(long(255), "a"),
+            unverified(31),
         ];
-        let mut key = CallKey::default();
-        assert!(!calls.iter().any(|call| key.is_of(call)), "the key of no call");
+        assert!(!calls.iter().any(|call| CallKey::default().is_of(call)), "the key of no call");
+        let too_much = [
+            Call::new().with("k0", long(TEXT_LEN_MAX - 4)),
+            Call::new().with("k0", long((1 << 16) + 1)),
+            Call::new().with(long(256), "a"),
+            Call::new().with("k0", "a").costing((1 << 32) + 1),
+            unverified(32),
+            unverified(33),
+        ];
         for (position, call) in calls.iter().enumerate() {
-            assert!(key.set(call));
+            let key = CallKey::of(call).expect("a key");
             let found: Vec<_> = (0..calls.len()).filter(|other| key.is_of(&calls[*other])).collect();
             assert_eq!(found, [position]);
-            assert!(!key.is_of(&Call::new().with("k", long.as_str())));
+            assert!(!too_much.iter().any(|call| key.is_of(call)));
         }
-        assert!(!key.set(&Call::new().with("k", long.as_str())));
-        assert!(!calls.iter().any(|call| key.is_of(call)), "a call that is too long has no key");
+        assert!(too_much.iter().all(|call| CallKey::of(call).is_none()));
+        assert_eq!(size_of::<CallKey>(), 56);
     }
 }

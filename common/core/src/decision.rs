@@ -181,11 +181,26 @@ impl Decision {
     pub fn new(allowed: bool, source: Source, at: Timestamp, id: DecisionId) -> Self {
         Self { allowed, status: None, delay_ms: 0, holds_slots: false, source, at, id }
     }
+
+    /// Creates a decision by one rule that holds no slots.
+    #[doc(hidden)]
+    #[inline]
+    pub fn of_rule(
+        allowed: bool,
+        source: Source,
+        at: Timestamp,
+        id: DecisionId,
+        status: LimitStatus,
+        delay_ms: u64,
+    ) -> Self {
+        Self { allowed, status: Some(status), delay_ms, holds_slots: false, source, at, id }
+    }
 }
 
 impl LimitStatus {
     /// Creates the status of a rule that admits nothing: all numbers except the cost are 0.
     #[doc(hidden)]
+    #[inline]
     #[must_use]
     pub fn new(rule: Name, kind: LimitKind, cost: u64) -> Self {
         let (limit, window_ms, at_once, remaining, reset_ms, retry_after_ms) = (0, 0, 0, 0, 0, 0);

@@ -1,8 +1,8 @@
 //! Redis as Tollgate uses it: a connection that never makes a caller wait, scripts sent by their hash, and errors that tell
 //! whether a request may have run.
 //!
-//! Three users share it: the agent's store of counters (`agent/src/store/redis`), the copy of the published rules
-//! ([`RuleMirror`]) and the registry of live agents ([`FleetRegistry`]). Left out: clusters and TLS. Redis 5 or newer is
+//! Its users are the agent's store of counters (`agent/src/store/redis`), the copy of the published rules ([`RuleMirror`]),
+//! the registry of live agents ([`FleetRegistry`]), and the witness of lost data ([`Witnesses`]). Left out: clusters and TLS. Redis 5 or newer is
 //! needed, since a script reads the time and then writes.
 
 mod settings;
@@ -12,9 +12,11 @@ mod eviction;
 mod connection;
 mod rule_mirror;
 mod fleet_registry;
+mod witness;
 
 pub use connection::{Connection, Socket};
 pub use fleet_registry::FleetRegistry;
 pub use rule_mirror::RuleMirror;
 pub use script::Script;
 pub use settings::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
+pub use witness::Witnesses;

@@ -7,6 +7,7 @@ use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
 
 pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
+    let len = batch.rows.len();
     let mut wire = v1::CallBatch {
         version: VERSION,
         agent: batch.name.agent.to_string(),
@@ -16,6 +17,15 @@ pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
         region: batch.region.to_string(),
         complete_through_ms: batch.complete_through.as_ms(),
         texts: batch.texts.clone(),
+        call_delta: Vec::with_capacity(len),
+        at_delta_ms: Vec::with_capacity(len),
+        sub_window_delta: Vec::with_capacity(len),
+        counter: Vec::with_capacity(len),
+        cost: Vec::with_capacity(len),
+        outcome: Vec::with_capacity(len),
+        home_descriptors: Vec::with_capacity(len),
+        home_decider: Vec::with_capacity(len),
+        home_source: Vec::with_capacity(len),
         ..v1::CallBatch::default()
     };
     let (mut call, mut at) = (0_u64, 0_u64);

@@ -55,6 +55,7 @@ fn signal_to_wire(signal: &Signal) -> v1::Signal {
         rate_milli: signal.rate_milli,
         budget: signal.budget,
         newest_at_ms: signal.newest_at.as_ms(),
+        charged_at_ms: signal.charged_at.as_ms(),
         agent: signal.by_agent.iter().map(|by_agent| by_agent.agent).collect(),
         agent_units: signal.by_agent.iter().map(|by_agent| by_agent.units).collect(),
         other_units: signal.by_others,
@@ -94,5 +95,6 @@ fn signal_from_wire(wire: v1::Signal, agents: usize) -> Result<Signal, WireError
         rate_milli: wire.rate_milli,
         budget: wire.budget,
         newest_at: Timestamp::from_ms(wire.newest_at_ms),
+        charged_at: Timestamp::from_ms(wire.charged_at_ms),
     })
 }

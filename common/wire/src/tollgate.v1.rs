@@ -123,6 +123,9 @@ pub struct Signal {
     /// Units that agents which are not named admitted.
     #[prost(uint64, tag = "10")]
     pub other_units: u64,
+    /// Time of the newest charge that the store has acknowledged; 0 if none is known.
+    #[prost(uint64, tag = "11")]
+    pub charged_at_ms: u64,
 }
 /// One record of `presence`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -186,6 +189,8 @@ pub enum Outcome {
     Admitted = 1,
     Denied = 2,
     Spared = 3,
+    /// Admitted, and the store has acknowledged the charge.
+    Charged = 4,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

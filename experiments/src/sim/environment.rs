@@ -10,6 +10,7 @@ use tollgate::store::StoreError;
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::ChargeResults;
+use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::signals::Offset;
 use tollgate_engine::{AgentIds, STRIPES};
 
@@ -44,6 +45,8 @@ pub(super) struct Environment<'c> {
     pub(super) cuts: BTreeMap<usize, Cut>,
     /// The agents that each agent with a state directory saved last.
     pub(super) saved_agents: BTreeMap<usize, AgentIds>,
+    /// The change of the emergency switch that each of them saved last.
+    pub(super) saved_emergencies: BTreeMap<usize, EmergencySwitch>,
     /// The source of all delays and random faults.
     rng: Rng,
     /// Number of records in the queue of each writer.
@@ -63,6 +66,7 @@ impl<'c> Environment<'c> {
             observations: Vec::new(),
             cuts: BTreeMap::new(),
             saved_agents: BTreeMap::new(),
+            saved_emergencies: BTreeMap::new(),
             rng: Rng::with_seed(settings.seed),
             queued: BTreeMap::new(),
             tickets: 0,
@@ -88,6 +92,13 @@ impl<'c> Environment<'c> {
             self.saved_agents.insert(agent, agents.clone());
         }
         self.observe(Observation::AgentsSaved(agent, agents));
+    }
+
+    /// Saves the latest change of the emergency switch, at an agent with a state directory.
+    pub(super) fn save_emergency(&mut self, agent: usize, switch: EmergencySwitch) {
+        if agent.is_multiple_of(2) {
+            self.saved_emergencies.insert(agent, switch);
+        }
     }
 
     /// Returns the ways that are cut between an agent and the servers.
@@ -246,22 +257,28 @@ impl<'c> Environment<'c> {
         match &message.command {
             StoreCommand::Ping => answer.time = self.store.time(now),
             StoreCommand::Announce => answer.presence = self.store.announce(now, message.agent),
+            StoreCommand::Witness(number) => {
+                answer.time = self.store.time(now);
+                answer.witness = self.store.witness(message.agent, message.life, *number);
+            }
             StoreCommand::Charge(steps) => {
                 for step in steps {
                     let mut results = ChargeResults::new();
                     for charges in self.bug.map_or_else(|| vec![step.clone()], |bug| bug.executed(step)) {
                         let executed = self.store.charge(now, &charges);
                         let StoreMessage { agent, life, ticket, .. } = *message;
-                        self.observe(Observation::Executed { agent, life, ticket, charges, answer: executed.clone() });
+                        let (store_time, answer) = (self.store.time(now), executed.clone());
+                        self.observe(Observation::Executed { agent, life, ticket, charges, store_time, answer });
                         results = executed?;
                     }
                     answer.results.extend(results);
                 }
                 if self.has(PlantedBug::DenialReportedCharged) {
-                    answer
-                        .results
-                        .iter_mut()
-                        .for_each(|result| (result.charged, result.verdict.admitted) = (true, true));
+                    for result in &mut answer.results {
+                        (result.charged, result.verdict.admitted) = (true, true);
+                        // With a birth, agents would take the charge for lost.
+                        result.born = Timestamp::default();
+                    }
                 }
             }
         }

@@ -29,6 +29,7 @@ pub(super) enum SimEvent {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most events are answers of the store")]
 pub(super) enum AgentEvent {
     /// Its readers poll.
     Reads,
@@ -92,14 +93,17 @@ pub(super) struct StoreMessage {
 pub(super) enum StoreCommand {
     Ping,
     Announce,
+    Witness(u64),
     /// Charges, by step.
     Charge(Vec<Vec<Charge>>),
 }
 
-/// An answer of the store: its time after a ping, the live agents after an announcement, or the results of charges.
+/// An answer of the store: its time after a ping, the live agents after an announcement, the number before
+/// after a witness, or the results of charges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StoreAnswer {
     pub(super) time: Timestamp,
     pub(super) presence: PresenceSet,
+    pub(super) witness: Option<u64>,
     pub(super) results: ChargeResults,
 }

@@ -2,6 +2,8 @@
 //!
 //! [`super::environment`] applies both; a test changes the states through [`super::Simulation`].
 
+use tollgate_core::counter::CounterId;
+
 /// Delays and rates of random faults, by default none. A percentage applies to each message on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -40,6 +42,17 @@ pub struct Cut {
     pub bus_writes: bool,
     /// The agent gets no records of the bus. It reads them later.
     pub bus_reads: bool,
+}
+
+/// Data that the store loses at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreLoss {
+    /// All data: a flush, or a restart without data.
+    All,
+    /// One counter: it is deleted or evicted.
+    Counter(CounterId),
+    /// Everything since [`Simulation::replicate`](super::Simulation::replicate): a failover.
+    SinceReplicated,
 }
 
 /// The way in which the store behaves now.

@@ -26,7 +26,7 @@ use tollgate_core::rules::Generation;
 pub use agent::{Correction, SimAgent};
 pub use aggregator::SimAggregator;
 pub use bus::SimBus;
-pub use faults::{Cut, Faults, StoreState};
+pub use faults::{Cut, Faults, StoreLoss, StoreState};
 pub use observation::{AnsweredCall, CorrectedCall, Observation, RecordName, SimNode, Ticket};
 pub use planted_bugs::PlantedBug;
 pub use settings::{SimAgentSettings, SimSettings};
@@ -129,7 +129,19 @@ impl<'c> Simulation<'c> {
     /// Lets the store's clock step.
     pub fn step_store_clock(&mut self, by_ms: i64) {
         self.env.store.step_clock(by_ms);
-        self.env.observe(Observation::StoreClockStepped(by_ms));
+        let store_time = self.env.store.time(self.env.now());
+        self.env.observe(Observation::StoreClockStepped { by_ms, store_time });
+    }
+
+    /// Brings the store's replica up to date.
+    pub fn replicate(&mut self) {
+        self.env.store.replicate();
+    }
+
+    /// Lets the store lose data.
+    pub fn lose(&mut self, loss: StoreLoss) {
+        self.env.store.lose(loss);
+        self.env.observe(Observation::StoreLost(loss));
     }
 
     /// Makes the bus available or unavailable.

@@ -11,6 +11,8 @@ use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_core::rules::Generation;
 use tollgate_engine::{AgentIds, Notice};
 
+use super::faults::StoreLoss;
+
 /// The number of a request to the store.
 pub type Ticket = u64;
 
@@ -56,6 +58,8 @@ pub enum Observation<'c> {
         ticket: Ticket,
         /// The charges.
         charges: Vec<Charge>,
+        /// The time that the store's clock showed.
+        store_time: Timestamp,
         /// The store's answer.
         answer: Result<ChargeResults, StoreError>,
     },
@@ -87,17 +91,31 @@ pub enum Observation<'c> {
     AgentsSaved(usize, AgentIds),
     /// An agent wrote a notice to its log.
     Notified(usize, Notice),
-    /// An agent's maintenance sent a ping or a backfill.
-    ProbeSent(usize),
+    /// An agent sends a request of a probe to the store.
+    ProbeSent {
+        /// The agent.
+        agent: usize,
+        /// True if the probe begins with it.
+        is_first: bool,
+    },
     /// A ping or a backfill of an agent's maintenance is over.
     Probed {
         /// The agent.
         agent: usize,
         /// True if the store answered in time.
         is_answered: bool,
+        /// True if the answer to its ping came later than calls need theirs.
+        is_late: bool,
     },
-    /// The store's clock stepped by so many ms.
-    StoreClockStepped(i64),
+    /// The store lost data.
+    StoreLost(StoreLoss),
+    /// The store's clock stepped.
+    StoreClockStepped {
+        /// Size of the step, in ms.
+        by_ms: i64,
+        /// The time that it shows then.
+        store_time: Timestamp,
+    },
     /// The topic `calls` was deleted and created anew.
     CallsRecreated,
     /// An agent accepted newer rules.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use strum::VariantArray;
 use tollgate_core::counter::{Charge, ChargeMode, CounterId, Partition};
-use tollgate_core::messages::calls::{Batch, CounterEntry, Outcome, Row};
+use tollgate_core::messages::calls::{Batch, CounterEntry, Row};
 use tollgate_core::messages::signals::Offset;
 use tollgate_core::window::SubWindow;
 
@@ -115,7 +115,7 @@ impl PlantedBug {
 
 /// Returns a row, behind one that takes back the units of the counter's last sub-window if the row begins a new one.
 fn lose(newest: &mut NewestUnits, counters: &[CounterEntry], row: Row) -> Vec<Row> {
-    let Some(counter) = row.counter.filter(|_| row.outcome == Outcome::Admitted) else {
+    let Some(counter) = row.counter.filter(|_| row.outcome.is_admitted()) else {
         return vec![row];
     };
     let last = newest.entry(counters[counter as usize].id).or_insert((row.sub_window, 0));

@@ -1,6 +1,7 @@
 //! The settings of a simulation: its nodes, their clocks and caps, and the faults that strike at random.
 
 use tollgate_core::clock::Timestamp;
+use tollgate_engine::SKETCH_BYTES_DEFAULT;
 
 use super::faults::Faults;
 
@@ -21,6 +22,8 @@ pub struct SimSettings {
     pub partitions: u32,
     /// Maximum number of counters of an agent, of the store, and of a partition.
     pub counters_max: usize,
+    /// Maximum memory of the sketches of an agent, in bytes.
+    pub sketch_bytes: usize,
     /// Delays and random faults.
     pub faults: Faults,
     /// Part of its quota from which on a counter is signalled, in thousandths.
@@ -48,6 +51,7 @@ impl SimSettings {
             has_bus: false,
             partitions: 1,
             counters_max: 4_000_000,
+            sketch_bytes: SKETCH_BYTES_DEFAULT,
             faults: Faults::default(),
             threshold_permille: 500,
         }

@@ -1,16 +1,17 @@
-//! The store of a simulation: a [`MemoryStore`] with a clock of its own, which may step, a registry of live agents, and a state.
+//! The store of a simulation: a [`MemoryStore`] with a clock of its own, which may step, a registry of
+//! live agents, their witnesses, a replica, and a state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tollgate::store::{ChargeStore, MemoryStore, StoreError};
+use tollgate::store::{ChargeStore, CounterCopies, MemoryStore, StoreError};
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
 use tollgate_core::messages::presence::{GONE_AFTER_MS, PresenceSet};
 
-use super::event::StoreMessage;
-use super::faults::StoreState;
+use super::event::{Life, StoreMessage};
+use super::faults::{StoreLoss, StoreState};
 use super::scheduler::{VirtualClock, shifted};
 
 /// The store that several agents share.
@@ -26,7 +27,13 @@ pub struct SimStore {
     agents: BTreeMap<usize, Timestamp>,
     /// The store's time at which the set of agents was created.
     agents_since: Timestamp,
+    /// The number of each life of an agent.
+    witnesses: WitnessNumbers,
+    /// The data that a failover brings back.
+    replica: (CounterCopies, WitnessNumbers),
 }
+
+type WitnessNumbers = BTreeMap<(usize, Life), u64>;
 
 impl SimStore {
     pub(super) fn new(counters_max: usize) -> Self {
@@ -40,6 +47,8 @@ impl SimStore {
             offset_ms: 0,
             agents: BTreeMap::new(),
             agents_since: Timestamp::default(),
+            witnesses: WitnessNumbers::new(),
+            replica: Default::default(),
         }
     }
 
@@ -82,6 +91,39 @@ impl SimStore {
         self.agents.clear();
     }
 
+    /// Raises the number of a life of an agent. Returns the number before.
+    pub(super) fn witness(&mut self, agent: usize, life: Life, number: u64) -> Option<u64> {
+        let before = self.witnesses.get(&(agent, life)).copied();
+        self.witnesses.insert((agent, life), number.max(before.unwrap_or_default()));
+        before
+    }
+
+    /// Brings the replica up to date.
+    pub(super) fn replicate(&mut self) {
+        self.replica = (self.memory.copies(), self.witnesses.clone());
+    }
+
+    /// Loses data.
+    pub(super) fn lose(&mut self, loss: StoreLoss) {
+        match loss {
+            StoreLoss::All => {
+                self.memory.replace_counters(CounterCopies::default());
+                self.witnesses.clear();
+                self.agents.clear();
+            }
+            StoreLoss::Counter(counter) => {
+                let mut copies = self.memory.copies();
+                copies.lose(counter);
+                self.memory.replace_counters(copies);
+            }
+            StoreLoss::SinceReplicated => {
+                let (copies, witnesses) = self.replica.clone();
+                self.memory.replace_counters(copies);
+                self.witnesses = witnesses;
+            }
+        }
+    }
+
     /// Removes an agent that stops.
     pub(super) fn forget(&mut self, agent: usize) {
         self.agents.remove(&agent);
@@ -91,7 +133,7 @@ impl SimStore {
     pub(super) fn charge(&self, now: Timestamp, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         let store_now = self.time(now);
         if charges.iter().any(|charge| charge.mode.has_expired(store_now)) {
-            return Err(StoreError::Expired);
+            return Err(StoreError::Expired(store_now));
         }
         self.clock.set(store_now);
         self.memory.try_charge(charges).unwrap_or(Err(StoreError::Unreachable))

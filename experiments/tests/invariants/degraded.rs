@@ -26,7 +26,7 @@ impl Degraded {
     pub(crate) fn observe(&mut self, facts: &Facts, observation: &Observation<'_>) -> Result<(), String> {
         match observation {
             Observation::Ended(SimNode::Agent(agent)) => self.admitted.retain(|(of, _), _| of != agent),
-            Observation::StoreClockStepped(..0) => self.has_stepped_back = true,
+            Observation::StoreClockStepped { by_ms: ..0, .. } => self.has_stepped_back = true,
             Observation::Corrected(corrected) => {
                 let Some(decided) = corrected.decided else { return Ok(()) };
                 for (applied, units) in facts.corrected(corrected).into_iter().filter(|(_, units)| *units < 0) {

@@ -30,8 +30,8 @@ pub(crate) struct Ledger {
     decided_late: HashMap<Ticket, BTreeMap<CounterId, i64>>,
     /// Ids of calls.
     named: HashSet<RequestId>,
-    /// Ids of the units that were backfilled.
-    backfilled: HashSet<(CounterId, RequestId)>,
+    /// Ids of the units that were backfilled, and the store's time at which it charged them last.
+    backfilled: HashMap<(CounterId, RequestId), Timestamp>,
     /// Number of starts of each agent, and the last start whose life has ended.
     lives: BTreeMap<usize, u64>,
     ended: BTreeMap<usize, u64>,
@@ -64,7 +64,7 @@ impl Ledger {
                 self.ended.insert(*agent, self.lives.get(agent).copied().unwrap_or_default());
             }
             Observation::Started(SimNode::Agent(agent)) => *self.lives.entry(*agent).or_default() += 1,
-            Observation::Executed { agent, life, ticket, charges, answer: Ok(results) }
+            Observation::Executed { agent, life, ticket, charges, answer: Ok(results), .. }
                 if self.ended.get(agent).is_none_or(|ended| life > ended) =>
             {
                 self.executed(*agent, *ticket, charges, results);
@@ -89,10 +89,11 @@ impl Ledger {
         for effect in charges.iter().zip(results).filter_map(effect_of) {
             match (effect.charge.mode, effect.charge.request) {
                 (ChargeMode::Refund { .. }, _) | (_, None) => self.executed.entry(ticket).or_default().push(effect),
-                (ChargeMode::Backfill { at }, Some(id)) if !self.named.contains(&id) => {
-                    let is_first = self.backfilled.insert((effect.charge.counter, id));
-                    // The store forgets an id with the window of its units.
-                    if is_first || effect.at.ms_since(at) < effect.charge.limit.window.width_ms() {
+                (ChargeMode::Backfill { .. }, Some(id)) if !self.named.contains(&id) => {
+                    let before = self.backfilled.insert((effect.charge.counter, id), effect.at);
+                    // The store forgets an id with the window of its units, at once if its clock steps forward.
+                    let width_ms = effect.charge.limit.window.width_ms();
+                    if before.is_none_or(|before| effect.at.ms_since(before) < width_ms) {
                         self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
                     }
                 }
@@ -222,8 +223,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that nothing is left unsynced.
-    pub(crate) fn finish(sim: &Simulation<'_>) -> Result<(), String> {
+    /// Checks that nothing is left unsynced. Excused: a full store. After a glitch of its clock, which nothing expires before the
+    /// clock shows the same time again, it may have no room for long.
+    pub(crate) fn finish(facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
+        if sim.store().counters() >= facts.counters_max() {
+            return Ok(());
+        }
         for (index, agent) in sim.agents().iter().enumerate() {
             let unsynced = agent.engine().map_or(0, |engine| engine.held().unsynced_counters);
             let units = agent.engine().map_or(0, |engine| engine.metrics().unsynced_units.get());

@@ -160,7 +160,7 @@ impl Invariants {
         self.answers.finish(sim)?;
         self.exactly_counted.finish(sim)?;
         HandOver::finish(sim)?;
-        Ledger::finish(sim)?;
+        Ledger::finish(&self.facts, sim)?;
         Forgeries::finish(sim)?;
         self.capped.finish(&self.facts, sim)?;
         Ok(Totals {

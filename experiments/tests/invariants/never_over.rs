@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use tollgate::Source;
 use tollgate_core::algorithm::Algorithm;
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
 use tollgate_core::window::Estimate;
@@ -62,9 +63,9 @@ impl NeverOver {
         observation: &Observation<'_>,
     ) -> Result<(), String> {
         match observation {
-            Observation::Executed { charges, answer: Ok(results), .. } => {
+            Observation::Executed { charges, store_time, answer: Ok(results), .. } => {
                 for (charge, result) in charges.iter().zip(results) {
-                    self.executed(charge, result)?;
+                    self.executed(charge, *store_time, result)?;
                 }
                 Ok(())
             }
@@ -72,8 +73,8 @@ impl NeverOver {
                 self.entries.retain(|(of, _), _| *of != Some(*agent));
                 Ok(())
             }
-            Observation::StoreClockStepped(by_ms @ ..0) => {
-                let after = sim.store().time(sim.now()).as_ms();
+            Observation::StoreClockStepped { by_ms: by_ms @ ..0, store_time } => {
+                let after = store_time.as_ms();
                 self.steps_back.push((after + by_ms.unsigned_abs(), after));
                 Ok(())
             }
@@ -86,13 +87,14 @@ impl NeverOver {
         }
     }
 
-    fn executed(&mut self, charge: &Charge, result: &ChargeResult) -> Result<(), String> {
+    fn executed(&mut self, charge: &Charge, store_time: Timestamp, result: &ChargeResult) -> Result<(), String> {
         let key = (None, charge.counter);
         if !result.charged || result.repeated {
             return Ok(());
         }
         let (units, is_enforced) = (i64::try_from(charge.cost).unwrap_or(i64::MAX), charge.mode.is_enforced());
-        let (steps, now) = (self.steps_back.len(), result.at.as_ms());
+        // A counter that ignores a small step back stands still, and tells a time that the clock does not show yet.
+        let (steps, now) = (self.steps_back.len(), result.at.min(store_time).as_ms());
         let (at, units) = match charge.mode {
             ChargeMode::Refund { at } => {
                 let at = at.as_ms();
@@ -100,7 +102,11 @@ impl NeverOver {
                 let is_of_now = steps == 0 || self.entries.get(&key).is_some_and(|known| known.iter().any(of_now));
                 (if is_of_now { at.min(now) } else { now }, -units)
             }
-            ChargeMode::Backfill { at } => (at.as_ms().min(now), units),
+            ChargeMode::Backfill { at } => {
+                let (at, steps) = self.scale(at.as_ms(), now);
+                self.enter(key, Entry { at, steps, units, is_enforced }, now);
+                return Ok(());
+            }
             _ => (now, units),
         };
         self.enter(key, Entry { at, steps, units, is_enforced }, now);
@@ -179,6 +185,14 @@ impl NeverOver {
             entries.retain(|entry| entry.at + KEPT_MS > now);
         }
         entries.push(entry);
+    }
+
+    /// Returns the time of units that were admitted without the store, and the number of steps back before it: the most after
+    /// which the clock had shown it.
+    fn scale(&self, at: u64, now: u64) -> (u64, usize) {
+        let shown = |steps: usize| self.steps_back.get(steps).map_or(now, |(before, _)| *before);
+        let steps = (0..=self.steps_back.len()).rev().find(|steps| at <= shown(*steps));
+        steps.map_or((now, self.steps_back.len()), |steps| (at, steps))
     }
 
     /// Returns the units in the window that ends at `at`.

@@ -24,6 +24,8 @@ pub(crate) struct Notices {
     /// Agents with a counter that the store had no room for.
     refused: BTreeSet<usize>,
     saved: BTreeMap<usize, (u64, AgentIds)>,
+    /// True if the store's clock has stepped.
+    has_stepped: bool,
     /// Instants of the last lines about the store, in ms.
     lines: BTreeMap<usize, VecDeque<u64>>,
     /// Instants since which the state differs from the last line, in ms.
@@ -48,6 +50,7 @@ impl Notices {
             {
                 self.refused.insert(*agent);
             }
+            Observation::StoreClockStepped { .. } => self.has_stepped = true,
             Observation::Notified(agent, notice) => {
                 let is_in_turn = match notice {
                     Notice::StoreUnavailable(_) => self.unavailable.insert(*agent),
@@ -55,6 +58,11 @@ impl Notices {
                     Notice::HeldBack { .. } => {
                         self.held_back.insert(*agent);
                         return Ok(());
+                    }
+                    // A counter expires while the store's clock is ahead, and the clock steps back.
+                    Notice::CountersLost if self.has_stepped => return Ok(()),
+                    Notice::StoreLost | Notice::CountersLost => {
+                        return Err(format!("notices: agent {agent}: {notice}; the store has lost nothing"));
                     }
                     _ => {
                         self.held_back.remove(agent);
@@ -74,7 +82,9 @@ impl Notices {
             }
             Observation::AgentsSaved(agent, agents) => {
                 let now = sim.now().as_ms();
-                let known = sim.agents()[*agent].engine().and_then(tollgate_engine::Engine::known_agents);
+                // An agent that ended in the same step knows nothing.
+                let engine = sim.agents()[*agent].engine();
+                let known = engine.map_or(Some(agents.clone()), tollgate_engine::Engine::known_agents);
                 let before = self.saved.insert(*agent, (now, agents.clone()));
                 let is_due = before.as_ref().is_none_or(|(at, before)| now >= at + SAVE_MS && before != agents);
                 if !is_due || known.as_ref() != Some(agents) || agents.len() > sim.agents().len() {

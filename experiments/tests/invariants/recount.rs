@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tollgate_bus::Topic;
 use tollgate_core::clock::CLOCK_ERROR_MAX_MS;
 use tollgate_core::counter::{CounterId, Partition};
-use tollgate_core::messages::calls::{Batch, Outcome};
+use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_core::window::{Ring, Window};
 use tollgate_experiments::sim::Simulation;
@@ -66,7 +66,7 @@ impl Recount {
             let recounted = self.counters.entry(counter.id).or_insert_with(fresh);
             recounted.is_uniform &= recounted.window == window;
         }
-        for row in batch.rows.iter().filter(|row| row.outcome == Outcome::Admitted) {
+        for row in batch.rows.iter().filter(|row| row.outcome.is_admitted()) {
             let Some(counter) = row.counter.map(|index| &batch.counters[index as usize]) else { continue };
             let window = counter.window;
             let Some(recounted) = self.counters.get_mut(&counter.id) else { continue };

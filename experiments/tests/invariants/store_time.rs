@@ -25,7 +25,7 @@ pub(crate) struct StoreTime {
 impl StoreTime {
     pub(crate) fn observe(&mut self, observation: &Observation<'_>) {
         match observation {
-            Observation::StoreClockStepped(_) => self.has_stepped = true,
+            Observation::StoreClockStepped { .. } => self.has_stepped = true,
             Observation::Started(SimNode::Agent(agent)) if self.stepped_at > Timestamp::default() => {
                 self.excused.insert(*agent);
             }

@@ -37,8 +37,9 @@ impl TrueDenial {
     ) -> Result<(), String> {
         let now = sim.now();
         match observation {
-            Observation::StoreClockStepped(_) => self.stepped = Some(now),
-            Observation::Executed { charges, .. } => {
+            Observation::StoreClockStepped { .. } => self.stepped = Some(now),
+            // An expired request leaves the counter under the rules that it had.
+            Observation::Executed { charges, answer: Ok(_), .. } => {
                 for charge in charges {
                     self.charged.entry(charge.counter).or_default().insert(charge.generation, now);
                     if matches!(charge.mode, ChargeMode::Refund { .. }) {

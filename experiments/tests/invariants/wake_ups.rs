@@ -92,13 +92,19 @@ impl WakeUps {
                     writer.reported_ms = now;
                 }
             }
-            Observation::ProbeSent(agent) => {
+            Observation::ProbeSent { agent, is_first } => {
                 let probes = self.probes.entry(*agent).or_default();
+                // One probe ends, and the next begins at once.
+                if *is_first && probes.is_answered {
+                    let engine = sim.agents()[*agent].engine();
+                    probes.found(now, engine.is_some_and(tollgate_engine::Engine::has_unsynced));
+                }
                 (probes.is_outstanding, probes.is_answered) = (true, false);
             }
-            Observation::Probed { agent, is_answered } => {
+            Observation::Probed { agent, is_answered, is_late } => {
                 let probes = self.probes.entry(*agent).or_default();
-                (probes.is_outstanding, probes.is_answered, probes.due_ms) = (false, *is_answered, now + PROBE_MS);
+                let may_end = *is_answered && !is_late;
+                (probes.is_outstanding, probes.is_answered, probes.due_ms) = (false, may_end, now + PROBE_MS);
             }
             _ => {}
         }

@@ -10,6 +10,8 @@ use crate::invariants::START;
 
 /// One of so many calls is followed by an incident.
 const CALLS_PER_INCIDENT: u8 = 40;
+/// Maximum step of the store's clock, in ms: longer than any count is kept.
+const STEP_MS_MAX: i64 = 120_000;
 /// Begin of the last part of a run, in which no topic is recreated, in ms.
 const LAST_PART_MS: u64 = 5_000;
 
@@ -165,13 +167,13 @@ impl Incidents {
 }
 
 /// Draws a step of a clock that shows `now`: below the clock error, around it, or past every window; half of the steps end at the
-/// edge of a sub-window, since a second is a multiple of all but one of them. Larger steps are in `clock_steps.rs`.
+/// edge of a sub-window, since a second is a multiple of all but one of them. Larger steps are also in `clock_steps.rs`.
 fn step_ms(rng: &mut Rng, now_ms: i64) -> i64 {
     let small = i64::try_from(CLOCK_ERROR_MAX_MS).unwrap_or_default();
     let size_ms = match rng.u8(0..3) {
         0 => rng.i64(1..small),
         1 => rng.i64(small - 5..small + 5),
-        _ => rng.i64(small..4 * small),
+        _ => rng.i64(small..STEP_MS_MAX),
     };
     let by_ms = if rng.bool() { size_ms } else { -size_ms };
     if rng.bool() { (now_ms + by_ms) / 1_000 * 1_000 + rng.i64(-1..=1) - now_ms } else { by_ms }

@@ -14,7 +14,7 @@ use tollgate_core::counter::{DigestKey, Partition};
 use tollgate_core::messages::calls::{Batch, BatchName};
 
 use crate::active_rules::ActiveRules;
-use crate::row_buffer::RowBuffer;
+use crate::row_buffer::{BatchedSubject, BufferedRow, RowBuffer};
 use dictionary::as_u32;
 use open_batch::OpenBatch;
 
@@ -50,21 +50,27 @@ impl Batcher {
         Self { key: key.clone(), rules: None, partitions }
     }
 
-    /// Adds the rows of a buffer that was taken in this round. Appends the partition of each row that finds no room.
-    pub(crate) fn add(&mut self, round: u64, buffer: &RowBuffer, refused: &mut Vec<Partition>) {
+    /// Adds a row of a buffer that was taken in this round.
+    ///
+    /// # Errors
+    /// If there is no room; returns the partition of the row.
+    pub(crate) fn add(
+        &mut self,
+        round: u64,
+        buffer: &RowBuffer,
+        row: &BufferedRow,
+        subject: &mut BatchedSubject,
+    ) -> Result<(), Partition> {
         let partitions = as_u32(self.partitions.len());
-        for row in &buffer.rows {
-            let rules = &buffer.rules[row.rules];
-            if self.rules.as_ref().is_none_or(|known| !Arc::ptr_eq(known, rules)) {
-                self.rules = Some(rules.clone());
-                self.partitions.iter_mut().for_each(OpenBatch::forget_known);
-            }
-            let placed_by = row.counter.map_or_else(|| self.key.call(buffer.descriptors(row)), |counter| counter.id);
-            let partition = placed_by.partition(partitions);
-            if !self.partitions[partition as usize].add(round, buffer, row, &rules.set, &self.key) {
-                refused.push(partition);
-            }
+        let rules = &buffer.rules[row.rules];
+        if self.rules.as_ref().is_none_or(|known| !Arc::ptr_eq(known, rules)) {
+            self.rules = Some(rules.clone());
+            self.partitions.iter_mut().for_each(OpenBatch::forget_known);
         }
+        let placed_by = row.counter.map_or_else(|| self.key.call(buffer.descriptors(row)), |counter| counter.id);
+        let partition = placed_by.partition(partitions);
+        let is_added = self.partitions[partition as usize].add(round, buffer, row, subject, &rules.set, &self.key);
+        if is_added { Ok(()) } else { Err(partition) }
     }
 
     /// Returns the time from which a batch is due for the bus; the past if one waits already.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, DigestKey};
-use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Row};
+use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
 use tollgate_core::rules::RuleSet;
 
 use super::dictionary::Dictionary;
 use super::{BatchRounds, ClosedBatch};
-use crate::row_buffer::{BufferedRow, ChargedCounter, RowBuffer};
+use crate::row_buffer::{BatchedSubject, BufferedRow, ChargedCounter, RowBuffer};
 
 /// Interval after which a partition gets a batch even if it is empty, in ms.
 const SILENCE_MS_MAX: u64 = 1_000;
@@ -52,6 +52,7 @@ impl OpenBatch {
         round: u64,
         buffer: &RowBuffer,
         row: &BufferedRow,
+        subject: &mut BatchedSubject,
         set: &RuleSet,
         key: &DigestKey,
     ) -> bool {
@@ -66,18 +67,32 @@ impl OpenBatch {
         if self.rows.is_empty() {
             self.opened_in = round;
         }
-        let descriptors = || buffer.descriptors(row);
-        let counter = row.counter.map(|counter| self.index_of_counter(&counter, set, descriptors(), key));
-        let home = row.home.map(|(source, decider)| Home {
-            descriptors: self.index_of_set(descriptors(), |name, value| key.shown(value, set.is_secret(name))),
-            decider: decider.map(|decider| self.index_of_text(buffer.text(decider), || buffer.text(decider).into())),
-            source,
-        });
+        if subject.sequence != self.name.sequence {
+            *subject = self.batched(buffer, row, set, key);
+        }
+        let counter = subject.counter;
+        let home =
+            row.home.map(|(source, _)| Home { descriptors: subject.descriptors, decider: subject.decider, source });
         // A caller may have been suspended between its decision and its row.
         let at = if home.is_some() { row.at.max(self.complete_through) } else { row.at };
+        // Such a row does not tell the instant of its charge.
+        let outcome = if at > row.at && row.outcome == Outcome::Charged { Outcome::Admitted } else { row.outcome };
         let sub_window = row.counter.map_or(0, |counter| counter.window.sub_window(row.at));
-        self.rows.push(Row { call: row.call, counter, at, sub_window, cost: row.cost, outcome: row.outcome, home });
+        self.rows.push(Row { call: row.call, counter, at, sub_window, cost: row.cost, outcome, home });
         true
+    }
+
+    /// Adds the values of a row's subject that are not in the batch yet.
+    fn batched(&mut self, buffer: &RowBuffer, row: &BufferedRow, set: &RuleSet, key: &DigestKey) -> BatchedSubject {
+        let descriptors = || buffer.descriptors(row);
+        let counter = row.counter.map(|counter| self.index_of_counter(&counter, set, descriptors(), key));
+        let Some((_, decider)) = row.home else { return BatchedSubject { counter, ..BatchedSubject::default() } };
+        BatchedSubject {
+            sequence: self.name.sequence,
+            counter,
+            descriptors: self.index_of_set(descriptors(), |name, value| key.shown(value, set.is_secret(name))),
+            decider: decider.map(|decider| self.index_of_text(buffer.text(decider), || buffer.text(decider).into())),
+        }
     }
 
     /// Closes the batch if it is due, or in any case, once it has all rows of a round.

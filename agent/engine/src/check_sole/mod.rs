@@ -2,18 +2,17 @@
 //!
 //! It is [`check`](crate::check) without anything that several rules, several calls or a store need, and gives the same
 //! decision, row and view: planned by [`plan()`], charged by the same `step`. A call that needs more is left to `check`:
-//! with a request id, on a list, under `charge: each`, of a counter that is new, or while the store must be asked. What was
+//! with a request id, on a list, under `charge: each` or `concurrency`, with a cost past 2^32, of a counter that is new, or while the store must be asked. What was
 //! found for a call is kept for the next one that is equal: [`crate::known_calls`].
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResult};
+use tollgate_core::counter::Charge;
 use tollgate_core::decision::{Decision, Source};
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Charging, LimitPolicy, ListMatch, Origin, Positions};
@@ -21,77 +20,101 @@ use tollgate_core::rules::{Charging, LimitPolicy, ListMatch, Origin, Positions};
 use crate::active_rules::ActiveRules;
 use crate::enforce::{Authority, Enforcement, Facts, Plan, RuleVerdict, plan};
 use crate::engine::{Context, Engine};
-use crate::known_calls::{KnownCall, KnownCalls, SoleRule};
+use crate::known_calls::{KnownCall, SoleRule};
 use crate::matched_rule::{is_of_slots, status};
 use crate::record::{CallRow, signed};
 use crate::row_buffer::ChargedCounter;
 use crate::table::TableEntry;
+use crate::thread_rules::ThreadRules;
 
 impl Engine {
-    /// Decides a call at once if one rule applies and a look at its counter is enough; else nothing has happened, and
-    /// [`Engine::begin`] decides.
-    #[must_use]
-    pub fn decide(&self, now: Timestamp, call: &Call<'_>) -> Option<Decision> {
-        // A request that may have been charged, and a store that lacks units, need more.
-        if call.id().is_some() || self.needs_store() {
-            return None;
-        }
-        self.rules.with(|active, known| self.check_sole(active, known, now, call))
-    }
-
-    fn check_sole(
+    /// Decides a call at once and makes the caller's answer of the decision, if one rule applies and a look at its counter is
+    /// enough; else nothing has happened, and `otherwise` decides, by [`Engine::begin`].
+    ///
+    /// The answer is made in its place. To move a decision that was just written takes as long as all other steps together:
+    /// the processor must wait until the writes have ended.
+    #[expect(clippy::inline_always, reason = "an answer that is returned by a call is moved")]
+    #[inline(always)]
+    pub fn decide<R>(
         &self,
-        active: &Arc<ActiveRules>,
-        known: &mut KnownCalls,
         now: Timestamp,
         call: &Call<'_>,
-    ) -> Option<Decision> {
+        answer: impl FnOnce(Decision) -> R,
+        otherwise: impl FnOnce() -> R,
+    ) -> R {
+        // A request that may have been charged, and a store that lacks units, need more.
+        if call.id().is_none() && !self.needs_store() {
+            let mut thread_rules = ThreadRules::of(&self.rules);
+            if let Some(sole) = self.check_sole(&mut thread_rules, now, call) {
+                return answer(sole);
+            }
+        }
+        otherwise()
+    }
+
+    #[expect(clippy::inline_always, reason = "as for `decide`")]
+    #[inline(always)]
+    fn check_sole(&self, thread_rules: &mut ThreadRules, now: Timestamp, call: &Call<'_>) -> Option<Decision> {
+        let (active, known) = thread_rules.load();
         let bounds = self.store_time(now);
-        let known = known.place(active.number, call);
-        let known_sole = known.as_ref().and_then(|known| known.sole);
+        let mut known = known.place(active.number, call);
+        let known_sole = known.as_ref().and_then(|known| known.call.sole);
         let mut sole = match known_sole {
             Some(sole) => sole,
             None => self.match_sole(active, call)?,
         };
-        let rule = &active.set.rules[sole.index];
+        let (index, cost) = (sole.index as usize, u64::from(sole.cost));
+        let rule = &active.set.rules[index];
         let policy = match &rule.policy {
             Some(policy) if sole.has_own_policy => Cow::Borrowed(policy),
             _ => rule.policy_for(&active.set.resolved(call)).0?,
         };
+        if is_of_slots(&policy) {
+            return None;
+        }
         let context = Context { now, bounds, active };
-        let (decided, result) = match known.as_ref().and_then(|known| known.denial(&self.table, now, bounds)) {
-            Some(denial) => (RuleVerdict::new(&policy, denial, policy.quota.units(), Source::Local), None),
-            None => self.decide_by_counter(&context, &policy, &mut sole, known)?,
+        let denial = known.as_ref().and_then(|known| known.call.denial(&self.table, now, bounds));
+        let (decided, charged_at) = if let Some(denial) = denial {
+            (RuleVerdict::new(&policy, denial, policy.quota.units(), Source::Local), None)
+        } else {
+            let known = known.as_mut().map(|known| &mut *known.call);
+            self.decide_by_counter(&context, &policy, &mut sole, known)?
         };
         let (number, source, allowed) = (self.next_call(), decided.source, decided.verdict.admitted);
-        active.counts[sole.index].decided(source, allowed);
-        let (at, from) = result.map_or((bounds.latest, bounds.earliest), |result| (result.at, result.at));
+        active.counts[index].decided(source, allowed);
+        let (at, from) = charged_at.map_or((bounds.latest, bounds.earliest), |at| (at, at));
         if self.settings.publishes {
             let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
-            let row = CallRow { call: number, at, cost: signed(sole.cost), outcome };
-            let counter = Some(ChargedCounter::new(sole.counter, sole.index, &policy));
-            self.publish(&context, call, counter, row, Some((Some(&*rule.name), source)));
+            let row = CallRow { call: number, at, cost: signed(cost), outcome };
+            let counter = ChargedCounter::new(sole.counter, index, &policy);
+            // A call that came once only needs no place.
+            let place = known.filter(|_| known_sole.is_some()).map(|known| known.subject);
+            self.publish_sole(&context, call, place, counter, row, (Some(&*rule.name), source));
         }
-        let mut decision = Decision::new(allowed, source, at, self.decision_id(number));
-        decision.status = Some(status(&policy, active.names[sole.index].clone(), sole.cost, decided, from));
-        decision.delay_ms = if allowed { decided.verdict.delay_ms } else { 0 };
-        decision.holds_slots = allowed && is_of_slots(&policy);
-        Some(decision)
+        let status = status(&policy, active.names[index].clone(), cost, decided, from);
+        let delay_ms = if allowed { decided.verdict.delay_ms } else { 0 };
+        Some(Decision::of_rule(allowed, source, at, self.decision_id(number), status, delay_ms))
     }
 
     /// Decides by the counter of a call, which is locked once, and keeps what was found; none if the counter is new, or if the
-    /// store must be asked.
+    /// store must be asked. The second result is the time of the charge, if there was one.
     fn decide_by_counter(
         &self,
         context: &Context<'_>,
         policy: &LimitPolicy,
         sole: &mut SoleRule,
         mut known: Option<&mut KnownCall>,
-    ) -> Option<(RuleVerdict, Option<ChargeResult>)> {
+    ) -> Option<(RuleVerdict, Option<Timestamp>)> {
         let Context { now, bounds, active } = *context;
-        let (counter, cost, generation) = (sole.counter, sole.cost, active.set.generation);
-        let facts =
-            Facts { now: bounds, own_now: now, authority: Authority::Store, part: self.fleet.part(), place: None };
+        let (counter, cost, generation) = (sole.counter, u64::from(sole.cost), active.set.generation);
+        let facts = Facts {
+            now: bounds,
+            at: bounds.latest,
+            own_now: now,
+            authority: Authority::Store,
+            part: self.fleet.part(),
+            place: None,
+        };
         let decide = |entry: &mut TableEntry| {
             let decided = match plan(policy, generation, &entry.view, &facts, cost, Enforcement::Normal) {
                 Plan::Decided(verdict, source, _) => {
@@ -104,7 +127,7 @@ impl Engine {
                     if ends_denial {
                         self.table.end_denials(counter);
                     }
-                    (RuleVerdict::new(policy, result.verdict, result.limit, Source::Store), Some(result))
+                    (RuleVerdict::new(policy, result.verdict, result.limit, Source::Store), Some(result.at))
                 }
                 Plan::NeedsStore => return None,
             };
@@ -138,7 +161,8 @@ impl Engine {
         }
         let has_own_policy = rule.policy_for(&resolved).1 == Origin::Rule;
         let counter = self.settings.digest_key.known_counter(&rule.name, rule.values(&resolved));
-        let cost = rule.cost_of(&resolved, call.cost());
+        let cost = u32::try_from(rule.cost_of(&resolved, call.cost())).ok()?;
+        let index = u32::try_from(index).ok()?;
         Some(SoleRule { index, has_own_policy, counter, position: u32::MAX, cost })
     }
 }

@@ -4,7 +4,7 @@ use std::thread;
 
 use proptest::prelude::*;
 use tollgate_core::algorithm::{Algorithm, Verdict};
-use tollgate_core::counter::{ChargeResults, DigestKey};
+use tollgate_core::counter::{ChargeResult, ChargeResults, DigestKey};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::rules::{Lists, Pattern, Quota, Rule, RuleSet};
 
@@ -75,7 +75,7 @@ fn check_generally(engine: &Engine, now: Timestamp, call: &Call<'_>) -> Decision
 }
 
 fn check(engine: &Engine, now: Timestamp, call: &Call<'_>) -> Decision {
-    engine.decide(now, call).unwrap_or_else(|| check_generally(engine, now, call))
+    engine.decide(now, call, |decision| decision, || check_generally(engine, now, call))
 }
 
 proptest! {
@@ -151,12 +151,13 @@ fn a_denial_that_a_thread_remembers_ends_when_the_clock_has_stepped_back() {
     let (call, retry_at) = (call(0, 1), START.plus_ms(60_000));
     let Progress::NeedsStore(mut request) = engine.begin(START, Operation::check(&call)) else { panic!("it is asked") };
     let verdict = Verdict { admitted: false, remaining: 0, retry_at, reset_at: retry_at, delay_ms: 0 };
-    let result = ChargeResult { verdict, charged: false, repeated: false, at: START, limit: 10 };
+    let result =
+        ChargeResult { verdict, charged: false, repeated: false, at: START, limit: 10, born: START, previous: START };
     let _ = engine.finish(START, &mut request, Ok(ChargeResults::from_iter([result])));
     let now = START.plus_ms(100);
     for _ in 0..3 {
-        assert_eq!(engine.decide(now, &call).expect("a denial").source, Source::Local);
+        assert_eq!(engine.decide(now, &call, Some, || None).expect("a denial").source, Source::Local);
     }
     engine.note_store_time(now, now, START.minus_ms(30_000));
-    assert!(engine.decide(now, &call).is_none(), "the store is asked");
+    assert!(engine.decide(now, &call, Some, || None).is_none(), "the store is asked");
 }

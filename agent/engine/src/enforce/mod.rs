@@ -17,13 +17,16 @@ use crate::view::CoveredRounds;
 pub(crate) use breaker::Breaker;
 pub(crate) use combine::{Combined, RuleVerdict, combine};
 pub(crate) use part::equal as equal_part;
-pub(crate) use plan::{Enforcement, Plan, StoreAccess, plan, plan_late};
+pub(crate) use plan::{Enforcement, Plan, StoreAccess, plan, plan_late, plan_recovering};
 
 /// Facts from which an agent plans.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     /// Bounds of the store's time.
     pub(crate) now: TimeBounds,
+    /// Instant at which an admission counts: the latest that the store's time may be, unless the store may have charged the
+    /// call before.
+    pub(crate) at: Timestamp,
     /// Agent's own time.
     pub(crate) own_now: Timestamp,
     /// Source that may decide.

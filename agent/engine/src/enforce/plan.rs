@@ -7,6 +7,7 @@ use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::decision::Source;
 use tollgate_core::rules::{Consistency, Generation, LimitPolicy, OnFailure};
 
+use super::breaker::OPEN_AT;
 use super::{Authority, Facts, fallback, pace};
 use crate::view::{CounterView, ViewEvent};
 
@@ -24,10 +25,21 @@ pub(crate) enum Plan<'a> {
 pub(crate) enum StoreAccess {
     /// It may be asked.
     Open,
+    /// It may be asked. It was away, and may lack units that other agents have admitted without it.
+    Recovering,
     /// It was asked and is late, but it is not down: other agents may still get answers.
     Late,
     /// It is down, or cannot charge a counter of the call.
     Closed,
+}
+
+impl StoreAccess {
+    /// Returns the state as calls under this policy find it: only strict rules whose agents admit their parts while the store is
+    /// away wait for the units of the others.
+    pub(crate) fn under(self, policy: &LimitPolicy) -> Self {
+        let waits = policy.consistency == Consistency::Strict && policy.on_failure == OnFailure::Share;
+        if self == Self::Recovering && !waits { Self::Open } else { self }
+    }
 }
 
 /// Way in which a rule is enforced on a call.
@@ -42,6 +54,7 @@ pub(crate) enum Enforcement {
 }
 
 /// Plans a charge of `cost` units on the counter of this view.
+#[inline]
 pub(crate) fn plan<'a>(
     policy: &LimitPolicy,
     generation: Generation,
@@ -70,19 +83,42 @@ pub(crate) fn plan<'a>(
             ((fallback::alone(policy, view, facts, covered, cost), Source::Fallback), covered)
         }
     };
+    // The part that the signal alone leaves to this agent. The budget holds it to those of the last epochs.
+    let is_divided = policy.consistency == Consistency::Strict && policy.on_failure == OnFailure::Share;
+    let part =
+        (is_divided && source == Source::Signal && verdict.admitted).then(|| verdict.remaining.saturating_add(cost));
+    if let (Some(_), Some(remote)) = (part, view.remote.as_deref()) {
+        verdict = remote.budget.held(facts.now.earliest, cost, verdict);
+    }
     let pace = pace::pace(policy, facts, view).filter(|_| verdict.admitted);
     if let Some(limit) = &pace {
         verdict = pace::paced(limit, view, facts.now.earliest, cost, verdict);
     }
     verdict.admitted |= enforcement == Enforcement::NeverDeny;
-    let admission = ViewEvent::Planned { now: facts.now, cost, pace, covered };
+    let admission = ViewEvent::Planned { now: facts.now.earliest, at: facts.at, cost, part, pace, covered };
     Plan::Decided(verdict, source, verdict.admitted.then_some(admission))
+}
+
+/// Plans a charge on a store that may lack units of other agents: this agent keeps to its part, and the store must have room,
+/// too.
+pub(crate) fn plan_recovering<'a>(
+    policy: &LimitPolicy,
+    generation: Generation,
+    view: &CounterView,
+    facts: &'a Facts,
+    cost: u64,
+    enforcement: Enforcement,
+) -> Plan<'a> {
+    match plan(policy, generation, view, facts, cost, enforcement) {
+        denial @ Plan::Decided(_, _, None) if enforcement == Enforcement::Normal => denial,
+        _ => Plan::NeedsStore,
+    }
 }
 
 /// Plans a charge whose answer from the store is late. The facts name no signals: agents that still receive answers are not held
 /// to their parts. `bounded` admits from this agent's part, as long as agents have no line of credit, and `on_failure: open`
-/// admits. Every other call is denied until the store may have answered. A slot is not admitted early, because it is released
-/// by the instant at which the store charged it.
+/// admits. Every other call is denied until the store has answered or the breakers of the agents that ask it are open. A slot is
+/// not admitted early, because it is released by the instant at which the store charged it.
 pub(crate) fn plan_late<'a>(
     policy: &LimitPolicy,
     generation: Generation,
@@ -92,7 +128,7 @@ pub(crate) fn plan_late<'a>(
     enforcement: Enforcement,
 ) -> Plan<'a> {
     let deadline_ms = u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX);
-    let again_at = facts.now.earliest.plus_ms(deadline_ms.max(1));
+    let again_at = facts.now.earliest.plus_ms(u64::from(OPEN_AT) * deadline_ms.max(1));
     let is_open = policy.on_failure == OnFailure::Open || enforcement == Enforcement::NeverDeny;
     let has_part = policy.consistency == Consistency::Bounded && policy.algorithm != Algorithm::Concurrency;
     match plan(policy, generation, view, facts, cost, enforcement) {
@@ -119,9 +155,10 @@ mod tests {
     use crate::time_bounds::TimeBounds;
     use crate::view::CoveredRounds;
 
-    /// While the store is late, only `bounded` and `open` admit, and every other call may come again after one deadline.
+    /// While the store is late, only `bounded` and `open` admit, and every other call may come again once the breakers have had
+    /// the time to open.
     #[test]
-    fn a_late_call_is_admitted_from_this_agents_part_or_denied_for_one_deadline() {
+    fn a_late_call_is_admitted_from_this_agents_part_or_denied_until_breakers_are_open() {
         // Name, change of a bounded policy of 100 units, cost, true if the call is admitted.
         type Case = (&'static str, fn(&mut LimitPolicy), u64, bool);
         let now = Timestamp::from_ms(1_000_000);
@@ -139,12 +176,12 @@ mod tests {
             change(&mut policy);
             let part = FleetPart::OneOf(NonZeroU32::new(4).unwrap());
             let authority = Authority::Fallback(CoveredRounds::default());
-            let facts = Facts { now: TimeBounds::exactly(now), own_now: now, authority, part, place: None };
+            let facts = Facts { now: TimeBounds::exactly(now), at: now, own_now: now, authority, part, place: None };
             let plan = plan_late(&policy, 1, &CounterView::default(), &facts, cost, Enforcement::Normal);
             let Plan::Decided(verdict, Source::Fallback, admission) = plan else { panic!("{name}: {plan:?}") };
             assert_eq!((verdict.admitted, admission.is_some()), (is_admitted, is_admitted), "{name}");
             if !is_admitted {
-                assert_eq!(verdict.retry_at.ms_since(now), 15, "{name}");
+                assert_eq!(verdict.retry_at.ms_since(now), 75, "{name}: five deadlines");
             }
         }
     }

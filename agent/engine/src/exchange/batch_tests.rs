@@ -7,12 +7,12 @@ use std::thread;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
-use tollgate_core::messages::calls::{Batch, Outcome};
+use tollgate_core::messages::calls::{Batch, Outcome, Row};
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Rule, RuleSet};
 
 use super::{Exchange, ExchangeEffect, ExchangeInput};
 use crate::engine::{Context, Engine, EngineSettings};
-use crate::operation::Operation;
+use crate::operation::{Operation, Progress};
 use crate::record::CallRow;
 use crate::time_bounds::TimeBounds;
 
@@ -94,12 +94,51 @@ fn a_late_row_is_not_earlier_than_its_writer_has_announced() {
     let (active, at) = (publisher.engine.rules.load().clone(), announced.minus_ms(500));
     let context = Context { now: publisher.now, bounds: TimeBounds::exactly(publisher.now), active: &active };
     for (number, home) in [(7, Some((None, Source::Local))), (8, None)] {
-        let row = CallRow { call: number, at, cost: 1, outcome: Outcome::Admitted };
+        let row = CallRow { call: number, at, cost: 1, outcome: Outcome::Charged };
         publisher.engine.publish(&context, &Call::new(), None, row, home);
     }
     let batch = &publisher.batches()[0];
-    let times: Vec<_> = batch.rows.iter().map(|row| row.at).collect();
-    assert_eq!(times, [announced, at], "a correction is of the time of its call");
+    let rows: Vec<_> = batch.rows.iter().map(|row| (row.at, row.outcome)).collect();
+    let expected = [(announced, Outcome::Admitted), (at, Outcome::Charged)];
+    assert_eq!(rows, expected, "a correction is of the time of its call, and another time is not that of the charge");
+}
+
+/// A row of a call that its thread knows says little, and is published as a whole one would be, in the order of the calls.
+#[test]
+fn rows_of_known_calls_are_whole_and_in_order() {
+    let mut publisher = Publisher::new(rules(1, false));
+    let callers = ["a", "b", "a", "a", "c", "b", "a", "b", "b"];
+    for generation in 2..5 {
+        let mut decided = Vec::new();
+        for (key, cost) in callers.into_iter().cycle().zip([1, 1, 2, 2, 600].into_iter().cycle()).take(200) {
+            let call = Call::new().with("key", key).costing(cost);
+            let decision = publisher.engine.decide(publisher.now, &call, Some, || None);
+            let decision = decision.or_else(|| {
+                let progress = publisher.engine.begin(publisher.now, Operation::check(&call));
+                let Progress::Done(output) = progress else { panic!("an own table is not asked") };
+                output.into_decisions().pop()
+            });
+            let decision = decision.expect("a decision");
+            decided.push((key, cost, decision.allowed, decision.source, decision.id.call));
+        }
+        let batches = publisher.batches();
+        let rows: Vec<_> = batches.iter().flat_map(published).collect();
+        assert_eq!(rows, decided);
+        assert!(batches.iter().flat_map(|batch| &batch.counters).all(|counter| counter.generation == generation - 1));
+        publisher.engine.set_rules(Timestamp::from_ms(1), rules(generation, false)).expect("newer rules");
+    }
+}
+
+/// Returns of each row the value of the call's descriptor, the cost, the result, and the number of the call.
+fn published(batch: &Batch) -> Vec<(&str, u64, bool, Source, u64)> {
+    let of_row = |row: &Row| {
+        let home = row.home.as_ref().expect("a home row");
+        let [(_, value)] = batch.descriptor_sets[home.descriptors as usize][..] else { panic!("{row:?}") };
+        let text = |index: u32| &*batch.texts[index as usize];
+        assert_eq!((text(home.decider.expect("a decider")), row.at), ("per-key", START.max(row.at)));
+        (text(value), row.cost.unsigned_abs(), row.outcome == Outcome::Admitted, home.source, row.call)
+    };
+    batch.rows.iter().map(of_row).collect()
 }
 
 /// `exactly-counted`: each row of each thread is in one batch, or counted as dropped.
@@ -112,7 +151,12 @@ fn rows_of_several_threads_are_published_once() {
     thread::scope(|scope| {
         let check = |thread: usize| {
             let call = Call::new().with("key", thread.to_string());
-            (0..CALLS).for_each(|_| drop(engine.begin(START, Operation::check(&call))));
+            let is_known =
+                |call: &Call<'_>| thread.is_multiple_of(2) && engine.decide(START, call, Some, || None).is_some();
+            let check = |call: &Call<'_>| {
+                is_known(call) || matches!(engine.begin(START, Operation::check(call)), Progress::Done(_))
+            };
+            assert!((0..CALLS).all(|_| check(&call)));
         };
         let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || check(thread))).collect();
         while threads.iter().any(|thread| !thread.is_finished()) {

@@ -3,10 +3,11 @@
 //! [`Exchange::poll`] takes an input and returns effects; a shell (`agent/src/runtime/bus_threads.rs`, or the simulator)
 //! executes the effects and reports the results as inputs. A batch is sent once the previous ones are acknowledged, or after
 //! 100 ms. One batch per partition is handed over at a time, and the next one follows its acceptance, so a batch that the
-//! bus has no room for is never overtaken. The rows of a round are collected from the buffers of calls
+//! bus has no room for is never overtaken. The rows of a round are collected from the calls' threads
 //! ([`crate::row_buffer`]) and become batches in [`crate::batcher`]. Records that arrive are not part of this state machine:
 //! a thread of its own hands them to [`Engine::receive`], which needs no state beside the engine's.
 
+mod presence;
 #[cfg(test)]
 mod batch_tests;
 #[cfg(test)]
@@ -21,16 +22,17 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::in_flight::InFlight;
 use tollgate_core::messages::calls::Batch;
-use tollgate_core::messages::presence::{INTERVAL_MS, Presence, Role};
+use tollgate_core::messages::presence::{INTERVAL_MS, Presence};
 use tollgate_core::messages::signals::Offset;
 
 use crate::batcher::{BatchRounds, Batcher, ClosedBatch};
 use crate::engine::{Engine, EngineSettings};
-use crate::row_buffer::{LINGER_MS, RowBuffer};
+use crate::row_buffer::{LINGER_MS, RowBuffers, RowCollector};
 use crate::stripes::STRIPES;
 
 /// Bounds of the interval at which a shell that must poll fetches delivery reports, in ms.
 const REPORTS_INTERVAL_MS_MAX: u64 = 100;
+const NEVER: Timestamp = Timestamp::from_ms(u64::MAX);
 
 /// Event that the exchange reacts to.
 #[derive(Debug)]
@@ -73,13 +75,14 @@ pub struct Exchange {
     /// Waker of a shell that sleeps.
     shell: Option<Waker>,
     batcher: Batcher,
-    /// Buffer that is exchanged for a full one.
-    empty: RowBuffer,
+    collector: RowCollector,
     /// Round whose rows are being collected.
     collecting: Option<Round>,
     stripes_per_tick: usize,
     /// Numbers of rows and rounds, by the partitions and sequences of their batches.
     in_flight: InFlight<(Partition, u64), (usize, BatchRounds)>,
+    /// Time of another look at the rows after some were taken: the first ones after those may not have been seen.
+    look_again_at: Timestamp,
     announce_at: Timestamp,
     /// True if the last announcement said that the store is down.
     announced_degraded: bool,
@@ -106,10 +109,11 @@ impl Exchange {
             batcher: Batcher::new(digest_key, node, region, epoch.as_ms(), *partitions),
             engine,
             shell: None,
-            empty: RowBuffer::default(),
+            collector: RowCollector::default(),
             collecting: None,
             stripes_per_tick: STRIPES,
             in_flight: InFlight::default(),
+            look_again_at: NEVER,
             announce_at: Timestamp::default(),
             announced_degraded: false,
             stopped: false,
@@ -123,8 +127,8 @@ impl Exchange {
         self.stripes_per_tick = stripes.max(1);
     }
 
-    /// Sets the waker of a shell that sleeps until [`Exchange::wake_at`]. It is woken when the first row of a batch comes
-    /// earlier.
+    /// Sets the waker of a shell that sleeps until [`Exchange::wake_at`]. It is woken when the first row comes earlier, and when
+    /// many wait.
     pub fn set_waker(&mut self, waker: Waker) {
         self.shell = Some(waker);
     }
@@ -134,6 +138,9 @@ impl Exchange {
         match input {
             ExchangeInput::Tick if self.stopped => {}
             ExchangeInput::Tick => {
+                if self.look_again_at <= now {
+                    self.look_again_at = NEVER;
+                }
                 let is_due = self.in_flight.may_send(now) && self.batches_at() <= now;
                 if self.collecting.is_some() || is_due || self.engine.rows.is_any_full() {
                     self.collect(now, self.stripes_per_tick, effects);
@@ -177,13 +184,14 @@ impl Exchange {
     /// Rows that calls add can bring it forward: a shell without a waker asks again after each operation.
     #[must_use]
     pub fn wake_at(&self, now: Timestamp) -> Timestamp {
-        let waker = &self.engine.rows.waker;
+        let RowBuffers { waker, full_waker, .. } = &self.engine.rows;
         waker.take();
+        // Before another look at the work: either it is seen here, or the operation that makes it wakes the shell.
+        self.shell.iter().for_each(|shell| full_waker.register(shell));
         let wake_at = self.due_at();
         if self.stopped || wake_at.ms_since(now) <= LINGER_MS {
             return wake_at.max(now.plus_ms(1));
         }
-        // Before another look at the work: either it is seen here, or the operation that makes it wakes the shell.
         self.shell.iter().for_each(|shell| waker.register(shell));
         self.due_at().max(now.plus_ms(1))
     }
@@ -200,12 +208,12 @@ impl Exchange {
 
     fn due_at(&self) -> Timestamp {
         if self.stopped {
-            return Timestamp::from_ms(u64::MAX);
+            return NEVER;
         }
         if self.collecting.is_some() || self.engine.rows.is_any_full() {
             return Timestamp::default();
         }
-        self.batches_at().max(self.in_flight.may_send_at()).min(self.announce_at)
+        self.batches_at().max(self.in_flight.may_send_at()).min(self.announce_at).min(self.look_again_at)
     }
 
     /// Returns the time from which rows or batches are due.
@@ -225,9 +233,12 @@ impl Exchange {
         let mut refused = Vec::new();
         let end = STRIPES.min(round.next_stripe + stripes);
         for stripe in mem::replace(&mut round.next_stripe, end)..end {
-            engine.rows.take(stripe, &mut self.empty);
-            self.batcher.add(round.number, &self.empty, &mut refused);
-            self.empty.clear();
+            let add = |buffer: &_, row: &_, subject: &mut _| {
+                refused.extend(self.batcher.add(round.number, buffer, row, subject).err());
+            };
+            if self.collector.collect(&engine.rows, stripe, add) > 0 {
+                self.look_again_at = now.plus_ms(LINGER_MS);
+            }
         }
         let Round { number, complete_through, next_stripe } = *round;
         let rounds = BatchRounds { through: number, first: number, last: number + 1 };
@@ -264,24 +275,6 @@ impl Exchange {
         } else {
             self.engine.rows.dropped_rows.add(rows as u64);
             self.engine.signals.lost(partition, rounds.first..=rounds.last);
-        }
-    }
-
-    fn presence(&self, now: Timestamp) -> Presence {
-        let engine = &self.engine;
-        Presence {
-            id: engine.settings.node.clone(),
-            epoch: engine.settings.epoch.as_ms(),
-            region: engine.settings.region.clone(),
-            role: Role::Agent,
-            generation: engine.with_rules(|rules| rules.generation),
-            clock: now,
-            open_breakers: if engine.is_degraded() { vec!["store".into()] } else { Vec::new() },
-            dropped_rows: engine.dropped_rows(),
-            leaving: self.stopped,
-            http: "".into(),
-            partitions: Vec::new(),
-            emergency: engine.emergency(),
         }
     }
 }

@@ -46,6 +46,10 @@ impl Members {
         self.by_id.len()
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
     pub(super) fn knows(&self, id: &Arc<str>) -> bool {
         self.by_id.contains_key(id)
     }

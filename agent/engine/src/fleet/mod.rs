@@ -3,11 +3,17 @@
 //! Two sources report members: heartbeats on the bus, and the presence set in the store. Both can fail, and one can begin
 //! anew with an empty set, so a number is kept until it is disproved. While no heartbeat of this agent itself comes back, the
 //! membership is *frozen*. The parts of the agents sum to one at most, except for agents that are cut off from both sources,
-//! or that start while both are unavailable: the others cannot know of these, and each of them adds its own part.
+//! or that start while both are unavailable or while the presence set begins anew: the others cannot know of these, and each
+//! of them adds its own part.
+//!
+//! A new agent has no part until all others have heard it, because they have divided the quota without it. It need not wait
+//! where there are no others: if the presence set is old enough and names none, the agent has the whole quota at once; if the
+//! set is young and names none, or if no other agent is expected, the part of the expected number.
 
 mod streak;
 mod members;
 mod part;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +32,7 @@ use crate::notice::Notice;
 use members::Members;
 pub use part::FleetPart;
 use part::SharedPart;
+use standing::Standing;
 use streak::{SILENT_MS, Streak};
 
 /// Number of agents that is assumed without any other number.
@@ -45,6 +52,8 @@ pub(crate) struct Fleet {
     id: Arc<str>,
     epoch: Timestamp,
     expected: NonZeroU32,
+    /// True if the expected number is the default one.
+    is_default: bool,
     state: Mutex<FleetState>,
     part: SharedPart,
     agents: AtomicU32,
@@ -59,18 +68,6 @@ pub(crate) enum PresenceSource {
     Bus,
     /// The presence set in the store.
     Store,
-}
-
-/// Own place in the fleet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
-    /// Not heard by the others yet. Ends when own heartbeats came back for [`JOINED_AFTER_MS`].
-    #[default]
-    New,
-    /// Heard by the others. Ends when own heartbeats do not come back for [`MUTE_MS`] while others do.
-    Joined,
-    /// Removed by the others. Ends as [`Standing::New`] does.
-    Removed,
 }
 
 /// Facts about the fleet.
@@ -109,6 +106,7 @@ impl Fleet {
             id,
             epoch,
             expected,
+            is_default: agents_expected.is_none(),
             state,
             part: SharedPart::new(FleetPart::Nothing),
             agents: AtomicU32::new(0),
@@ -165,7 +163,7 @@ impl Fleet {
         let agents = if state.is_known { agents } else { agents.max(self.expected) };
         self.agents.store(agents.get(), Ordering::Relaxed);
         let is_starting = now.ms_since(self.epoch) <= SILENT_MS;
-        self.part.set(state.part(now, agents, is_starting));
+        self.part.set(state.part(now, agents, self.expected, is_starting));
         let is_frozen = state.is_frozen(now, self.is_frozen(), self.epoch);
         if self.is_frozen.swap(is_frozen, Ordering::Relaxed) != is_frozen {
             notices.push(if is_frozen { Notice::FleetFrozen { agents } } else { Notice::FleetUnfrozen { agents } });
@@ -181,6 +179,12 @@ impl Fleet {
     /// Returns this agent's part of each quota.
     pub(crate) fn part(&self) -> FleetPart {
         self.part.get()
+    }
+
+    /// Returns true if the part is that of the default number of agents. This ends when a source
+    /// names all members.
+    pub(crate) fn is_guessed(&self) -> bool {
+        self.is_default && matches!(self.part(), FleetPart::Expected(_))
     }
 
     /// Returns the number of agents, which is the expected one as long as it is larger and nothing else is known.
@@ -240,10 +244,15 @@ impl FleetState {
         self.others_on_bus.goes_on(now) && now.ms_since(since) >= MUTE_MS
     }
 
+    /// Returns true if the presence set, which was read lately, names no other agent.
+    fn is_alone_in_set(&self, now: Timestamp) -> bool {
+        self.others.is_empty() && self.own[PresenceSource::Store as usize].goes_on(now)
+    }
+
     fn standing_at(&self, now: Timestamp) -> Standing {
         if self.is_mute(now) {
             Standing::Removed
-        } else if self.own_lasts_anywhere(now, JOINED_AFTER_MS) {
+        } else if self.own_lasts_anywhere(now, JOINED_AFTER_MS) || self.is_set_complete && self.is_alone_in_set(now) {
             Standing::Joined
         } else {
             self.standing
@@ -254,15 +263,17 @@ impl FleetState {
     /// one that is missing in a young set may not have found it yet.
     fn knows_all(&self, now: Timestamp) -> bool {
         self.own_lasted(now, PresenceSource::Bus, JOINED_AFTER_MS)
-            || self.is_set_complete && self.own_lasted(now, PresenceSource::Store, JOINED_AFTER_MS)
+            || self.is_set_complete && self.own[PresenceSource::Store as usize].goes_on(now)
     }
 
     /// Returns the own part of so many agents. Saved members are no more than expected while nobody could be heard yet.
-    fn part(&self, now: Timestamp, agents: NonZeroU32, is_starting: bool) -> FleetPart {
+    fn part(&self, now: Timestamp, agents: NonZeroU32, expected: NonZeroU32, is_starting: bool) -> FleetPart {
+        let hears_anyone = self.hears_anyone(now);
+        let meets_nobody = self.is_alone_in_set(now) || self.others.is_empty() && expected == NonZeroU32::MIN;
         match self.standing {
             Standing::Removed => FleetPart::Nothing,
-            Standing::New if self.hears_anyone(now) => FleetPart::Nothing,
-            Standing::New if is_starting => FleetPart::Expected(agents),
+            Standing::New if hears_anyone && !meets_nobody => FleetPart::Nothing,
+            Standing::New if !hears_anyone && is_starting => FleetPart::Expected(agents),
             _ if self.is_known => FleetPart::OneOf(agents),
             _ => FleetPart::Expected(agents),
         }
@@ -272,16 +283,5 @@ impl FleetState {
     fn is_frozen(&self, now: Timestamp, was_frozen: bool, epoch: Timestamp) -> bool {
         let is_silent = !self.own.iter().any(|streak| streak.goes_on(now)) && now.ms_since(epoch) > SILENT_MS;
         self.is_known && (is_silent || was_frozen && !self.own_lasts_anywhere(now, JOINED_AFTER_MS))
-    }
-}
-
-impl Standing {
-    /// Returns the notice of a change from another standing.
-    fn notice_after(self, before: Self) -> Option<Notice> {
-        match (before, self) {
-            (Self::New | Self::Joined, Self::Removed) => Some(Notice::HeartbeatsLost),
-            (Self::Removed, Self::Joined) => Some(Notice::HeartbeatsBack),
-            _ => None,
-        }
     }
 }

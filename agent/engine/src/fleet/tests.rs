@@ -161,6 +161,56 @@ fn a_new_agent_believes_a_presence_set_that_is_old_enough_or_larger_than_expecte
     }
 }
 
+/// E7: a new agent has at once what no other agent can have, and nothing until two heartbeats where others may divide the quota.
+#[test]
+fn a_new_agent_that_meets_nobody_has_a_part_at_once() {
+    // Expected number, saved members, sources; part in the first second, and after three.
+    type Case<'a> = (u32, Option<&'a [&'a str]>, Delivery<'a>, FleetPart, FleetPart);
+    let alone: &[&str] = &["a"];
+    let both: &[&str] = &["a", "b"];
+    let cases: [Case<'_>; 10] = [
+        (7, None, in_store(alone, 13_000), one_of(1), one_of(1)),
+        (7, None, in_store(alone, 0), expected(7), expected(7)),
+        (1, None, in_store(alone, 0), expected(1), expected(1)),
+        (7, Some(&[]), in_store(alone, 0), one_of(1), one_of(1)),
+        (7, Some(&["b"]), in_store(alone, 13_000), FleetPart::Nothing, one_of(2)),
+        (1, None, in_store(both, 13_000), FleetPart::Nothing, one_of(2)),
+        (1, None, on_bus(alone), expected(1), one_of(1)),
+        (7, Some(&[]), on_bus(alone), FleetPart::Nothing, one_of(1)),
+        (7, None, on_bus(alone), FleetPart::Nothing, one_of(1)),
+        (1, None, on_bus(both), FleetPart::Nothing, one_of(2)),
+    ];
+    for (number, (agents, saved, delivery, first, then)) in cases.into_iter().enumerate() {
+        let mut fixture = Fixture::new(agents, saved);
+        for second in 0..3 {
+            let part = if second < 2 { first } else { then };
+            fixture.pass(1, delivery);
+            assert_eq!(fixture.part(), part, "case {number}, second {second}");
+        }
+    }
+}
+
+#[test]
+fn a_number_of_agents_is_guessed_until_somebody_names_it() {
+    let alone: &[&str] = &["a"];
+    // Expected number, or 0 for the default; age of the presence set.
+    for (expected, age_ms, is_guessed) in [(0, 0, true), (7, 0, false), (0, 13_000, false)] {
+        let mut fixture = Fixture::new(expected, None);
+        fixture.pass(1, in_store(alone, age_ms));
+        assert_eq!(fixture.fleet.is_guessed(), is_guessed, "{expected} {age_ms}");
+    }
+}
+
+/// never-over: an agent that was alone knows a new one before that one takes its part.
+#[test]
+fn an_agent_that_was_alone_shares_with_the_next_one_before_that_one_has_a_part() {
+    let mut fixture = Fixture::new(7, None);
+    fixture.pass(1, in_store(&["a"], 13_000));
+    assert_eq!(fixture.part(), one_of(1));
+    fixture.pass(1, in_store(&["a", "b"], 13_000));
+    assert_eq!(fixture.part(), one_of(2));
+}
+
 /// I10: an agent that the others cannot hear has no part, before they divide its part among themselves.
 #[test]
 fn an_agent_that_hears_others_and_not_itself_gives_its_part_up() {

@@ -1,13 +1,16 @@
-//! The work of an agent beside its calls, as a state machine: probing and backfilling the store, announcing the agent there,
-//! reading published rules, saving the ids of the fleet's agents, housekeeping, and handing notices to the log.
+//! The work of an agent beside its calls, as a state machine: probing and backfilling the store, opening lost counters again,
+//! announcing the agent there, reading published rules, saving the fleet's agents, housekeeping, and notices to the log.
 //!
 //! [`Maintenance::poll`] takes an input and returns effects; a shell (`agent/src/runtime/maintenance_task.rs`, or the
 //! simulator) executes them and reports each result as an input. It applies the deadline, so every request is answered, and
 //! at most one request of each kind is outstanding. The store is probed until it answers first, while the breaker is open,
-//! while unsynced units wait for it, and otherwise each ten seconds. A probe is a ping and then the backfill: no call may be admitted by counts that
-//! lack the unsynced units. Between its duties, a shell
-//! sleeps until [`Maintenance::wake_at`].
+//! while unsynced units wait for it, after a miss, and otherwise each ten seconds. A probe is a ping and then the backfill: no
+//! call may be admitted by counts that lack the unsynced units, nor by those of a store that has lost its own. An answer in
+//! which calls would be late ends no outage. Between its duties, a shell sleeps until [`Maintenance::wake_at`].
 
+mod witness;
+mod work;
+mod losses;
 mod probe_pace;
 #[cfg(test)]
 mod tests;
@@ -16,15 +19,17 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResults, StoreError};
+use tollgate_core::counter::StoreError;
 use tollgate_core::messages::emergency::EmergencySwitch;
-use tollgate_core::messages::presence::{INTERVAL_MS, PresenceSet};
+use tollgate_core::messages::presence::INTERVAL_MS;
 
 use crate::engine::Engine;
 use crate::fleet::AgentIds;
-use crate::notice::Notice;
-use crate::operation::{Operation, Output, Progress, StoreRequest};
+use crate::operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
+use losses::LossDuties;
 use probe_pace::ProbePace;
+pub use witness::{WITNESS_KEPT_MS, WitnessAnswer};
+pub use work::{MaintenanceEffect, MaintenanceInput, MaintenanceRequest};
 
 /// Interval of the engine's housekeeping, in ms.
 const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
@@ -47,50 +52,10 @@ const BACKFILLS_MAX: u32 = 10_000;
 pub struct MaintenanceSettings {
     /// True if the agents of the fleet announce themselves in the store.
     pub announces: bool,
+    /// True if the store keeps a number for the agent, by which it sees that the store has lost its data.
+    pub witnesses: bool,
     /// True if the agent follows the rules that are published in the store.
     pub follows_rules: bool,
-}
-
-/// Event that the maintenance reacts to.
-#[derive(Debug)]
-pub enum MaintenanceInput {
-    /// Time has passed: [`Maintenance::wake_at`] is reached, or the waker was called.
-    Tick,
-    /// Answer to [`MaintenanceRequest::Ping`]: the store's time.
-    Pinged(Result<Timestamp, StoreError>),
-    /// Answer to [`MaintenanceRequest::Backfill`].
-    Backfilled(StoreRequest, Result<ChargeResults, StoreError>),
-    /// Answer to [`MaintenanceRequest::Announce`]: the live agents in the store.
-    Announced(Result<PresenceSet, StoreError>),
-    /// [`MaintenanceRequest::ReadRules`] has been executed; true if the store answered. The rules themselves go to
-    /// [`Engine::set_rules`].
-    RulesRead(bool),
-}
-
-/// Work for the shell.
-#[derive(Debug)]
-pub enum MaintenanceEffect {
-    /// Send this request to the store; the answer comes back as an input.
-    Send(MaintenanceRequest),
-    /// Save the ids of the fleet's agents, this one included, for the next start.
-    SaveAgents(AgentIds),
-    /// Save the latest change of the emergency switch for the next start.
-    SaveEmergency(EmergencySwitch),
-    /// Write this to the log.
-    Notify(Notice),
-}
-
-/// Request to the store that no call waits for. Its deadline is [`UNATTENDED_DEADLINE`](crate::UNATTENDED_DEADLINE).
-#[derive(Debug)]
-pub enum MaintenanceRequest {
-    /// Ask for the store's time.
-    Ping,
-    /// Charge these units, which were admitted without the store.
-    Backfill(StoreRequest),
-    /// Announce the agent.
-    Announce,
-    /// Read the published rules, and put newer ones in force.
-    ReadRules,
 }
 
 /// Work of an agent beside its calls.
@@ -103,6 +68,7 @@ pub struct Maintenance {
     reached: bool,
     probe: Option<Probe>,
     pace: ProbePace,
+    losses: LossDuties,
     resync_at: Timestamp,
     announcing: bool,
     reading_rules: bool,
@@ -117,9 +83,16 @@ pub struct Maintenance {
 }
 
 /// Probe that is under way: a ping, and then backfills.
+#[derive(Default)]
 struct Probe {
     ping_sent: Timestamp,
     backfills: u32,
+    /// True if calls would have missed their deadline.
+    is_late: bool,
+    /// True if only a miss called for it: an answer is no return of the store.
+    is_of_miss: bool,
+    /// True if the answer of the witness comes next.
+    awaits_witness: bool,
 }
 
 impl Maintenance {
@@ -134,6 +107,7 @@ impl Maintenance {
             shell: None,
             probe: None,
             pace: ProbePace::default(),
+            losses: LossDuties::default(),
             resync_at: Timestamp::default(),
             announcing: false,
             reading_rules: false,
@@ -157,15 +131,23 @@ impl Maintenance {
     pub fn poll(&mut self, now: Timestamp, input: MaintenanceInput, effects: &mut Vec<MaintenanceEffect>) {
         match input {
             MaintenanceInput::Tick => {}
-            MaintenanceInput::Pinged(Ok(store_now)) => {
-                self.probe.iter().for_each(|probe| self.engine.note_store_time(probe.ping_sent, now, store_now));
-                self.backfill_next(now, effects);
+            MaintenanceInput::Pinged { answer: Ok(store_now), is_late } => {
+                if let Some(probe) = &mut self.probe {
+                    self.engine.note_store_time(probe.ping_sent, now, store_now);
+                    probe.is_late = is_late;
+                }
+                if !is_late {
+                    self.engine.breaker.pinged();
+                }
+                self.follow_ping(now, effects);
             }
-            MaintenanceInput::Pinged(Err(error)) => self.probe_missed(now, error),
+            MaintenanceInput::Pinged { answer: Err(error), .. } => self.probe_missed(now, error),
             MaintenanceInput::Backfilled(mut request, answer) => match self.engine.finish(now, &mut request, answer) {
                 Output::Backfilled(Err(error)) => self.probe_missed(now, error),
                 _ => self.backfill_next(now, effects),
             },
+            MaintenanceInput::Witnessed(answer) => self.witnessed(now, answer, effects),
+            MaintenanceInput::Reopened(request, answer) => self.reopened(now, request, answer),
             MaintenanceInput::Announced(answer) => {
                 self.announcing = false;
                 match answer {
@@ -193,18 +175,21 @@ impl Maintenance {
         due_at.unwrap_or_default().max(now.plus_ms(1))
     }
 
-    /// Returns the times from which the duties are due that are wanted now: probe, housekeeping, announcement, rules, the
-    /// fleet's agents, notices.
-    fn due(&self) -> [Option<Timestamp>; 6] {
+    /// Returns the times from which the duties are due that are wanted now: probe, housekeeping, witness, lost counters,
+    /// announcement, rules, the fleet's agents, notices.
+    fn due(&self) -> [Option<Timestamp>; 8] {
         let store_answers = self.reached && !self.engine.is_degraded();
-        let needs_probe = !self.reached || self.engine.needs_store();
+        let needs_probe = !self.reached || self.engine.needs_store() || self.engine.breaker.is_suspected();
         let probe_at = if needs_probe { self.pace.probe_at } else { self.resync_at };
         let has_store = !self.engine.settings().owns_table;
         let announces = self.settings.announces && !self.announcing && store_answers;
+        let [witness, reopening] = self.loss_duties_due().map(|due_at| due_at.filter(|_| store_answers));
         let reads_rules = self.settings.follows_rules && !self.reading_rules;
         [
             (has_store && self.probe.is_none()).then_some(probe_at),
             Some(self.housekeeping_at),
+            witness,
+            reopening,
             announces.then_some(self.announce_at),
             reads_rules.then_some(self.rules_at),
             self.agents_to_save().map(|_| self.save_at),
@@ -214,16 +199,19 @@ impl Maintenance {
 
     fn begin_what_is_due(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
         let is_due = |at: Option<Timestamp>| at.is_some_and(|at| now >= at);
-        let [probe, housekeeping, announcement, rules, save, _] = self.due().map(is_due);
+        let [probe, housekeeping, witness, reopen, announcement, rules, save, _] = self.due().map(is_due);
         if probe {
-            self.probe = Some(Probe { ping_sent: now, backfills: 0 });
+            let is_of_miss = self.reached && !self.engine.needs_store();
+            self.probe = Some(Probe { ping_sent: now, is_of_miss, ..Probe::default() });
             self.resync_at = now.plus_ms(RESYNC_INTERVAL_MS);
-            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping));
+            self.engine.breaker.pinged();
+            effects.push(MaintenanceEffect::Send(self.ping()));
         }
         if housekeeping {
             self.housekeeping_at = now.plus_ms(HOUSEKEEPING_INTERVAL_MS);
             self.engine.tick(now);
         }
+        self.begin_loss_duties(now, witness, reopen, effects);
         if announcement {
             self.announce_at = now.plus_ms(INTERVAL_MS);
             self.announcing = true;
@@ -275,13 +263,25 @@ impl Maintenance {
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
             return;
         }
-        self.probe = None;
+        let Probe { is_late, is_of_miss, .. } = self.probe.take().unwrap_or_default();
         self.reached = true;
+        if is_late && self.engine.is_degraded() {
+            return self.pace.missed(now);
+        }
         if self.rules_missed > 0 {
             self.rules_at = now;
         }
-        self.pace.found(now, self.engine.has_unsynced());
-        self.engine.use_store();
+        if !is_of_miss || self.engine.needs_store() {
+            self.pace.found(now, self.engine.has_unsynced());
+        }
+        self.engine.use_store(now);
+    }
+
+    /// Returns a ping. While calls use the store, it has their deadline, so that its miss counts like theirs.
+    fn ping(&self) -> MaintenanceRequest {
+        let in_time = self.engine.breaker.deadline().unwrap_or(UNATTENDED_DEADLINE).min(UNATTENDED_DEADLINE);
+        let deadline = if self.engine.is_degraded() { UNATTENDED_DEADLINE } else { in_time };
+        MaintenanceRequest::Ping { in_time, deadline }
     }
 
     fn probe_missed(&mut self, now: Timestamp, error: StoreError) {
@@ -289,5 +289,9 @@ impl Maintenance {
         self.reached = false;
         self.pace.missed(now);
         self.engine.unanswered(error);
+        // Until the breaker is open, calls are denied meanwhile.
+        if error == StoreError::TimedOut && !self.engine.is_degraded() {
+            self.pace.probe_at = now;
+        }
     }
 }

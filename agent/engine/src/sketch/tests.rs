@@ -137,8 +137,27 @@ fn a_sketch_lives_from_the_first_caller_without_a_place_until_there_is_room() {
     assert_eq!((sketches.bytes(), sketches.is_used()), (0, false));
 }
 
-/// The table of the README: how many invented callers cost a newcomer how many units. The error depends on the callers per cell
-/// only, so a small sketch shows it.
+/// The table of the README: after so many invented callers, less than 1% of the calls of newcomers who use up their quota are
+/// denied, and under `strict` after a third of them. The error depends on the callers per cell only, so a small sketch shows it.
+#[test]
+fn a_sketch_holds_as_long_as_the_readme_states() {
+    for (quota, callers) in [(10, 1_600_000), (100, 6_000_000), (1_000, 45_000_000)] {
+        for (consistency, part) in [(Consistency::Bounded, 1), (Consistency::Strict, 3)] {
+            // Of callers with a small quota, few lose many calls: more sketches show their number.
+            let runs = (1_000 / quota).min(20);
+            let denied = (0..runs).map(|_| {
+                let fixture = Fixture::new(SKETCH_BYTES_DEFAULT / 64, &format!("{quota}/d"), consistency);
+                fixture.flood(0, callers / 64 / part);
+                fixture.denied_permille(quota)
+            });
+            let denied = denied.sum::<u64>() / runs;
+            println!("{quota} per day, {consistency:?}, {} callers: {denied} permille", callers / part);
+            assert!(denied <= 10, "{quota} per day, {consistency:?}: {denied} permille");
+        }
+    }
+}
+
+/// The numbers that the sketch's own documentation states: how many invented callers cost a newcomer how many units.
 #[test]
 fn the_error_grows_with_the_number_of_callers() {
     const SCALE: u64 = 64;

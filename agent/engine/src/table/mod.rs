@@ -11,7 +11,7 @@ mod shard;
 mod tests;
 
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
@@ -38,7 +38,7 @@ pub struct AgentTable {
     places: Mutex<Places>,
     shards: Box<[CacheLines<Mutex<TableShard>>]>,
     /// Numbers of changes of each shard that ended a cached denial early. They are read without the lock and change rarely.
-    denials_ended: [AtomicU64; SHARDS],
+    denials_ended: [AtomicU32; SHARDS],
 }
 
 /// A value that shares no cache lines with others.
@@ -58,7 +58,7 @@ impl AgentTable {
     pub fn new(counters_max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| CacheLines::default()).collect();
         let places = Mutex::new(Places::new(counters_max));
-        let denials_ended = [const { AtomicU64::new(0) }; SHARDS];
+        let denials_ended = [const { AtomicU32::new(0) }; SHARDS];
         Self { names: RandomState::default(), places, shards, denials_ended }
     }
 
@@ -92,7 +92,7 @@ impl AgentTable {
     /// Returns a number that changes when a cached denial of this counter ends before its time: a refund may have made room,
     /// or the store's clock has stepped back. Other counters may change it, too.
     #[inline]
-    pub(crate) fn denials_ended(&self, counter: CounterId) -> u64 {
+    pub(crate) fn denials_ended(&self, counter: CounterId) -> u32 {
         self.denials_ended[shard_of(counter)].load(Ordering::Acquire)
     }
 

@@ -140,6 +140,7 @@ impl TableShard {
 
 impl TableEntry {
     /// Keeps the place of a counter that is in use.
+    #[inline]
     pub(super) fn keep(&mut self, now: Timestamp) {
         if self.kept_until < now.plus_ms(PLACE_KEPT_MS) {
             self.kept_until = now.plus_ms(PLACE_KEPT_MS + PLACE_KEPT_STEP_MS);
@@ -148,6 +149,7 @@ impl TableEntry {
 
     /// Applies the only charge of a call to the counts that live here, and updates the view. The second result is true if a
     /// cached denial ended before its time.
+    #[inline]
     pub(crate) fn charge(&mut self, charge: &Charge, now: Timestamp) -> Result<(ChargeResult, bool), StoreError> {
         let result = step_one(self, charge, now)?;
         let ends_denial = update_in_step(&mut self.view, charge, &result, now);

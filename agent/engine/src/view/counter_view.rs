@@ -12,6 +12,7 @@ use tollgate_core::window::{Ring, Window};
 use super::cached_denial::CachedDenial;
 use super::flow::Flow;
 use super::local_usage::LocalUsage;
+use super::signal_budget::SignalBudget;
 use super::store_count::KnownUnits;
 use super::unsynced_units::UnsyncedUnits;
 
@@ -39,8 +40,13 @@ pub(crate) struct RemoteCount {
     pub(crate) admitted: Ring,
     /// Instant of the newest charge that is counted.
     pub(crate) newest_at: Timestamp,
+    /// Instant of the newest charge that the store has acknowledged; time 0 if none is known. It ends with the next
+    /// signal, and says nothing about a counter that the store has re-based since.
+    pub(crate) charged_at: Timestamp,
     /// Admissions by agent.
     pub(crate) flow: Flow,
+    /// Budget of a strict counter. It outlives the signal.
+    pub(crate) budget: SignalBudget,
 }
 
 impl CounterView {

@@ -6,6 +6,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::window::{Estimate, Ring, Window};
 
+use super::acknowledgement::Acknowledgement;
 use super::store_count::{KnownUnits, StoreCount};
 use super::uncovered::{RoundNumber, UncoveredUnits};
 
@@ -18,12 +19,20 @@ pub(crate) struct LocalUsage {
     pub(crate) uncovered: UncoveredUnits,
     /// Units that the store knew.
     by_store: StoreCount,
+    /// Instant of the newest charge that the store has acknowledged. Without a birth it proves nothing, and only tells that the
+    /// store has answered since its last loss. It ends when the store's clock steps back.
+    pub(super) acknowledged: Timestamp,
 }
 
 impl LocalUsage {
     /// Creates an empty record; the last W is that of this window.
     pub(super) fn new(window: Window) -> Self {
-        Self { ring: Ring::new(window), uncovered: UncoveredUnits::default(), by_store: StoreCount::default() }
+        Self {
+            ring: Ring::new(window),
+            uncovered: UncoveredUnits::default(),
+            by_store: StoreCount::default(),
+            acknowledged: Timestamp::default(),
+        }
     }
 
     /// Enters units that were admitted at `at`.
@@ -33,11 +42,17 @@ impl LocalUsage {
         self.by_store.since = self.by_store.since.saturating_add(units);
     }
 
+    /// Remembers an acknowledged charge.
+    pub(super) fn acknowledge(&mut self, answer: &Acknowledgement) {
+        self.acknowledged = if answer.is_comparable() { answer.at } else { answer.lost_before };
+    }
+
     /// Follows a clock that stepped back by `by_ms` to `now`.
     pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
         self.ring.rebase(now, Estimate::Conservative);
         self.uncovered.rebase(by_ms, now);
         self.by_store.rebase(by_ms);
+        self.acknowledged = Timestamp::default();
     }
 
     /// Removes units that were refunded.

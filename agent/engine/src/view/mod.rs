@@ -1,17 +1,22 @@
 //! An agent's knowledge about one counter. Only [`update`](mod@update) changes a view.
 
+mod acknowledgement;
 mod cached_denial;
 mod uncovered;
 mod flow;
+mod signal_budget;
 mod store_count;
 mod local_usage;
 mod unsynced_units;
 mod counter_view;
+mod lost_units;
 mod update;
 
+pub(crate) use acknowledgement::Acknowledgement;
 pub(crate) use cached_denial::CachedDenial;
 pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use flow::Flow;
+pub(crate) use lost_units::{LostUnits, reopening};
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
 pub(crate) use unsynced_units::{Unsynced, UnsyncedRefund};
 pub(crate) use update::{ViewEvent, carry_unsynced, end_backfill, rebase, send_unsynced, update, update_in_step};

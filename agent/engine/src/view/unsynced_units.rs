@@ -8,7 +8,8 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::RequestId;
 
-/// Maximum number of entries that were never sent; past the cap units of neighbouring times become one.
+/// Maximum number of entries that were never sent; past the cap, units of neighbouring times become one, and the oldest join the
+/// next ones.
 const UNSYNCED_LEN_MAX: usize = 128;
 /// Maximum number of entries that a call carries to the store. A call on a counter with more does not ask the store until the
 /// maintenance has sent them.
@@ -80,7 +81,10 @@ impl UnsyncedUnits {
         if open > UNSYNCED_LEN_MAX
             && let Some(oldest) = self.entries.iter().position(|entry| entry.is_open)
         {
-            self.entries.remove(oldest);
+            let units = self.entries.remove(oldest).units;
+            if let Some(next) = self.entries[oldest..].iter_mut().find(|entry| entry.is_open) {
+                next.units = next.units.saturating_add(units);
+            }
         }
     }
 
@@ -196,6 +200,17 @@ mod tests {
         }
         assert!(unsynced.entries.len() <= UNSYNCED_LEN_MAX + 10 && !unsynced.fits_in_call());
         assert_eq!(unsynced.units(), 10_000);
+    }
+
+    /// capped, I12: a burst, and then calls that are far apart: entries become one, and no unit is lost.
+    #[test]
+    fn past_the_cap_no_unit_is_lost() {
+        let mut unsynced = UnsyncedUnits::default();
+        let bursts = UNSYNCED_LEN_MAX as u64 + 2;
+        (0..bursts).for_each(|ms| unsynced.add(new(ms, 1), 1));
+        (1..=20).for_each(|calls| unsynced.add(new(calls * 6_000, 1), 5_000));
+        assert!(unsynced.entries.len() <= UNSYNCED_LEN_MAX + 1);
+        assert_eq!(unsynced.units(), bursts + 20);
     }
 
     #[test]

@@ -10,22 +10,26 @@ use tollgate_core::messages::signals::{Signal, SignalBatch};
 use tollgate_core::rules::LimitPolicy;
 use tollgate_core::window::Estimate;
 
+use super::acknowledgement::Acknowledgement;
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
 use super::flow::Flow;
 use super::uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
 use super::unsynced_units::{Unsynced, UnsyncedRefund};
-use crate::time_bounds::TimeBounds;
 
 /// Event that changes the view of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ViewEvent<'a> {
     /// The plan admits a call without the store.
     Planned {
-        /// Bounds of the store's time.
-        now: TimeBounds,
+        /// Earliest that the store's time may be.
+        now: Timestamp,
+        /// Instant at which the admission counts.
+        at: Timestamp,
         /// Units.
         cost: u64,
+        /// Units that the signal left to this agent, if it divides those of a strict counter.
+        part: Option<u64>,
         /// Limit of the meter that paces the admission.
         pace: Option<Limit>,
         /// Own rounds that the last signal contains.
@@ -39,6 +43,8 @@ pub(crate) enum ViewEvent<'a> {
         units: u64,
         /// Round that publishes them.
         round: RoundNumber,
+        /// Facts in the answer, if units were charged.
+        acknowledged: Option<Acknowledgement>,
     },
     /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
     Admitted {
@@ -52,6 +58,8 @@ pub(crate) enum ViewEvent<'a> {
         round: RoundNumber,
         /// Units that the store must be told of: the same, or none if it has charged them, or its late answer will say so.
         unsynced: Option<Unsynced>,
+        /// Facts in the store's answer, if it has charged them.
+        acknowledged: Option<Acknowledgement>,
     },
     /// The late answer says that units which were admitted meanwhile are not charged, or there will be no answer.
     Unsynced(Unsynced),
@@ -80,23 +88,41 @@ pub(crate) enum ViewEvent<'a> {
         batch: &'a SignalBatch,
         /// Admissions by agent.
         flow: Flow,
+        /// Latest that the store's time may be.
+        latest: Timestamp,
     },
+}
+
+impl ViewEvent<'_> {
+    /// Returns the facts in the store's answer to a charge.
+    pub(crate) fn acknowledged(&self) -> Option<&Acknowledgement> {
+        match self {
+            Self::Admitted { acknowledged, .. } | Self::Answered { acknowledged, .. } => acknowledged.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 /// Changes a view by an event.
 pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEvent<'_>) {
     match event {
-        ViewEvent::Planned { now, cost, pace, covered } => {
+        ViewEvent::Planned { now, at, cost, part, pace, covered } => {
+            if let (Some(part), Some(remote)) = (part, view.remote.as_deref_mut()) {
+                remote.budget.spend(now, part, cost);
+            }
             let local = view.local(policy);
-            local.uncovered.forget_covered(covered, now.earliest, policy.window.width_ms());
-            local.admit(now.latest, cost, None);
+            local.uncovered.forget_covered(covered, now, policy.window.width_ms());
+            local.admit(at, cost, None);
             if let Some(limit) = pace {
                 let meter = view.pace.get_or_insert_with(|| Box::new(CounterState::new(&limit)));
-                meter.step(&limit, now.earliest, cost);
+                meter.step(&limit, now, cost);
             }
         }
-        ViewEvent::Answered { result, units, round } => {
+        ViewEvent::Answered { result, units, round, acknowledged } => {
             let (local, verdict) = (view.local(policy), &result.verdict);
+            if let Some(answer) = acknowledged {
+                local.acknowledge(&answer);
+            }
             if units > 0 {
                 local.admit(result.at, units, round.or(UNPUBLISHED));
             }
@@ -106,8 +132,11 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 local.answered(result.at, used, verdict.reset_at);
             }
         }
-        ViewEvent::Admitted { at, units, is_planned, round, unsynced } => {
+        ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged } => {
             let local = view.local(policy);
+            if let Some(answer) = acknowledged {
+                local.acknowledge(&answer);
+            }
             if is_planned {
                 local.uncovered.published(at, units, round);
             } else {
@@ -134,11 +163,15 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             view.unsynced.take_if(|unsynced| unsynced.is_empty());
         }
         ViewEvent::Forgotten => view.unsynced = None,
-        ViewEvent::Signal { signal, batch: &SignalBatch { log, as_of, .. }, flow } => {
+        ViewEvent::Signal { signal, batch: &SignalBatch { log, as_of, .. }, flow, latest } => {
             // An older signal changes nothing; offsets of different logs cannot be compared.
             if view.remote.as_ref().is_none_or(|remote| remote.log != log || remote.as_of <= as_of) {
-                let (admitted, newest_at) = (signal.admitted.clone(), signal.newest_at);
-                view.remote = Some(Box::new(RemoteCount { log, as_of, admitted, newest_at, flow }));
+                let Signal { newest_at, charged_at, .. } = *signal;
+                let mut admitted = signal.admitted.clone();
+                // Counts from before a step back of the store's clock.
+                admitted.rebase(latest, Estimate::Conservative);
+                let budget = view.remote.as_ref().map(|remote| remote.budget).unwrap_or_default();
+                view.remote = Some(Box::new(RemoteCount { log, as_of, admitted, newest_at, charged_at, flow, budget }));
             }
         }
     }
@@ -147,6 +180,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 /// Changes a view by the result of a charge: keeps a denial, and drops it after a refund. Units that were charged are
 /// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. `sent` is the instant
 /// of the agent's own clock at which the charge was sent. Returns true if a cached denial ended before its time.
+#[inline]
 pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult, sent: Timestamp) -> bool {
     let was_live = view.denial.as_ref().is_some_and(|denial| denial.check_at() > sent);
     if matches!(charge.mode, ChargeMode::Refund { .. }) {

@@ -58,7 +58,13 @@ async fn a_settlement_neither_locks_a_caller_nor_gives_quota_without_end() {
     }
 
     let much = r#"{"descriptors": {"user": "w"}, "units": 9007199254740992}"#;
-    let reset_ms = post(&mut client, "/settle", much).await.json()["reset_ms"].as_u64().unwrap();
+    assert_eq!(
+        post(&mut client, "/settle", r#"{"descriptors": {"user": "w"}, "units": 5}"#).await.json()["remaining"],
+        95
+    );
+    let settled = post(&mut client, "/settle", much).await.json();
+    let reset_ms = settled["reset_ms"].as_u64().unwrap();
+    assert_eq!(settled["remaining"], 0, "what is charged without room is counted");
     assert!(reset_ms <= 70_000, "one quota, which leaves after a window: {reset_ms}");
 }
 

@@ -15,10 +15,14 @@ for i = 1, #ARGV do
     if token and mode == ENFORCE and (cost > 0 or name) then
       tentative.enter(companion, token, parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
     end
-    local ring = c.ring
+    local ring, part = c.ring, c.width / c.parts
+    local slot = floor(c.last / part) - floor(at / part) + 1
+    if mode == REOPEN then
+      local start = floor(at / part) * part
+      local held = c.count and log.held(c, start, part) or c.level and meter.held(c, at) or ring[slot] or 0
+      cost = max(cost - held, 0)
+    end
     if ring then
-      local part = c.width / c.parts
-      local slot = floor(c.last / part) - floor(at / part) + 1
       if c.spent then reserve.charge(c, cost) end
       if slot <= c.parts + 1 then
         for empty = #ring + 1, slot do ring[empty] = 0 end
@@ -53,7 +57,7 @@ for i = 1, #ARGV do
     elseif c.level then
       state, ttl = pack('<I6I7', c.at, c.level), max(ttl, meter.idle_in(c))
     end
-    local header = pack(HEADER, c.kind, c.parts, c.width, c.quota, c.burst, c.generation, c.last, size)
+    local header = pack(HEADER, c.kind, c.parts, c.width, c.quota, c.burst, c.generation, c.born, c.last, size)
     ttl = string.format('%.0f', min(ttl + CLOCK_ERROR_MAX_MS, 3155760000000))
     if c.count then log.write(c, header, ttl) else redis.call('SET', c.key, header .. state, 'PX', ttl) end
   end

@@ -11,7 +11,7 @@ local function used(c)
   local ring, parts, sum = c.ring, c.parts, 0
   for slot = 1, #ring > parts and parts or #ring do sum = sum + ring[slot] end
   local oldest = #ring > parts and ring[parts + 1] or 0
-  local estimate = c.kind % 3 -- 0 interpolated, 1 conservative, 2 fixed
+  local estimate = (c.kind - 1) % 3 -- 0 interpolated, 1 conservative, 2 fixed
   if oldest <= 0 or estimate == 2 then return sum end
   if estimate == 0 then
     local part = c.width / parts

@@ -5,7 +5,7 @@
 -- its counter's tentative units. ARGV: a charge for each. The agent makes the verdicts of the values in the answer, by the same
 -- arithmetic (redis/codec.rs). A value whose form or window is not that of the newest policy, or whose clock stepped back, ends
 -- the step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
-local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, NAMED = 0, 2, 3, 4, 5, 8
+local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, REOPEN, NAMED = 0, 2, 3, 4, 5, 6, 8
 local REPEATED = 1
 
 -- Of each charge: its counter, mode, cost (false if it is not charged) and instant; then, of some, the key of the request id,
@@ -39,13 +39,13 @@ for i = 1, #ARGV do
     local value = i == 1 and first_value or redis.pcall('GETRANGE', key, '0', '1023')
     if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
     local raw = value
-    if value == '' then value = sub(ARGV[i], 2, 30) .. pack('<I6I1', now, 1) end
+    if value == '' then value = sub(ARGV[i], 2, 30) .. pack('<I6I6I1', now, now, 1) end
     local readable = #value >= HEADER_LEN
     if readable then
-      if i > 1 or not of_kind then of_kind, n, w, q, b, g, last, size = parse(HEADER, value) end
+      if i > 1 or not of_kind then of_kind, n, w, q, b, g, born, last, size = parse(HEADER, value) end
       c = {
-        key = key, raw = raw, kind = of_kind, parts = n, width = w, quota = q, burst = b, generation = g, last = last,
-        ring = false, is_kept = false,
+        key = key, raw = raw, kind = of_kind, parts = n, width = w, quota = q, burst = b, generation = g, born = born,
+        last = last, ring = false, is_kept = false,
       }
       if of_kind >= LOG then
         log = log or make_log(HEADER_LEN)
@@ -89,7 +89,7 @@ for i = 1, #ARGV do
     end
   end
   -- Neither a refund nor an evaluation makes a counter.
-  c.is_kept = c.is_kept or mode < REFUND and mode ~= EVALUATE or c.raw ~= ''
+  c.is_kept = c.is_kept or (mode < REFUND or mode == REOPEN) and mode ~= EVALUATE or c.raw ~= ''
 
   if now > c.last then
     if c.ring then
@@ -108,8 +108,11 @@ for i = 1, #ARGV do
   if charged_at and charged_at + c.width > c.last then needed, charged, flags = 0, false, REPEATED end
   if mode == EVALUATE then
     charged = false
+  elseif mode == REOPEN then
+    at, needed = min(time, at), 0
   elseif mode == BACKFILL then
-    at = min(time, at)
+    -- On a counter that ignores a small step back of the clock, units are as old as they are by the clock.
+    at = time <= now and time + at - now or min(time, at)
   elseif mode >= REFUND then
     needed = 0
     -- The answer to a refund, and to charges after it, shows the counter after the refund.

@@ -2,14 +2,15 @@
 -- a window without a burst that was charged under this policy. It decides as evaluate.lua and commit.lua do.
 --
 -- A charge: mode | kind | n | W | quota | burst | generation | cost | time [| token | expiry of the call].
--- A value: kind | n | W | quota | burst | generation | last | bytes a count, then the state:
+-- A value: kind | n | W | quota | burst | generation | born | last | bytes a count, then the state. `born` is
+-- the instant of the first step, by which an agent sees that a value was lost; 0 once the value was re-based.
 --   of windows: [spent part of the burst's reserve |] counts, newest first, trailing zeros left out or not; the newest is that of
 --     the sub-window of `last`;
 --   of buckets: the last charge | the level as of then;
 --   of logs: how many entries have left | how many there are | the low 32 bits of each, oldest first.
 -- An answer: outcome | now, then for each charge: flags | length | the value as it was read.
-local CHARGE, HEADER, HEADER_LEN, LAST_PLACE = '<I1I1I1I6I7I7I7I7I7', '<I1I1I6I7I7I7I6I1', 36, '29'
-local INTERPOLATED, CONSERVATIVE, FIXED, TOKEN_BUCKET, LOG, SLOTS = 33, 34, 35, 38, 40, 41
+local CHARGE, HEADER, HEADER_LEN, LAST_PLACE = '<I1I1I1I6I7I7I7I7I7', '<I1I1I6I7I7I7I6I6I1', 42, '35'
+local INTERPOLATED, CONSERVATIVE, FIXED, TOKEN_BUCKET, LOG, SLOTS = 49, 50, 51, 54, 56, 57
 local EXPIRED, REFUSED, CHARGED, STALE = 0, 1, 2, 3
 local COUNT_MAX, CLOCK_ERROR_MAX_MS = 2 ^ 53, 1000
 local pack, parse, rep = struct.pack, struct.unpack, string.rep
@@ -18,9 +19,9 @@ local first = KEYS[1]
 if not first then return now end
 local first_value = redis.pcall('GETRANGE', first, '0', '1023')
 local mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[1])
-local of_kind, n, w, q, b, g, last, size
+local of_kind, n, w, q, b, g, born, last, size
 if not KEYS[2] and kind <= FIXED and #first_value > HEADER_LEN then
-  of_kind, n, w, q, b, g, last, size = parse(HEADER, first_value)
+  of_kind, n, w, q, b, g, born, last, size = parse(HEADER, first_value)
   local part, slots = w / n, (#first_value - HEADER_LEN) / size
   if mode == 0 and kind == of_kind and n == parts and w == width and q == quota and g == generation
     and now <= time and now >= last and slots % 1 == 0 and slots <= n + 1 then

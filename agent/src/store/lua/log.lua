@@ -45,6 +45,12 @@ local function make_log(HEADER_LEN)
       return true
     end,
 
+    -- Number of entries in the sub-window that begins at `start`.
+    held = function(c, start, part)
+      if c.added ~= '' then read_all(c) end
+      return after(c, start + part - 1) - after(c, start - 1)
+    end,
+
     charge = function(c, at, units)
       if units == 0 or at + c.width <= c.last then return end
       units = math.min(units, ENTRIES_MAX)

@@ -42,6 +42,12 @@ local function make_meter(HEADER_LEN)
       return cost <= c.burst and max(c.burst * c.unit - level_at(c, c.last), 0) >= cost * c.unit
     end,
 
+    -- Whole units of the level.
+    held = function(c, at)
+      local level = level_at(c, at)
+      return (level - level % c.unit) / c.unit
+    end,
+
     charge = function(c, at, units)
       if units == 0 then return end
       if at >= c.at then

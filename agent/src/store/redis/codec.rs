@@ -32,8 +32,8 @@ pub(super) enum StepScope {
 /// Answer of the script.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StepAnswer {
-    /// The step ran after a charge had expired, and charged nothing.
-    Expired,
+    /// The step ran at this time, after a charge had expired, and charged nothing.
+    Expired(Timestamp),
     /// The step was evaluated.
     Evaluated(ChargeResults),
     /// The value of this charge's counter must be replaced first; nothing was charged.
@@ -84,7 +84,7 @@ impl StepAnswer {
         let outcome = rest.try_get_u8().ok()?;
         let now = time(rest)?;
         match outcome {
-            EXPIRED => Some(Self::Expired),
+            EXPIRED => Some(Self::Expired(now)),
             REFUSED | CHARGED => {
                 let mut read = |place| result(rest, &charges[..=place], now, outcome == CHARGED);
                 let results: Option<ChargeResults> = (0..charges.len()).map(&mut read).collect();
@@ -108,6 +108,7 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
         ChargeMode::Evaluate { expires_at } => (2, expires_at),
         ChargeMode::Backfill { at } => (3, at),
         ChargeMode::Refund { at } => (4, at),
+        ChargeMode::Reopen { at } => (6, at),
     };
     let (flags, token) = scope.flags();
     let mut bytes = Vec::with_capacity(CHARGE_LEN_MAX);

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults};
-use tollgate_redis::{Connection, FleetRegistry, RuleMirror};
+use tollgate_redis::{Connection, FleetRegistry, RuleMirror, Witnesses};
 
 use super::{ChargeStore, FleetServices, StoreError};
 use codec::StepScope;
@@ -46,6 +46,7 @@ impl RedisStore {
             fleet: Arc::new(FleetServices {
                 registry: FleetRegistry::on(connection.clone(), &settings.prefix),
                 mirror: RuleMirror::on(connection.clone(), &settings.prefix),
+                witnesses: Witnesses::on(connection.clone(), &settings.prefix),
             }),
             steps: Steps::new(&settings.prefix, connection),
         })

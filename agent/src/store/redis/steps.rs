@@ -83,10 +83,12 @@ impl Steps {
         let keys = self.keys(charges, scope);
         for _ in 0..=charges.len() + REPETITIONS_MAX {
             match self.evaluate(socket, &keys, charges, scope).await? {
-                StepAnswer::Expired => return Err(StoreError::Expired),
+                StepAnswer::Expired(now) => return Err(StoreError::Expired(now)),
                 StepAnswer::Evaluated(results) => return Ok(results),
                 // A late step changes nothing, and the script finds a stale value before it finds a late charge.
-                StepAnswer::Stale { now, .. } if scope.has_expired(charges, now) => return Err(StoreError::Expired),
+                StepAnswer::Stale { now, .. } if scope.has_expired(charges, now) => {
+                    return Err(StoreError::Expired(now));
+                }
                 // Charges of one step give a new counter two forms or windows.
                 StepAnswer::Stale { value, .. } if value.is_empty() => return Err(StoreError::Contended),
                 StepAnswer::Stale { charge, now, value } => {

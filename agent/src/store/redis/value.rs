@@ -13,7 +13,7 @@ use tollgate_core::window::{Estimate, Window};
 /// Above this the numbers of a script are not exact; larger quotas, times and generations read as this.
 pub(super) const EXACT_MAX: u64 = (1 << 53) - 1;
 /// Version of the layout, in the high bits of the kind.
-const VERSION: u8 = 2 << 4;
+const VERSION: u8 = 3 << 4;
 /// Algorithms by the kind of a value, from 1, and true for a sliding window with a burst.
 const KINDS: [(Algorithm, bool); 9] = [
     (Algorithm::SlidingWindow(Estimate::Interpolated), false),
@@ -27,7 +27,7 @@ const KINDS: [(Algorithm, bool); 9] = [
     (Algorithm::Concurrency, false),
 ];
 /// Length of the header.
-const HEADER_LEN: usize = 36;
+const HEADER_LEN: usize = 42;
 
 /// Reads a number of so many bytes.
 pub(super) fn number(rest: &mut &[u8], len: usize) -> Option<u64> {
@@ -75,7 +75,7 @@ fn read_with(
     let window = Window::new(number(rest, 6)?, parts).ok()?;
     let limit = Limit { algorithm: algorithm(kind)?, window, units: number(rest, 7)?, burst: number(rest, 7)? };
     let generation = number(rest, 7)?;
-    let last = time(rest)?;
+    let (born, last) = (time(rest)?, time(rest)?);
     let count_len = usize::from(rest.try_get_u8().ok().filter(|len| (1..=8).contains(len))?);
     // The reserve of a burst follows the charges: its state is read, not computed.
     let mut state = CounterState::new(&Limit { burst: 0, ..limit });
@@ -104,7 +104,7 @@ fn read_with(
         }
     }
     state.advance(&limit, last);
-    Some(StoredCounter::of(state, limit, generation))
+    Some(StoredCounter::of(state, limit, generation, born))
 }
 
 /// The value of a counter that was advanced to `last`.
@@ -114,6 +114,7 @@ pub(super) fn write(stored: &StoredCounter, last: Timestamp) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_LEN);
     let mut put = |len, number| bytes.put_uint_le(number, len);
     put_policy(&mut put, &limit, stored.generation());
+    put(6, stored.born().as_ms());
     put(6, last.as_ms());
     match stored.state() {
         CounterState::Counts(counted) => {

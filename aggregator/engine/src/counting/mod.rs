@@ -7,6 +7,7 @@
 mod tally;
 mod dedup;
 mod units_by_agent;
+mod counted_counter;
 mod table;
 mod threshold;
 mod signals;
@@ -23,8 +24,8 @@ use dedup::Dedup;
 use signals::DueSignals;
 use table::CounterTable;
 
+pub use counted_counter::CountedCounter;
 pub use signals::DueBatch;
-pub use table::CountedCounter;
 pub use tally::CountingTally;
 pub use threshold::WantedThreshold;
 
@@ -80,7 +81,7 @@ impl Counting {
         let latest = appended.plus_ms(CLOCK_ERROR_MAX_MS);
         let writer = self.dedup.writer(&batch.name);
         let mut slot = |counter| {
-            let (slot, is_other) = self.table.slot(counter)?;
+            let (slot, is_other) = self.table.slot(counter, appended)?;
             if is_other {
                 // A smaller quota may have brought it to the threshold.
                 self.due.changed(&mut self.table.counters[slot]);
@@ -183,6 +184,9 @@ impl Counting {
         // A batch of another generation may have other sub-windows; the end of its sub-window is never too early.
         let window = counter.admitted.window();
         let sub_window = if window == written_in { credible } else { window.sub_window(written_in.end_of(credible)) };
+        if row.at <= latest {
+            counter.charged(row, written_in);
+        }
         let row = Row { sub_window, at: row.at.min(latest), ..row.clone() };
         if !counter.count(&row, writer) {
             self.tally.too_old += 1;

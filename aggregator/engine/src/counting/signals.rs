@@ -13,7 +13,8 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::messages::signals::{AgentUnits, Signal, THRESHOLD_PERMILLE_MAX};
 use tollgate_core::window::Estimate;
 
-use super::table::{CountedCounter, CounterTable};
+use super::counted_counter::CountedCounter;
+use super::table::CounterTable;
 use super::threshold::{Threshold, WantedThreshold};
 
 /// Interval of a partition's heartbeats, in ms.
@@ -135,6 +136,7 @@ fn signal(counter: &CountedCounter, now: Timestamp, agents: &mut IndexSet<Arc<st
         rate_milli: admitted.saturating_add(denied).saturating_mul(1_000_000) / window.width_ms(),
         budget: None,
         newest_at: counter.newest_at,
+        charged_at: counter.charged_at,
     }
 }
 
@@ -165,7 +167,7 @@ mod tests {
             let window = Window::new(3_600_000, 1).unwrap();
             let (rule, id) = ("r".into(), CounterId::from_u128(id));
             let entry = CounterEntry { id, rule, label: String::new(), generation: 1, quota: QUOTA, window };
-            let (slot, _) = self.table.slot(&entry).unwrap();
+            let (slot, _) = self.table.slot(&entry, at(0)).unwrap();
             let row = Row {
                 call: 1,
                 counter: Some(0),

@@ -1,20 +1,18 @@
-//! The counters of a partition: a ring of admitted and a ring of denied units each.
+//! The counters of a partition.
 //!
 //! Counters lie in one map with slots, which is swept in small steps, so that expiry never takes long and no timer is needed.
 //! The steps follow the time of the log: also after a flood, when the log has only heartbeats, the counters and their memory
 //! are gone after one turn.
 
-use std::sync::Arc;
-
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
+use indexmap::map::Entry;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
-use tollgate_core::messages::calls::{CounterEntry, Outcome, Row};
+use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::rules::Generation;
-use tollgate_core::window::{Estimate, Ring};
 
-use super::units_by_agent::UnitsByAgent;
+use super::counted_counter::CountedCounter;
 
 /// Minimum time between two steps of the sweep, in ms.
 const SWEEP_INTERVAL_MS: u64 = 100;
@@ -27,33 +25,6 @@ const GENERATION_MIN_ABSURD: Generation = 1 << 53;
 /// Step from one generation to the next from which on the newer one is absurd, unless it is a time.
 const GENERATION_STEP_MIN_ABSURD: Generation = 1 << 32;
 
-/// The count of one counter.
-#[derive(Clone, Debug)]
-pub struct CountedCounter {
-    /// The counter's id.
-    pub id: CounterId,
-    /// The rule's name.
-    pub rule: Arc<str>,
-    /// The counter's values as people see them.
-    pub label: Arc<str>,
-    /// The newest generation of the rules by which it was charged.
-    pub generation: Generation,
-    /// The quota of that generation, in units.
-    pub quota: u64,
-    /// Units admitted, per sub-window.
-    pub admitted: Ring,
-    /// Units denied, per sub-window.
-    pub denied: Ring,
-    /// The time of the newest charge.
-    pub newest_at: Timestamp,
-    /// Units admitted by agent.
-    pub(super) by_agent: UnitsByAgent,
-    /// True while it waits to be signalled.
-    pub(super) changed: bool,
-    /// True if it was above the threshold when it was examined last, so that its signal is repeated.
-    pub(super) above_threshold: bool,
-}
-
 /// Counters by id and by slot.
 #[derive(Clone, Debug)]
 pub(super) struct CounterTable {
@@ -63,79 +34,6 @@ pub(super) struct CounterTable {
     /// Greatest number of counters in this turn of the sweep; the counters that it removes do not slow it down.
     turn_len: usize,
     swept_at: Timestamp,
-}
-
-impl CountedCounter {
-    fn new(counter: &CounterEntry) -> Self {
-        Self {
-            id: counter.id,
-            rule: counter.rule.clone(),
-            label: counter.label.as_str().into(),
-            generation: counter.generation,
-            quota: counter.quota,
-            admitted: Ring::new(counter.window),
-            denied: Ring::new(counter.window),
-            newest_at: Timestamp::default(),
-            by_agent: UnitsByAgent::default(),
-            changed: false,
-            above_threshold: false,
-        }
-    }
-
-    /// Counts a row that an agent wrote; false if its sub-window has left the window.
-    pub(super) fn count(&mut self, row: &Row, writer: &Arc<str>) -> bool {
-        self.newest_at = self.newest_at.max(row.at);
-        let ring = match row.outcome {
-            Outcome::Admitted => {
-                self.by_agent.count(writer, row.cost, self.admitted.window(), row.sub_window);
-                &mut self.admitted
-            }
-            Outcome::Denied => &mut self.denied,
-            Outcome::Spared => return true,
-        };
-        if row.cost < 0 {
-            ring.subtract(row.sub_window, row.cost.unsigned_abs());
-            return true;
-        }
-        ring.add(row.sub_window, row.cost.unsigned_abs())
-    }
-
-    /// Returns the units admitted in the window, by the conservative estimate.
-    #[must_use]
-    pub fn used(&self, now: Timestamp) -> u64 {
-        self.admitted.used(now, Estimate::Conservative)
-    }
-
-    /// Returns the part of the quota that is used, in thousandths; at least one if any of it is used.
-    #[must_use]
-    pub fn permille(&self, now: Timestamp) -> u32 {
-        let used = self.used(now);
-        let permille = u128::from(used) * 1_000 / u128::from(self.quota.max(1));
-        u32::try_from(permille).unwrap_or(u32::MAX).max(u32::from(used > 0))
-    }
-
-    /// Takes over the quota and the window of a newer generation; the counts are carried into that window. Returns true if they
-    /// differ.
-    fn follow(&mut self, counter: &CounterEntry) -> bool {
-        if counter.generation < self.generation {
-            return false;
-        }
-        let is_other = (self.quota, self.admitted.window()) != (counter.quota, counter.window);
-        self.generation = counter.generation;
-        self.quota = counter.quota;
-        if self.admitted.window() != counter.window {
-            self.admitted = self.admitted.carried_to(counter.window);
-            self.denied = self.denied.carried_to(counter.window);
-            self.by_agent.clear();
-        }
-        is_other
-    }
-
-    /// Returns true if it counts nothing and waits for no signal.
-    fn is_idle_at(&self, now: Timestamp) -> bool {
-        let waits = self.changed || self.above_threshold;
-        !waits && self.admitted.is_empty_at(now) && self.denied.is_empty_at(now)
-    }
 }
 
 impl CounterTable {
@@ -151,14 +49,18 @@ impl CounterTable {
         counter.generation >= GENERATION_MIN_ABSURD || (is_step && counter.generation > latest.as_ms())
     }
 
-    /// Returns the slot of a counter, which is added if it is new, and true if the counter follows another policy; nothing if
-    /// the table is full. The slot is valid until the next sweep.
-    pub(super) fn slot(&mut self, counter: &CounterEntry) -> Option<(usize, bool)> {
-        if let Some((slot, _, known)) = self.counters.get_full_mut(&counter.id) {
-            return Some((slot, known.follow(counter)));
-        }
+    /// Returns the slot of a counter of a batch that was appended at `written_at`. The counter is added if it is new; the result
+    /// is true if it follows another policy, and nothing if the table is full. The slot is valid until the next sweep.
+    pub(super) fn slot(&mut self, counter: &CounterEntry, written_at: Timestamp) -> Option<(usize, bool)> {
         let has_room = self.counters.len() < self.len_max;
-        has_room.then(|| (self.counters.insert_full(counter.id, CountedCounter::new(counter)).0, false))
+        let entry = match self.counters.entry(counter.id) {
+            Entry::Vacant(_) if !has_room => return None,
+            entry => entry,
+        };
+        let slot = entry.index();
+        let known = entry.or_insert_with(|| CountedCounter::new(counter));
+        known.written_at = known.written_at.max(written_at);
+        Some((slot, known.follow(counter)))
     }
 
     /// Removes the idle ones of the next few counters. The last counter moves into the slot of each.
@@ -188,52 +90,19 @@ impl CounterTable {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::window::Window;
+    use tollgate_core::messages::calls::Outcome;
 
+    use super::super::counted_counter::tests::{row, written};
     use super::*;
 
-    fn written(id: u128, generation: Generation, (quota, width_ms): (u64, u64)) -> CounterEntry {
-        CounterEntry {
-            id: CounterId::from_u128(id),
-            rule: "r".into(),
-            label: format!("c{id}"),
-            generation,
-            quota,
-            window: Window::new(width_ms, 1).unwrap(),
-        }
-    }
-
-    fn row(outcome: Outcome, cost: i64, sub_window: u64) -> Row {
-        Row { call: 1, counter: Some(0), at: Timestamp::from_ms(5), sub_window, cost, outcome, home: None }
-    }
-
-    #[test]
-    fn a_row_counts_by_its_outcome_and_sign() {
-        // Outcome, cost and sub-window; whether it counts; admitted and denied units after it, in the 1 s window at 1.5 s.
-        let cases = [
-            (Outcome::Admitted, 4, 1, true, (4, 0)),
-            (Outcome::Denied, 3, 1, true, (4, 3)),
-            (Outcome::Spared, 9, 1, true, (4, 3)),
-            (Outcome::Admitted, -1, 1, true, (3, 3)),
-            (Outcome::Admitted, -9, 1, true, (0, 3)),
-            (Outcome::Admitted, 2, 0, true, (2, 3)),
-        ];
-        let mut counter = CountedCounter::new(&written(1, 1, (10, 1_000)));
-        let now = Timestamp::from_ms(1_500);
-        for (place, (outcome, cost, sub_window, counted, units)) in cases.into_iter().enumerate() {
-            assert_eq!(counter.count(&row(outcome, cost, sub_window), &"a".into()), counted, "case {place}");
-            assert_eq!((counter.used(now), counter.denied.used(now, Estimate::Conservative)), units, "case {place}");
-        }
-        counter.count(&row(Outcome::Admitted, 1, 5), &"a".into());
-        assert!(!counter.count(&row(Outcome::Admitted, 1, 1), &"a".into()), "its sub-window has left");
-    }
+    const WRITTEN: Timestamp = Timestamp::from_ms(10_000);
 
     #[test]
     fn a_counter_follows_newer_generations_only() {
         let cases = [((2, 20, 2_000), (20, 2_000)), ((1, 5, 1_000), (20, 2_000)), ((2, 30, 2_000), (30, 2_000))];
         let mut table = CounterTable::new(10);
         for ((generation, quota, width_ms), expected) in cases {
-            let slot = table.slot(&written(1, generation, (quota, width_ms))).unwrap().0;
+            let slot = table.slot(&written(1, generation, (quota, width_ms)), WRITTEN).unwrap().0;
             let counter = &table.counters[slot];
             assert_eq!((counter.quota, counter.admitted.window().width_ms()), expected);
         }
@@ -245,7 +114,7 @@ mod tests {
     fn memory_of_swept_counters_is_returned_within_one_turn() {
         let mut table = CounterTable::new(usize::MAX);
         for id in 0..100_000 {
-            let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap().0;
+            let slot = table.slot(&written(id, 1, (10, 1_000)), WRITTEN).unwrap().0;
             table.counters[slot].count(&row(Outcome::Admitted, 1, 10), &"a".into());
         }
         let mut left = Vec::new();
@@ -261,14 +130,28 @@ mod tests {
     #[test]
     fn past_the_cap_there_is_no_slot_until_a_counter_expires() {
         let mut table = CounterTable::new(2);
-        for (id, sub_window) in [(1, 10), (2, 20)] {
-            let slot = table.slot(&written(id, 1, (10, 1_000))).unwrap().0;
-            table.counters[slot].count(&row(Outcome::Admitted, 1, sub_window), &"a".into());
-        }
-        assert_eq!(table.slot(&written(3, 1, (10, 1_000))), None);
-        assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some((1, false)), "a known counter has its slot");
+        let slot = |table: &mut CounterTable, id, second: u64| {
+            table.slot(&written(id, 1, (10, 1_000)), Timestamp::from_ms(second * 1_000))
+        };
+        assert_eq!([slot(&mut table, 1, 10), slot(&mut table, 2, 20)], [Some((0, false)), Some((1, false))]);
+        assert_eq!(slot(&mut table, 3, 20), None);
+        assert_eq!(slot(&mut table, 2, 20), Some((1, false)), "a known counter has its slot");
         table.sweep(Timestamp::from_ms(13_000));
-        assert_eq!(table.slot(&written(2, 1, (10, 1_000))), Some((0, false)), "the last counter fills the gap");
-        assert_eq!(table.slot(&written(3, 1, (10, 1_000))), Some((1, false)));
+        assert_eq!(slot(&mut table, 2, 20), Some((0, false)), "the last counter fills the gap");
+        assert_eq!(slot(&mut table, 3, 20), Some((1, false)));
+    }
+
+    /// exactly-counted: units of a store whose clock is behind that of the bus are kept for a window, too.
+    #[test]
+    fn a_counter_expires_by_the_time_of_the_log_whatever_the_store_clock_shows() {
+        for sub_window in [1, 10, 11] {
+            let mut table = CounterTable::new(1);
+            let slot = table.slot(&written(1, 1, (10, 1_000)), WRITTEN).unwrap().0;
+            table.counters[slot].count(&row(Outcome::Admitted, 1, sub_window), &"a".into());
+            table.sweep(WRITTEN.plus_ms(2_000));
+            assert_eq!(table.counters.len(), 1, "sub-window {sub_window}");
+            table.sweep(WRITTEN.plus_ms(2_101));
+            assert_eq!(table.counters.len(), 0, "sub-window {sub_window}");
+        }
     }
 }

@@ -3,7 +3,8 @@
 //! Membership follows the presence records in the order of their log, by their append times. A peer is removed when one's own
 //! heartbeats were read for a second and none of the peer's; a silent bus therefore removes nobody, and no clocks are
 //! compared. A peer is added once it was heard for as long as it listens itself before it owns anything. An unknown one that
-//! claims to count partitions already was never added: its records are absurd. Two owners of one partition for a moment are
+//! claims to count partitions already was never added, and its records are absurd; but they may also follow honest ones that
+//! were refused in a flood, so whoever goes on to claim is added after a longer time. Two owners of one partition for a moment are
 //! harmless, because signals carry offsets. A group protocol is not used: it takes seconds to notice a death.
 
 #[cfg(test)]
@@ -23,6 +24,9 @@ pub const HEARTBEAT_MS: u64 = 200;
 /// Time of one's own heartbeats without any of a peer's after which the peer is removed, in ms; also the time for which a new
 /// member listens before it owns partitions.
 pub(crate) const GONE_AFTER_MS: u64 = 1_000;
+/// Time for which an unknown aggregator claims partitions before it is a peer, in ms: one forged record is not enough, and two
+/// aggregators that do not know each other would both count for good.
+const CLAIMED_MS: u64 = 3_000;
 /// Maximum number of peers.
 const PEERS_LEN_MAX: usize = 1_000;
 /// Maximum number of peers that may come within seconds.
@@ -54,6 +58,8 @@ pub struct Membership {
     heard_since: Timestamp,
     peers: HashMap<MemberId, Peer>,
     newcomers: Newcomers<MemberId>,
+    /// Unknown aggregators that claim partitions.
+    claimants: Newcomers<MemberId>,
     /// Lives that were peers, the last one at the end.
     removed: VecDeque<MemberId>,
 }
@@ -71,13 +77,14 @@ impl Membership {
     /// Returns a membership without peers.
     #[must_use]
     pub fn new(own: MemberId) -> Self {
-        let newcomers = Newcomers::new(GONE_AFTER_MS, NEWCOMERS_LEN_MAX);
+        let [newcomers, claimants] = [GONE_AFTER_MS, CLAIMED_MS].map(|ms| Newcomers::new(ms, NEWCOMERS_LEN_MAX));
         Self {
             own,
             own_heartbeats: None,
             heard_since: Timestamp::default(),
             peers: HashMap::new(),
             newcomers,
+            claimants,
             removed: VecDeque::new(),
         }
     }
@@ -109,15 +116,17 @@ impl Membership {
 
     /// Returns true if an unknown aggregator is a peer from now on.
     fn admits(&mut self, member: &MemberId, presence: &Presence, appended: Timestamp) -> Result<bool, String> {
-        let heard = self.newcomers.hear(appended, member);
         let was_peer = self.removed.contains(member);
+        let is_absurd = self.is_settled() && !was_peer && !presence.partitions.is_empty();
+        let heard = if is_absurd { &mut self.claimants } else { &mut self.newcomers }.hear(appended, member);
         let (id, epoch) = member;
         if heard == Heard::TooMany {
             return Err(format!("more than {NEWCOMERS_LEN_MAX} new aggregators within seconds, the last one is {id}"));
         }
-        if self.is_settled() && !was_peer && !presence.partitions.is_empty() {
+        if is_absurd && heard == Heard::Newcomer {
             return Err(format!(
-                "aggregator {id} (started at {epoch}) claims partitions that it cannot have restored; if it is one of yours, restart it"
+                "aggregator {id} (started at {epoch}) claims partitions that it cannot have restored, and is a peer if it goes on for {} s; if it is none of yours, find who else writes to the topic presence",
+                CLAIMED_MS / 1_000
             ));
         }
         // Whoever is heard while this aggregator listens may have been there before.

@@ -115,16 +115,42 @@ fn a_peer_that_leaves_is_removed_at_once() {
 }
 
 #[test]
-fn an_unknown_aggregator_that_claims_partitions_changes_nothing() {
+fn an_unknown_aggregator_that_claims_partitions_changes_nothing_unless_it_goes_on() {
     let mut both = pair();
     apply(&mut both, &["a", "b"], 0, 1_000);
     let before = owned(&both[0]);
-    for ms in (1_001..3_000).step_by(199) {
-        let claims = both[0].apply(&heartbeat("forged", false), at(ms));
-        assert!(claims.is_err_and(|reason| reason.contains("forged")));
+    for ms in (1_001..1_001 + CLAIMED_MS).step_by(199) {
+        let claims = both[0].apply(&heartbeat("unknown", false), at(ms));
+        assert!(claims.is_err_and(|reason| reason.contains("unknown")));
         apply(&mut both, &["a", "b"], ms + 1, ms + 1);
     }
     assert_eq!((owned(&both[0]), both[0].members()), (before, 2));
+    both[0].apply(&heartbeat("unknown", false), at(1_001 + CLAIMED_MS)).expect("it goes on");
+    assert_eq!(both[0].members(), 3);
+}
+
+/// hand-over: the honest heartbeats of a new aggregator are refused in a flood, and it claims its partitions before it is
+/// heard. The others know it in the end, so that no partition keeps two owners.
+#[test]
+fn an_aggregator_that_starts_in_a_flood_is_known_in_the_end() {
+    let mut all = ["a", "b", "new"].map(|id| Membership::new((id.into(), 1)));
+    apply(&mut all[..2], &["a", "b"], 0, 1_000);
+    for number in 0..=NEWCOMERS_LEN_MAX {
+        let forged = Presence { partitions: Vec::new(), ..heartbeat(&format!("f{number}"), false) };
+        for one in &mut all[..2] {
+            let _ = one.apply(&forged, at(1_050));
+        }
+    }
+    for ms in (1_100..6_000).step_by(200) {
+        apply(&mut all, &["a", "b"], ms, ms);
+        let partitions = if all[2].is_known() { vec![7] } else { Vec::new() };
+        let honest = Presence { partitions, ..heartbeat("new", false) };
+        for one in &mut all {
+            let _ = one.apply(&honest, at(ms));
+        }
+    }
+    assert_eq!(all.each_ref().map(Membership::members), [3, 3, 3]);
+    assert_eq!(all.iter().map(|one| owned(one).len()).sum::<usize>(), PARTITIONS as usize);
 }
 
 #[test]

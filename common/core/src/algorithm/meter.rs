@@ -138,6 +138,11 @@ impl Meter {
         self.last = now;
     }
 
+    /// Returns the whole units of the level at `at`.
+    pub(super) fn held_around(&self, at: Timestamp) -> u64 {
+        self.units_in(self.level_at(at))
+    }
+
     /// Returns the whole units of the level.
     pub(super) fn held(&self) -> u64 {
         self.units_in(self.level_at(self.last))

@@ -77,6 +77,14 @@ impl SlidingLog {
         self.entries.len() as u64
     }
 
+    /// Returns the number of entries in the sub-window of `at`.
+    pub(super) fn held_around(&self, at: Timestamp) -> u64 {
+        let sub_window = self.window.sub_window(at);
+        let (start, end) = (self.window.start_of(sub_window), self.window.start_of(sub_window + 1));
+        let before = |bound: Timestamp| self.entries.partition_point(|entry| self.time_of(*entry) < bound);
+        (before(end) - before(start)) as u64
+    }
+
     /// Drops the entries that have left the window by `now`, while their low bits are still unambiguous.
     pub(super) fn move_to(&mut self, now: Timestamp) {
         let expired = self.entries.partition_point(|entry| self.has_left(*entry, now));

@@ -45,7 +45,13 @@ impl SlidingWindow {
         self.ring.counts().fold(0, |sum, (_, units)| sum.saturating_add(units))
     }
 
+    /// Returns the count of the sub-window of `at`.
+    pub(super) fn held_around(&self, at: Timestamp) -> u64 {
+        self.ring.get(self.window().sub_window(at))
+    }
+
     /// Evaluates a charge against the window's content and, with a burst, the reserve.
+    #[inline]
     pub(super) fn evaluate(&self, limit: &Limit, estimate: Estimate, now: Timestamp, cost: u64) -> Verdict {
         let used = self.ring.used(now, estimate);
         let left = match &self.reserve {
@@ -64,6 +70,7 @@ impl SlidingWindow {
         Verdict::denial(left, retry_at, self.reset_at(estimate, now))
     }
 
+    #[inline]
     pub(super) fn charge(&mut self, at: Timestamp, units: u64) {
         if let Some(reserve) = &mut self.reserve {
             reserve.charge(self.ring.used(self.last.max(at), reserve.estimate), units);
@@ -84,6 +91,7 @@ impl SlidingWindow {
 
     /// Drops the sub-windows that have left by `now`, and refills the reserve by the unused quota of each; if the window is
     /// empty, of all at once. After a step back of the clock, every unit then has the age that it had before.
+    #[inline]
     pub(super) fn move_to(&mut self, now: Timestamp) {
         let target = self.window().sub_window(now);
         while let Some(reserve) = self.reserve.as_mut().filter(|reserve| !reserve.is_full())
@@ -140,6 +148,7 @@ impl SlidingWindow {
     }
 
     /// Returns [`Self::reset_at`] after a charge of `cost`.
+    #[inline]
     fn reset_after(&self, window: Window, estimate: Estimate, now: Timestamp, cost: u64) -> Timestamp {
         if cost == 0 {
             return self.reset_at(estimate, now);

@@ -69,6 +69,7 @@ impl CounterState {
 
     /// Advances the state to `now`. A step back of at most [`CLOCK_ERROR_MAX_MS`] is ignored; after a larger one the
     /// counter is re-based to `now`, so that no unit leaves early. Returns the instant of the step.
+    #[inline]
     pub fn advance(&mut self, limit: &Limit, now: Timestamp) -> Timestamp {
         let last = self.last();
         if now >= last {
@@ -88,6 +89,7 @@ impl CounterState {
 
     /// Evaluates a charge of `cost` at `now`, an instant that [`CounterState::advance`] returned. Does not charge.
     #[must_use]
+    #[inline]
     pub fn evaluate(&self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
         match (self, limit.algorithm) {
             (Self::Counts(state), Algorithm::SlidingWindow(estimate)) => state.evaluate(limit, estimate, now, cost),
@@ -101,6 +103,7 @@ impl CounterState {
     }
 
     /// Charges units that were admitted at `at`, without checking for room.
+    #[inline]
     pub fn charge(&mut self, at: Timestamp, units: u64) {
         in_each_form!(self, form => form.charge(at, units));
     }
@@ -136,15 +139,25 @@ impl CounterState {
         in_each_form!(self, form => form.admitted())
     }
 
+    /// Returns the counted units of the sub-window of `at`; for a bucket, the units of its level then.
+    #[must_use]
+    pub fn held_around(&self, at: Timestamp) -> u64 {
+        in_each_form!(self, form => form.held_around(at))
+    }
+
     /// Returns the counted units; for a bucket, the units of its level.
     fn held(&self) -> u64 {
         in_each_form!(self, form => form.held())
     }
 
-    fn last(&self) -> Timestamp {
+    /// Returns the instant of the last step.
+    #[inline]
+    #[must_use]
+    pub fn last(&self) -> Timestamp {
         in_each_form!(self, form => form.last)
     }
 
+    #[inline]
     fn move_to(&mut self, now: Timestamp) {
         in_each_form!(self, form => form.move_to(now));
     }

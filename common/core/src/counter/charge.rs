@@ -55,6 +55,12 @@ pub enum ChargeMode {
         /// Instant of the charge, in store time.
         at: Timestamp,
     },
+    /// Enters units that the store has lost: raises the count of the sub-window of `at` to at least the cost; of a bucket, the
+    /// level. A second time it changes nothing.
+    Reopen {
+        /// Instant at which the units leave the window last, in store time.
+        at: Timestamp,
+    },
 }
 
 /// Answer of a store (or of the engine's own table) to one [`Charge`].
@@ -70,6 +76,13 @@ pub struct ChargeResult {
     pub at: Timestamp,
     /// Quota that the charge was evaluated against, in units.
     pub limit: u64,
+    /// Birth of the stored counter: the instant of its first step, which is this one if the counter was absent. Time 0 if it is
+    /// unknown, because the counter was re-based; and if the counter follows another window than the charge, by which it may
+    /// expire earlier.
+    pub born: Timestamp,
+    /// Instant of the step on the counter before this one. Of a counter that was absent, and in some stores of one whose form or
+    /// clock has changed, the instant of this step.
+    pub previous: Timestamp,
 }
 
 /// Answers to the charges of one request, in their order.
@@ -92,7 +105,18 @@ impl ChargeMode {
             Self::Enforce { expires_at } | Self::CountOnly { expires_at } | Self::Evaluate { expires_at } => {
                 Some(expires_at)
             }
-            Self::Backfill { .. } | Self::Refund { .. } => None,
+            Self::Backfill { .. } | Self::Refund { .. } | Self::Reopen { .. } => None,
+        }
+    }
+
+    /// Returns the same mode with another instant of expiry, if it has one.
+    #[must_use]
+    pub const fn expiring_at(self, expires_at: Timestamp) -> Self {
+        match self {
+            Self::Enforce { .. } => Self::Enforce { expires_at },
+            Self::CountOnly { .. } => Self::CountOnly { expires_at },
+            Self::Evaluate { .. } => Self::Evaluate { expires_at },
+            Self::Backfill { .. } | Self::Refund { .. } | Self::Reopen { .. } => self,
         }
     }
 
@@ -114,7 +138,7 @@ impl ChargeMode {
         match self {
             Self::Enforce { .. } => has_room,
             Self::Evaluate { .. } => false,
-            Self::CountOnly { .. } | Self::Backfill { .. } | Self::Refund { .. } => true,
+            Self::CountOnly { .. } | Self::Backfill { .. } | Self::Refund { .. } | Self::Reopen { .. } => true,
         }
     }
 }

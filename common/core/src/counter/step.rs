@@ -28,7 +28,7 @@ pub trait Counters {
 /// If a charge has expired, or a counter is absent and the container is full. Nothing is charged then.
 pub fn step<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -> Result<ChargeResults, StoreError> {
     if charges.iter().any(|charge| charge.mode.has_expired(now)) {
-        return Err(StoreError::Expired);
+        return Err(StoreError::Expired(now));
     }
     step_at_once(counters, charges, now)
 }
@@ -53,6 +53,7 @@ pub fn step_at_once<C: Counters>(
 ///
 /// # Errors
 /// If the counter is absent and the container is full.
+#[inline]
 pub fn step_one<C: Counters>(counters: &mut C, charge: &Charge, now: Timestamp) -> Result<ChargeResult, StoreError> {
     if !creates(charge) && counters.get(charge.counter).is_none() {
         return Ok(result_of_absent(charge, now));
@@ -60,7 +61,7 @@ pub fn step_one<C: Counters>(counters: &mut C, charge: &Charge, now: Timestamp) 
     let counter = counters.get_or_create(charge).ok_or(StoreError::Full)?;
     let mut result = counter.evaluate(charge, now);
     if charge.mode.is_charged(result.verdict.admitted) {
-        counter.commit(charge, &mut result);
+        counter.commit(charge, &mut result, now);
     }
     Ok(result)
 }
@@ -91,7 +92,7 @@ fn step_several<C: Counters>(
     let has_room = !charges.iter().zip(&results).any(refused);
     for (charge, result) in charges.iter().zip(&mut results) {
         if charge.mode.is_charged(has_room) {
-            counters.get(charge.counter).ok_or(StoreError::Full)?.commit(charge, result);
+            counters.get(charge.counter).ok_or(StoreError::Full)?.commit(charge, result, now);
         }
     }
     for counter in created {
@@ -221,7 +222,7 @@ mod tests {
     fn an_expired_request_and_one_without_a_place_charge_nothing() {
         let mut map = Map(HashMap::new(), 1);
         let late = with_mode(&enforce(1, 9, 1), ChargeMode::Enforce { expires_at: NOW.minus_ms(1) });
-        assert_eq!(step(&mut map, &[enforce(2, 9, 1), late], NOW), Err(StoreError::Expired));
+        assert_eq!(step(&mut map, &[enforce(2, 9, 1), late], NOW), Err(StoreError::Expired(NOW)));
         assert!(map.0.is_empty());
         let late = with_mode(&enforce(1, 9, 1), ChargeMode::Enforce { expires_at: NOW.minus_ms(1) });
         assert!(step_at_once(&mut Map(HashMap::new(), 1), &[late], NOW).is_ok_and(|results| results[0].charged));

@@ -1,5 +1,7 @@
 //! Reasons for which a store did not answer. Each tells whether the request may have charged.
 
+use crate::clock::Timestamp;
+
 /// Reason for which a store did not answer. None of these is ever a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum StoreError {
@@ -9,9 +11,9 @@ pub enum StoreError {
     /// The connection was lost before the answer, or the answer cannot be read. It will never be known if it charged.
     #[error("the answer of the store was lost")]
     AnswerLost,
-    /// It read the request after its expiry and charged nothing.
+    /// It read the request after its expiry, at this instant of store time, and charged nothing.
     #[error("the store read the request too late")]
-    Expired,
+    Expired(Timestamp),
     /// It cannot be reached; nothing was charged.
     #[error("the store cannot be reached")]
     Unreachable,
@@ -34,18 +36,25 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// All reasons in their order, with their names in metrics.
-    pub const NAMES: [(Self, &'static str); 9] = [
-        (Self::TimedOut, "timed_out"),
-        (Self::AnswerLost, "answer_lost"),
-        (Self::Expired, "expired"),
-        (Self::Unreachable, "unreachable"),
-        (Self::Full, "full"),
-        (Self::Busy, "busy"),
-        (Self::Contended, "contended"),
-        (Self::Unreadable, "unreadable"),
-        (Self::Refused, "refused"),
-    ];
+    /// Names of all reasons in metrics.
+    pub const NAMES: [&'static str; 9] =
+        ["timed_out", "answer_lost", "expired", "unreachable", "full", "busy", "contended", "unreadable", "refused"];
+
+    /// Returns the place of the reason among the [names](Self::NAMES).
+    #[must_use]
+    pub const fn place(self) -> usize {
+        match self {
+            Self::TimedOut => 0,
+            Self::AnswerLost => 1,
+            Self::Expired(_) => 2,
+            Self::Unreachable => 3,
+            Self::Full => 4,
+            Self::Busy => 5,
+            Self::Contended => 6,
+            Self::Unreadable => 7,
+            Self::Refused => 8,
+        }
+    }
 
     /// Returns true if units that are admitted without the store must be backfilled now. After a missed deadline, the late
     /// answer decides; a counter without a valid value cannot be charged.
@@ -64,22 +73,12 @@ impl StoreError {
     /// Returns true if the store may be late and not down.
     #[must_use]
     pub const fn is_late(self) -> bool {
-        matches!(self, Self::TimedOut | Self::Expired | Self::Busy)
+        matches!(self, Self::TimedOut | Self::Expired(_) | Self::Busy)
     }
 
     /// Returns true if the store answers and only a counter of the request cannot be charged.
     #[must_use]
     pub const fn is_of_counter(self) -> bool {
         matches!(self, Self::Full | Self::Contended | Self::Unreadable)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_stand_in_the_order_of_the_reasons() {
-        assert!(StoreError::NAMES.iter().enumerate().all(|(index, (error, _))| *error as usize == index));
     }
 }

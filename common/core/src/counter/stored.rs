@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::{Charge, ChargeMode, ChargeResult, RequestId};
-use crate::algorithm::{CounterState, Limit};
+use crate::algorithm::{CounterState, Limit, Verdict};
 use crate::clock::Timestamp;
 use crate::window::Window;
 
@@ -24,6 +24,8 @@ pub struct StoredCounter {
     state: CounterState,
     generation: u64,
     limit: Limit,
+    /// Instant of the first step; time 0 until then, and once the state was re-based.
+    born: Timestamp,
     requests: Option<Box<ChargedRequests>>,
 }
 
@@ -39,13 +41,13 @@ impl StoredCounter {
     /// Creates the unused counter that a charge refers to.
     #[must_use]
     pub fn new(charge: &Charge) -> Self {
-        Self::of(CounterState::new(&charge.limit), charge.limit, charge.generation)
+        Self::of(CounterState::new(&charge.limit), charge.limit, charge.generation, Timestamp::default())
     }
 
     /// Returns the counter with this state, as a store holds it; the requests are in that store.
     #[must_use]
-    pub fn of(state: CounterState, limit: Limit, generation: u64) -> Self {
-        Self { state, generation, limit, requests: None }
+    pub fn of(state: CounterState, limit: Limit, generation: u64, born: Timestamp) -> Self {
+        Self { state, generation, limit, born, requests: None }
     }
 
     /// Returns the state.
@@ -58,6 +60,12 @@ impl StoredCounter {
     #[must_use]
     pub fn limit(&self) -> Limit {
         self.limit
+    }
+
+    /// Returns the instant of the first step; time 0 if the state was re-based.
+    #[must_use]
+    pub fn born(&self) -> Timestamp {
+        self.born
     }
 
     /// Returns the newest generation.
@@ -75,8 +83,16 @@ impl StoredCounter {
         self.state.is_idle_at(now) && self.requests.as_deref().is_none_or(expired)
     }
 
+    /// Returns true if a store may drop the counter. One whose units were all refunded is kept for a window after its last step:
+    /// agents take it for lost if it is gone while a charge that was acknowledged would still be in the window.
+    #[must_use]
+    pub fn may_be_dropped_at(&self, now: Timestamp) -> bool {
+        has_expired(self.state.last(), self.limit.window, now) && self.is_idle_at(now)
+    }
+
     /// Evaluates a charge before anything of its request is charged. A refund is applied at once, so its result and those
     /// of later charges show the counter after it.
+    #[inline]
     pub fn evaluate(&mut self, charge: &Charge, now: Timestamp) -> ChargeResult {
         if charge.generation >= self.generation {
             if charge.limit != self.limit {
@@ -85,26 +101,40 @@ impl StoredCounter {
             }
             self.generation = charge.generation;
         }
+        let last = self.state.last();
+        let is_new = last == Timestamp::default();
         let now = self.state.advance(&self.limit, now);
+        if is_new {
+            self.born = now;
+        } else if now < last {
+            self.born = Timestamp::default();
+        }
         let repeated = charge.request.is_some_and(|id| self.has_charged(id, now));
         if let (ChargeMode::Refund { at }, false) = (charge.mode, repeated) {
             self.state.refund(at, charge.cost);
         }
-        let is_free = repeated || matches!(charge.mode, ChargeMode::Refund { .. });
-        let mut verdict = self.state.evaluate(&self.limit, now, if is_free { 0 } else { charge.cost });
-        verdict.admitted |= repeated;
-        ChargeResult { verdict, charged: false, repeated, at: now, limit: self.limit.units }
+        let is_free = repeated || matches!(charge.mode, ChargeMode::Refund { .. } | ChargeMode::Reopen { .. });
+        let verdict = self.state.evaluate(&self.limit, now, if is_free { 0 } else { charge.cost });
+        let verdict = Verdict { admitted: verdict.admitted || repeated, ..verdict };
+        let (limit, previous) = (self.limit.units, if is_new { now } else { last });
+        let born = if charge.limit.window == self.limit.window { self.born } else { Timestamp::default() };
+        ChargeResult { verdict, charged: false, repeated, at: now, limit, born, previous }
     }
 
-    /// Charges what was evaluated.
-    pub(super) fn commit(&mut self, charge: &Charge, result: &mut ChargeResult) {
+    /// Charges what was evaluated at `now`.
+    #[inline]
+    pub(super) fn commit(&mut self, charge: &Charge, result: &mut ChargeResult, now: Timestamp) {
         result.charged = true;
         if result.repeated {
             return;
         }
         match charge.mode {
             ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. } => self.state.charge(result.at, charge.cost),
-            ChargeMode::Backfill { at } => self.state.charge(at.min(result.at), charge.cost),
+            ChargeMode::Backfill { at } => self.state.charge(backfilled_at(at, now, result.at), charge.cost),
+            ChargeMode::Reopen { at } => {
+                let at = at.min(result.at);
+                self.state.charge(at, charge.cost.saturating_sub(self.state.held_around(at)));
+            }
             ChargeMode::Refund { .. } => {}
             ChargeMode::Evaluate { .. } => return,
         }
@@ -150,6 +180,12 @@ impl ChargedRequests {
     }
 }
 
+/// Returns the time at which backfilled units count. A counter that ignores a small step back of the clock stands still, at
+/// `last`: units that were admitted after the step are as old there as they are by the clock.
+fn backfilled_at(at: Timestamp, now: Timestamp, last: Timestamp) -> Timestamp {
+    if at <= now { at.plus_ms(last.ms_since(now)) } else { at.min(last) }
+}
+
 fn has_expired(charged_at: Timestamp, window: Window, now: Timestamp) -> bool {
     charged_at.plus_ms(window.width_ms()) <= now
 }
@@ -157,6 +193,23 @@ fn has_expired(charged_at: Timestamp, window: Window, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backfilled_units_are_as_old_on_a_counter_that_stands_still_as_by_the_clock() {
+        // The time of the units, that of the clock and that of the counter; the time at which they count.
+        let cases = [
+            (900, 1_000, 1_000, 900),
+            (1_100, 1_000, 1_000, 1_000),
+            (900, 1_000, 1_700, 1_600),
+            // From before the step.
+            (1_500, 1_000, 1_700, 1_500),
+            (1_800, 1_000, 1_700, 1_700),
+        ];
+        for (at, now, last, expected) in cases {
+            let [at, now, last, expected] = [at, now, last, expected].map(Timestamp::from_ms);
+            assert_eq!(backfilled_at(at, now, last), expected, "{at:?} {now:?} {last:?}");
+        }
+    }
 
     #[test]
     fn a_counter_remembers_so_many_requests_and_drops_the_oldest() {

@@ -99,10 +99,20 @@ pub struct Home {
 /// Result of a charge as the log records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The call was admitted and the counter was charged.
+    /// The call was admitted, or a correction of it counts; the store has not acknowledged a charge, or there is none.
     Admitted,
+    /// The call was admitted or is counted in any case, and the store has acknowledged the charge at the time of the row.
+    Charged,
     /// This counter denied the call.
     Denied,
     /// Another counter denied the call, so this one was not charged.
     Spared,
+}
+
+impl Outcome {
+    /// Returns true if the units count.
+    #[must_use]
+    pub const fn is_admitted(self) -> bool {
+        matches!(self, Self::Admitted | Self::Charged)
+    }
 }

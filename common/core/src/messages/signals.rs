@@ -80,6 +80,8 @@ pub struct Signal {
     pub budget: Option<u64>,
     /// Time of the newest counted charge.
     pub newest_at: Timestamp,
+    /// Time of the newest charge that the store has acknowledged under the window of `admitted`; time 0 if none is known.
+    pub charged_at: Timestamp,
 }
 
 /// Units that one agent admitted.

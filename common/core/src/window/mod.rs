@@ -4,6 +4,7 @@
 //! each, aligned to the Unix epoch, so that the counts of every agent, store and aggregator refer to the same intervals
 //! and can be added and compared. [`Ring`] holds the counts.
 
+mod ring_slots;
 mod ring;
 #[cfg(test)]
 mod ring_tests;

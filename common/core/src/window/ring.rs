@@ -7,6 +7,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
+use super::ring_slots::RingSlots;
 use super::{SubWindow, Window};
 use crate::clock::Timestamp;
 
@@ -31,7 +32,7 @@ pub struct Ring {
     newest_slot: u32,
     part_ms: NonZeroU64,
     newest: SubWindow,
-    slots: Box<[u64]>,
+    slots: RingSlots,
 }
 
 impl Ring {
@@ -39,7 +40,7 @@ impl Ring {
     #[must_use]
     pub fn new(window: Window) -> Self {
         let Window { parts, part_ms } = window;
-        Self { parts, newest_slot: 0, part_ms, newest: 0, slots: vec![0; parts.get() as usize + 1].into() }
+        Self { parts, newest_slot: 0, part_ms, newest: 0, slots: RingSlots::new(parts.get() as usize + 1) }
     }
 
     /// Returns the window of the counts.
@@ -56,24 +57,26 @@ impl Ring {
 
     /// Adds units to a sub-window. A sub-window after the newest one evicts the oldest. Returns false, and counts nothing, if
     /// the sub-window had left the ring.
+    #[inline]
     pub fn add(&mut self, sub_window: SubWindow, units: u64) -> bool {
         self.roll_to(sub_window);
         let slot = self.slot_of(sub_window);
         if let Some(slot) = slot {
-            self.slots[slot] = self.slots[slot].saturating_add(units);
+            self.slots.set(slot, self.slots.get(slot).saturating_add(units));
         }
         slot.is_some()
     }
 
     /// Makes a sub-window the newest, unless the newest one is later, and drops the counts that are too old for it.
+    #[inline]
     pub fn roll_to(&mut self, sub_window: SubWindow) {
         let steps = sub_window.saturating_sub(self.newest);
         if steps >= self.len() {
-            self.slots.fill(0);
+            self.slots.clear();
         } else {
             for _ in 0..steps {
                 self.newest_slot = if self.newest_slot == self.parts.get() { 0 } else { self.newest_slot + 1 };
-                self.slots[self.newest_slot as usize] = 0;
+                self.slots.set(self.newest_slot as usize, 0);
             }
         }
         self.newest = self.newest.max(sub_window);
@@ -82,14 +85,15 @@ impl Ring {
     /// Subtracts units from a sub-window, at most to zero.
     pub fn subtract(&mut self, sub_window: SubWindow, units: u64) {
         if let Some(slot) = self.slot_of(sub_window) {
-            self.slots[slot] = self.slots[slot].saturating_sub(units);
+            self.slots.set(slot, self.slots.get(slot).saturating_sub(units));
         }
     }
 
     /// Returns the count of a sub-window; 0 outside the ring.
     #[must_use]
+    #[inline]
     pub fn get(&self, sub_window: SubWindow) -> u64 {
-        self.slot_of(sub_window).map_or(0, |slot| self.slots[slot])
+        self.slot_of(sub_window).map_or(0, |slot| self.slots.get(slot))
     }
 
     /// Returns the sub-windows with a count above zero, oldest first.
@@ -101,6 +105,7 @@ impl Ring {
     /// Returns the units in the window that ends at `now`, rounded up. An instant before the newest sub-window is
     /// treated as its start.
     #[must_use]
+    #[inline]
     pub fn used(&self, now: Timestamp, estimate: Estimate) -> u64 {
         let (current, offset_ms) = self.locate(now);
         let (whole, oldest) = self.whole_and_oldest(current);
@@ -172,28 +177,32 @@ impl Ring {
         carried
     }
 
+    #[inline]
     fn len(&self) -> u64 {
-        self.slots.len() as u64
+        u64::from(self.parts.get()) + 1
     }
 
     /// Returns the index in `slots` of a sub-window, or `None` outside the ring.
+    #[inline]
     fn slot_of(&self, sub_window: SubWindow) -> Option<usize> {
-        let back =
-            usize::try_from(self.newest.checked_sub(sub_window)?).ok().filter(|back| *back < self.slots.len())?;
+        let len = self.parts.get() as usize + 1;
+        let back = usize::try_from(self.newest.checked_sub(sub_window)?).ok().filter(|back| *back < len)?;
         let newest = self.newest_slot as usize;
-        Some(newest.checked_sub(back).unwrap_or_else(|| newest + self.slots.len() - back))
+        Some(newest.checked_sub(back).unwrap_or_else(|| newest + len - back))
     }
 
     /// Returns the effective sub-window of `now` and the offset in ms within it.
+    #[inline]
     fn locate(&self, now: Timestamp) -> (SubWindow, u64) {
         let current = self.window().sub_window(now);
         if current < self.newest { (self.newest, 0) } else { (current, now.ms_since(self.window().start_of(current))) }
     }
 
     /// Returns the units of the n sub-windows up to `current`, and of the one before them.
+    #[inline]
     fn whole_and_oldest(&self, current: SubWindow) -> (u64, u64) {
         let held = if current == self.newest {
-            self.slots.iter().fold(0, |sum: u64, units| sum.saturating_add(*units))
+            self.slots.sum()
         } else {
             let first = current.saturating_sub(self.len() - 1);
             (first..=self.newest).fold(0, |sum: u64, sub_window| sum.saturating_add(self.get(sub_window)))

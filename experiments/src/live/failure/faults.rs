@@ -94,6 +94,12 @@ impl ServerFault {
         matches!(self, BrokerPause | BrokerKill | BrokerRestart | AggregatorKill | AggregatorPause)
     }
 
+    /// Returns true if the store does not answer and keeps its data.
+    pub(super) fn is_outage(self) -> bool {
+        use ServerFault::{EmptyRestart, Late4, Late20, Late200, None};
+        !self.is_of_bus() && !matches!(self, None | Late4 | Late20 | Late200 | EmptyRestart)
+    }
+
     /// Returns the bounds of admissions. `lag_units` are the units that one caller asks for until a signal of them is known.
     pub(super) fn bounds(self, has_kafka: bool, lag_units: u64) -> AdmittedBounds {
         use ServerFault::{EmptyRestart, Late4, Late20, Late200, None};

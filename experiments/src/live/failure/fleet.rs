@@ -7,20 +7,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate::rules::Algorithm;
 use tollgate::store::RedisSettings;
-use tollgate::{Agent, KafkaSettings, Quota, Rule};
+use tollgate::{Agent, KafkaSettings, RuleSet};
 use tollgate_core::clock::Clock;
-use tollgate_core::window::Estimate;
 
+use super::TOPIC_PREFIX;
 use super::load::Limiting;
 use super::servers::FaultyServers;
 use super::signal_receipts::SignalReceipts;
-use super::{QUOTA, TOPIC_PREFIX, WIDTH_MS};
 use crate::error::ExperimentError;
 
-/// Agents of a fleet; the callers are spread over them.
-pub(super) const AGENTS: usize = 2;
+/// Number of agents of a fleet; the callers are spread over them.
+pub(super) const AGENTS: usize = FLEET_SIZE.get() as usize;
+/// Number of agents that each agent expects.
+pub(super) const FLEET_SIZE: NonZeroU32 = NonZeroU32::new(2).unwrap();
 /// Interval at which the agents' states are read.
 const STATE_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -67,17 +67,12 @@ impl FaultedFleet {
         receipts: Option<&SignalReceipts>,
     ) -> Result<Self, ExperimentError> {
         let has_kafka = receipts.is_some();
-        let quota = Quota::new(QUOTA, WIDTH_MS).expect("neither is zero");
-        let strict = Rule::per(Limiting::Strict.rule(), &[Limiting::Strict.descriptor()], quota).strict();
-        let bounded = Rule::per(Limiting::Bounded.rule(), &[Limiting::Bounded.descriptor()], quota);
-        // The error of the interpolated estimate is not part of this measurement.
-        let bounded = bounded.with(|policy| policy.algorithm = Algorithm::SlidingWindow(Estimate::Conservative));
+        let rules = RuleSet::new(1, Limiting::ALL.map(Limiting::rule));
         let prefix = if has_kafka { "with-kafka:" } else { "alone:" };
         let redis = RedisSettings { prefix: prefix.into(), ..RedisSettings::new(&servers.redis_url()) };
-        let expected = NonZeroU32::new(2).expect("two agents");
         let agent = |number| -> Result<Agent, ExperimentError> {
             let mut builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone());
-            builder = builder.rule(strict.clone()).rule(bounded.clone()).redis(redis.clone()).agents_expected(expected);
+            builder = builder.rules(rules.clone()).redis(redis.clone()).agents_expected(FLEET_SIZE);
             if let Some(receipts) = receipts.cloned() {
                 let kafka = KafkaSettings::new(&servers.kafka.brokers());
                 builder = builder.kafka(KafkaSettings { topic_prefix: TOPIC_PREFIX.into(), ..kafka });

@@ -31,6 +31,8 @@ pub(super) struct Strike {
 /// Everything that was recorded.
 pub(super) struct History<'a> {
     pub(super) callers: &'a [FaultedCaller],
+    /// True for each fleet with Kafka.
+    pub(super) has_kafka: Vec<bool>,
     pub(super) answers: Vec<Answered>,
     pub(super) states: Vec<StateChange>,
     pub(super) receipts: SignalReceipts,

@@ -11,10 +11,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tollgate::{Agent, Call, Decision};
+use tollgate::rules::Algorithm;
+use tollgate::{Agent, Call, Decision, Quota, Rule};
 use tollgate_core::clock::Stopwatch;
+use tollgate_core::window::Estimate;
 
 use super::fleet::{AGENTS, FaultedFleet};
+use super::{QUOTA, WIDTH_MS};
 
 /// Calls per second of each demand while it lasts; even, so that each agent gets the same number.
 const HONEST_RATE: u32 = 10;
@@ -73,10 +76,21 @@ pub(super) struct FailureLoad {
 impl Limiting {
     pub(super) const ALL: [Self; 2] = [Self::Strict, Self::Bounded];
 
-    pub(super) fn rule(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Strict => "strict",
             Self::Bounded => "bounded",
+        }
+    }
+
+    /// Returns the rule.
+    pub(super) fn rule(self) -> Rule {
+        let quota = Quota::new(QUOTA, WIDTH_MS).expect("neither is zero");
+        let rule = Rule::per(self.name(), &[self.descriptor()], quota);
+        match self {
+            Self::Strict => rule.strict(),
+            // The error of the interpolated estimate is not part of this measurement.
+            Self::Bounded => rule.with(|policy| policy.algorithm = Algorithm::SlidingWindow(Estimate::Conservative)),
         }
     }
 

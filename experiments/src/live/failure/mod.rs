@@ -12,6 +12,7 @@ mod load;
 mod signal_receipts;
 mod fleet;
 mod history;
+mod judgement;
 mod report;
 
 use std::sync::Arc;
@@ -107,8 +108,9 @@ async fn strike_all(
     let strikes = strikes(servers, fleets, clock, faults, progress).await;
     let (answers, states, timer_late) = (load.stop(), states.stop(), timer.stop());
     progress.set_message("");
-    let history = History { callers: &callers, answers, states, receipts, strikes: strikes? };
-    Ok(report::of(&history, fleets, timer_late))
+    let has_kafka = fleets.iter().map(|fleet| fleet.has_kafka).collect();
+    let history = History { callers: &callers, has_kafka, answers, states, receipts, strikes: strikes? };
+    Ok(FailureReport::of(&history, timer_late))
 }
 
 async fn strikes(

@@ -5,20 +5,13 @@ use std::time::Duration;
 
 use comfy_table::Cell;
 use serde::Serialize;
-use tollgate_core::rules::DEADLINE_MS_DEFAULT;
 
-use super::fleet::FaultedFleet;
+use super::faults::ServerFault;
 use super::history::{History, Measured};
-use super::load::{self, BURST_RATE};
+use super::judgement::{FaultBounds, latency_bound, ms};
+use super::load;
 use super::{FAULT_LENGTH, QUOTA, WIDTH_MS};
 use crate::figures::{count, plain_table, wrapped};
-
-/// Time of a signal from its call, which bounds what a caller gets from lost counters; generous for a busy machine.
-const SIGNAL_LAG: Duration = Duration::from_millis(250);
-/// Maximum recovery.
-const RECOVERY_MAX: Duration = Duration::from_secs(1);
-/// Denied calls of honest callers under `strict` for each opening of a breaker.
-const DENIED_PER_OPENING: u64 = 10;
 
 /// Results of all faults.
 #[derive(Clone, Debug, Serialize)]
@@ -54,10 +47,14 @@ pub struct FailureRow {
     pub strict: u64,
     /// Bound of `strict`.
     pub strict_bound: u64,
+    /// Bound of `strict` in an outage, as `rules validate` prints it.
+    pub strict_printed: Option<u64>,
     /// Units under `bounded`.
     pub bounded: u64,
     /// Bound of `bounded`.
     pub bounded_bound: u64,
+    /// Bound of `bounded` in an outage, as `rules validate` prints it.
+    pub bounded_printed: Option<u64>,
     /// Denied calls of honest callers under `strict`.
     pub strict_denied: u64,
     /// Denied calls of honest callers under `bounded`.
@@ -73,96 +70,63 @@ pub struct FailureRow {
     broken: Vec<&'static str>,
 }
 
-pub(super) fn of(history: &History<'_>, fleets: &[FaultedFleet], timer_late: Duration) -> FailureReport {
-    let latency_bound = Duration::from_millis(DEADLINE_MS_DEFAULT) + timer_late;
-    let (mut rows, mut broken) = (Vec::new(), Vec::new());
-    for strike in &history.strikes {
-        for (number, fleet) in
-            fleets.iter().enumerate().filter(|(_, fleet)| fleet.has_kafka || !strike.fault.is_of_bus())
-        {
-            let measured = history.measure(strike, number);
-            let lag_units = SIGNAL_LAG.as_millis() * u128::from(BURST_RATE) / 1_000;
-            let bounds = strike.fault.bounds(fleet.has_kafka, u64::try_from(lag_units).unwrap_or(u64::MAX));
-            let Measured { worst, p99, strict, bounded, strict_denied, bounded_denied, retries_denied, .. } = measured;
-            let denied_max = DENIED_PER_OPENING * measured.openings.max(1);
-            let is_late = !strike.fault.is_of_bus() && measured.recovery > RECOVERY_MAX;
-            let checks = [
-                (
-                    "worst",
-                    worst > latency_bound,
-                    format!("a call took {} ms; at most {}", ms(worst), ms(latency_bound)),
-                ),
-                (
-                    "strict",
-                    strict > bounds.strict,
-                    format!("`strict` admitted {strict} in a window; at most {}", bounds.strict),
-                ),
-                (
-                    "bounded",
-                    bounded > bounds.bounded,
-                    format!("`bounded` admitted {bounded} in a window; at most {}", bounds.bounded),
-                ),
-                (
-                    "denied",
-                    strict_denied > denied_max,
-                    format!("`strict` denied {strict_denied} honest calls; at most {denied_max}"),
-                ),
-                ("denied", bounded_denied > 0, format!("`bounded` denied {bounded_denied} honest calls; at most 0")),
-                (
-                    "denied",
-                    retries_denied > 0,
-                    format!("{retries_denied} retries after `retry_after_ms` were denied; at most 0"),
-                ),
-                (
-                    "back",
-                    is_late,
-                    format!(
-                        "the store was used again after {} ms; at most {}",
-                        ms(measured.recovery),
-                        ms(RECOVERY_MAX)
-                    ),
-                ),
-            ];
-            let name = strike.fault.name();
-            let fleet_name = if fleet.has_kafka { "with Kafka" } else { "without Kafka" };
-            let mut row_broken = Vec::new();
-            for (column, _, text) in checks.into_iter().filter(|(_, is_broken, _)| *is_broken) {
-                row_broken.push(column);
-                broken.push(format!("{name}, {fleet_name}: {text}"));
+impl FailureReport {
+    /// Judges a run whose bare timer was so late.
+    pub(super) fn of(history: &History<'_>, timer_late: Duration) -> Self {
+        let (mut rows, mut broken) = (Vec::new(), Vec::new());
+        for strike in &history.strikes {
+            let fault = strike.fault;
+            let fleets = history.has_kafka.iter().copied().enumerate();
+            for (number, has_kafka) in fleets.filter(|(_, has_kafka)| *has_kafka || !fault.is_of_bus()) {
+                let bounds = FaultBounds::of(fault, has_kafka, timer_late);
+                let measured = history.measure(strike, number);
+                let of_row = bounds.broken_by(&measured);
+                let fleet = if has_kafka { "with Kafka" } else { "without Kafka" };
+                broken.extend(of_row.iter().map(|of_row| format!("{}, {fleet}: {}", fault.name(), of_row.text)));
+                let of_row = of_row.into_iter().map(|of_row| of_row.column).collect();
+                rows.push(FailureRow::new(fault, has_kafka, &measured, &bounds, of_row));
             }
-            rows.push(FailureRow {
-                fault: name,
-                kafka: fleet.has_kafka,
-                calls: measured.calls,
-                worst_ms: ms(worst),
-                p99_ms: ms(p99),
-                strict,
-                strict_bound: bounds.strict,
-                bounded,
-                bounded_bound: bounds.bounded,
-                strict_denied,
-                bounded_denied,
-                retries_denied,
-                openings: measured.openings,
-                recovery_s: measured.recovery.as_secs_f64(),
-                broken: row_broken,
-            });
         }
-    }
-    let sent_late = history.answers.iter().map(|answer| answer.late).max().unwrap_or_default();
-    FailureReport {
-        rows,
-        rate: load::rate(history.callers),
-        timer_late_ms: ms(timer_late),
-        sent_late_ms: ms(sent_late),
-        latency_bound_ms: ms(latency_bound),
-        broken,
+        let sent_late = history.answers.iter().map(|answer| answer.late).max().unwrap_or_default();
+        Self {
+            rows,
+            rate: load::rate(history.callers),
+            timer_late_ms: ms(timer_late),
+            sent_late_ms: ms(sent_late),
+            latency_bound_ms: ms(latency_bound(timer_late)),
+            broken,
+        }
     }
 }
 
-/// Returns ms, rounded to a tenth.
-fn ms(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 10_000.0).round() / 10.0
+impl FailureRow {
+    fn new(
+        fault: ServerFault,
+        kafka: bool,
+        measured: &Measured,
+        bounds: &FaultBounds,
+        broken: Vec<&'static str>,
+    ) -> Self {
+        Self {
+            fault: fault.name(),
+            kafka,
+            calls: measured.calls,
+            worst_ms: ms(measured.worst),
+            p99_ms: ms(measured.p99),
+            strict: measured.strict,
+            strict_bound: bounds.admitted.strict,
+            strict_printed: bounds.printed.map(|printed| printed.strict),
+            bounded: measured.bounded,
+            bounded_bound: bounds.admitted.bounded,
+            bounded_printed: bounds.printed.map(|printed| printed.bounded),
+            strict_denied: measured.strict_denied,
+            bounded_denied: measured.bounded_denied,
+            retries_denied: measured.retries_denied,
+            openings: measured.openings,
+            recovery_s: measured.recovery.as_secs_f64(),
+            broken,
+        }
+    }
 }
 
 impl fmt::Display for FailureReport {
@@ -201,5 +165,73 @@ impl fmt::Display for FailureReport {
         }
         writeln!(f, "{} bounds are BROKEN:", self.broken.len())?;
         self.broken.iter().try_for_each(|broken| writeln!(f, "  {broken}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollgate_core::clock::SystemClock;
+
+    use super::super::history::Strike;
+    use super::super::load::{Answered, Limiting};
+    use super::super::signal_receipts::SignalReceipts;
+    use super::*;
+
+    /// Judges a run in which a caller under `strict` was admitted at these instants while Redis was 20 ms late.
+    fn report(admitted_ms: impl IntoIterator<Item = u64>) -> FailureReport {
+        let callers = load::callers(1);
+        let caller = callers.iter().position(|caller| caller.limiting == Limiting::Strict).expect("a caller");
+        let (took, late) = (Duration::from_millis(1), Duration::ZERO);
+        let admitted = |at_ms| Answered { caller, allowed: true, at_ms, took, late, is_retry: false };
+        let fault = ServerFault::Late20;
+        let history = History {
+            callers: &callers,
+            has_kafka: vec![true],
+            answers: admitted_ms.into_iter().map(admitted).collect(),
+            states: Vec::new(),
+            receipts: SignalReceipts::new(Arc::new(SystemClock::start())),
+            strikes: vec![Strike { fault, begin_ms: 10_000, end_ms: 13_000, next_ms: 18_500 }],
+        };
+        FailureReport::of(&history, Duration::from_millis(1))
+    }
+
+    /// never-over: one unit past the quota in any window (t-W, t] is told, wherever the window begins.
+    #[test]
+    fn a_run_in_which_strict_is_exceeded_is_rejected() {
+        for first_ms in [6_000, 12_345, 13_499] {
+            let hundred = (0..100).map(|nth| first_ms + 50 * nth);
+            // The window of the last one does not contain the first one any more.
+            let kept = report(hundred.clone().chain([first_ms + WIDTH_MS]));
+            assert_eq!((kept.rows[0].strict, &*kept.broken), (100, &[][..]), "{first_ms}");
+            let over = report(hundred.chain([first_ms + WIDTH_MS - 1]));
+            assert_eq!(over.rows[0].strict, 101);
+            assert_eq!(over.broken, ["late-20ms, with Kafka: `strict` admitted 101 in a window; at most 100"]);
+            assert!(over.to_string().contains(" !101 "), "{over}");
+        }
+    }
+
+    #[test]
+    fn the_table_fits_a_terminal_of_80_columns() {
+        let mut report = report((0..150).map(|nth| 10_000 + nth));
+        let widest = FailureRow {
+            kafka: true,
+            worst_ms: 1_234.5,
+            p99_ms: 1_234.5,
+            strict_denied: 1_234,
+            ..report.rows[0].clone()
+        };
+        let columns = vec!["worst", "strict", "bounded", "denied", "back"];
+        report.rows.push(FailureRow {
+            fault: "aggregator-pause",
+            bounded_denied: 99,
+            recovery_s: 10.0,
+            broken: columns,
+            ..widest
+        });
+        for line in report.to_string().lines().take_while(|line| !line.contains("BROKEN")) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
     }
 }

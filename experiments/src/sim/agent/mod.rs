@@ -1,8 +1,7 @@
 //! An agent of the simulation: a shell over the engine, its exchange with the bus, and its maintenance.
 //!
 //! It decodes records, wakes the state machines, and executes their effects. The way of a call and of the requests to the
-//! store is in [`operations`], the sleep between two ticks in [`sleep`]. After a crash a new engine starts empty, as another
-//! life of the same agent.
+//! store is in [`operations`], the sleep between two ticks in [`sleep`]. After a crash a new engine starts empty.
 
 mod operations;
 mod pause;
@@ -42,8 +41,6 @@ const READ_MS: u64 = 5;
 const RECORDS_MAX: usize = 100;
 /// Minimum number of stripes whose rows are collected in a ms, so that calls run between those of one round.
 const STRIPES_PER_TICK_MIN: usize = 4;
-/// Deadline of the requests of the maintenance, in ms.
-const MAINTENANCE_DEADLINE_MS: u64 = 50;
 /// Interval at which an agent without a bus ticks its maintenance, in ms. Years may pass between two calls, so a call looks
 /// whether the tick is due.
 const TICK_MS: u64 = 60_000;
@@ -74,6 +71,9 @@ pub(super) struct AgentLife<'c> {
     signals: SimReader,
     presence: SimReader,
     pending: BTreeMap<Ticket, SimRequest<'c>>,
+    /// True while the maintenance follows the answer to a ping.
+    is_pinged: bool,
+    has_late_ping: bool,
     /// Requests that missed their deadline.
     late: BTreeMap<Ticket, StoreRequest>,
     paused_until: Timestamp,
@@ -112,15 +112,17 @@ impl<'c> SimAgent<'c> {
         }
         self.lives += 1;
         let mut engine = EngineSettings::new(&agent_id(self.index), self.time(env.now()));
-        engine.counters_max = settings.counters_max;
-        engine.partitions = settings.partitions;
-        engine.publishes = settings.has_bus;
+        (engine.counters_max, engine.sketch_bytes) = (settings.counters_max, settings.sketch_bytes);
+        (engine.partitions, engine.publishes) = (settings.partitions, settings.has_bus);
         engine.owns_table = self.settings.owns_table;
         engine.saved_agents = env.saved_agents.get(&self.index).map(|agents| agents.to_vec());
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
-        let duties =
-            MaintenanceSettings { announces: settings.has_bus && !self.settings.owns_table, follows_rules: false };
+        if let Some(switch) = env.saved_emergencies.get(&self.index) {
+            engine.learn_emergency(self.time(env.now()), *switch);
+        }
+        let announces = settings.has_bus && !self.settings.owns_table;
+        let duties = MaintenanceSettings { announces, witnesses: announces, follows_rules: false };
         let (mut exchange, mut maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
         let sleeps = <[Sleep; 2]>::default();
         exchange.collect_per_tick(STRIPES_PER_TICK_MIN + env.stripe());
@@ -139,6 +141,8 @@ impl<'c> SimAgent<'c> {
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions, &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             pending: BTreeMap::new(),
+            is_pinged: false,
+            has_late_ping: false,
             late: BTreeMap::new(),
             paused_until: Timestamp::default(),
             held: Vec::new(),
@@ -269,10 +273,8 @@ impl<'c> AgentLife<'c> {
         for effect in effects {
             match effect {
                 MaintenanceEffect::Send(request) => self.request_for_maintenance(env, request),
-                MaintenanceEffect::SaveAgents(agents) => {
-                    env.save_agents(self.index, agents);
-                }
-                MaintenanceEffect::SaveEmergency(_) => {}
+                MaintenanceEffect::SaveAgents(agents) => env.save_agents(self.index, agents),
+                MaintenanceEffect::SaveEmergency(switch) => env.save_emergency(self.index, switch),
                 MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),
             }
         }

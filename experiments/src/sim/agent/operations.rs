@@ -3,15 +3,18 @@
 //! Requests of the maintenance go the same way. Each request has a deadline; the late answer to charges goes to the engine, too,
 //! and any other is dropped.
 
+use std::time::Duration;
+
 use tollgate::store::StoreError;
 use tollgate::{Call, DecidedCall};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{Generation, MatchScope};
 use tollgate_engine::{
-    Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest, use_stripe,
+    Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE,
+    WitnessAnswer, use_stripe,
 };
 
-use super::{AgentLife, MAINTENANCE_DEADLINE_MS, SimAgent, TICK_MS};
+use super::{AgentLife, SimAgent, TICK_MS};
 use crate::sim::environment::Environment;
 use crate::sim::event::{AgentEvent, StoreAnswer, StoreCommand};
 use crate::sim::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
@@ -34,8 +37,13 @@ pub(super) struct AskedCalls<'c> {
 
 /// A request that waits for the store.
 pub(super) enum SimRequest<'c> {
-    Ping,
+    /// It is late after this instant, if its deadline is later.
+    Ping {
+        late_after: Option<Timestamp>,
+    },
     Announce,
+    /// True if it belongs to a probe.
+    Witness(bool),
     Charge(StoreRequest, ChargePurpose<'c>),
 }
 
@@ -44,6 +52,7 @@ pub(super) enum ChargePurpose<'c> {
     Check(AskedCalls<'c>),
     Correct(Box<CorrectedCall<'c>>),
     Backfill,
+    Reopen,
 }
 
 impl SimAgent<'_> {
@@ -67,7 +76,7 @@ impl<'c> AgentLife<'c> {
         let generation = self.engine.with_rules(|rules| rules.generation);
         // Every second agent tries the fast way first, so that the invariants hold for both.
         let call = if self.index.is_multiple_of(2) { <&[Call<'c>; 1]>::try_from(&calls[..]).ok() } else { None };
-        let decided = call.and_then(|[call]| self.engine.decide(self.now(env), call));
+        let decided = call.and_then(|[call]| self.engine.decide(self.now(env), call, Some, || None));
         let progress = if let Some(decision) = decided {
             Progress::Done(Output::Decisions(Decisions::from_iter([decision])))
         } else {
@@ -77,7 +86,10 @@ impl<'c> AgentLife<'c> {
         let asked = AskedCalls { calls, generation, arrived: env.now() };
         match progress {
             Progress::Done(output) => self.answered(env, asked, None, None, output),
-            Progress::NeedsStore(request) => self.charge(env, request, ChargePurpose::Check(asked)),
+            Progress::NeedsStore(request) => {
+                let deadline = request.deadline();
+                self.charge(env, request, ChargePurpose::Check(asked), deadline);
+            }
         }
         self.follow_wakers(env);
     }
@@ -101,7 +113,8 @@ impl<'c> AgentLife<'c> {
             Progress::Done(_) => env.observe(Observation::Corrected(corrected)),
             Progress::NeedsStore(request) => {
                 corrected.charges = request.charges().to_vec();
-                self.charge(env, request, ChargePurpose::Correct(Box::new(corrected)));
+                let deadline = request.deadline();
+                self.charge(env, request, ChargePurpose::Correct(Box::new(corrected)), deadline);
             }
         }
         self.follow_wakers(env);
@@ -109,24 +122,47 @@ impl<'c> AgentLife<'c> {
 
     /// Sends a request of the maintenance to the store, in which no rules are published.
     pub(super) fn request_for_maintenance(&mut self, env: &mut Environment<'c>, request: MaintenanceRequest) {
-        if matches!(request, MaintenanceRequest::Ping | MaintenanceRequest::Backfill(_)) {
-            env.observe(Observation::ProbeSent(self.index));
+        if matches!(request, MaintenanceRequest::Ping { .. } | MaintenanceRequest::Backfill(_)) {
+            let is_first = matches!(request, MaintenanceRequest::Ping { .. });
+            env.observe(Observation::ProbeSent { agent: self.index, is_first });
         }
         match request {
-            MaintenanceRequest::Ping => {
-                self.request(env, StoreCommand::Ping, SimRequest::Ping, MAINTENANCE_DEADLINE_MS);
+            MaintenanceRequest::Ping { in_time, deadline } => {
+                let late_after = (in_time < deadline).then(|| env.now().plus_ms(as_ms(in_time)));
+                let ping = SimRequest::Ping { late_after };
+                self.request(env, StoreCommand::Ping, ping, as_ms(deadline));
             }
             MaintenanceRequest::Announce => {
-                self.request(env, StoreCommand::Announce, SimRequest::Announce, MAINTENANCE_DEADLINE_MS);
+                self.request(env, StoreCommand::Announce, SimRequest::Announce, as_ms(UNATTENDED_DEADLINE));
             }
-            MaintenanceRequest::Backfill(request) => self.charge(env, request, ChargePurpose::Backfill),
+            MaintenanceRequest::Witness(number) => {
+                if self.is_pinged {
+                    env.observe(Observation::ProbeSent { agent: self.index, is_first: false });
+                }
+                let request = SimRequest::Witness(self.is_pinged);
+                self.request(env, StoreCommand::Witness(number), request, as_ms(UNATTENDED_DEADLINE));
+            }
+            MaintenanceRequest::Backfill(request) => {
+                let deadline = request.deadline();
+                self.charge(env, request, ChargePurpose::Backfill, deadline);
+            }
+            MaintenanceRequest::Reopen(request) => {
+                let deadline = request.deadline();
+                self.charge(env, request, ChargePurpose::Reopen, deadline);
+            }
             MaintenanceRequest::ReadRules => {}
         }
     }
 
-    fn charge(&mut self, env: &mut Environment<'c>, request: StoreRequest, purpose: ChargePurpose<'c>) {
+    fn charge(
+        &mut self,
+        env: &mut Environment<'c>,
+        request: StoreRequest,
+        purpose: ChargePurpose<'c>,
+        deadline: Duration,
+    ) {
         let command = StoreCommand::Charge(request.steps().map(<[_]>::to_vec).collect());
-        let deadline_ms = u64::try_from(request.deadline().as_millis()).unwrap_or(u64::MAX);
+        let deadline_ms = as_ms(deadline);
         self.request(env, command, SimRequest::Charge(request, purpose), deadline_ms);
     }
 
@@ -162,19 +198,39 @@ impl<'c> AgentLife<'c> {
         let (agent, error) = (self.index, answer.as_ref().err().copied());
         let Some(pending) = self.pending.remove(&ticket) else { return };
         let (mut request, purpose) = match pending {
-            SimRequest::Ping => {
-                env.observe(Observation::Probed { agent, is_answered: error.is_none() });
-                return self.maintain(env, MaintenanceInput::Pinged(answer.map(|answer| answer.time)));
+            SimRequest::Ping { late_after } => {
+                let answer = answer.map(|answer| answer.time);
+                let is_late = late_after.is_some_and(|after| env.now() > after);
+                self.has_late_ping = is_late;
+                env.observe(Observation::Probed { agent, is_answered: error.is_none(), is_late });
+                self.is_pinged = true;
+                self.maintain(env, MaintenanceInput::Pinged { answer, is_late });
+                self.is_pinged = false;
+                return;
             }
             SimRequest::Announce => {
                 return self.maintain(env, MaintenanceInput::Announced(answer.map(|answer| answer.presence)));
             }
+            SimRequest::Witness(is_probe) => {
+                if is_probe {
+                    env.observe(Observation::Probed {
+                        agent,
+                        is_answered: error.is_none(),
+                        is_late: self.has_late_ping,
+                    });
+                }
+                let answer = answer.map(|answer| WitnessAnswer { at: answer.time, before: answer.witness });
+                return self.maintain(env, MaintenanceInput::Witnessed(answer));
+            }
             SimRequest::Charge(request, purpose) => (request, purpose),
         };
         use_stripe(env.stripe());
+        let results = answer.map(|answer| answer.results);
+        if let Some(left) = self.engine.renew(self.now(env), &mut request, &results) {
+            return self.charge(env, request, purpose, left);
+        }
         let (charges, is_backfill) = (request.charges().to_vec(), matches!(purpose, ChargePurpose::Backfill));
         env.observe(Observation::Finished { agent, ticket, charges, is_backfill, error });
-        let results = answer.map(|answer| answer.results);
         match purpose {
             ChargePurpose::Check(asked) => {
                 let output = self.engine.finish(self.now(env), &mut request, results);
@@ -188,9 +244,11 @@ impl<'c> AgentLife<'c> {
                 env.observe(Observation::Corrected(CorrectedCall { error, ..*corrected }));
             }
             ChargePurpose::Backfill => {
-                env.observe(Observation::Probed { agent, is_answered: error.is_none_or(StoreError::is_of_counter) });
+                let is_answered = error.is_none_or(StoreError::is_of_counter);
+                env.observe(Observation::Probed { agent, is_answered, is_late: self.has_late_ping });
                 self.maintain(env, MaintenanceInput::Backfilled(request, results));
             }
+            ChargePurpose::Reopen => self.maintain(env, MaintenanceInput::Reopened(request, results)),
         }
     }
 
@@ -227,4 +285,8 @@ impl<'c> AgentLife<'c> {
             }));
         }
     }
+}
+
+fn as_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

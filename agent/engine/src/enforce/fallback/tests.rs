@@ -54,6 +54,7 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
                 rate_milli: 0,
                 budget: None,
                 newest_at: NOW,
+                charged_at: NOW,
             };
             let batch = SignalBatch {
                 aggregator: "g".into(),
@@ -65,15 +66,18 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
                 agents: Vec::new(),
                 signals: Vec::new(),
             };
-            update(policy, &mut view, ViewEvent::Signal { signal: &signal, batch: &batch, flow: Flow::default() });
+            let (signal, flow) = (&signal, Flow::default());
+            update(policy, &mut view, ViewEvent::Signal { signal, batch: &batch, flow, latest: NOW });
         }
         Known::ByStore(units) => {
             let remaining = policy.quota.units() - units;
             let reset_at = NOW.plus_ms(60_000);
             let verdict = Verdict { admitted: true, remaining, retry_at: NOW, reset_at, delay_ms: 0 };
             let limit = policy.quota.units();
-            let result = ChargeResult { verdict, charged: true, repeated: false, at: NOW, limit };
-            update(policy, &mut view, ViewEvent::Answered { result: &result, units: 0, round: None });
+            let result =
+                ChargeResult { verdict, charged: true, repeated: false, at: NOW, limit, born: NOW, previous: NOW };
+            let event = ViewEvent::Answered { result: &result, units: 0, round: None, acknowledged: None };
+            update(policy, &mut view, event);
         }
     }
     view
@@ -82,7 +86,7 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
 /// Calls of one unit that pass at this instant, one after the other.
 fn admitted(policy: &LimitPolicy, known: Known, authority: Authority, place: Option<u32>) -> u64 {
     let (mut view, part) = (view(policy, known), FleetPart::OneOf(NonZeroU32::new(AGENTS).unwrap()));
-    let facts = Facts { now: TimeBounds::exactly(NOW), own_now: NOW, authority, part, place };
+    let facts = Facts { now: TimeBounds::exactly(NOW), at: NOW, own_now: NOW, authority, part, place };
     (0..CALLS)
         .take_while(|_| match plan(policy, 1, &view, &facts, 1, Enforcement::Normal) {
             Plan::Decided(Verdict { admitted: true, .. }, _, Some(event)) => {

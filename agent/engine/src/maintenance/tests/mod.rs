@@ -1,18 +1,23 @@
 //! The maintenance against a store that answers, is silent or refuses as the tests say.
 
+mod probes;
+
 use tollgate_core::call::Call;
+use tollgate_core::counter::ChargeResults;
+use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
+use crate::notice::Notice;
 use crate::receive::{Incoming, Receipt};
 use crate::tests::{WakeUps, heartbeat};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
-/// Duties of an agent on Redis with a bus.
-const ON_REDIS: MaintenanceSettings = MaintenanceSettings { announces: true, follows_rules: true };
+/// Duties of an agent on Redis with a bus; the witness has tests of its own.
+const ON_REDIS: MaintenanceSettings = MaintenanceSettings { announces: true, witnesses: false, follows_rules: true };
 /// Duties of an agent with neither.
-const ALONE: MaintenanceSettings = MaintenanceSettings { announces: false, follows_rules: false };
+const ALONE: MaintenanceSettings = MaintenanceSettings { announces: false, witnesses: false, follows_rules: false };
 
 /// A maintenance and the effects that wait for their answers.
 struct Fixture {
@@ -60,10 +65,11 @@ impl Fixture {
     fn answer_all(&mut self, ms: u64) {
         while let Some(request) = self.requests.pop() {
             let answer = match request {
-                MaintenanceRequest::Ping => MaintenanceInput::Pinged(Ok(START.plus_ms(ms))),
+                MaintenanceRequest::Ping { .. } => pinged(Ok(START.plus_ms(ms))),
                 MaintenanceRequest::Backfill(request) => {
                     MaintenanceInput::Backfilled(request, Ok(ChargeResults::new()))
                 }
+                MaintenanceRequest::Witness(_) | MaintenanceRequest::Reopen(_) => unreachable!("nothing is lost"),
                 MaintenanceRequest::Announce => MaintenanceInput::Announced(Ok(set_of_three(ms))),
                 MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead(true),
             };
@@ -77,7 +83,7 @@ impl Fixture {
         let output = match self.engine.begin(START.plus_ms(ms), Operation::check(&call)) {
             Progress::Done(decision) => decision,
             Progress::NeedsStore(mut request) => {
-                self.engine.finish(START.plus_ms(ms), &mut request, Err(StoreError::Expired))
+                self.engine.finish(START.plus_ms(ms), &mut request, Err(StoreError::Expired(START)))
             }
         };
         assert!(output.into_decisions().pop().is_some_and(|decision| decision.allowed));
@@ -95,8 +101,10 @@ impl Fixture {
     /// Names of the requests that wait for an answer.
     fn waiting(&self) -> Vec<&'static str> {
         let name = |request: &MaintenanceRequest| match request {
-            MaintenanceRequest::Ping => "ping",
+            MaintenanceRequest::Ping { .. } => "ping",
             MaintenanceRequest::Backfill(_) => "backfill",
+            MaintenanceRequest::Witness(_) => "witness",
+            MaintenanceRequest::Reopen(_) => "reopen",
             MaintenanceRequest::Announce => "announce",
             MaintenanceRequest::ReadRules => "rules",
         };
@@ -106,6 +114,11 @@ impl Fixture {
     fn wake_ms(&self, ms: u64) -> u64 {
         self.maintenance.wake_at(START.plus_ms(ms)).ms_since(START)
     }
+}
+
+/// The answer in time to a ping.
+const fn pinged(answer: Result<Timestamp, StoreError>) -> MaintenanceInput {
+    MaintenanceInput::Pinged { answer, is_late: false }
 }
 
 /// The presence set with three agents that are alive at this time.
@@ -122,7 +135,7 @@ fn a_new_agent_reaches_for_its_store_and_then_announces_itself_and_reads_the_rul
     assert_eq!(fixture.waiting(), ["ping"], "one at a time, and nothing else before it is answered");
     assert!(!fixture.engine.has_reached_store());
     fixture.requests.clear();
-    fixture.poll(20, MaintenanceInput::Pinged(Ok(START.plus_ms(10))));
+    fixture.poll(20, pinged(Ok(START.plus_ms(10))));
     assert!(fixture.engine.has_reached_store());
     assert_eq!(fixture.waiting(), ["announce", "rules"]);
     fixture.answer_all(21);
@@ -133,88 +146,6 @@ fn a_new_agent_reaches_for_its_store_and_then_announces_itself_and_reads_the_rul
     assert_eq!(fixture.engine.fleet.ids().len(), 3);
     fixture.tick(3_000);
     assert_eq!(fixture.waiting(), ["announce"], "one at a time");
-}
-
-#[test]
-fn a_silent_store_is_probed_until_it_answers() {
-    let mut fixture = Fixture::new(ON_REDIS);
-    for turn in 0..5 {
-        fixture.tick(turn * 60);
-        assert_eq!(fixture.waiting(), ["ping"]);
-        fixture.requests.clear();
-        fixture.poll(turn * 60 + 50, MaintenanceInput::Pinged(Err(StoreError::TimedOut)));
-        assert_eq!((fixture.waiting(), fixture.wake_ms(turn * 60 + 50)), (vec![], turn * 60 + 60));
-    }
-    assert!(fixture.engine.is_degraded(), "pings count as misses");
-    assert_eq!(fixture.notices, [Notice::StoreUnavailable(StoreError::TimedOut)]);
-    fixture.tick(300);
-    fixture.answer_all(301);
-    assert!(!fixture.engine.is_degraded());
-    assert_eq!(fixture.notices[1..], [Notice::StoreRecovered]);
-}
-
-/// C6: the store receives what passed without it before calls ask it again.
-#[test]
-fn unsynced_units_are_backfilled_before_the_breaker_closes() {
-    let mut fixture = Fixture::reached(ON_REDIS);
-    fixture.engine.unanswered(StoreError::Unreachable);
-    for key in 0..100 {
-        fixture.admit_without_store(10, &key.to_string());
-    }
-    fixture.tick(20);
-    assert_eq!(fixture.waiting(), ["ping"]);
-    let mut backfills = 0;
-    fixture.requests.clear();
-    fixture.poll(21, MaintenanceInput::Pinged(Ok(START.plus_ms(21))));
-    while let Some(MaintenanceRequest::Backfill(request)) = fixture.requests.pop() {
-        assert!(fixture.engine.is_degraded(), "no call uses the store yet");
-        backfills += 1;
-        fixture.poll(22, MaintenanceInput::Backfilled(request, Ok(ChargeResults::new())));
-    }
-    assert_eq!(backfills, 2, "a hundred counters in steps of 64");
-    assert!(!fixture.engine.is_degraded() && !fixture.engine.has_unsynced());
-}
-
-#[test]
-fn a_backfill_that_fails_ends_the_probe_and_the_units_stay_unsynced() {
-    let mut fixture = Fixture::reached(ALONE);
-    fixture.engine.unanswered(StoreError::Unreachable);
-    fixture.admit_without_store(10, "k");
-    fixture.tick(20);
-    fixture.requests.clear();
-    fixture.poll(21, MaintenanceInput::Pinged(Ok(START.plus_ms(21))));
-    let Some(MaintenanceRequest::Backfill(request)) = fixture.requests.pop() else { panic!("a backfill") };
-    fixture.poll(22, MaintenanceInput::Backfilled(request, Err(StoreError::Unreachable)));
-    assert!(fixture.engine.is_degraded() && fixture.engine.has_unsynced());
-    assert_eq!(fixture.wake_ms(22), 32, "the next probe");
-    fixture.tick(32);
-    fixture.answer_all(33);
-    assert!(!fixture.engine.is_degraded() && !fixture.engine.has_unsynced());
-}
-
-#[test]
-fn a_store_that_answers_pings_and_no_calls_is_probed_less_often() {
-    let mut fixture = Fixture::reached(ALONE);
-    let mut pings = 0;
-    for ms in 1..20_000 {
-        if !fixture.engine.is_degraded() {
-            fixture.engine.unanswered(StoreError::Unreachable);
-        }
-        fixture.tick(ms);
-        pings += fixture.waiting().len();
-        fixture.answer_all(ms);
-    }
-    assert!((40..50).contains(&pings), "{pings} in twenty seconds");
-}
-
-#[test]
-fn an_announcement_that_fails_leads_to_a_probe() {
-    let mut fixture = Fixture::reached(ON_REDIS);
-    fixture.tick(1_000);
-    assert_eq!(fixture.waiting(), ["announce"]);
-    fixture.requests.clear();
-    fixture.poll(1_050, MaintenanceInput::Announced(Err(StoreError::TimedOut)));
-    assert_eq!(fixture.waiting(), ["ping"]);
 }
 
 /// F8: after three failures in a row, within 30 s, an operator is told that published rules cannot be followed.
@@ -230,7 +161,7 @@ fn rules_that_can_be_read_from_nowhere_raise_an_alarm_until_they_can_be_read() {
             let answer = match request {
                 MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead(false),
                 MaintenanceRequest::Announce => MaintenanceInput::Announced(Err(away)),
-                _ => MaintenanceInput::Pinged(Err(away)),
+                _ => pinged(Err(away)),
             };
             fixture.poll(ms, answer);
         }

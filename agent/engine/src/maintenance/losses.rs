@@ -1,0 +1,168 @@
+//! The duties after the store has lost units: the witness, and counters that are opened again.
+
+use std::mem;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{ChargeResults, StoreError};
+
+use super::witness::{Witness, WitnessAnswer};
+use super::{Maintenance, MaintenanceEffect, MaintenanceRequest};
+use crate::operation::{Operation, Output, Progress};
+use crate::store_request::StoreRequest;
+
+/// Pause after lost counters could not be opened again, in ms.
+const REOPEN_PAUSE_MS: u64 = 50;
+
+/// State of these duties.
+#[derive(Debug, Default)]
+pub(super) struct LossDuties {
+    witness: Witness,
+    is_reopening: bool,
+    reopen_at: Timestamp,
+}
+
+impl Maintenance {
+    /// Returns the times from which the witness and the next lost counters are due.
+    pub(super) fn loss_duties_due(&self) -> [Option<Timestamp>; 2] {
+        let LossDuties { witness, is_reopening, reopen_at } = &self.losses;
+        let reopening = self.engine.losses.due_at().filter(|_| !is_reopening).map(|due_at| due_at.max(*reopen_at));
+        [witness.due_at().filter(|_| self.settings.witnesses), reopening]
+    }
+
+    /// Begins the duties that are due.
+    pub(super) fn begin_loss_duties(
+        &mut self,
+        now: Timestamp,
+        witness: bool,
+        reopening: bool,
+        effects: &mut Vec<MaintenanceEffect>,
+    ) {
+        if witness {
+            self.raise_witness(now, effects);
+        }
+        if reopening {
+            self.reopen_next(now, effects);
+        }
+    }
+
+    /// Raises the witness; returns false if there is none, or if an answer is awaited.
+    pub(super) fn raise_witness(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) -> bool {
+        let witness = &mut self.losses.witness;
+        let raises = self.settings.witnesses && witness.due_at().is_some();
+        if raises {
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Witness(witness.next(now))));
+        }
+        raises
+    }
+
+    /// Follows an answered ping: with the witness, which the backfill follows, or with the backfill.
+    pub(super) fn follow_ping(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
+        let awaits_witness = self.raise_witness(now, effects);
+        match &mut self.probe {
+            Some(probe) if awaits_witness => probe.awaits_witness = true,
+            _ => self.backfill_next(now, effects),
+        }
+    }
+
+    /// Follows the answer to the witness: a store that has lost units is not believed. During a probe, the backfill follows.
+    pub(super) fn witnessed(
+        &mut self,
+        now: Timestamp,
+        answer: Result<WitnessAnswer, StoreError>,
+        effects: &mut Vec<MaintenanceEffect>,
+    ) {
+        if let Ok(answer) = answer {
+            // Before the loss: its instant is by the new time, if the clock was set.
+            self.engine.note_store_time(self.losses.witness.sent_at(), now, answer.at);
+        }
+        // A witness that was raised before the ping says nothing about the probe.
+        let is_of_probe = self.probe.as_mut().is_some_and(|probe| mem::take(&mut probe.awaits_witness));
+        let loss = self.losses.witness.answered(now, answer.ok());
+        match answer {
+            Ok(_) => {
+                if let Some(loss) = loss {
+                    self.engine.note_loss(loss);
+                }
+                if is_of_probe {
+                    self.backfill_next(now, effects);
+                }
+            }
+            Err(error) if is_of_probe => self.probe_missed(now, error),
+            // An agent without calls would not notice otherwise that the store is unavailable.
+            Err(_) => self.reached = false,
+        }
+    }
+
+    /// Sends the next lost counters. If none can be opened yet, they are tried again after a pause. The witness tells at once
+    /// if other counters are lost, too.
+    fn reopen_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
+        self.raise_witness(now, effects);
+        if let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Reopen) {
+            self.losses.is_reopening = true;
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Reopen(request)));
+        } else {
+            self.losses.reopen_at = now.plus_ms(REOPEN_PAUSE_MS);
+        }
+    }
+
+    /// Follows the answer to lost counters.
+    pub(super) fn reopened(
+        &mut self,
+        now: Timestamp,
+        mut request: StoreRequest,
+        answer: Result<ChargeResults, StoreError>,
+    ) {
+        self.losses.is_reopening = false;
+        if let Output::Reopened(Err(_)) = self.engine.finish(now, &mut request, answer) {
+            self.losses.reopen_at = now.plus_ms(REOPEN_PAUSE_MS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollgate_core::rules::RuleSet;
+
+    use super::super::{MaintenanceInput, MaintenanceSettings};
+    use super::*;
+    use crate::engine::{Engine, EngineSettings};
+    use crate::notice::Notice;
+
+    const START: Timestamp = Timestamp::from_ms(1_000_000);
+
+    /// I12: an agent knows that the store has lost its units before a call uses the store again.
+    #[test]
+    fn a_store_that_has_lost_its_units_is_found_out_before_the_breaker_closes() {
+        let engine = Arc::new(Engine::new(EngineSettings::new("a", START), RuleSet::none_yet()));
+        let settings = MaintenanceSettings { announces: false, witnesses: true, follows_rules: false };
+        let mut maintenance = Maintenance::new(engine.clone(), settings);
+        let mut notices = Vec::new();
+        let mut poll = |ms, input| {
+            let (mut effects, mut requests) = (Vec::new(), 0);
+            maintenance.poll(START.plus_ms(ms), input, &mut effects);
+            for effect in effects {
+                match effect {
+                    MaintenanceEffect::Notify(notice) => notices.push(notice),
+                    MaintenanceEffect::Send(MaintenanceRequest::Witness(_)) => requests += 1,
+                    _ => {}
+                }
+            }
+            requests
+        };
+        for ms in [0, 500] {
+            engine.unanswered(StoreError::Unreachable);
+            poll(ms, MaintenanceInput::Tick);
+            let pinged = MaintenanceInput::Pinged { answer: Ok(START.plus_ms(ms + 1)), is_late: false };
+            assert_eq!(poll(ms + 1, pinged), 1);
+            assert!(engine.is_degraded(), "no call uses the store yet");
+            let answer = WitnessAnswer { at: START.plus_ms(ms + 2), before: None };
+            poll(ms + 2, MaintenanceInput::Witnessed(Ok(answer)));
+        }
+        // The second outage is held back.
+        let unavailable = Notice::StoreUnavailable(StoreError::Unreachable);
+        assert_eq!(notices, [unavailable, Notice::StoreRecovered, Notice::StoreLost]);
+        assert!(!engine.is_degraded());
+    }
+}

@@ -1,0 +1,159 @@
+//! The rows of one stripe since the last round, whole, with their texts.
+
+use std::sync::Arc;
+
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
+use tollgate_core::decision::Source;
+use tollgate_core::messages::calls::Outcome;
+use tollgate_core::rules::LimitPolicy;
+use tollgate_core::window::Window;
+
+use crate::active_rules::ActiveRules;
+use crate::known_rows::KnownRow;
+
+/// Capacity that an empty buffer keeps: rows, texts for each of them, and bytes of text for each.
+const ROWS_LEN_KEPT: usize = 4_096;
+const TEXTS_PER_ROW_KEPT: usize = 4;
+const TEXT_BYTES_PER_ROW_KEPT: usize = 64;
+
+/// Rows of one stripe.
+#[derive(Debug, Default)]
+pub(crate) struct RowBuffer {
+    pub(crate) rows: Vec<BufferedRow>,
+    /// Rule sets by which the rows were decided.
+    pub(crate) rules: Vec<Arc<ActiveRules>>,
+    /// Texts of all rows, one behind the other, and where each ends.
+    text: String,
+    ends: Vec<usize>,
+    pub(super) opened_at: Option<Timestamp>,
+}
+
+/// A row without dictionaries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BufferedRow {
+    pub(crate) call: u64,
+    pub(crate) at: Timestamp,
+    pub(crate) cost: i64,
+    pub(crate) outcome: Outcome,
+    pub(crate) counter: Option<ChargedCounter>,
+    /// On the home row, the authority, and the index of the decider's name among the texts.
+    pub(crate) home: Option<(Source, Option<usize>)>,
+    /// Index of the rule set.
+    pub(crate) rules: usize,
+    /// Indexes of the first name and behind the last value of the call's descriptors among the texts.
+    pub(crate) descriptors: (usize, usize),
+    pub(crate) order: RowOrder,
+}
+
+/// Place of a row among those of [known calls](crate::known_rows).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RowOrder {
+    /// Number of rows of known calls that came before.
+    pub(super) after: usize,
+    /// Index in its list of the subject that the row makes known.
+    pub(super) subject: Option<u16>,
+}
+
+/// Numbers by which rows of one subject name its values in an open batch. The batcher keeps them here.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BatchedSubject {
+    /// Number of the batch, of the subject's partition; 0 for none.
+    pub(crate) sequence: u64,
+    pub(crate) counter: Option<u32>,
+    pub(crate) descriptors: u32,
+    pub(crate) decider: Option<u32>,
+}
+
+/// Counter of a row, with what its description needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChargedCounter {
+    pub(crate) id: CounterId,
+    /// Position of the rule in the set.
+    pub(crate) rule: usize,
+    /// Quota in units.
+    pub(crate) quota: u64,
+    pub(crate) window: Window,
+}
+
+impl ChargedCounter {
+    /// Creates the counter of the rule at this position, under the caller's policy.
+    pub(crate) fn new(id: CounterId, rule: usize, policy: &LimitPolicy) -> Self {
+        Self { id, rule, quota: policy.quota.units(), window: policy.window }
+    }
+}
+
+impl RowBuffer {
+    /// Adds texts and returns the indexes of the first one and behind the last one.
+    pub(crate) fn add_texts<'a>(&mut self, texts: impl IntoIterator<Item = &'a str>) -> (usize, usize) {
+        let first = self.ends.len();
+        for text in texts {
+            self.text.push_str(text);
+            self.ends.push(self.text.len());
+        }
+        (first, self.ends.len())
+    }
+
+    /// Adds the descriptors of a call, unless the row before is of the same call.
+    pub(crate) fn add_descriptors(&mut self, number: u64, call: &Call<'_>) -> (usize, usize) {
+        match self.rows.last() {
+            Some(last) if last.call == number => last.descriptors,
+            _ => self.add_texts(call.descriptors().flat_map(|(name, value)| [name, value])),
+        }
+    }
+
+    /// Returns the index of a rule set.
+    pub(crate) fn index_of_rules(&mut self, rules: &Arc<ActiveRules>) -> usize {
+        if self.rules.last().is_none_or(|last| !Arc::ptr_eq(last, rules)) {
+            self.rules.push(rules.clone());
+        }
+        self.rules.len() - 1
+    }
+
+    /// Returns a text.
+    pub(crate) fn text(&self, index: usize) -> &str {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start..self.ends[index]]
+    }
+
+    /// Returns the names and values of a row's descriptors.
+    pub(crate) fn descriptors(&self, row: &BufferedRow) -> impl Iterator<Item = (&str, &str)> + Clone {
+        let (first, end) = row.descriptors;
+        (first..end).step_by(2).map(|index| (self.text(index), self.text(index + 1)))
+    }
+
+    /// Adds the subject of a row of another buffer, as a row of its own.
+    pub(super) fn add_subject(&mut self, buffer: &Self, row: &BufferedRow) {
+        let descriptors = self.add_texts(buffer.descriptors(row).flat_map(|(name, value)| [name, value]));
+        let decider = |index| self.add_texts([buffer.text(index)]).0;
+        let home = row.home.map(|(source, index)| (source, index.map(decider)));
+        let rules = self.index_of_rules(&buffer.rules[row.rules]);
+        self.rows.push(BufferedRow { home, rules, descriptors, ..*row });
+    }
+
+    /// Returns a row of the subject at an index.
+    pub(super) fn row_of_subject(&self, index: usize, row: KnownRow) -> BufferedRow {
+        let KnownRow { call, at, admitted, source } = row;
+        let (subject, outcome) = (&self.rows[index], if admitted { Outcome::Admitted } else { Outcome::Denied });
+        let home = subject.home.map(|(_, decider)| (source, decider));
+        BufferedRow { call, at, outcome, home, ..*subject }
+    }
+
+    /// Returns the length of all texts, in bytes.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Removes all rows. The buffer keeps its memory, up to a bound.
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+        self.rows.shrink_to(ROWS_LEN_KEPT);
+        self.rules.clear();
+        self.text.clear();
+        self.text.shrink_to(ROWS_LEN_KEPT * TEXT_BYTES_PER_ROW_KEPT);
+        self.ends.clear();
+        self.ends.shrink_to(ROWS_LEN_KEPT * TEXTS_PER_ROW_KEPT);
+        self.opened_at = None;
+    }
+}

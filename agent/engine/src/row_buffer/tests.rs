@@ -1,0 +1,89 @@
+//! Rows of several threads and rounds.
+
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::calls::Outcome;
+
+use super::*;
+use crate::stripes::use_stripe;
+
+const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+
+fn add(buffers: &RowBuffers, stripe: usize, call: u64, text: &str) -> RoundNumber {
+    use_stripe(stripe);
+    buffers.add(NOW, |buffer| BufferedRow {
+        call,
+        at: NOW,
+        cost: 1,
+        outcome: Outcome::Admitted,
+        counter: None,
+        home: None,
+        rules: 0,
+        descriptors: buffer.add_descriptors(call, &Call::new().with("name", text)),
+        order: RowOrder::default(),
+    })
+}
+
+/// Step of the publishing thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    BeginRound,
+    Take(usize),
+}
+
+/// Runs the steps of the second round, with a call on a stripe before the step of this number. Returns true if the row is
+/// taken whenever it says the second round or an earlier one.
+fn is_contained(steps: &[Step], stripe: usize, before: usize) -> bool {
+    let (buffers, mut taken, mut says) = (RowBuffers::default(), 0, None);
+    assert_eq!(buffers.begin_round(), 1);
+    for position in 0..=steps.len() {
+        if position == before {
+            says = add(&buffers, stripe, 1, "a");
+        }
+        match steps.get(position) {
+            Some(Step::BeginRound) => assert_eq!(buffers.begin_round(), 2),
+            Some(Step::Take(stripe)) => {
+                let mut buffer = RowBuffer::default();
+                buffers.take(*stripe, &mut buffer);
+                taken += buffer.rows.len();
+            }
+            None => {}
+        }
+    }
+    assert!(says.is_some_and(|round| (2..=3).contains(&round)));
+    says == Some(3) || taken == 1
+}
+
+/// E8: a view takes the rows that say a round for published once the round is complete. A publishing thread that raised the
+/// round after it has taken the rows would miss some.
+#[test]
+fn a_round_contains_all_rows_that_say_it_wherever_a_call_comes_between() {
+    use Step::{BeginRound, Take};
+    let holds = |steps: &[Step; 3]| (0..2).all(|stripe| (0..=3).all(|before| is_contained(steps, stripe, before)));
+    assert!(holds(&[BeginRound, Take(0), Take(1)]));
+    assert!(!holds(&[Take(0), Take(1), BeginRound]) && !holds(&[Take(0), BeginRound, Take(1)]));
+}
+
+#[test]
+fn a_full_buffer_drops_rows_and_another_stripe_has_room() {
+    let buffers = RowBuffers::default();
+    let rows = ROWS_LEN_MAX as u64 + 10;
+    let kept = (0..rows).filter(|call| add(&buffers, 3, *call, "a").is_some()).count();
+    assert_eq!((kept, buffers.dropped_rows.get(), buffers.is_any_full()), (ROWS_LEN_MAX, 10, true));
+    assert!(add(&buffers, 4, 0, "a").is_some());
+    let mut buffer = RowBuffer::default();
+    buffers.take(3, &mut buffer);
+    assert_eq!((buffer.rows.len(), buffers.is_any_full()), (ROWS_LEN_MAX, false));
+}
+
+#[test]
+fn the_rows_of_a_call_share_its_descriptors() {
+    let buffers = RowBuffers::default();
+    for (call, text) in [(1, "a"), (1, "a"), (2, "b")] {
+        add(&buffers, 0, call, text);
+    }
+    let mut buffer = RowBuffer::default();
+    buffers.take(0, &mut buffer);
+    let shown: Vec<_> = buffer.rows.iter().flat_map(|row| buffer.descriptors(row)).collect();
+    assert_eq!(shown, [("name", "a"), ("name", "a"), ("name", "b")]);
+}

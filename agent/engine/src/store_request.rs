@@ -1,0 +1,81 @@
+//! A request to the store: its charges, and the state with which its operation continues when the answer is there.
+//!
+//! It borrows nothing, so it may outlive its caller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Charge;
+
+use crate::active_rules::ActiveRules;
+use crate::check::PlannedCalls;
+use crate::decide::PlannedCall;
+use crate::losses::LostCounter;
+use crate::matched_rule::Charges;
+use crate::settle_release::Adjustment;
+use crate::unsynced_queue::UnsyncedCounter;
+
+/// Charges for the store, and the state with which their operation continues.
+#[derive(Debug)]
+pub struct StoreRequest(pub(crate) Box<PendingRequest>);
+
+#[derive(Debug)]
+pub(crate) struct PendingRequest {
+    pub(crate) active: Arc<ActiveRules>,
+    pub(crate) calls: SmallVec<[Call<'static>; 1]>,
+    /// The charges of the operation, behind those of unsynced units that it carries to the store.
+    pub(crate) charges: Charges,
+    /// Number of charges that are carried.
+    pub(crate) carried: usize,
+    pub(crate) deadline: Duration,
+    pub(crate) sent_at: Timestamp,
+    /// True if it was sent once more, because the store's clock had been set.
+    pub(crate) is_renewed: bool,
+    pub(crate) pending: Pending<'static>,
+}
+
+/// State of an operation between its halves.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
+pub(crate) enum Pending<'a> {
+    Check(PlannedCalls<'a>),
+    Adjustment(Adjustment<'a>),
+    Backfill(Vec<UnsyncedCounter>),
+    Reopen(Vec<LostCounter>),
+}
+
+impl Pending<'_> {
+    /// Returns the same without a borrow.
+    pub(crate) fn into_owned(self) -> Pending<'static> {
+        match self {
+            Self::Check(planned) => Pending::Check(planned.into_iter().map(PlannedCall::into_owned).collect()),
+            Self::Adjustment(adjustment) => Pending::Adjustment(adjustment.into_owned()),
+            Self::Backfill(counters) => Pending::Backfill(counters),
+            Self::Reopen(counters) => Pending::Reopen(counters),
+        }
+    }
+}
+
+impl StoreRequest {
+    /// Returns the steps of the request: the charges of one step are applied at once, and each step is sent after the answer to
+    /// the step before it. The results of all steps, in their order, are the answer.
+    pub fn steps(&self) -> impl Iterator<Item = &[Charge]> + Clone {
+        let (carried, charges) = self.0.charges.split_at(self.0.carried);
+        [carried, charges].into_iter().filter(|step| !step.is_empty())
+    }
+
+    /// Returns all charges, in the order of the steps.
+    #[must_use]
+    pub fn charges(&self) -> &[Charge] {
+        &self.0.charges
+    }
+
+    /// Returns the time to wait for the answer: the shortest deadline of the rules concerned.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.0.deadline
+    }
+}

@@ -1,0 +1,88 @@
+//! Budget of a strict counter while signals divide its units: what this agent may admit by parts that other agents still
+//! reckon with.
+//!
+//! Agents have different signals at the same time. An agent that has a newer one than the others would take a part of units that
+//! the others may still admit by the older one. So an agent also keeps to its part as it was in this epoch and in the one
+//! before. A budget ends with its epochs, and when the store's clock steps back.
+
+use tollgate_core::algorithm::Verdict;
+use tollgate_core::clock::Timestamp;
+
+/// Length of an epoch, in ms: longer than the signals of two agents usually differ.
+const EPOCH_MS: u64 = 250;
+
+/// Units that may be admitted by the parts of the last two epochs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SignalBudget {
+    /// Epoch of the last admission.
+    epoch: u64,
+    /// Units left of the part at the first admission in that epoch, and in the one before.
+    left: [u64; 2],
+}
+
+impl SignalBudget {
+    /// Holds an admission by this agent's part to the budget. A denial ends with the two epochs at the latest.
+    pub(crate) fn held(&self, now: Timestamp, cost: u64, verdict: Verdict) -> Verdict {
+        let left = self.left(now);
+        if let Some(remaining) = left.checked_sub(cost) {
+            return Verdict { remaining: verdict.remaining.min(remaining), ..verdict };
+        }
+        let retry_at = now.plus_ms(2 * EPOCH_MS);
+        Verdict { admitted: false, remaining: left, retry_at, reset_at: verdict.reset_at.max(retry_at), delay_ms: 0 }
+    }
+
+    /// Returns the units that may be admitted.
+    fn left(&self, now: Timestamp) -> u64 {
+        match (now.as_ms() / EPOCH_MS).checked_sub(self.epoch) {
+            Some(0) => self.left[0].min(self.left[1]),
+            Some(1) => self.left[0],
+            _ => u64::MAX,
+        }
+    }
+
+    /// Enters an admission by a part of so many units.
+    pub(crate) fn spend(&mut self, now: Timestamp, part: u64, units: u64) {
+        let epoch = now.as_ms() / EPOCH_MS;
+        match epoch.checked_sub(self.epoch) {
+            Some(0) => {}
+            Some(1) => self.left = [part, self.left[0]],
+            _ => self.left = [part, u64::MAX],
+        }
+        self.epoch = epoch;
+        self.left = self.left.map(|left| if left == u64::MAX { left } else { left.saturating_sub(units) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A budget holds an agent to its parts and takes nothing from the parts of later epochs.
+    #[test]
+    fn calls_in_each_epoch_use_a_part_that_stays_as_large() {
+        let mut budget = SignalBudget::default();
+        for call in 0..400 {
+            let now = Timestamp::from_ms(1_000_000 + 50 * call);
+            let verdict = Verdict { admitted: true, remaining: 24, retry_at: now, reset_at: now, delay_ms: 0 };
+            assert!(budget.held(now, 1, verdict).admitted, "call {call}");
+            budget.spend(now, 25, 1);
+        }
+        let now = Timestamp::from_ms(1_000_000 + 50 * 400);
+        let verdict = Verdict { admitted: true, remaining: 70, retry_at: now, reset_at: now, delay_ms: 0 };
+        let held = budget.held(now, 30, verdict);
+        assert_eq!((held.admitted, held.retry_at.ms_since(now)), (false, 500));
+    }
+
+    #[test]
+    fn a_part_counts_in_its_epoch_and_the_next() {
+        let at = |ms: u64| Timestamp::from_ms(1_000_000 + ms);
+        let mut budget = SignalBudget::default();
+        assert_eq!(budget.left(at(0)), u64::MAX);
+        budget.spend(at(10), 3, 1);
+        assert_eq!((budget.left(at(11)), budget.left(at(260)), budget.left(at(500))), (2, 2, u64::MAX));
+        budget.spend(at(260), 2, 1);
+        assert_eq!((budget.left(at(261)), budget.left(at(510))), (1, 1));
+        budget.spend(at(510), 9, 1);
+        assert_eq!(budget.left(at(511)), 0, "one was left of the epoch before");
+    }
+}

@@ -1,0 +1,111 @@
+//! Checks: the decision of a call as an [`Admission`] or a [`Denial`].
+//!
+//! A known call is decided at once by [`Engine::decide`](tollgate_engine::Engine::decide), which makes the answer in its place.
+//! Every other one goes through [`Engine::begin`](tollgate_engine::Engine::begin), and waits for the store if it must.
+
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::Decision;
+use tollgate_core::rules::MatchScope;
+use tollgate_engine::{Operation, Output, Progress};
+
+use super::check_future::CheckFuture;
+use super::{Admission, Agent, Denial, Permit, Shared, ask_store};
+use crate::store::ChargeStore;
+
+impl<S: ChargeStore> Agent<S> {
+    /// Decides a call at once; returns nothing if the store must be asked, and [`check`](Self::check) waits for it then.
+    /// Without Redis, there is always a decision.
+    #[must_use]
+    pub fn try_check(&self, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
+        let Shared { engine, clock, .. } = &*self.shared;
+        let now = clock.now();
+        engine.decide(now, call, |decision| Some(answer_of(decision)), || self.try_check_generally(now, call))
+    }
+
+    #[cold]
+    #[expect(
+        clippy::result_large_err,
+        reason = "a denial is as frequent as an admission, and a box would cost an allocation"
+    )]
+    fn try_check_generally(&self, now: Timestamp, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
+        let Shared { engine, store, .. } = &*self.shared;
+        let output = match engine.begin(now, Operation::check(call)) {
+            Progress::Done(output) => output,
+            Progress::NeedsStore(mut request) => {
+                let answer = ask_store::try_charge(&**store.as_ref()?, &request)?;
+                engine.finish(now, &mut request, answer)
+            }
+        };
+        output.into_decisions().pop().map(|decision| self.granted(call, decision))
+    }
+
+    /// Decides a call: every rule that applies to it must admit it. An admitted call is charged under all of them; a denied one
+    /// is charged under none, except rules in `shadow`.
+    ///
+    /// A fault of the store is no error: signals of the aggregator decide then, or the `on_failure` of the rule. The check
+    /// waits for Redis no longer than the shortest deadline of the rules (15 ms by default), and for nothing without Redis.
+    ///
+    /// # Errors
+    /// The denial of the call, with the rule and the time after which it passes.
+    pub fn check<'a>(&'a self, call: &'a Call<'_>) -> impl Future<Output = Result<Admission, Denial>> + Send {
+        CheckFuture::new(self, call)
+    }
+
+    /// Decides a call for a surface, which reports admissions and denials alike. Its slots are released by a token.
+    #[doc(hidden)]
+    pub async fn decide(&self, call: &Call<'_>) -> Decision {
+        let now = self.shared.clock.now();
+        if let Some(decision) = self.shared.engine.decide(now, call, Some, || None) {
+            #[cfg(feature = "metrics")]
+            self.shared.metrics.check.at_once();
+            return decision;
+        }
+        let output = match self.shared.run_at_once(now, Operation::check(call)) {
+            Ok(output) => output,
+            Err(request) => self.shared.ask_store_timed(request).await,
+        };
+        sole_decision(output)
+    }
+
+    /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
+    /// own. Only the rules of the scope may apply.
+    #[doc(hidden)]
+    pub async fn decide_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
+        let now = self.shared.clock.now();
+        let output = match self.shared.run_at_once(now, Operation::Check { calls, scope }) {
+            Ok(output) => output,
+            Err(request) => self.shared.ask_store_timed(request).await,
+        };
+        output.into_decisions().into_vec()
+    }
+
+    #[expect(clippy::result_large_err, reason = "as for `try_check_generally`")]
+    pub(super) fn granted(&self, call: &Call<'_>, decision: Decision) -> Result<Admission, Denial> {
+        let mut answer = answer_of(decision);
+        if let Ok(admission) = &mut answer
+            && admission.decision.holds_slots
+        {
+            admission.permit = self.permit(call, &admission.decision);
+        }
+        answer
+    }
+
+    #[cold]
+    fn permit(&self, call: &Call<'_>, decision: &Decision) -> Option<Permit> {
+        let decided = self.decided_call(call, decision)?;
+        Some(Permit::new(call.clone().into_owned(), decided, self.shared.clone()))
+    }
+}
+
+/// Returns the decision of a check of one call.
+pub(super) fn sole_decision(output: Output) -> Decision {
+    output.into_decisions().pop().unwrap_or_else(|| unreachable!("the output of a check is a decision"))
+}
+
+/// Returns the answer that contains a decision, still without permit.
+#[expect(clippy::result_large_err, reason = "as for `Agent::try_check_generally`")]
+#[inline]
+pub(super) fn answer_of(decision: Decision) -> Result<Admission, Denial> {
+    if decision.allowed { Ok(Admission { decision, permit: None }) } else { Err(Denial { decision }) }
+}

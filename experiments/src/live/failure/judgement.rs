@@ -1,0 +1,188 @@
+//! Judgement of one fault at one fleet: the bounds that hold there, and those that the measured figures break.
+//!
+//! A store that is away has two bounds of admissions: the one of this traffic, and the one that `rules validate` prints for
+//! any traffic. The second is computed by the same function that prints it.
+
+use std::time::Duration;
+
+use tollgate::Rule;
+use tollgate_core::messages::signals::FRESH_MS;
+use tollgate_core::rules::{DEADLINE_MS_DEFAULT, OutageBound};
+
+use super::faults::{AdmittedBounds, ServerFault};
+use super::fleet::FLEET_SIZE;
+use super::history::Measured;
+use super::load::{BURST_RATE, Limiting};
+
+/// Time of a signal from its call, which bounds what a caller gets from lost counters; generous for a busy machine.
+const SIGNAL_LAG: Duration = Duration::from_millis(250);
+/// Maximum recovery.
+const RECOVERY_MAX: Duration = Duration::from_secs(1);
+/// Denied calls of honest callers under `strict` for each opening of a breaker.
+const DENIED_PER_OPENING: u64 = 10;
+
+/// Bounds of one fault at one fleet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FaultBounds {
+    latency: Duration,
+    pub(super) admitted: AdmittedBounds,
+    /// Bounds that `rules validate` prints for an outage; none if the store answers, or has lost its data.
+    pub(super) printed: Option<AdmittedBounds>,
+    /// Maximum recovery; none if no agent waits for what was away.
+    recovery: Option<Duration>,
+}
+
+/// Bound that was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BrokenBound {
+    /// Column of the figure.
+    pub(super) column: &'static str,
+    /// Figure and bound.
+    pub(super) text: String,
+}
+
+impl FaultBounds {
+    /// Returns the bounds of a fault in a run whose bare timer was so late.
+    pub(super) fn of(fault: ServerFault, has_kafka: bool, timer_late: Duration) -> Self {
+        let printed = || AdmittedBounds {
+            strict: printed(&Limiting::Strict.rule(), has_kafka),
+            bounded: printed(&Limiting::Bounded.rule(), has_kafka),
+        };
+        Self {
+            latency: latency_bound(timer_late),
+            admitted: fault.bounds(has_kafka, units_of_burst(SIGNAL_LAG)),
+            printed: fault.is_outage().then(printed),
+            recovery: (!fault.is_of_bus()).then_some(RECOVERY_MAX),
+        }
+    }
+
+    /// Returns the bounds that the figures break.
+    pub(super) fn broken_by(&self, measured: &Measured) -> Vec<BrokenBound> {
+        let mut broken = Vec::new();
+        let mut expect = |column, is_kept: bool, text: String| {
+            if !is_kept {
+                broken.push(BrokenBound { column, text });
+            }
+        };
+        let Measured { worst, strict, bounded, strict_denied, bounded_denied, retries_denied, recovery, .. } =
+            *measured;
+        let latency = self.latency;
+        expect("worst", worst <= latency, format!("a call took {} ms; at most {}", ms(worst), ms(latency)));
+        let most = self.admitted;
+        for (rule, units, most) in [("strict", strict, most.strict), ("bounded", bounded, most.bounded)] {
+            expect(rule, units <= most, format!("`{rule}` admitted {units} in a window; at most {most}"));
+        }
+        if let Some(printed) = self.printed {
+            for (rule, units, most) in [("strict", strict, printed.strict), ("bounded", bounded, printed.bounded)] {
+                let text = format!("`{rule}` admitted {units} in a window; `rules validate` prints at most {most}");
+                expect(rule, units <= most, text);
+            }
+        }
+        // An agent may lose the store between two looks at its state.
+        let most = DENIED_PER_OPENING * measured.openings.max(1);
+        let text = format!("`strict` denied {strict_denied} honest calls; at most {most}");
+        expect("denied", strict_denied <= most, text);
+        expect("denied", bounded_denied == 0, format!("`bounded` denied {bounded_denied} honest calls; at most 0"));
+        let text = format!("{retries_denied} retries after `retry_after_ms` were denied; at most 0");
+        expect("denied", retries_denied == 0, text);
+        if let Some(most) = self.recovery {
+            let text = format!("the store was used again after {} ms; at most {}", ms(recovery), ms(most));
+            expect("back", recovery <= most, text);
+        }
+        broken
+    }
+}
+
+/// Returns the longest time that a call may take: its deadline, and the lateness of a bare timer.
+pub(super) fn latency_bound(timer_late: Duration) -> Duration {
+    Duration::from_millis(DEADLINE_MS_DEFAULT) + timer_late
+}
+
+/// Returns the bound of an outage that is printed for a rule of this traffic. By signals, calls pass beside it while the
+/// signals of two agents differ.
+fn printed(rule: &Rule, has_kafka: bool) -> u64 {
+    let policy = rule.policy.as_ref().expect("the rule limits");
+    let OutageBound { by_signals, alone } = OutageBound::of(policy, FLEET_SIZE);
+    let calls = units_of_burst(Duration::from_millis(FRESH_MS));
+    if has_kafka { by_signals.saturating_add(calls) } else { alone.unwrap_or(u64::MAX) }
+}
+
+/// Returns the units that a caller asks for at most in this time.
+fn units_of_burst(time: Duration) -> u64 {
+    u64::try_from(time.as_millis() * u128::from(BURST_RATE) / 1_000).unwrap_or(u64::MAX)
+}
+
+/// Returns ms, rounded to a tenth.
+pub(super) fn ms(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEPT: Measured = Measured {
+        calls: 1_000,
+        worst: Duration::from_millis(16),
+        p99: Duration::from_millis(2),
+        strict: 100,
+        bounded: 100,
+        strict_denied: 10,
+        bounded_denied: 0,
+        retries_denied: 0,
+        openings: 0,
+        recovery: Duration::from_secs(1),
+    };
+
+    /// never-over: `strict` is never over the quota while the store answers, however late; each other bound is judged, too.
+    #[test]
+    fn a_figure_past_its_bound_is_rejected() {
+        use ServerFault::{AggregatorKill, BrokerKill, Late4, Late20, Late200, None, Pause};
+        // Fault and fleet; change of figures that keep all bounds; column that is rejected.
+        type Case = (ServerFault, bool, fn(&mut Measured), Option<&'static str>);
+        let mut cases: Vec<Case> = vec![
+            (None, true, |seen| seen.worst = Duration::from_millis(17), Some("worst")),
+            (None, true, |seen| seen.strict_denied = 11, Some("denied")),
+            (Pause, true, |seen| (seen.strict_denied, seen.openings) = (20, 2), Option::None),
+            (Pause, true, |seen| (seen.strict_denied, seen.openings) = (21, 2), Some("denied")),
+            (Pause, true, |seen| seen.bounded_denied = 1, Some("denied")),
+            (Pause, true, |seen| seen.retries_denied = 1, Some("denied")),
+            (Pause, true, |seen| seen.recovery = Duration::from_millis(1_001), Some("back")),
+            (BrokerKill, true, |seen| seen.recovery = Duration::from_secs(9), Option::None),
+            (Pause, true, |seen| seen.strict = 105, Option::None),
+            (Pause, true, |seen| seen.strict = 106, Some("strict")),
+            (Pause, true, |seen| seen.bounded = 106, Some("bounded")),
+            (Pause, false, |seen| seen.strict = 110, Option::None),
+            (Pause, false, |seen| seen.strict = 111, Some("strict")),
+        ];
+        for fault in [None, Late4, Late20, Late200, BrokerKill, AggregatorKill] {
+            cases.push((fault, true, |_| {}, Option::None));
+            cases.push((fault, true, |seen| seen.strict = 101, Some("strict")));
+            cases.push((fault, true, |seen| seen.bounded = 105, Option::None));
+            cases.push((fault, true, |seen| seen.bounded = 106, Some("bounded")));
+        }
+        for (fault, has_kafka, change, column) in cases {
+            let mut measured = KEPT;
+            change(&mut measured);
+            let broken = FaultBounds::of(fault, has_kafka, Duration::from_millis(1)).broken_by(&measured);
+            let columns: Vec<_> = broken.iter().map(|broken| broken.column).collect();
+            assert_eq!(columns, Vec::from_iter(column), "{fault:?} {has_kafka}: {broken:?}");
+        }
+    }
+
+    /// The bounds of an outage in this traffic are within the printed ones, so that a figure past those breaks both.
+    #[test]
+    fn an_outage_is_held_to_the_printed_bound() {
+        for fault in ServerFault::all().iter().filter(|fault| fault.is_outage()) {
+            for (has_kafka, printed) in [(true, 460), (false, 200)] {
+                let bounds = FaultBounds::of(*fault, has_kafka, Duration::ZERO);
+                let AdmittedBounds { strict, bounded } = bounds.printed.expect("the store is away");
+                assert_eq!((strict, bounded), (printed, printed), "{fault:?}");
+                assert!(bounds.admitted.strict.max(bounds.admitted.bounded) <= printed, "{fault:?}");
+                let over = Measured { strict: printed + 1, ..KEPT };
+                let said = bounds.broken_by(&over).iter().filter(|broken| broken.text.contains("prints")).count();
+                assert_eq!(said, 1, "{fault:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The first seconds of an agent, while the store answers late: who may be admitted before the agent has joined the fleet.
+
+use tollgate::{Call, RuleSet};
+use tollgate_core::clock::Timestamp;
+use tollgate_engine::{Engine, FleetPart};
+use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
+
+const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
+const RULES: &str = "rules: [{ name: key, per: [api_key], quota: 100/min, consistency: bounded }]";
+/// Time until the presence set is old enough to be believed, and two heartbeats, in ms.
+const FIRST_MS: u64 = 16_000;
+/// Delay of a late answer, in ms: more than the deadline of a call, and less than that of the maintenance.
+const LATE_MS: u64 = 30;
+const APART_MS: u64 = 50;
+/// Calls of each caller.
+const CALLS: usize = 10;
+
+fn fleet(agents: usize) -> (Simulation<'static>, RuleSet) {
+    let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
+    let settings = SimSettings {
+        start: START,
+        seed: 1,
+        agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; agents],
+        aggregators: 0,
+        has_bus: true,
+        partitions: 1,
+        counters_max: 10_000,
+        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
+        faults: Faults { store_ms_max: 2, bus_ms_max: 5, ..Faults::default() },
+        threshold_permille: 500,
+    };
+    (Simulation::new(settings, &rules), rules)
+}
+
+/// Lets callers call an agent for so long, while the store answers each third call late. Returns the number of late calls, and
+/// the times of the denials since now.
+fn while_the_store_is_late(sim: &mut Simulation<'static>, agent: usize, ms: u64) -> (usize, Vec<u64>) {
+    let (start, mut late, mut denied, mut call) = (sim.now(), 0, Vec::new(), 0);
+    while sim.now() < start.plus_ms(ms) {
+        let is_late = call % 3 == 0;
+        sim.set_store(if is_late { StoreState::Slow(LATE_MS) } else { StoreState::Up });
+        sim.check(agent, vec![Call::new().with("api_key", format!("caller {}", call / CALLS))]);
+        sim.run_until(sim.now().plus_ms(APART_MS));
+        for observation in sim.observations() {
+            if let Observation::Answered(answered) = observation {
+                late += usize::from(answered.error.is_some());
+                denied.extend((!answered.is_admitted).then(|| answered.answered.ms_since(start)));
+            }
+        }
+        call += 1;
+    }
+    sim.set_store(StoreState::Up);
+    (late, denied)
+}
+
+/// never-over, E7: an agent that is alone denies no honest call in its first seconds, however late the store: with a bus,
+/// without one, after a restart, and where the presence set is old.
+#[test]
+fn an_agent_alone_denies_no_late_call_in_its_first_seconds() {
+    for (is_bus_up, restarts_after_ms) in [(true, None), (false, None), (true, Some(20_000)), (false, Some(1_000))] {
+        let (mut sim, rules) = fleet(1);
+        sim.set_bus_up(is_bus_up);
+        if let Some(ms) = restarts_after_ms {
+            sim.run_until(sim.now().plus_ms(ms));
+            sim.crash_agent(0);
+            sim.start_agent(0, &rules);
+        }
+        let (late, denied) = while_the_store_is_late(&mut sim, 0, FIRST_MS);
+        let name = format!("bus {is_bus_up}, restart after {restarts_after_ms:?} ms");
+        assert!(late > 50, "{name}: {late}");
+        assert_eq!(denied, [0; 0], "{name}: of {late} late calls, denied at these ms");
+    }
+}
+
+/// never-over: an agent that joins others takes its part two heartbeats after its own was received, and not before; from then on
+/// it denies no honest call.
+#[test]
+fn an_agent_that_joins_others_has_no_part_before_they_have_heard_it() {
+    for leaver in [1, 2] {
+        let (mut sim, rules) = fleet(3);
+        sim.run_until(sim.now().plus_ms(20_000));
+        sim.crash_agent(leaver);
+        sim.run_until(sim.now().plus_ms(20_000));
+        sim.start_agent(leaver, &rules);
+        let (joined, mut sum) = (sim.now(), 0.0_f64);
+        let mut has_part_after = None;
+        while sim.now() < joined.plus_ms(5_000) {
+            sim.run_until(sim.now().plus_ms(20));
+            let parts = sim.agents().iter().map(|agent| agent.engine().map_or(FleetPart::Nothing, Engine::fleet_part));
+            let parts: Vec<u32> = parts.map(|part| part.agents().map_or(0, std::num::NonZeroU32::get)).collect();
+            // An agent that has met nobody yet, in its first ms, goes by the expected number.
+            if sim.now().ms_since(joined) >= 100 {
+                sum = sum.max(parts.iter().filter(|part| **part > 0).map(|part| 1.0 / f64::from(*part)).sum());
+                has_part_after = has_part_after.or((parts[leaver] > 0).then(|| sim.now().ms_since(joined)));
+            }
+        }
+        let has_part_after = has_part_after.expect("it takes its part");
+        assert!((1_800..=3_500).contains(&has_part_after), "{has_part_after} ms");
+        assert!(sum <= 1.000_001, "{sum}");
+        sim.observations();
+        let (late, denied) = while_the_store_is_late(&mut sim, leaver, FIRST_MS);
+        assert!(late > 50 && denied.is_empty(), "of {late} late calls, denied at these ms: {denied:?}");
+    }
+}
