@@ -13,7 +13,7 @@ use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
 use crate::enforce::{
-    Authority, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late, plan_recovering,
+    Authority, ChargeFacts, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late, plan_recovering,
 };
 use crate::engine::{Context, Engine};
 use crate::match_rules::Rejection;
@@ -113,7 +113,8 @@ impl Engine {
                 StoreAccess::Recovering => plan_recovering,
                 StoreAccess::Late => plan_late,
             };
-            match plan(policy, generation, view, &facts, *cost, *enforcement) {
+            let charge = ChargeFacts { policy, generation, view, cost: *cost, enforcement: *enforcement };
+            match plan(&charge, &facts) {
                 Plan::NeedsStore => verdicts.push(None),
                 Plan::Decided(verdict, source, admission) => {
                     if let Some(admission) = admission {
