@@ -11,9 +11,7 @@ use fastrand::Rng;
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::FleetPart;
-use tollgate_experiments::sim::{
-    Cut, Faults, Observation, SimAgentSettings, SimNode, SimSettings, Simulation, StoreState,
-};
+use tollgate_experiments::sim::{Cut, Faults, Observation, SimNode, SimSettings, Simulation, StoreState};
 use tollgate_experiments::size::scaled;
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
@@ -28,18 +26,11 @@ const START_MS: u64 = 8_000;
 
 fn simulation(seed: u64, agents: usize) -> Simulation<'static> {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
-    let agent = SimAgentSettings { clock_offset_ms: 0, owns_table: false };
     let settings = SimSettings {
-        start: START,
         seed,
-        agents: vec![agent; agents],
         aggregators: 0,
-        has_bus: true,
-        partitions: 1,
-        counters_max: 10_000,
-        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 2, bus_ms_max: 50, ..Faults::default() },
-        threshold_permille: 500,
+        ..SimSettings::fleet(START, agents)
     };
     Simulation::new(settings, &rules)
 }

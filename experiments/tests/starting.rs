@@ -3,7 +3,7 @@
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::{Engine, FleetPart};
-use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
+use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const RULES: &str = "rules: [{ name: key, per: [api_key], quota: 100/min, consistency: bounded }]";
@@ -18,16 +18,10 @@ const CALLS: usize = 10;
 fn fleet(agents: usize) -> (Simulation<'static>, RuleSet) {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
     let settings = SimSettings {
-        start: START,
         seed: 1,
-        agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; agents],
         aggregators: 0,
-        has_bus: true,
-        partitions: 1,
-        counters_max: 10_000,
-        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 2, bus_ms_max: 5, ..Faults::default() },
-        threshold_permille: 500,
+        ..SimSettings::fleet(START, agents)
     };
     (Simulation::new(settings, &rules), rules)
 }

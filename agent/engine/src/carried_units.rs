@@ -48,8 +48,12 @@ impl Engine {
     /// Returns units that were admitted without the store by the call of this number. Units of a request are backfilled under
     /// its id, by which the store knows that it has charged them before.
     pub(crate) fn unsynced_units(&self, call: u64, request: Option<RequestId>, at: Timestamp, units: u64) -> Unsynced {
-        let id = request.unwrap_or_else(|| self.backfill_ids.after(call));
-        Unsynced { at, units, id, is_open: request.is_none() }
+        Unsynced { at, units, id: self.unsynced_id(call, request), is_open: request.is_none() }
+    }
+
+    /// Returns the identifier of the units that the call of this number was admitted without the store.
+    pub(crate) fn unsynced_id(&self, call: u64, request: Option<RequestId>) -> RequestId {
+        request.unwrap_or_else(|| self.backfill_ids.after(call))
     }
 
     /// Changes the view of a counter, and counts its unsynced units.

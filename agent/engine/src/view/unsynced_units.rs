@@ -14,6 +14,9 @@ const UNSYNCED_LEN_MAX: usize = 128;
 /// Maximum number of entries that a call carries to the store. A call on a counter with more does not ask the store until the
 /// maintenance has sent them.
 const CARRIED_LEN_MAX: usize = 8;
+/// Maximum number of calls whose unsynced slots are known one by one. Past the cap, the slot of the oldest call is backfilled
+/// even if the call is released before.
+const SLOTS_LEN_MAX: usize = 1_024;
 
 /// Units that were admitted without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,18 @@ pub(crate) struct UnsyncedRefund {
 pub(super) struct UnsyncedUnits {
     entries: Vec<Unsynced>,
     refunds: Vec<UnsyncedRefund>,
+    /// Calls that hold unsynced slots, oldest first. Calls of one instant share an entry, and each is released alone.
+    slots: Vec<UnsyncedSlots>,
+}
+
+/// Unsynced slots of one call.
+#[derive(Clone, Copy, Debug)]
+struct UnsyncedSlots {
+    /// Identifier of the units of the call.
+    call: RequestId,
+    /// Identifier of the entry that contains them.
+    entry: RequestId,
+    units: u64,
 }
 
 impl UnsyncedUnits {
@@ -67,7 +82,8 @@ impl UnsyncedUnits {
         !self.entries.is_empty()
     }
 
-    /// Enters units. When there are many entries, units within `part_ms` become one; the later time is never too early.
+    /// Enters units in the last entry. When there are many entries, units within `part_ms` become one; the later time is never
+    /// too early.
     pub(super) fn add(&mut self, new: Unsynced, part_ms: u64) {
         let open = self.entries.iter().filter(|entry| entry.is_open).count();
         let near_ms = if open < UNSYNCED_LEN_MAX { 0 } else { part_ms };
@@ -81,11 +97,22 @@ impl UnsyncedUnits {
         if open > UNSYNCED_LEN_MAX
             && let Some(oldest) = self.entries.iter().position(|entry| entry.is_open)
         {
-            let units = self.entries.remove(oldest).units;
+            let Unsynced { units, id, .. } = self.entries.remove(oldest);
             if let Some(next) = self.entries[oldest..].iter_mut().find(|entry| entry.is_open) {
                 next.units = next.units.saturating_add(units);
+                self.slots.iter_mut().filter(|slots| slots.entry == id).for_each(|slots| slots.entry = next.id);
             }
         }
+    }
+
+    /// Enters the slots of a call, which are found again by the identifier of its units.
+    pub(super) fn add_slots(&mut self, new: Unsynced, part_ms: u64) {
+        self.add(new, part_ms);
+        let entry = self.entries.last().map_or(new.id, |entry| entry.id);
+        if self.slots.len() >= SLOTS_LEN_MAX {
+            self.slots.remove(0);
+        }
+        self.slots.push(UnsyncedSlots { call: new.id, entry, units: new.units });
     }
 
     /// Enters units that the store must give back.
@@ -93,17 +120,20 @@ impl UnsyncedUnits {
         self.refunds.push(refund);
     }
 
-    /// Removes units of exactly this instant. If they were sent, they are not sent again.
-    pub(super) fn remove(&mut self, at: Timestamp, units: u64) {
-        let holds = |entry: &Unsynced| entry.at == at && entry.units >= units;
-        // The newest entry: one that was sent only if there is no other.
-        let open = self.entries.iter().rposition(|entry| entry.is_open && holds(entry));
-        if let Some(position) = open.or_else(|| self.entries.iter().rposition(holds)) {
-            self.entries[position].units -= units;
-            if self.entries[position].units == 0 {
-                self.entries.remove(position);
-            }
+    /// Removes the slots of a call. If they were sent, they are not sent again.
+    pub(super) fn remove_slots(&mut self, call: RequestId) {
+        // A request with an id may have been admitted more than once, as one charge.
+        for slots in self.slots.extract_if(.., |slots| slots.call == call) {
+            let holds = |entry: &&mut Unsynced| entry.id == slots.entry && entry.units >= slots.units;
+            self.entries.iter_mut().find(holds).into_iter().for_each(|entry| entry.units -= slots.units);
         }
+        self.entries.retain(|entry| entry.units > 0);
+    }
+
+    /// Returns true if the slots of a call were never sent.
+    pub(super) fn holds_unsent_slots(&self, call: RequestId) -> bool {
+        let is_unsent = |id| self.entries.iter().any(|entry| entry.is_open && entry.id == id);
+        self.slots.iter().any(|slots| slots.call == call && is_unsent(slots.entry))
     }
 
     /// Returns true if units of exactly this instant were never sent.
@@ -135,6 +165,7 @@ impl UnsyncedUnits {
     pub(super) fn end(&mut self, id: RequestId) -> u64 {
         let before = self.units();
         self.entries.retain(|entry| entry.is_open || entry.id != id);
+        self.slots.retain(|slots| slots.entry != id);
         before - self.units()
     }
 }
@@ -177,19 +208,58 @@ mod tests {
         assert!(unsynced.is_empty());
     }
 
-    /// C6: refunds of units that were sent are kept until the store confirms them.
+    /// The ids of the entries and their units.
+    fn left(unsynced: &UnsyncedUnits) -> Vec<(RequestId, u64)> {
+        unsynced.entries.iter().map(|entry| (entry.id, entry.units)).collect()
+    }
+
+    /// C6: calls of one instant are told apart, whether their slots were sent or not.
     #[test]
-    fn units_that_are_refunded_are_not_sent_again() {
+    fn a_release_removes_the_slots_of_its_own_call() {
         let mut unsynced = UnsyncedUnits::default();
-        unsynced.add(new(10, 1), 100);
+        let call = |number| Unsynced { id: id(number), ..new(10, 1) };
+        unsynced.add_slots(call(1), 100);
         unsynced.send();
-        unsynced.add(Unsynced { id: id(99), ..new(10, 1) }, 100);
-        unsynced.remove(at(10), 1);
-        let left = |unsynced: &UnsyncedUnits| unsynced.entries.iter().map(|entry| entry.id).collect::<Vec<_>>();
-        assert_eq!(left(&unsynced), [id(10)], "one that was never sent goes first");
-        unsynced.remove(at(10), 1);
-        unsynced.remove(at(10), 1);
+        for number in [2, 3, 4] {
+            unsynced.add_slots(call(number), 100);
+        }
+        assert_eq!(left(&unsynced), [(id(1), 1), (id(2), 3)], "slots of one instant are one entry");
+        assert!(
+            !unsynced.holds_unsent_slots(id(1)) && unsynced.holds_unsent_slots(id(3)),
+            "the store may know the first"
+        );
+        unsynced.remove_slots(id(3));
+        unsynced.remove_slots(id(3));
+        assert_eq!(left(&unsynced), [(id(1), 1), (id(2), 2)], "a call is released once");
+        unsynced.remove_slots(id(1));
+        unsynced.remove_slots(id(2));
+        assert_eq!(left(&unsynced), [(id(2), 1)], "the entry keeps its id, and the slot of the last call");
+        unsynced.send();
+        unsynced.end(id(2));
+        unsynced.add_slots(call(5), 100);
+        unsynced.remove_slots(id(4));
+        assert_eq!(left(&unsynced), [(id(5), 1)], "a call that the store has charged is not looked for here");
+    }
+
+    /// All decisions on a request with an id are one charge.
+    #[test]
+    fn the_release_of_a_request_removes_the_slots_of_all_its_decisions() {
+        let mut unsynced = UnsyncedUnits::default();
+        for ms in [10, 20] {
+            unsynced.add_slots(Unsynced { id: id(1), is_open: false, ..new(ms, 1) }, 100);
+        }
+        unsynced.remove_slots(id(1));
         assert!(unsynced.is_empty());
+    }
+
+    /// capped: past the cap, the slot of the oldest call is no longer found, and stays in its entry.
+    #[test]
+    fn slots_that_are_too_many_are_backfilled() {
+        let mut unsynced = UnsyncedUnits::default();
+        let calls = SLOTS_LEN_MAX as u64 + 1;
+        (0..calls).for_each(|number| unsynced.add_slots(Unsynced { id: id(number), ..new(number, 1) }, 1));
+        (0..calls).for_each(|number| unsynced.remove_slots(id(number)));
+        assert_eq!((unsynced.units(), unsynced.slots.len()), (1, 0), "those that joined another entry are found there");
     }
 
     #[test]
