@@ -54,8 +54,9 @@ pub enum Role {
 /// The live agents in the store, as the answer to an announcement shows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PresenceSet {
-    /// Time since the set was created, by the store's clock, in ms. A young set may lack live agents.
+    /// Time since the set was created, in ms. A step of the store's clock adds at most one heartbeat interval. A young set may
+    /// lack live agents.
     pub age_ms: u64,
-    /// Ids of the agents, and the store's time of the last announcement of each.
+    /// Ids of the agents, and the time of the last announcement of each, by the clock of the set.
     pub agents: Vec<(Arc<str>, Timestamp)>,
 }
