@@ -13,7 +13,7 @@ use crate::support::wait_for;
 
 const RULES: &str = "
 rules:
-  - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 50ms }
+  - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 1s }
 ";
 /// Longest time of a call on a busy machine, below the time-outs of servers. The deadlines themselves are measured by `tollgate
 /// experiment live failure`.
