@@ -1,10 +1,10 @@
 //! The set of live agents in the store of a simulation, with the clock that `fleet_registry.lua` keeps in it: a step of the store's
-//! clock moves it by one heartbeat at most. As a key of Redis, the set is gone after the removal time by the store's own clock.
+//! clock moves it by three heartbeats at most. As a key of Redis, the set is gone after the removal time by the store's own clock.
 
 use std::collections::BTreeMap;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, PresenceSet};
+use tollgate_core::messages::presence::{GAP_MS_MAX, GONE_AFTER_MS, PresenceSet};
 
 /// The set of live agents.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl SimPresenceSet {
     /// Announces an agent, or removes one that leaves, at a time of the store. Returns the live agents.
     pub(super) fn update(&mut self, store_now: Timestamp, agent: usize, is_leaving: bool) -> PresenceSet {
         match self.seen.filter(|seen| store_now.ms_since(*seen) <= GONE_AFTER_MS) {
-            Some(seen) => self.time = self.time.plus_ms(store_now.ms_since(seen).min(INTERVAL_MS)),
+            Some(seen) => self.time = self.time.plus_ms(store_now.ms_since(seen).min(GAP_MS_MAX)),
             None => *self = Self { created: store_now, time: store_now, ..Self::default() },
         }
         self.seen = Some(store_now);
