@@ -104,6 +104,29 @@ fn a_store_that_comes_back_empty_makes_no_fleet_of_one() {
     }
 }
 
+/// I10: a step of the store's clock forward by about the removal time, by more, or back: an agent that is replaced meanwhile does
+/// not take the others for gone, although they have not announced themselves since the step.
+#[test]
+fn an_agent_that_starts_after_a_step_of_the_stores_clock_does_not_believe_that_it_is_alone() {
+    for by_ms in [12_600, 14_000, 3_600_000, -30_000] {
+        let mut sim = simulation(4, 3);
+        sim.set_bus_up(false);
+        run_ms(&mut sim, 20_600);
+        assert_eq!(shares(&sim), [3, 3, 3], "known from the store alone");
+        // The second agent has no state directory. That it leaves keeps the set alive.
+        sim.leave_agent(1);
+        sim.step_store_clock(by_ms);
+        let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
+        sim.start_agent(1, &rules);
+        for _ in 0..60 {
+            run_ms(&mut sim, 50);
+            let shares = shares(&sim);
+            assert_eq!((shares[0], shares[2]), (3, 3), "{shares:?} after {by_ms} ms");
+            assert!(shares[1] != 1 && shares[1] != 2, "{shares:?} after {by_ms} ms");
+        }
+    }
+}
+
 /// I10: an agent whose heartbeats reach nobody gives its part up before the others divide it.
 #[test]
 fn an_agent_that_is_cut_from_the_bus_in_one_direction_has_no_part_before_the_others_take_it() {
