@@ -139,6 +139,11 @@ impl Collector for AgentCollector {
                 &metrics.unsynced_forgotten,
             ),
             (
+                "refund_units_forgotten",
+                "Units that the store was not told to give back, past the cap on refunds of a counter.",
+                &metrics.refund_units_forgotten,
+            ),
+            (
                 "store_losses",
                 "Losses of all counts by the store: a flush, a restart without data, or a failover.",
                 &metrics.store_losses,

@@ -59,9 +59,12 @@ impl Engine {
     /// Changes the view of a counter, and counts its unsynced units.
     pub(crate) fn counting_unsynced<R>(&self, counter: CounterId, change: impl FnOnce(&mut CounterView) -> R) -> R {
         self.table.with(counter, |view| {
-            let before = view.unsynced_units();
+            let (before, forgotten_before) = (view.unsynced_units(), view.forgotten_refund_units());
             let result = change(view);
             self.metrics.unsynced_units.follow(before, view.unsynced_units());
+            // The number ends with the units that it stands beside.
+            let forgotten = view.forgotten_refund_units().saturating_sub(forgotten_before);
+            self.metrics.refund_units_forgotten.add(forgotten);
             result
         })
     }

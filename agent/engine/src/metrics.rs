@@ -70,6 +70,8 @@ pub struct EngineMetrics {
     late_answers: [Total; LateOutcome::NAMES.len()],
     /// Counters whose unsynced units were dropped past the cap.
     pub unsynced_forgotten: Total,
+    /// Units that the store should have given back and was not told of, past the cap on refunds of a counter.
+    pub refund_units_forgotten: Total,
     /// Losses of units of the whole store.
     pub store_losses: Total,
     /// Counters whose units the store had lost, or may have lost.

@@ -88,6 +88,11 @@ impl CounterView {
         self.unsynced.as_ref().map_or(0, |unsynced| unsynced.units())
     }
 
+    /// Returns the number of units that the store should have given back and was not told of, past the cap on refunds.
+    pub(crate) fn forgotten_refund_units(&self) -> u64 {
+        self.unsynced.as_ref().map_or(0, |unsynced| unsynced.forgotten_refund_units())
+    }
+
     /// Returns true if a call can carry all units that the store does not know.
     pub(crate) fn may_ask_store(&self) -> bool {
         self.unsynced.as_ref().is_none_or(|unsynced| unsynced.fits_in_call())

@@ -11,6 +11,11 @@ use tollgate_core::counter::RequestId;
 /// Maximum number of entries that were never sent; past the cap, units of neighbouring times become one, and the oldest join the
 /// next ones.
 const UNSYNCED_LEN_MAX: usize = 128;
+/// Maximum number of refunds that wait for the maintenance. Past the cap, the oldest is forgotten and counted: its units stay
+/// charged, and leave the window first.
+const REFUNDS_LEN_MAX: usize = 1_024;
+/// Maximum number of refunds that a backfill request takes of one counter.
+const SENT_REFUNDS_LEN_MAX: usize = 128;
 /// Maximum number of entries that a call carries to the store. A call on a counter with more does not ask the store until the
 /// maintenance has sent them.
 const CARRIED_LEN_MAX: usize = 8;
@@ -49,6 +54,8 @@ pub(super) struct UnsyncedUnits {
     refunds: Vec<UnsyncedRefund>,
     /// Calls that hold unsynced slots, oldest first. Calls of one instant share an entry, and each is released alone.
     slots: Vec<UnsyncedSlots>,
+    /// Units of refunds that were forgotten.
+    forgotten: u64,
 }
 
 /// Unsynced slots of one call.
@@ -115,9 +122,24 @@ impl UnsyncedUnits {
         self.slots.push(UnsyncedSlots { call: new.id, entry, units: new.units });
     }
 
-    /// Enters units that the store must give back.
-    pub(super) fn add_refund(&mut self, refund: UnsyncedRefund) {
-        self.refunds.push(refund);
+    /// Returns the number of units whose refunds were forgotten.
+    pub(super) fn forgotten_refund_units(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Enters units that the store must give back. Those of one instant become one, unless the store knows them by a request.
+    pub(super) fn add_refund(&mut self, new: UnsyncedRefund) {
+        let is_same = |known: &&mut UnsyncedRefund| (known.at, known.request, new.request) == (new.at, None, None);
+        if let Some(known) = self.refunds.iter_mut().find(is_same) {
+            known.units = known.units.saturating_add(new.units);
+            return;
+        }
+        self.refunds.push(new);
+        if self.refunds.len() > REFUNDS_LEN_MAX
+            && let Some((oldest, _)) = self.refunds.iter().enumerate().min_by_key(|(_, refund)| refund.at)
+        {
+            self.forgotten = self.forgotten.saturating_add(self.refunds.remove(oldest).units);
+        }
     }
 
     /// Removes the slots of a call. If they were sent, they are not sent again.
@@ -156,9 +178,9 @@ impl UnsyncedUnits {
         self.entries.iter().filter(|entry| !entry.is_open).copied().collect()
     }
 
-    /// Takes the units that the store must give back, which are sent now.
+    /// Takes the next units that the store must give back, which are sent now.
     pub(super) fn take_refunds(&mut self) -> Vec<UnsyncedRefund> {
-        std::mem::take(&mut self.refunds)
+        self.refunds.drain(..self.refunds.len().min(SENT_REFUNDS_LEN_MAX)).collect()
     }
 
     /// Drops the units that were sent under an id; returns their number.
@@ -281,6 +303,28 @@ mod tests {
         (1..=20).for_each(|calls| unsynced.add(new(calls * 6_000, 1), 5_000));
         assert!(unsynced.entries.len() <= UNSYNCED_LEN_MAX + 1);
         assert_eq!(unsynced.units(), bursts + 20);
+    }
+
+    /// capped: past the cap on refunds, the oldest is forgotten and its units are counted. Late answers of one instant need one
+    /// refund; one that the store knows by its request stays apart.
+    #[test]
+    fn past_the_cap_the_oldest_refund_is_forgotten_and_counted() {
+        let mut unsynced = UnsyncedUnits::default();
+        let refund = |ms, units, request| UnsyncedRefund { at: at(ms), units, request };
+        (0..10_000).for_each(|_| unsynced.add_refund(refund(5, 1, None)));
+        unsynced.add_refund(refund(5, 2, Some(id(1))));
+        unsynced.add_refund(refund(5, 3, Some(id(2))));
+        assert_eq!((unsynced.refunds.len(), unsynced.forgotten_refund_units()), (3, 0));
+        let later = REFUNDS_LEN_MAX as u64;
+        (0..later).rev().for_each(|ms| unsynced.add_refund(refund(10 + ms, 1, None)));
+        assert_eq!((unsynced.refunds.len(), unsynced.forgotten_refund_units()), (REFUNDS_LEN_MAX, 10_005));
+        let mut left = 0;
+        while !unsynced.is_empty() {
+            let sent = unsynced.take_refunds();
+            assert!(sent.len() <= SENT_REFUNDS_LEN_MAX && sent.iter().all(|refund| refund.at >= at(10)), "{sent:?}");
+            left += sent.iter().map(|refund| refund.units).sum::<u64>();
+        }
+        assert_eq!(left, later, "no other units are lost");
     }
 
     #[test]
