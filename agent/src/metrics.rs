@@ -136,6 +136,11 @@ impl Collector for AgentCollector {
                 &metrics.unsynced_forgotten,
             ),
             (
+                "unsynced_joined",
+                "Calls with an id whose units are backfilled with those of others, because there were too many.",
+                &metrics.unsynced_joined,
+            ),
+            (
                 "store_losses",
                 "Losses of all counts by the store: a flush, a restart without data, or a failover.",
                 &metrics.store_losses,

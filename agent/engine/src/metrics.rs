@@ -67,6 +67,8 @@ pub struct EngineMetrics {
     late_answers: [Total; LateOutcome::NAMES.len()],
     /// Counters whose unsynced units were dropped past the cap.
     pub unsynced_forgotten: Total,
+    /// Calls with an id that are backfilled with others, because there were too many: the store charges a retry again.
+    pub unsynced_joined: Total,
     /// Losses of units of the whole store.
     pub store_losses: Total,
     /// Counters whose units the store had lost, or may have lost.

@@ -18,5 +18,6 @@ pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use flow::Flow;
 pub(crate) use lost_units::{LostUnits, reopening};
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
-pub(crate) use unsynced_units::{Unsynced, UnsyncedRefund};
+pub use unsynced_units::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
+pub(crate) use unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 pub(crate) use update::{ViewEvent, carry_unsynced, end_backfill, rebase, send_unsynced, update, update_in_step};
