@@ -65,8 +65,9 @@ impl Engine {
     }
 
     /// Finishes a backfill. Units that the store has not confirmed are sent again under their ids, and so is a refund that names
-    /// its request; another refund only if the store has surely not made it. If the store cannot charge one of the counters, each is sent alone. What was sent of
-    /// the one without a valid value is dropped; one that the store has no room for waits for the next round.
+    /// its request; another refund only if the store has surely not made it. If the store cannot charge one of the counters,
+    /// each is sent alone. What was sent of the one without a valid value is dropped; one that the store has no room for waits
+    /// for the next round.
     pub(crate) fn finish_backfill(
         &self,
         counters: Vec<UnsyncedCounter>,
@@ -83,7 +84,7 @@ impl Engine {
                     let event =
                         ViewEvent::UnsyncedRefund(UnsyncedRefund { at, units: charge.cost, request: charge.request });
                     if let Some(UnsyncedCounter { matched, .. }) = counter {
-                        self.table.with(charge.counter, |view| update(&matched.policy, view, event));
+                        self.counting_unsynced(charge.counter, |view| update(&matched.policy, view, event));
                     }
                 }
                 _ => {}

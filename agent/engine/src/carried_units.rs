@@ -54,8 +54,12 @@ impl Engine {
     /// its id, by which the store knows that it has charged them before.
     pub(crate) fn unsynced_units(&self, call: u64, request: Option<RequestId>, at: Timestamp, units: u64) -> Unsynced {
         let has_room = self.unsynced.has_room();
-        self.metrics.unsynced_joined.add((request.is_some() && !has_room).into());
-        Unsynced { at, units, request: request.filter(|_| has_room), own_id: self.backfill_ids.after(call) }
+        Unsynced { at, units, request, own_id: self.backfill_ids.after(call), has_room }
+    }
+
+    /// Returns the identifier of the units that the call of this number was admitted without the store.
+    pub(crate) fn unsynced_id(&self, call: u64, request: Option<RequestId>) -> RequestId {
+        request.unwrap_or_else(|| self.backfill_ids.after(call))
     }
 
     /// Changes the view of a counter, and counts its unsynced units.
@@ -65,9 +69,13 @@ impl Engine {
             let result = change(view);
             let after = view.unsynced_size();
             if before != after {
-                self.metrics.unsynced_units.follow(before.units, after.units);
-                self.metrics.unsynced_joined.add(after.joined.saturating_sub(before.joined));
+                let metrics = &self.metrics;
+                metrics.unsynced_units.follow(before.units, after.units);
                 self.unsynced.note_entries(before.entries, after.entries);
+                // These numbers end with the units that they stand beside.
+                metrics.unsynced_joined.add(after.joined.saturating_sub(before.joined));
+                let forgotten = after.forgotten_refund_units.saturating_sub(before.forgotten_refund_units);
+                metrics.refund_units_forgotten.add(forgotten);
             }
             result
         })

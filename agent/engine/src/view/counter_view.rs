@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::RequestId;
 use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
@@ -95,6 +96,11 @@ impl CounterView {
     /// Returns true if units of exactly this instant were admitted and never sent to the store.
     pub(crate) fn holds_unsent(&self, at: Timestamp, units: u64) -> bool {
         self.unsynced.as_ref().is_some_and(|unsynced| unsynced.holds_unsent(at, units))
+    }
+
+    /// Returns true if a call holds slots that were never sent to the store.
+    pub(crate) fn holds_unsent_slots(&self, call: RequestId) -> bool {
+        self.unsynced.as_ref().is_some_and(|unsynced| unsynced.holds_unsent_slots(call))
     }
 
     /// Returns true if nothing here matters any more. The place of a counter is kept for longer than a cached denial.

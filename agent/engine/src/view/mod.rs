@@ -7,6 +7,7 @@ mod flow;
 mod signal_budget;
 mod store_count;
 mod local_usage;
+mod ageing;
 mod unsynced_units;
 mod counter_view;
 mod lost_units;

@@ -12,10 +12,10 @@
 
 use std::collections::VecDeque;
 
-use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::RequestId;
-use tollgate_core::rules::LimitPolicy;
+
+use super::ageing::Ageing;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +25,12 @@ mod tests;
 const OPEN_LEN_MAX: usize = 128;
 /// Maximum number of entries of one counter that are closed to further units: of calls with an id, or sent.
 const CLOSED_LEN_MAX: usize = 4_096;
+/// Maximum number of refunds that wait for the maintenance. Past the cap, the oldest is forgotten and counted: its units stay
+/// charged, and leave the window first.
+const REFUNDS_LEN_MAX: usize = 1_024;
+/// Maximum number of calls whose unsynced slots are known one by one. Past the cap, the slot of the oldest call is backfilled
+/// even if the call is released before.
+const SLOTS_LEN_MAX: usize = 1_024;
 /// Maximum number of entries that a call carries to the store. A call on a counter with more does not ask the store until the
 /// maintenance has sent them.
 const CARRIED_LEN_MAX: usize = 8;
@@ -42,6 +48,8 @@ pub(crate) struct Unsynced {
     pub(crate) request: Option<RequestId>,
     /// Identifier that only this agent gives, under which the store charges the units of calls without one.
     pub(crate) own_id: RequestId,
+    /// True if the agent has room for an entry of the call's own.
+    pub(crate) has_room: bool,
 }
 
 /// Units that the store charges as one.
@@ -75,13 +83,8 @@ pub(crate) struct UnsyncedSize {
     pub(crate) entries: usize,
     /// Number of calls with an id that are not known by it, because there were too many.
     pub(crate) joined: u64,
-}
-
-/// Time for which a store can hold units of a policy.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ageing {
-    part_ms: u64,
-    kept_ms: u64,
+    /// Units of refunds that were forgotten.
+    pub(crate) forgotten_refund_units: u64,
 }
 
 /// Unsynced units of one counter.
@@ -96,25 +99,20 @@ pub(super) struct UnsyncedUnits {
     /// Number of calls with an id that are part of an open entry.
     joined: u64,
     refunds: Vec<UnsyncedRefund>,
+    /// Calls that hold unsynced slots, oldest first. Calls of one instant share an entry, and each is released alone.
+    slots: Vec<UnsyncedSlots>,
+    /// Units of refunds that were forgotten.
+    forgotten: u64,
 }
 
-impl Ageing {
-    /// Returns the times of a policy. A burst over a window is free again once its reserve is refilled; the level of a bucket
-    /// may fall for any time.
-    pub(super) fn of(policy: &LimitPolicy) -> Self {
-        let (width_ms, part_ms) = (policy.window.width_ms(), policy.window.part_ms());
-        if matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
-            return Self { part_ms, kept_ms: u64::MAX };
-        }
-        let refill_ms = u128::from(width_ms) * u128::from(policy.burst) / u128::from(policy.quota.units().max(1));
-        let kept_ms = u128::from(width_ms) + u128::from(part_ms) + refill_ms;
-        Self { part_ms, kept_ms: u64::try_from(kept_ms).unwrap_or(u64::MAX) }
-    }
-
-    /// Returns true if no store holds units of this instant any more, and never will.
-    fn is_past(self, at: Timestamp, now: Timestamp) -> bool {
-        now.ms_since(at) > self.kept_ms
-    }
+/// Unsynced slots of one call.
+#[derive(Clone, Copy, Debug)]
+struct UnsyncedSlots {
+    /// Identifier of the units of the call.
+    call: RequestId,
+    /// Identifier of the entry that contains them.
+    entry: RequestId,
+    units: u64,
 }
 
 impl UnsyncedUnits {
@@ -125,7 +123,8 @@ impl UnsyncedUnits {
 
     /// Returns the size.
     pub(super) fn size(&self) -> UnsyncedSize {
-        UnsyncedSize { units: self.units, entries: self.len(), joined: self.joined }
+        let Self { units, joined, forgotten, .. } = *self;
+        UnsyncedSize { units, entries: self.len(), joined, forgotten_refund_units: forgotten }
     }
 
     fn len(&self) -> usize {
@@ -142,16 +141,22 @@ impl UnsyncedUnits {
         !(self.closed.is_empty() && self.open.is_empty())
     }
 
-    /// Enters units. When there are many entries, units within a part of the window become one; the later time is never too
-    /// early.
+    /// Enters units.
     pub(super) fn add(&mut self, new: Unsynced, ageing: Ageing) {
+        self.enter(new, ageing);
+    }
+
+    /// Enters units. When there are many entries, units within a part of the window become one; the later time is never too
+    /// early. Returns the identifier of their entry.
+    fn enter(&mut self, new: Unsynced, ageing: Ageing) -> RequestId {
         self.units = self.units.saturating_add(new.units);
-        let Unsynced { at, units, request, own_id } = new;
+        let Unsynced { at, units, request, own_id, has_room } = new;
         if self.closed.len() >= CLOSED_LEN_MAX {
             self.drop_past(new.at, ageing);
         }
-        if let Some(id) = request.filter(|_| self.closed.len() < CLOSED_LEN_MAX) {
-            return self.closed.push_back(UnsyncedEntry { at, units, id });
+        if let Some(id) = request.filter(|_| has_room && self.closed.len() < CLOSED_LEN_MAX) {
+            self.closed.push_back(UnsyncedEntry { at, units, id });
+            return id;
         }
         self.joined += u64::from(request.is_some());
         let near_ms = if self.open.len() < OPEN_LEN_MAX { 0 } else { ageing.part_ms };
@@ -168,7 +173,18 @@ impl UnsyncedUnits {
         {
             next.units = next.units.saturating_add(oldest.units);
             next.at = next.at.max(oldest.at);
+            self.slots.iter_mut().filter(|slots| slots.entry == oldest.id).for_each(|slots| slots.entry = next.id);
         }
+        self.open.back().map_or(own_id, |newest| newest.id)
+    }
+
+    /// Enters the slots of a call, which are found again by the identifier of its units.
+    pub(super) fn add_slots(&mut self, new: Unsynced, ageing: Ageing) {
+        let entry = self.enter(new, ageing);
+        if self.slots.len() >= SLOTS_LEN_MAX {
+            self.slots.remove(0);
+        }
+        self.slots.push(UnsyncedSlots { call: new.request.unwrap_or(new.own_id), entry, units: new.units });
     }
 
     /// Drops the oldest entries that no store holds any more.
@@ -182,24 +198,42 @@ impl UnsyncedUnits {
         self.refunds.retain(|refund| !ageing.is_past(refund.at, now));
     }
 
-    /// Enters units that the store must give back.
-    pub(super) fn add_refund(&mut self, refund: UnsyncedRefund) {
-        self.refunds.push(refund);
-    }
-
-    /// Removes units of exactly this instant. If they were sent, they are not sent again.
-    pub(super) fn remove(&mut self, at: Timestamp, units: u64) {
-        let holds = |entry: &UnsyncedEntry| entry.at == at && entry.units >= units;
-        // The newest entry: one that was sent only if there is no other.
-        for entries in [&mut self.open, &mut self.closed] {
-            let Some(position) = entries.iter().rposition(holds) else { continue };
-            entries[position].units -= units;
-            self.units = self.units.saturating_sub(units);
-            if entries[position].units == 0 {
-                entries.remove(position);
-            }
+    /// Enters units that the store must give back. Those of one instant become one, unless the store knows them by a request.
+    pub(super) fn add_refund(&mut self, new: UnsyncedRefund) {
+        let is_same = |known: &&mut UnsyncedRefund| (known.at, known.request, new.request) == (new.at, None, None);
+        if let Some(known) = self.refunds.iter_mut().find(is_same) {
+            known.units = known.units.saturating_add(new.units);
             return;
         }
+        self.refunds.push(new);
+        if self.refunds.len() > REFUNDS_LEN_MAX
+            && let Some((oldest, _)) = self.refunds.iter().enumerate().min_by_key(|(_, refund)| refund.at)
+        {
+            self.forgotten = self.forgotten.saturating_add(self.refunds.remove(oldest).units);
+        }
+    }
+
+    /// Removes the slots of a call. If they were sent, they are not sent again.
+    pub(super) fn remove_slots(&mut self, call: RequestId) {
+        // A request with an id may have been admitted more than once, as one charge.
+        for slots in self.slots.extract_if(.., |slots| slots.call == call) {
+            let holds = |entry: &UnsyncedEntry| entry.id == slots.entry && entry.units >= slots.units;
+            for entries in [&mut self.open, &mut self.closed] {
+                let Some(position) = entries.iter().position(holds) else { continue };
+                entries[position].units -= slots.units;
+                self.units = self.units.saturating_sub(slots.units);
+                if entries[position].units == 0 {
+                    entries.remove(position);
+                }
+                break;
+            }
+        }
+    }
+
+    /// Returns true if the slots of a call were never sent.
+    pub(super) fn holds_unsent_slots(&self, call: RequestId) -> bool {
+        let is_unsent = |id| self.open.iter().any(|entry| entry.id == id);
+        self.slots.iter().any(|slots| slots.call == call && is_unsent(slots.entry))
     }
 
     /// Returns true if units of exactly this instant were never sent.
@@ -239,6 +273,7 @@ impl UnsyncedUnits {
         let position = self.closed.iter().position(|entry| entry.id == id);
         let units = position.and_then(|position| self.closed.remove(position)).map_or(0, |ended| ended.units);
         self.units = self.units.saturating_sub(units);
+        self.slots.retain(|slots| slots.entry != id);
         units
     }
 }

@@ -9,7 +9,7 @@ const fn at(ms: u64) -> Timestamp {
 }
 
 fn new(ms: u64, units: u64) -> Unsynced {
-    Unsynced { at: at(ms), units, request: None, own_id: id(ms) }
+    Unsynced { at: at(ms), units, request: None, own_id: id(ms), has_room: true }
 }
 
 /// Units of a call with an id.
@@ -44,18 +44,80 @@ fn units_are_unsynced_until_the_store_has_confirmed_them() {
     assert!(unsynced.is_empty());
 }
 
-/// C6: refunds of units that were sent are kept until the store confirms them.
+/// The ids of the entries and their units.
+fn left(unsynced: &UnsyncedUnits) -> Vec<(RequestId, u64)> {
+    unsynced.closed.iter().chain(&unsynced.open).map(|entry| (entry.id, entry.units)).collect()
+}
+
+/// C6: calls of one instant are told apart, whether their slots were sent or not.
 #[test]
-fn units_that_are_refunded_are_not_sent_again() {
+fn a_release_removes_the_slots_of_its_own_call() {
     let mut unsynced = UnsyncedUnits::default();
-    unsynced.add(new(10, 1), AGEING);
+    let call = |number| Unsynced { own_id: id(number), ..new(10, 1) };
+    unsynced.add_slots(call(1), AGEING);
     assert_eq!(unsynced.send(9).count(), 1);
-    unsynced.add(Unsynced { own_id: id(99), ..new(10, 1) }, AGEING);
-    unsynced.remove(at(10), 1);
-    assert_eq!(sent(&mut unsynced, 10, 9), [id(10)], "one that was never sent goes first");
-    unsynced.remove(at(10), 1);
-    unsynced.remove(at(10), 1);
+    for number in [2, 3, 4] {
+        unsynced.add_slots(call(number), AGEING);
+    }
+    assert_eq!(left(&unsynced), [(id(1), 1), (id(2), 3)], "slots of one instant are one entry");
+    assert!(!unsynced.holds_unsent_slots(id(1)) && unsynced.holds_unsent_slots(id(3)), "the store may know the first");
+    unsynced.remove_slots(id(3));
+    unsynced.remove_slots(id(3));
+    assert_eq!(left(&unsynced), [(id(1), 1), (id(2), 2)], "a call is released once");
+    unsynced.remove_slots(id(1));
+    unsynced.remove_slots(id(2));
+    assert_eq!(left(&unsynced), [(id(2), 1)], "the entry keeps its id, and the slot of the last call");
+    assert_eq!((unsynced.send(9).count(), unsynced.end(id(2))), (1, 1));
+    unsynced.add_slots(call(5), AGEING);
+    unsynced.remove_slots(id(4));
+    assert_eq!(left(&unsynced), [(id(5), 1)], "a call that the store has charged is not looked for here");
+}
+
+/// All decisions on a request with an id are one charge.
+#[test]
+fn the_release_of_a_request_removes_the_slots_of_all_its_decisions() {
+    let mut unsynced = UnsyncedUnits::default();
+    for ms in [10, 20] {
+        unsynced.add_slots(Unsynced { request: Some(id(1)), ..new(ms, 1) }, AGEING);
+    }
+    unsynced.remove_slots(id(1));
     assert!(unsynced.is_empty() && unsynced.size() == UnsyncedSize::default());
+}
+
+/// capped: past the cap, the slot of the oldest call is no longer found, and stays in its entry.
+#[test]
+fn slots_that_are_too_many_are_backfilled() {
+    let mut unsynced = UnsyncedUnits::default();
+    let calls = SLOTS_LEN_MAX as u64 + 1;
+    (0..calls).for_each(|number| unsynced.add_slots(new(number, 1), Ageing { part_ms: 1, ..AGEING }));
+    (0..calls).for_each(|number| unsynced.remove_slots(id(number)));
+    assert_eq!(
+        (unsynced.size().units, unsynced.slots.len()),
+        (1, 0),
+        "those that joined another entry are found there"
+    );
+}
+
+/// capped: past the cap on refunds, the oldest is forgotten and its units are counted. Late answers of one instant need one
+/// refund; one that the store knows by its request stays apart.
+#[test]
+fn past_the_cap_the_oldest_refund_is_forgotten_and_counted() {
+    let mut unsynced = UnsyncedUnits::default();
+    let refund = |ms, units, request| UnsyncedRefund { at: at(ms), units, request };
+    (0..10_000).for_each(|_| unsynced.add_refund(refund(5, 1, None)));
+    unsynced.add_refund(refund(5, 2, Some(id(1))));
+    unsynced.add_refund(refund(5, 3, Some(id(2))));
+    assert_eq!((unsynced.refunds.len(), unsynced.forgotten), (3, 0));
+    let later = REFUNDS_LEN_MAX as u64;
+    (0..later).rev().for_each(|ms| unsynced.add_refund(refund(10 + ms, 1, None)));
+    assert_eq!((unsynced.refunds.len(), unsynced.size().forgotten_refund_units), (REFUNDS_LEN_MAX, 10_005));
+    let mut left = 0;
+    while !unsynced.is_empty() {
+        let sent = unsynced.send_next(at(20), AGEING, 128).1;
+        assert!(sent.len() <= 128 && sent.iter().all(|refund| refund.at >= at(10)), "{sent:?}");
+        left += sent.iter().map(|refund| refund.units).sum::<u64>();
+    }
+    assert_eq!(left, later, "no other units are lost");
 }
 
 #[test]
@@ -85,7 +147,7 @@ fn calls_with_an_id_are_capped_and_no_unit_is_lost() {
     let mut unsynced = UnsyncedUnits::default();
     let calls = 3 * CLOSED_LEN_MAX as u64;
     (0..calls).for_each(|ms| unsynced.add(named(ms), AGEING));
-    let UnsyncedSize { units, entries, joined } = unsynced.size();
+    let UnsyncedSize { units, entries, joined, .. } = unsynced.size();
     assert!(entries <= UNSYNCED_ENTRIES_OF_COUNTER_MAX, "{entries}");
     assert_eq!((units, joined), (calls, calls - CLOSED_LEN_MAX as u64));
     let mut ended = 0;
@@ -116,20 +178,10 @@ fn units_that_have_left_their_window_are_dropped() {
     unsynced.add_refund(UnsyncedRefund { at: at(10), units: 1, request: None });
     let later = 60_000 + CLOSED_LEN_MAX as u64;
     unsynced.add(named(later), AGEING);
-    assert_eq!(unsynced.size(), UnsyncedSize { units: 1, entries: 1, joined: 0 });
+    assert_eq!(unsynced.size(), UnsyncedSize { units: 1, entries: 1, ..UnsyncedSize::default() });
     let none = (Vec::new(), Vec::new());
     assert_eq!(unsynced.send_next(at(later + 60_001), AGEING, 9), none, "nor is their refund");
     assert!(unsynced.is_empty());
-}
-
-/// A burst is in use for longer than a window, and the level of a bucket for any time.
-#[test]
-fn units_are_kept_as_long_as_a_store_may_hold_them() {
-    let policy = LimitPolicy::of("100/min".parse().expect("a quota"));
-    let kept_ms = |policy: &LimitPolicy| Ageing::of(policy).kept_ms;
-    assert_eq!(kept_ms(&policy), 60_000 + policy.window.part_ms());
-    assert_eq!(kept_ms(&LimitPolicy { burst: 300, ..policy }), 240_000 + policy.window.part_ms());
-    assert_eq!(kept_ms(&policy.counted_by(Algorithm::TokenBucket)), u64::MAX);
 }
 
 /// A refund that overtakes its units would find none in the store.
