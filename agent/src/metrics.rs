@@ -139,6 +139,11 @@ impl Collector for AgentCollector {
                 &metrics.unsynced_forgotten,
             ),
             (
+                "unsynced_joined",
+                "Calls with an id whose units are backfilled with those of others, because there were too many.",
+                &metrics.unsynced_joined,
+            ),
+            (
                 "refund_units_forgotten",
                 "Units that the store was not told to give back, past the cap on refunds of a counter.",
                 &metrics.refund_units_forgotten,

@@ -139,7 +139,7 @@ impl Engine {
                 (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
             }
             Operation::Backfill => {
-                let (charges, counters) = self.begin_backfill();
+                let (charges, counters) = self.begin_backfill(now);
                 (&[], charges, UNATTENDED_DEADLINE, Pending::Backfill(counters))
             }
             Operation::Reopen => {

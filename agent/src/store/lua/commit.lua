@@ -62,4 +62,4 @@ for i = 1, #ARGV do
     if c.count then log.write(c, header, ttl) else redis.call('SET', c.key, header .. state, 'PX', ttl) end
   end
 end
-return pack('<I1I6', room and CHARGED or REFUSED, now) .. answer
+return pack('<I1I6', room and CHARGED or REFUSED, now) .. (answers and table.concat(answers) or answer)

@@ -9,8 +9,10 @@ local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, REOPEN, NAMED = 0, 2, 3, 4
 local REPEATED = 1
 
 -- Of each charge: its counter, mode, cost (false if it is not charged) and instant; then, of some, the key of the request id,
--- that of tentative units, and the token of the call.
+-- that of tentative units, and the token of the call. A step of several charges also has the counters by key and the parts of
+-- its answer, so that its time is linear in them.
 local charges, answer, room, extra = {}, '', true, #ARGV
+local of_key, answers = extra > 1 and {}, extra > 1 and {}
 for i = 1, #ARGV do
   if i > 1 then mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[i]) end
   local key, expires_at, flags = KEYS[i], time, 0
@@ -31,10 +33,7 @@ for i = 1, #ARGV do
   if (mode < BACKFILL or token) and expires_at < now then return pack('<I1I6', EXPIRED, now) end
 
   -- The counter, from an earlier charge of this step or from its key.
-  local c
-  for earlier = 1, i - 1 do
-    if KEYS[earlier] == key then c = charges[earlier][1] end
-  end
+  local c = of_key and of_key[key]
   if not c then
     local value = i == 1 and first_value or redis.pcall('GETRANGE', key, '0', '1023')
     if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
@@ -69,6 +68,7 @@ for i = 1, #ARGV do
       end
     end
     if not readable then return { err = 'UNREADABLE ' .. key } end
+    if of_key then of_key[key] = c end
   end
 
   -- The newest policy that is known holds; a refund of tentative units needs none.
@@ -126,5 +126,6 @@ for i = 1, #ARGV do
   if mode == ENFORCE and not admits(c, needed) then room = false end
   local shown, runs = c.raw, ''
   if c.count and shown ~= '' then shown, runs = sub(shown, 1, HEADER_LEN), log.runs(c, needed) end
-  answer = answer .. pack('<I1I2', flags, #shown + #runs) .. shown .. runs
+  answer = pack('<I1I2', flags, #shown + #runs) .. shown .. runs
+  if answers then answers[i] = answer end
 end
