@@ -19,7 +19,7 @@ use tollgate_core::rules::MatchScope;
 use crate::decide::combine_enforced;
 use crate::decide::verdicts_of;
 use crate::engine::{Context, Engine};
-use crate::match_rules::has_place;
+use crate::match_rules::{ShadowedRules, has_place};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
 use crate::view::{UnsyncedRefund, ViewEvent, update};
@@ -50,13 +50,14 @@ impl Engine {
     ) -> (Charges, Adjustment<'a>) {
         let (set, key) = (&context.active.set, &self.settings.digest_key);
         let is_refund = settled.is_none_or(i64::is_negative);
-        let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, |decided| decided.at);
+        let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, DecidedCall::at);
         let request = decided.map(|decided| decided.correction(key, settled.is_none()));
-        let units_max = decided.map_or(0, |decided| decided.units);
+        let units_max = decided.map_or(0, DecidedCall::units);
         let mode = if is_refund { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
         let mut matched = MatchedRules::new();
         let is_repeated = request.is_some_and(|request| self.corrections.lock().contains(request));
-        if is_repeated || self.match_call(context, call, MatchScope::default(), true, &mut matched).is_err() {
+        let (scope, mut shadowed) = (MatchScope::default(), ShadowedRules::new());
+        if is_repeated || self.match_call(context, call, scope, true, &mut matched, &mut shadowed).is_err() {
             matched.clear();
         }
         let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));

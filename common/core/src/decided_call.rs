@@ -14,14 +14,11 @@ use crate::decision::{Decision, DecisionId};
 /// A call that was admitted: what it was charged, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidedCall {
-    /// Identifier of the decision.
-    pub id: DecisionId,
-    /// Time of the decision, in store time.
-    pub at: Timestamp,
-    /// Units that the call was charged under the rules that go by its own cost.
-    pub units: u64,
+    id: DecisionId,
+    at: Timestamp,
+    units: u64,
     /// Request of the call, if it has an id: all its decisions are one charge.
-    pub request: Option<RequestId>,
+    request: Option<RequestId>,
 }
 
 impl DecidedCall {
@@ -31,6 +28,18 @@ impl DecidedCall {
         let request = || call.id().map(|id| key.request(id));
         let decided = || Self { id: decision.id.clone(), at: decision.at, units: call.cost(), request: request() };
         decision.allowed.then(decided)
+    }
+
+    /// Returns the time of the decision, in store time.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// Returns the units that the call was charged under the rules that go by its own cost.
+    #[must_use]
+    pub fn units(&self) -> u64 {
+        self.units
     }
 
     /// Returns the text of the decision's id.
