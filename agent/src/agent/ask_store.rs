@@ -211,7 +211,8 @@ mod tests {
         }
     }
 
-    /// A check that is tried in vain leaves nothing: neither the denial of a rule in shadow nor a unit in the sketch is counted twice.
+    /// A check that is tried in vain leaves nothing: neither the denial of a rule in shadow nor a unit in the sketch is
+    /// counted twice.
     #[tokio::test(start_paused = true)]
     async fn a_check_that_is_tried_first_is_counted_once() {
         let store = PolledStore(MemoryStore::new(Arc::new(SystemClock::start())), 2);

@@ -69,8 +69,8 @@ pub enum StartError {
 }
 
 impl Builder<AnyStore> {
-    /// Starts the agent inside a tokio runtime with timers and sockets (`enable_all`), on which its tasks run. Its counts are in Redis if one is set, and otherwise
-    /// in its own memory. Redis and Kafka may be unavailable at the start.
+    /// Starts the agent inside a tokio runtime with timers and sockets (`enable_all`), on which its tasks run. Its counts
+    /// are in Redis if one is set, and otherwise in its own memory. Redis and Kafka may be unavailable at the start.
     ///
     /// # Errors
     /// If there is no runtime or it has no timers, if the agent has no rules, or if a setting is not valid.
