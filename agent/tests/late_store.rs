@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use tollgate::rules::Algorithm;
 use tollgate::{Agent, Call, Rule};
+use tollgate_core::clock::Stopwatch;
 use tollgate_servers::Redis;
 
 const QUOTA: u64 = 100;
 /// Quota that no test exhausts.
 const PLENTY: u64 = 1_000_000;
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn agent(redis: &Redis, rule: Rule) -> Agent {
     let agent = Agent::builder().rule(rule).redis(redis.url().as_str()).start().expect("a rule and an address");
@@ -29,10 +31,22 @@ fn rule(quota: u64) -> Rule {
 
 /// Units that the store has counted for a key.
 async fn counted(redis: &Redis, key: &str) -> u64 {
-    let agent = agent(redis, rule(PLENTY)).await;
+    let agent = agent(redis, rule(PLENTY).with(|policy| policy.deadline = Duration::from_secs(5))).await;
     let call = Call::new().with("api_key", key.to_owned()).costing(0);
     let decision = agent.check(&call).await.expect("a call that costs nothing").decision;
     PLENTY - decision.status.expect("a rule").remaining
+}
+
+/// Waits until the store has counted so many units for a key. Returns the units that it has counted then.
+async fn counted_at_least(redis: &Redis, key: &str, units: u64) -> u64 {
+    let waited = Stopwatch::start();
+    loop {
+        let counted = counted(redis, key).await;
+        if counted >= units {
+            return counted;
+        }
+        assert!(waited.elapsed() < TIMEOUT, "{counted} of {units} units are counted");
+    }
 }
 
 /// never-over, I12: under `strict`, a Redis that pauses before every fifth call admits no more than the quota, and the calls in
@@ -58,9 +72,10 @@ async fn a_redis_that_pauses_adds_no_excess() {
     assert!((60..=QUOTA).contains(&admitted), "{admitted} of {QUOTA}");
 }
 
-/// D9, I12: Redis is suspended under load and continues. A second later it has counted every admitted unit, once.
+/// D9, I12: Redis is suspended under load and continues. Then it counts every admitted unit, once. The experiment on failures
+/// measures that a second is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_unit_is_in_a_suspended_redis_a_second_after_it_continues() {
+async fn every_unit_is_in_a_suspended_redis_after_it_continues() {
     let redis = Redis::start();
     let agent = agent(&redis, rule(PLENTY)).await;
     let admitted = under_load(&agent, || {
@@ -69,15 +84,14 @@ async fn every_unit_is_in_a_suspended_redis_a_second_after_it_continues() {
         redis.resume();
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let counted = counted(&redis, "k").await;
+    let counted = counted_at_least(&redis, "k", admitted).await;
     println!("{counted} counted of {admitted} admitted");
     assert_eq!(counted, admitted);
 }
 
-/// D9, I12: connections are lost before answers. A second later Redis has counted every admitted unit at least once.
+/// D9, I12: connections are lost before answers. Then Redis counts every admitted unit at least once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_unit_is_in_redis_a_second_after_connections_were_lost() {
+async fn every_unit_is_in_redis_after_connections_were_lost() {
     let redis = Redis::start();
     let agent = agent(&redis, rule(PLENTY)).await;
     let admitted = under_load(&agent, || {
@@ -87,8 +101,7 @@ async fn every_unit_is_in_redis_a_second_after_connections_were_lost() {
         }
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let counted = counted(&redis, "k").await;
+    let counted = counted_at_least(&redis, "k", admitted).await;
     println!("{counted} counted of {admitted} admitted, connections lost");
     assert!(counted >= admitted && counted <= admitted + 200, "{counted} counted of {admitted} admitted");
 }

@@ -6,7 +6,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_engine::Notice;
-use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
+use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const RULES: &str = "
@@ -35,11 +35,8 @@ impl Fleet {
     fn new() -> Self {
         let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
         let settings = SimSettings {
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; AGENTS],
-            aggregators: 1,
-            has_bus: true,
             faults: Faults { store_ms_max: 2, ..Faults::default() },
-            ..SimSettings::instant(START)
+            ..SimSettings::fleet(START, AGENTS)
         };
         Self { sim: Simulation::new(settings, &rules), told: Vec::new(), sources: Vec::new() }
     }

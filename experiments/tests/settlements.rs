@@ -7,7 +7,7 @@ use tollgate::{Call, DecidedCall};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, CounterId, DigestKey, RequestId};
-use tollgate_experiments::sim::{Correction, Faults, Observation, SimAgentSettings, SimSettings, Simulation};
+use tollgate_experiments::sim::{Correction, Faults, Observation, SimSettings, Simulation};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
 const RULES: &str = "
@@ -33,16 +33,9 @@ type Refunded = HashMap<(RequestId, CounterId), u64>;
 fn settled_over_and_over(seed: u64) -> (u64, Refunded) {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
     let settings = SimSettings {
-        start: START,
         seed,
-        agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; 2],
-        aggregators: 1,
-        has_bus: true,
-        partitions: 1,
-        counters_max: 10_000,
-        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 2, store_answer_lost_percent: 10, ..Faults::default() },
-        threshold_permille: 500,
+        ..SimSettings::fleet(START, 2)
     };
     let mut sim = Simulation::new(settings, &rules);
     let (mut rng, mut charged, mut refunded) = (Rng::with_seed(seed), 0, Refunded::new());

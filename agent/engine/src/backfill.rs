@@ -81,7 +81,7 @@ impl Engine {
                     let event =
                         ViewEvent::UnsyncedRefund(UnsyncedRefund { at, units: charge.cost, request: charge.request });
                     if let Some(UnsyncedCounter { matched, .. }) = counter {
-                        self.table.with(charge.counter, |view| update(&matched.policy, view, event));
+                        self.counting_unsynced(charge.counter, |view| update(&matched.policy, view, event));
                     }
                 }
                 _ => {}

@@ -48,16 +48,23 @@ impl Engine {
     /// Returns units that were admitted without the store by the call of this number. Units of a request are backfilled under
     /// its id, by which the store knows that it has charged them before.
     pub(crate) fn unsynced_units(&self, call: u64, request: Option<RequestId>, at: Timestamp, units: u64) -> Unsynced {
-        let id = request.unwrap_or_else(|| self.backfill_ids.after(call));
-        Unsynced { at, units, id, is_open: request.is_none() }
+        Unsynced { at, units, id: self.unsynced_id(call, request), is_open: request.is_none() }
+    }
+
+    /// Returns the identifier of the units that the call of this number was admitted without the store.
+    pub(crate) fn unsynced_id(&self, call: u64, request: Option<RequestId>) -> RequestId {
+        request.unwrap_or_else(|| self.backfill_ids.after(call))
     }
 
     /// Changes the view of a counter, and counts its unsynced units.
     pub(crate) fn counting_unsynced<R>(&self, counter: CounterId, change: impl FnOnce(&mut CounterView) -> R) -> R {
         self.table.with(counter, |view| {
-            let before = view.unsynced_units();
+            let (before, forgotten_before) = (view.unsynced_units(), view.forgotten_refund_units());
             let result = change(view);
             self.metrics.unsynced_units.follow(before, view.unsynced_units());
+            // The number ends with the units that it stands beside.
+            let forgotten = view.forgotten_refund_units().saturating_sub(forgotten_before);
+            self.metrics.refund_units_forgotten.add(forgotten);
             result
         })
     }

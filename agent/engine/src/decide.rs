@@ -13,7 +13,7 @@ use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
 use crate::enforce::{
-    Authority, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late, plan_recovering,
+    Authority, ChargeFacts, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late, plan_recovering,
 };
 use crate::engine::{Context, Engine};
 use crate::match_rules::{Rejection, ShadowedRules};
@@ -120,7 +120,8 @@ impl Engine {
                 StoreAccess::Recovering => plan_recovering,
                 StoreAccess::Late => plan_late,
             };
-            match plan(policy, generation, view, &facts, *cost, *enforcement) {
+            let charge = ChargeFacts { policy, generation, view, cost: *cost, enforcement: *enforcement };
+            match plan(&charge, &facts) {
                 Plan::NeedsStore => verdicts.push(None),
                 Plan::Decided(verdict, source, admission) => {
                     if let Some(admission) = admission {
@@ -160,10 +161,14 @@ impl Engine {
         let mut home = Some((decider, source));
         for (position, matched) in matched.iter().enumerate() {
             let result = results.get(position);
-            let stands = allowed && (!held_back || matched.is_counted_always());
+            let counts_always = matched.is_counted_always() && !matched.is_slot();
+            let stands = allowed && (!held_back || counts_always);
+            // The charge of a request with an id stays for its retry.
+            let is_given_back = matched.is_slot() && !stands && call.id().is_none();
             // A rule that is counted always may have been charged although the call was denied.
-            let is_charged =
-                |result: &ChargeResult| result.charged && (result.verdict.admitted || matched.never_denies());
+            let is_charged = |result: &ChargeResult| {
+                result.charged && (result.verdict.admitted || matched.never_denies()) && !is_given_back
+            };
             let by_store = !self.settings.owns_table && matched.sketched.is_none();
             let outcome = if by_store
                 && result
@@ -183,10 +188,16 @@ impl Engine {
             if matched.rule.shadow && result.is_some_and(|result| !result.verdict.admitted) {
                 context.active.counts[matched.index].shadow_denials.add(1);
             }
+            if matched.sketched.is_some() {
+                continue;
+            }
+            if let Some(result) = result.filter(|result| is_given_back && result.charged && !result.repeated) {
+                self.give_back_slots(context, matched, result.at);
+            }
             let event = match (result, verdicts[position]) {
-                _ if matched.sketched.is_some() => continue,
                 (Some(result), _) if !self.settings.owns_table => {
-                    let units = if result.charged && !result.repeated { matched.cost } else { 0 };
+                    let is_kept = result.charged && !result.repeated && !is_given_back;
+                    let units = if is_kept { matched.cost } else { 0 };
                     let answer = (units > 0).then(|| self.acknowledgement(context.now, matched, result));
                     ViewEvent::Answered { result, units, round, acknowledged: answer }
                 }
@@ -198,7 +209,7 @@ impl Engine {
                     ViewEvent::Admitted { at, units, is_planned: true, round, unsynced, acknowledged: None }
                 }
                 (None, Some(rule)) if rule.verdict.admitted => {
-                    ViewEvent::Refunded { at, units: matched.cost, is_unsynced: false, by_store: false }
+                    ViewEvent::Refunded { at, units: matched.cost, slots_of: None, by_store: false }
                 }
                 _ => continue,
             };
@@ -218,7 +229,7 @@ impl Engine {
         let mut decision = Decision::new(allowed, source, at, self.decision_id(*number));
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
         decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
-        decision.holds_slots = allowed && matched.iter().any(MatchedRule::is_slot);
+        decision.holds_slots = allowed && !held_back && matched.iter().any(MatchedRule::is_slot);
         decision
     }
 

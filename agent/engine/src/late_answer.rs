@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
 use tollgate_core::rules::Generation;
@@ -56,8 +57,8 @@ impl Engine {
                 Ok(result) => result.is_some_and(|result| result.charged || result.repeated),
                 Err(error) => *error == StoreError::Unreadable,
             };
-            // Units that stand for no call are refunded. Those that are only counted stay.
-            let mut stands = !charge.mode.is_enforced();
+            // Units that stand for no call are refunded. Those that are only counted stay, unless they are slots.
+            let mut stands = !charge.mode.is_enforced() && charge.limit.algorithm != Algorithm::Concurrency;
             let mut rule = None;
             for planned in planned.iter().filter(|planned| planned.error.is_some()) {
                 for matched in planned.matched.iter().filter(|matched| matched.shares(charge)) {

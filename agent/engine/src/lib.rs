@@ -63,7 +63,9 @@ pub use maintenance::{
     Maintenance, MaintenanceEffect, MaintenanceInput, MaintenanceRequest, MaintenanceSettings, WITNESS_KEPT_MS,
     WitnessAnswer,
 };
-pub use metrics::{Amount, EngineMetrics, LateOutcome, RuleCounts, StripedTotal, Total};
+pub use metrics::{
+    Amount, EngineMetrics, LateOutcome, OTHER_RULES, RULE_COUNTS_LEN_MAX, RuleCounts, StripedTotal, Total,
+};
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
 pub use receive::{Incoming, Receipt};

@@ -11,7 +11,7 @@ use crate::fleet::{Fleet, Member, check};
 use crate::log;
 use crate::support::wait_for;
 
-const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 50ms }]";
+const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 1s }]";
 /// Field 8 of a batch of calls, empty: a counter without content.
 const COUNTER: [u8; 2] = [8 << 3 | 2, 0];
 

@@ -9,7 +9,7 @@ use crate::support::{Client, wait_for};
 
 const RULES: &str = "
 degraded_remaining: -1
-defaults: { estimate: conservative, deadline: 50ms }
+defaults: { estimate: conservative, deadline: 1s }
 rules:
   - { name: few, match: { endpoint: /few }, per: [api_key], quota: 10/min }
   - { name: share, match: { endpoint: /share }, per: [api_key], quota: 60/min, on_failure: share }

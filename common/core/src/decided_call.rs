@@ -30,6 +30,18 @@ impl DecidedCall {
         decision.allowed.then(decided)
     }
 
+    /// Returns the identifier of the decision.
+    #[must_use]
+    pub fn id(&self) -> &DecisionId {
+        &self.id
+    }
+
+    /// Returns the request of the call, if it has an id: all its decisions are one charge.
+    #[must_use]
+    pub fn request(&self) -> Option<RequestId> {
+        self.request
+    }
+
     /// Returns the time of the decision, in store time.
     #[must_use]
     pub fn at(&self) -> Timestamp {

@@ -91,7 +91,7 @@ fn a_strict_window_is_never_over() {
     assert!(steady.count() >= 594, "one call per second passes");
 }
 
-/// K5: the row of issue 12, at a tenth of its size: ten minutes at 20,000 invented keys per second, 1000/24h, 64 MB.
+/// K5: ten minutes at 20,000 invented keys per second, 1000/24h, 64 MB, at a tenth of the size.
 #[test]
 fn honest_newcomers_pass_within_a_flood_of_invented_keys() {
     let fixture = Fixture::new(SKETCH_BYTES_DEFAULT / 10, "1000/d", Consistency::Bounded);

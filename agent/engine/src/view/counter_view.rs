@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::RequestId;
 use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
@@ -87,6 +88,11 @@ impl CounterView {
         self.unsynced.as_ref().map_or(0, |unsynced| unsynced.units())
     }
 
+    /// Returns the number of units that the store should have given back and was not told of, past the cap on refunds.
+    pub(crate) fn forgotten_refund_units(&self) -> u64 {
+        self.unsynced.as_ref().map_or(0, |unsynced| unsynced.forgotten_refund_units())
+    }
+
     /// Returns true if a call can carry all units that the store does not know.
     pub(crate) fn may_ask_store(&self) -> bool {
         self.unsynced.as_ref().is_none_or(|unsynced| unsynced.fits_in_call())
@@ -95,6 +101,11 @@ impl CounterView {
     /// Returns true if units of exactly this instant were admitted and never sent to the store.
     pub(crate) fn holds_unsent(&self, at: Timestamp, units: u64) -> bool {
         self.unsynced.as_ref().is_some_and(|unsynced| unsynced.holds_unsent(at, units))
+    }
+
+    /// Returns true if a call holds slots that were never sent to the store.
+    pub(crate) fn holds_unsent_slots(&self, call: RequestId) -> bool {
+        self.unsynced.as_ref().is_some_and(|unsynced| unsynced.holds_unsent_slots(call))
     }
 
     /// Returns true if nothing here matters any more. The place of a counter is kept for longer than a cached denial.

@@ -11,9 +11,17 @@ use tollgate_core::counter::RequestId;
 /// Maximum number of entries that were never sent; past the cap, units of neighbouring times become one, and the oldest join the
 /// next ones.
 const UNSYNCED_LEN_MAX: usize = 128;
+/// Maximum number of refunds that wait for the maintenance. Past the cap, the oldest is forgotten and counted: its units stay
+/// charged, and leave the window first.
+const REFUNDS_LEN_MAX: usize = 1_024;
+/// Maximum number of refunds that a backfill request takes of one counter.
+const SENT_REFUNDS_LEN_MAX: usize = 128;
 /// Maximum number of entries that a call carries to the store. A call on a counter with more does not ask the store until the
 /// maintenance has sent them.
 const CARRIED_LEN_MAX: usize = 8;
+/// Maximum number of calls whose unsynced slots are known one by one. Past the cap, the slot of the oldest call is backfilled
+/// even if the call is released before.
+const SLOTS_LEN_MAX: usize = 1_024;
 
 /// Units that were admitted without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +52,20 @@ pub(crate) struct UnsyncedRefund {
 pub(super) struct UnsyncedUnits {
     entries: Vec<Unsynced>,
     refunds: Vec<UnsyncedRefund>,
+    /// Calls that hold unsynced slots, oldest first. Calls of one instant share an entry, and each is released alone.
+    slots: Vec<UnsyncedSlots>,
+    /// Units of refunds that were forgotten.
+    forgotten: u64,
+}
+
+/// Unsynced slots of one call.
+#[derive(Clone, Copy, Debug)]
+struct UnsyncedSlots {
+    /// Identifier of the units of the call.
+    call: RequestId,
+    /// Identifier of the entry that contains them.
+    entry: RequestId,
+    units: u64,
 }
 
 impl UnsyncedUnits {
@@ -67,7 +89,8 @@ impl UnsyncedUnits {
         !self.entries.is_empty()
     }
 
-    /// Enters units. When there are many entries, units within `part_ms` become one; the later time is never too early.
+    /// Enters units in the last entry. When there are many entries, units within `part_ms` become one; the later time is never
+    /// too early.
     pub(super) fn add(&mut self, new: Unsynced, part_ms: u64) {
         let open = self.entries.iter().filter(|entry| entry.is_open).count();
         let near_ms = if open < UNSYNCED_LEN_MAX { 0 } else { part_ms };
@@ -81,29 +104,58 @@ impl UnsyncedUnits {
         if open > UNSYNCED_LEN_MAX
             && let Some(oldest) = self.entries.iter().position(|entry| entry.is_open)
         {
-            let units = self.entries.remove(oldest).units;
+            let Unsynced { units, id, .. } = self.entries.remove(oldest);
             if let Some(next) = self.entries[oldest..].iter_mut().find(|entry| entry.is_open) {
                 next.units = next.units.saturating_add(units);
+                self.slots.iter_mut().filter(|slots| slots.entry == id).for_each(|slots| slots.entry = next.id);
             }
         }
     }
 
-    /// Enters units that the store must give back.
-    pub(super) fn add_refund(&mut self, refund: UnsyncedRefund) {
-        self.refunds.push(refund);
+    /// Enters the slots of a call, which are found again by the identifier of its units.
+    pub(super) fn add_slots(&mut self, new: Unsynced, part_ms: u64) {
+        self.add(new, part_ms);
+        let entry = self.entries.last().map_or(new.id, |entry| entry.id);
+        if self.slots.len() >= SLOTS_LEN_MAX {
+            self.slots.remove(0);
+        }
+        self.slots.push(UnsyncedSlots { call: new.id, entry, units: new.units });
     }
 
-    /// Removes units of exactly this instant. If they were sent, they are not sent again.
-    pub(super) fn remove(&mut self, at: Timestamp, units: u64) {
-        let holds = |entry: &Unsynced| entry.at == at && entry.units >= units;
-        // The newest entry: one that was sent only if there is no other.
-        let open = self.entries.iter().rposition(|entry| entry.is_open && holds(entry));
-        if let Some(position) = open.or_else(|| self.entries.iter().rposition(holds)) {
-            self.entries[position].units -= units;
-            if self.entries[position].units == 0 {
-                self.entries.remove(position);
-            }
+    /// Returns the number of units whose refunds were forgotten.
+    pub(super) fn forgotten_refund_units(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Enters units that the store must give back. Those of one instant become one, unless the store knows them by a request.
+    pub(super) fn add_refund(&mut self, new: UnsyncedRefund) {
+        let is_same = |known: &&mut UnsyncedRefund| (known.at, known.request, new.request) == (new.at, None, None);
+        if let Some(known) = self.refunds.iter_mut().find(is_same) {
+            known.units = known.units.saturating_add(new.units);
+            return;
         }
+        self.refunds.push(new);
+        if self.refunds.len() > REFUNDS_LEN_MAX
+            && let Some((oldest, _)) = self.refunds.iter().enumerate().min_by_key(|(_, refund)| refund.at)
+        {
+            self.forgotten = self.forgotten.saturating_add(self.refunds.remove(oldest).units);
+        }
+    }
+
+    /// Removes the slots of a call. If they were sent, they are not sent again.
+    pub(super) fn remove_slots(&mut self, call: RequestId) {
+        // A request with an id may have been admitted more than once, as one charge.
+        for slots in self.slots.extract_if(.., |slots| slots.call == call) {
+            let holds = |entry: &&mut Unsynced| entry.id == slots.entry && entry.units >= slots.units;
+            self.entries.iter_mut().find(holds).into_iter().for_each(|entry| entry.units -= slots.units);
+        }
+        self.entries.retain(|entry| entry.units > 0);
+    }
+
+    /// Returns true if the slots of a call were never sent.
+    pub(super) fn holds_unsent_slots(&self, call: RequestId) -> bool {
+        let is_unsent = |id| self.entries.iter().any(|entry| entry.is_open && entry.id == id);
+        self.slots.iter().any(|slots| slots.call == call && is_unsent(slots.entry))
     }
 
     /// Returns true if units of exactly this instant were never sent.
@@ -126,15 +178,16 @@ impl UnsyncedUnits {
         self.entries.iter().filter(|entry| !entry.is_open).copied().collect()
     }
 
-    /// Takes the units that the store must give back, which are sent now.
+    /// Takes the next units that the store must give back, which are sent now.
     pub(super) fn take_refunds(&mut self) -> Vec<UnsyncedRefund> {
-        std::mem::take(&mut self.refunds)
+        self.refunds.drain(..self.refunds.len().min(SENT_REFUNDS_LEN_MAX)).collect()
     }
 
     /// Drops the units that were sent under an id; returns their number.
     pub(super) fn end(&mut self, id: RequestId) -> u64 {
         let before = self.units();
         self.entries.retain(|entry| entry.is_open || entry.id != id);
+        self.slots.retain(|slots| slots.entry != id);
         before - self.units()
     }
 }
@@ -177,19 +230,58 @@ mod tests {
         assert!(unsynced.is_empty());
     }
 
-    /// C6: refunds of units that were sent are kept until the store confirms them.
+    /// The ids of the entries and their units.
+    fn left(unsynced: &UnsyncedUnits) -> Vec<(RequestId, u64)> {
+        unsynced.entries.iter().map(|entry| (entry.id, entry.units)).collect()
+    }
+
+    /// C6: calls of one instant are told apart, whether their slots were sent or not.
     #[test]
-    fn units_that_are_refunded_are_not_sent_again() {
+    fn a_release_removes_the_slots_of_its_own_call() {
         let mut unsynced = UnsyncedUnits::default();
-        unsynced.add(new(10, 1), 100);
+        let call = |number| Unsynced { id: id(number), ..new(10, 1) };
+        unsynced.add_slots(call(1), 100);
         unsynced.send();
-        unsynced.add(Unsynced { id: id(99), ..new(10, 1) }, 100);
-        unsynced.remove(at(10), 1);
-        let left = |unsynced: &UnsyncedUnits| unsynced.entries.iter().map(|entry| entry.id).collect::<Vec<_>>();
-        assert_eq!(left(&unsynced), [id(10)], "one that was never sent goes first");
-        unsynced.remove(at(10), 1);
-        unsynced.remove(at(10), 1);
+        for number in [2, 3, 4] {
+            unsynced.add_slots(call(number), 100);
+        }
+        assert_eq!(left(&unsynced), [(id(1), 1), (id(2), 3)], "slots of one instant are one entry");
+        assert!(
+            !unsynced.holds_unsent_slots(id(1)) && unsynced.holds_unsent_slots(id(3)),
+            "the store may know the first"
+        );
+        unsynced.remove_slots(id(3));
+        unsynced.remove_slots(id(3));
+        assert_eq!(left(&unsynced), [(id(1), 1), (id(2), 2)], "a call is released once");
+        unsynced.remove_slots(id(1));
+        unsynced.remove_slots(id(2));
+        assert_eq!(left(&unsynced), [(id(2), 1)], "the entry keeps its id, and the slot of the last call");
+        unsynced.send();
+        unsynced.end(id(2));
+        unsynced.add_slots(call(5), 100);
+        unsynced.remove_slots(id(4));
+        assert_eq!(left(&unsynced), [(id(5), 1)], "a call that the store has charged is not looked for here");
+    }
+
+    /// All decisions on a request with an id are one charge.
+    #[test]
+    fn the_release_of_a_request_removes_the_slots_of_all_its_decisions() {
+        let mut unsynced = UnsyncedUnits::default();
+        for ms in [10, 20] {
+            unsynced.add_slots(Unsynced { id: id(1), is_open: false, ..new(ms, 1) }, 100);
+        }
+        unsynced.remove_slots(id(1));
         assert!(unsynced.is_empty());
+    }
+
+    /// capped: past the cap, the slot of the oldest call is no longer found, and stays in its entry.
+    #[test]
+    fn slots_that_are_too_many_are_backfilled() {
+        let mut unsynced = UnsyncedUnits::default();
+        let calls = SLOTS_LEN_MAX as u64 + 1;
+        (0..calls).for_each(|number| unsynced.add_slots(Unsynced { id: id(number), ..new(number, 1) }, 1));
+        (0..calls).for_each(|number| unsynced.remove_slots(id(number)));
+        assert_eq!((unsynced.units(), unsynced.slots.len()), (1, 0), "those that joined another entry are found there");
     }
 
     #[test]
@@ -211,6 +303,28 @@ mod tests {
         (1..=20).for_each(|calls| unsynced.add(new(calls * 6_000, 1), 5_000));
         assert!(unsynced.entries.len() <= UNSYNCED_LEN_MAX + 1);
         assert_eq!(unsynced.units(), bursts + 20);
+    }
+
+    /// capped: past the cap on refunds, the oldest is forgotten and its units are counted. Late answers of one instant need one
+    /// refund; one that the store knows by its request stays apart.
+    #[test]
+    fn past_the_cap_the_oldest_refund_is_forgotten_and_counted() {
+        let mut unsynced = UnsyncedUnits::default();
+        let refund = |ms, units, request| UnsyncedRefund { at: at(ms), units, request };
+        (0..10_000).for_each(|_| unsynced.add_refund(refund(5, 1, None)));
+        unsynced.add_refund(refund(5, 2, Some(id(1))));
+        unsynced.add_refund(refund(5, 3, Some(id(2))));
+        assert_eq!((unsynced.refunds.len(), unsynced.forgotten_refund_units()), (3, 0));
+        let later = REFUNDS_LEN_MAX as u64;
+        (0..later).rev().for_each(|ms| unsynced.add_refund(refund(10 + ms, 1, None)));
+        assert_eq!((unsynced.refunds.len(), unsynced.forgotten_refund_units()), (REFUNDS_LEN_MAX, 10_005));
+        let mut left = 0;
+        while !unsynced.is_empty() {
+            let sent = unsynced.take_refunds();
+            assert!(sent.len() <= SENT_REFUNDS_LEN_MAX && sent.iter().all(|refund| refund.at >= at(10)), "{sent:?}");
+            left += sent.iter().map(|refund| refund.units).sum::<u64>();
+        }
+        assert_eq!(left, later, "no other units are lost");
     }
 
     #[test]

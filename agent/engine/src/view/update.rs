@@ -71,8 +71,8 @@ pub(crate) enum ViewEvent<'a> {
         at: Timestamp,
         /// Units.
         units: u64,
-        /// True if the store may not know of the refund: it also applies to unsynced units.
-        is_unsynced: bool,
+        /// Call whose unsynced slots end, too; none if the units hold no slots.
+        slots_of: Option<RequestId>,
         /// True if the store may know of the refund and admit earlier than it denied.
         by_store: bool,
     },
@@ -149,11 +149,11 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
         }
         ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
         ViewEvent::UnsyncedRefund(refund) => view.unsynced.get_or_insert_default().add_refund(refund),
-        ViewEvent::Refunded { at, units, is_unsynced, by_store } => {
+        ViewEvent::Refunded { at, units, slots_of, by_store } => {
             view.local(policy).refund(at, units);
             view.pace.iter_mut().for_each(|pace| pace.refund(at, units));
-            if is_unsynced {
-                view.unsynced.iter_mut().for_each(|unsynced| unsynced.remove(at, units));
+            if let (Some(call), Some(unsynced)) = (slots_of, view.unsynced.as_deref_mut()) {
+                unsynced.remove_slots(call);
             }
             if by_store {
                 view.denial = None;
@@ -194,7 +194,12 @@ pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &C
 }
 
 fn enter_unsynced(policy: &LimitPolicy, view: &mut CounterView, unsynced: Unsynced) {
-    view.unsynced.get_or_insert_default().add(unsynced, policy.window.part_ms());
+    let (units, part_ms) = (view.unsynced.get_or_insert_default(), policy.window.part_ms());
+    if policy.algorithm == Algorithm::Concurrency {
+        units.add_slots(unsynced, part_ms);
+    } else {
+        units.add(unsynced, part_ms);
+    }
 }
 
 /// Returns the units that a call on the counter carries to the store.
