@@ -67,12 +67,14 @@ impl Engine {
     ) -> Decisions {
         let decide = |call| {
             let mut planned = PlannedCall::new(self.next_call(), context.bounds);
-            planned.rejection = self.match_call(context, call, scope, false, &mut planned.matched).err();
+            let PlannedCall { matched, shadowed, .. } = &mut planned;
+            planned.rejection = self.match_call(context, call, scope, false, matched, shadowed).err();
             planned.matched.clear();
             if planned.rejection.is_some() {
                 planned.set_verdicts(context.bounds, SmallVec::new());
                 return self.answer(context, call, &planned, false);
             }
+            planned.count_shadowed(context);
             let resolved = context.active.set.resolved_within(call, scope);
             let verdict = limit.charge(caller(&self.settings.digest_key, &resolved, call), context.now, call.cost());
             let allowed = verdict.admitted;

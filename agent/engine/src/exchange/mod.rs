@@ -55,8 +55,9 @@ pub enum ExchangeInput {
         /// Offset in the log, or nothing if the batch is lost.
         offset: Option<Offset>,
     },
-    /// The agent stops: everything that is left goes out, and no round follows. To be repeated once the bus had time to
-    /// make room: batches that were refused go out again, and those that are refused then are lost.
+    /// The agent stops: everything that is left goes out, and no round follows; later rows are dropped and counted. To be
+    /// repeated once the bus had time to make room: batches that were refused go out again, and those that are refused then
+    /// are lost.
     Stop,
 }
 
@@ -171,7 +172,9 @@ impl Exchange {
                 self.drops_refused = self.stopped;
                 self.stopped = true;
                 self.collecting = None;
+                self.engine.rows.close();
                 self.collect(now, STRIPES, effects);
+                self.engine.rows.free_closed();
                 effects.push(ExchangeEffect::Announce(self.presence(now)));
             }
         }

@@ -203,6 +203,20 @@ fn a_stop_sends_everything_that_is_left_and_nothing_afterwards() {
     assert!(fixture.wake_ms(5_000) > 1_000_000_000);
 }
 
+/// capped: nobody takes rows after a stop. They are dropped and counted, and take no memory.
+#[test]
+fn rows_after_a_stop_are_dropped() {
+    let mut fixture = Fixture::new();
+    fixture.add_rows(10, 0, 3);
+    fixture.poll(12, ExchangeInput::Stop);
+    assert!(fixture.taken.contains(&(0, 2, 3)), "those before it are sent");
+    fixture.acknowledge_all(13);
+    fixture.add_rows(20, 0, 200_000);
+    assert_eq!((fixture.engine.dropped_rows(), fixture.engine.rows.waiting_rows()), (200_000, 0));
+    fixture.poll(21, ExchangeInput::Stop);
+    assert!(fixture.taken.iter().all(|(_, _, rows)| *rows == 0));
+}
+
 #[test]
 fn a_batch_refused_at_a_stop_is_sent_once_more_and_then_counts_as_dropped() {
     for (is_full_again, sent, dropped) in [(false, vec![(0, 2, 2), (0, 3, 1)], 0), (true, vec![], 3)] {

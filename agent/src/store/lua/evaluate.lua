@@ -50,7 +50,7 @@ for i = 1, #ARGV do
         log = log or make_log(HEADER_LEN)
         readable = of_kind <= SLOTS and log.read(c, value)
       elseif of_kind >= TOKEN_BUCKET then
-        meter = meter or make_meter(HEADER_LEN)
+        meter = meter or make_meter(HEADER_LEN, CLOCK_ERROR_MAX_MS)
         readable = meter.read(c, value)
       else
         local place = HEADER_LEN + 1
@@ -102,10 +102,11 @@ for i = 1, #ARGV do
     c.last = now
   end
 
-  -- A request that was charged within the window is admitted again and costs nothing.
+  -- A request whose charge may still count is admitted again and costs nothing. Its id is kept for that time.
   local needed, charged, at = cost, cost, c.last
+  if name then c.lasts_ms = c.level and meter.lasts_ms(c) or c.width end
   local charged_at = name and mode ~= TAKE_BACK and redis.call('GET', name)
-  if charged_at and charged_at + c.width > c.last then needed, charged, flags = 0, false, REPEATED end
+  if charged_at and charged_at + c.lasts_ms > c.last then needed, charged, flags = 0, false, REPEATED end
   if mode == EVALUATE then
     charged = false
   elseif mode == REOPEN then
