@@ -44,7 +44,7 @@ fn signal_to_wire(signal: &Signal) -> v1::Signal {
         counter: Some(counter_to_wire(&CounterEntry {
             id: signal.counter,
             rule: signal.rule.clone(),
-            label: signal.label.to_string(),
+            label: signal.label.clone(),
             generation: signal.generation,
             quota: signal.quota,
             window: signal.admitted.window(),
