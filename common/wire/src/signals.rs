@@ -85,7 +85,7 @@ fn signal_from_wire(wire: v1::Signal, agents: usize) -> Result<Signal, WireError
     Ok(Signal {
         counter: counter.id,
         rule: counter.rule,
-        label: counter.label.into(),
+        label: counter.label,
         generation: counter.generation,
         quota: counter.quota,
         admitted,
