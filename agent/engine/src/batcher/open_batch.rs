@@ -20,7 +20,7 @@ use crate::row_buffer::{BatchedSubject, BufferedRow, ChargedCounter, OwnValues, 
 /// Interval after which a partition gets a batch even if it is empty, in ms.
 const SILENCE_MS_MAX: u64 = 1_000;
 /// Maximum number of rows in one batch. Each takes at most 49 bytes of its record.
-const BATCH_ROWS_MAX: usize = 8_192;
+const BATCH_ROWS_MAX: usize = 4_096;
 /// Length of the dictionaries after which a batch gets no further subject, in bytes. Brokers refuse records of more than a
 /// megabyte.
 const DICTIONARIES_LEN_MAX: usize = 500_000;

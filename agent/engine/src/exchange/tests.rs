@@ -112,12 +112,12 @@ fn rows_linger_and_a_silent_partition_gets_an_empty_batch_each_second() {
 #[test]
 fn rows_that_are_taken_because_a_buffer_is_full_wait_for_their_linger() {
     let mut fixture = Fixture::new();
-    fixture.add_rows(10, 0, 5_000);
+    fixture.add_rows(10, 0, 4_096);
     fixture.tick(11);
-    assert_eq!((&fixture.taken, fixture.wake_ms(11), fixture.engine.held().waiting_rows), (&vec![], 15, 5_000));
+    assert_eq!((&fixture.taken, fixture.wake_ms(11), fixture.engine.held().waiting_rows), (&vec![], 15, 4_096));
     fixture.add_rows(12, 1, 7);
     fixture.tick(15);
-    assert_eq!(fixture.taken, [(0, 2, 5_000), (1, 2, 7)]);
+    assert_eq!(fixture.taken, [(0, 2, 4_096), (1, 2, 7)]);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn rows_past_the_caps_are_dropped_and_counted() {
         fixture.tick(turn * 100 + 100);
     }
     assert_eq!(fixture.engine.held().waiting_batches, 64, "then the open batch grows");
-    fixture.add_rows(30_000, 0, 9_000);
+    fixture.add_rows(30_000, 0, 5_000);
     fixture.tick(30_100);
     assert!(fixture.engine.dropped_rows() > 0);
 }
