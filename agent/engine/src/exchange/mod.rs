@@ -229,15 +229,17 @@ impl Exchange {
     /// are closed and handed over, if the bus is ready for more.
     fn collect(&mut self, now: Timestamp, stripes: usize, effects: &mut Vec<ExchangeEffect>) {
         let engine = &self.engine;
+        let batcher = &mut self.batcher;
         let round = self.collecting.get_or_insert_with(|| {
+            batcher.begin_round(engine.rows.due_at().unwrap_or(now));
             let complete_through = engine.complete_through(now);
             Round { number: engine.rows.begin_round(), complete_through, next_stripe: 0 }
         });
         let mut refused = Vec::new();
         let end = STRIPES.min(round.next_stripe + stripes);
         for stripe in mem::replace(&mut round.next_stripe, end)..end {
-            let add = |buffer: &_, row: &_, subject: &mut _| {
-                refused.extend(self.batcher.add(round.number, buffer, row, subject).err());
+            let add = |buffer: &_, subject: &_, row, batched: &mut _| {
+                refused.extend(batcher.add(round.number, buffer, subject, row, batched).err());
             };
             if self.collector.collect(&engine.rows, stripe, add) > 0 {
                 self.look_again_at = now.plus_ms(LINGER_MS);
@@ -252,7 +254,8 @@ impl Exchange {
             return;
         }
         self.collecting = None;
-        if self.stopped || self.in_flight.may_send(now) {
+        // Rows that were taken to make room in their ring wait here for further ones.
+        if self.stopped || self.in_flight.may_send(now) && self.batcher.due_at() <= now {
             self.batcher.close(now, number, complete_through, self.stopped);
             self.in_flight.begin_round(now);
             for partition in 0..self.engine.settings.partitions {

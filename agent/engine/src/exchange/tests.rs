@@ -108,6 +108,18 @@ fn rows_linger_and_a_silent_partition_gets_an_empty_batch_each_second() {
     assert_eq!(fixture.taken, [(1, 2, 0)], "partition 0 was written to later");
 }
 
+/// A batch describes each of its callers once, so many short ones would cost more than one long one.
+#[test]
+fn rows_that_are_taken_because_a_buffer_is_full_wait_for_their_linger() {
+    let mut fixture = Fixture::new();
+    fixture.add_rows(10, 0, 4_096);
+    fixture.tick(11);
+    assert_eq!((&fixture.taken, fixture.wake_ms(11), fixture.engine.held().waiting_rows), (&vec![], 15, 4_096));
+    fixture.add_rows(12, 1, 7);
+    fixture.tick(15);
+    assert_eq!(fixture.taken, [(0, 2, 4_096), (1, 2, 7)]);
+}
+
 #[test]
 fn a_round_waits_for_the_acknowledgement_of_the_one_before_it_or_100_ms() {
     // Time of the report, and the times at which ticks find the next batch sent or not.

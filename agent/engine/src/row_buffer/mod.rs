@@ -19,7 +19,7 @@ use atomic_waker::AtomicWaker;
 use parking_lot::Mutex;
 use tollgate_core::clock::Timestamp;
 
-pub(crate) use buffer::{BatchedSubject, BufferedRow, ChargedCounter, RowBuffer, RowOrder};
+pub(crate) use buffer::{BatchedSubject, BufferedRow, ChargedCounter, OwnValues, RowBuffer, RowOrder};
 pub(crate) use collector::RowCollector;
 
 use crate::known_rows::{AddedRow, KnownRow, KnownRows, SubjectList, SubjectPlace};
