@@ -106,12 +106,13 @@ fn source_files() -> Vec<SourceFile> {
 /// Returns the documents, with their paths relative to the workspace.
 fn documents() -> Vec<SourceFile> {
     let root = root();
-    let in_folder = |folder: &str| {
+    let in_folder = |folder: &str| -> Vec<PathBuf> {
         let entries = fs::read_dir(root.join(folder)).unwrap();
-        let files = entries.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
-        let documents: Vec<_> =
-            files.filter(|name| name.ends_with(".md")).map(|name| Path::new(folder).join(name)).collect();
-        documents
+        let names = entries.map(|entry| PathBuf::from(entry.unwrap().file_name()));
+        names
+            .filter(|name| name.extension().is_some_and(|ext| ext == "md"))
+            .map(|name| Path::new(folder).join(name))
+            .collect()
     };
     let mut paths = [in_folder(""), in_folder(DOCUMENTS_FOLDER)].concat();
     paths.sort();
