@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Dependencies of the README's section on the library; the program is the example `in_memory`.
+/// Dependencies of the fresh project in `docs/library.md`; the program is the example `in_memory`.
 #[test]
 fn a_fresh_project_limits_in_memory() {
     let agent = Path::new(env!("CARGO_MANIFEST_DIR"));
