@@ -64,7 +64,7 @@ impl AgentMetrics {
         let (check, store) = (CheckDurations::default(), Histogram::new(STORE_BUCKETS_S));
         let signal_lag = Histogram::new(LAG_BUCKETS_S);
         let prefixed = registry.sub_registry_with_prefix("tollgate");
-        let duration = "Duration of a check, 0 for one that need not wait for the store";
+        let duration = "Duration of a check. One that need not wait for the store is not timed: it is in the smallest bucket, and adds nothing to the sum";
         prefixed.register_with_unit("check_duration", duration, Unit::Seconds, check.clone());
         let duration = "Time from a request of calls to the store until its answer, or until its deadline";
         prefixed.register_with_unit("store_duration", duration, Unit::Seconds, store.clone());
@@ -137,6 +137,11 @@ impl Collector for AgentCollector {
                 "unsynced_forgotten",
                 "Counters whose unsynced units were dropped: past the cap, or unreadable in the store.",
                 &metrics.unsynced_forgotten,
+            ),
+            (
+                "unsynced_joined",
+                "Calls with an id whose units are backfilled with those of others, because there were too many.",
+                &metrics.unsynced_joined,
             ),
             (
                 "refund_units_forgotten",

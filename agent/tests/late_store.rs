@@ -1,9 +1,13 @@
 //! A late Redis: paused, suspended under load, or with connections that are lost. Its answers count however late they come.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
+use tollgate::rules::Algorithm;
 use tollgate::{Agent, Call, Rule};
 use tollgate_core::clock::Stopwatch;
 use tollgate_servers::Redis;
@@ -100,6 +104,78 @@ async fn every_unit_is_in_redis_after_connections_were_lost() {
     let counted = counted_at_least(&redis, "k", admitted).await;
     println!("{counted} counted of {admitted} admitted, connections lost");
     assert!(counted >= admitted && counted <= admitted + 200, "{counted} counted of {admitted} admitted");
+}
+
+/// A permit and its token: a gateway that gives up while Redis is late leaves no slot taken, and no unit charged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_that_is_cancelled_keeps_nothing() {
+    let redis = Redis::start();
+    let patient = |rule: Rule| rule.with(|policy| policy.deadline = Duration::from_secs(30));
+    let slots = Rule::per("slots", &["api_key"], "2/10min".parse().expect("a quota"));
+    let agent = Agent::builder()
+        .rule(patient(slots.counted_by(Algorithm::Concurrency)))
+        .rule(patient(rule(QUOTA)))
+        .redis(redis.url().as_str());
+    let agent = agent.start().expect("rules and an address");
+    while !agent.missing_parts().await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let call = Call::new().with("api_key", "k");
+    redis.pause();
+    assert!(poll_once(pin!(agent.check(&call))).is_pending());
+    assert!(poll_once(pin!(agent.decide(&call))).is_pending());
+    redis.resume();
+    let refunded = || agent.engine().metrics().late_answers().any(|late| late == ("refunded", 2));
+    let waited = tokio::time::timeout(Duration::from_secs(20), async {
+        while !refunded() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.expect("the answers to both requests are used");
+    let admissions = [agent.check(&call).await, agent.check(&call).await].map(|check| check.expect("a free slot"));
+    let remaining = |admission: &tollgate::Admission| admission.decision.status.as_ref().map(|status| status.remaining);
+    assert_eq!(remaining(&admissions[1]), Some(0));
+    assert!(agent.check(&call).await.is_err(), "both slots are taken");
+    assert_eq!(counted(&redis, "k").await, 2, "units of the calls that passed");
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A check works wherever its future is polled: here on a thread without tokio, with a Redis that answers and one that does not.
+#[test]
+fn a_check_needs_no_runtime_of_its_own() {
+    let redis = Redis::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let agent = runtime.block_on(agent(&redis, rule(QUOTA)));
+    let call = Call::new().with("api_key", "k");
+    assert!(wait(agent.check(&call)).is_ok());
+    redis.pause();
+    let decision = wait(agent.decide(&call));
+    assert!(decision.allowed && decision.source != tollgate::Source::Store, "{decision:?}");
+    redis.resume();
+    assert!(wait(agent.missing_parts()).is_empty());
+    wait(agent.shutdown());
+}
+
+/// Waits for a future on this thread.
+fn wait<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
 }
 
 /// Runs calls on one key until `fault` has passed and for a while longer. Returns the number of admitted ones.

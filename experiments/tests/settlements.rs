@@ -15,6 +15,9 @@ version: 1
 rules:
   - { name: tokens, per: [user], quota: 2000/h }
   - { name: slots, per: [user], quota: 500/h, algorithm: concurrency }
+  # Several of their windows pass in a run, and none of them drains.
+  - { name: bucket, per: [user], quota: 10/s, algorithm: token_bucket, burst: 5000 }
+  - { name: queue, per: [user], quota: 10/s, algorithm: leaky_bucket, burst: 5000 }
 ";
 const CALLS: usize = 200;
 /// Number of steps of 20 ms for the backfill.
@@ -24,7 +27,8 @@ const SEEDS: u64 = 20;
 /// Units that the store refunded, by the request that names the decision, and by counter.
 type Refunded = HashMap<(RequestId, CounterId), u64>;
 
-/// Runs calls, each of which is settled and released several times, at both agents, for more than it cost. Returns the units
+/// Runs calls, each of which is settled and released several times, at both agents, for more than it cost, and some of them
+/// seconds later. Returns the units
 /// that the store charged and those that it refunded.
 fn settled_over_and_over(seed: u64) -> (u64, Refunded) {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
@@ -35,11 +39,15 @@ fn settled_over_and_over(seed: u64) -> (u64, Refunded) {
     };
     let mut sim = Simulation::new(settings, &rules);
     let (mut rng, mut charged, mut refunded) = (Rng::with_seed(seed), 0, Refunded::new());
+    let mut earlier: Vec<(Call<'_>, DecidedCall)> = Vec::new();
     sim.run_until(START.plus_ms(100));
     // In the end, units that were admitted without the store reach it.
     for step in 0..CALLS + BACKFILL_STEPS {
         if step < CALLS {
             sim.check(rng.usize(0..2), vec![Call::new().with("user", "u").costing(rng.u64(1..5))]);
+        }
+        if let Some((call, decided)) = rng.choice(&earlier) {
+            sim.correct(rng.usize(0..2), call.clone(), Correction::Settle(-1_000, Some(decided.clone())));
         }
         let until = sim.now().plus_ms(20);
         sim.run_until(until);
@@ -55,6 +63,7 @@ fn settled_over_and_over(seed: u64) -> (u64, Refunded) {
                         sim.correct(rng.usize(0..2), answered.call.clone(), Correction::Release(decided.clone()));
                         sim.correct(rng.usize(0..2), answered.call.clone(), Correction::Settle(-1_000, None));
                     }
+                    earlier.push((answered.call.clone(), decided));
                 }
                 Observation::Executed { charges, answer: Ok(results), .. } => {
                     for (charge, result) in charges.iter().zip(&results) {

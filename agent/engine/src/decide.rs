@@ -16,7 +16,7 @@ use crate::enforce::{
     Authority, ChargeFacts, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late, plan_recovering,
 };
 use crate::engine::{Context, Engine};
-use crate::match_rules::Rejection;
+use crate::match_rules::{Rejection, ShadowedRules};
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
 use crate::table::LockedTable;
@@ -33,6 +33,7 @@ pub(crate) struct PlannedCall<'a> {
     pub(crate) number: u64,
     pub(crate) matched: MatchedRules<'a>,
     pub(crate) rejection: Option<Rejection>,
+    pub(crate) shadowed: ShadowedRules,
     /// Bounds of the store's time at the evaluation.
     pub(crate) bounds: TimeBounds,
     /// Instant of the decision, at which its admission counts.
@@ -52,8 +53,9 @@ impl PlannedCall<'_> {
     /// Creates a call that nothing is known about.
     pub(crate) fn new(number: u64, bounds: TimeBounds) -> Self {
         let (matched, verdicts, results) = (MatchedRules::new(), Verdicts::new(), ChargeResults::new());
-        let (rejection, combined, error, request) = (None, combine(&[]), None, None);
-        Self { number, matched, rejection, bounds, at: bounds.latest, verdicts, combined, results, error, request }
+        let (rejection, shadowed, combined) = (None, ShadowedRules::new(), combine(&[]));
+        let (at, error, request) = (bounds.latest, None, None);
+        Self { number, matched, rejection, shadowed, bounds, at, verdicts, combined, results, error, request }
     }
 
     /// Returns the same without a borrow.
@@ -64,6 +66,11 @@ impl PlannedCall<'_> {
     /// Returns true if the store must be asked.
     pub(crate) fn asks_store(&self) -> bool {
         self.verdicts.is_empty() && !self.matched.is_empty()
+    }
+
+    /// Counts the denials of the rules in shadow that deny every call, once the call is decided.
+    pub(crate) fn count_shadowed(&self, context: &Context<'_>) {
+        self.shadowed.iter().for_each(|index| context.active.counts[*index].shadow_denials.add(1));
     }
 
     /// Sets the verdicts.
@@ -149,6 +156,7 @@ impl Engine {
             (None, None) => (None, &self.unlimited),
         };
         counts.decided(source, allowed);
+        planned.count_shadowed(context);
         // The first row is the home row.
         let mut home = Some((decider, source));
         for (position, matched) in matched.iter().enumerate() {

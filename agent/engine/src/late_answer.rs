@@ -206,6 +206,32 @@ mod tests {
         }
     }
 
+    /// A caller that leaves has no decision: its late answer is that to a denied call.
+    #[test]
+    fn a_call_whose_caller_has_left_is_refunded() {
+        let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
+        let cases: [LateCase; 4] = [
+            (false, None, Ok(true), LateOutcome::Refunded, refund()),
+            (false, Some("id"), Ok(true), LateOutcome::Charged, vec![]),
+            (false, None, Err(StoreError::Expired(AT)), LateOutcome::NotCharged, vec![]),
+            (true, None, Err(StoreError::AnswerLost), LateOutcome::Lost, vec![]),
+        ];
+        for (is_strict, id, late, outcome, follows) in cases {
+            let engine = engine(is_strict);
+            engine.note_store_time(START, START, START);
+            let call = Call::new().with("api_key", "k");
+            let call = if let Some(id) = id { call.identified(id.to_owned()) } else { call };
+            let mut request = request(&engine, &call);
+            request.leave();
+            let late = late.map(|charged| answer(&request, charged));
+            engine.late_answer(START, request, late);
+            let seen: Vec<_> = engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect();
+            assert_eq!(seen, [(LateOutcome::NAMES[outcome as usize].1, 1)], "{id:?} {late:?}");
+            assert_eq!((engine.metrics().unsynced_units.get(), backfill(&engine)), (0, follows), "{id:?} {late:?}");
+            assert!(!engine.is_degraded(), "it says nothing about the store");
+        }
+    }
+
     /// One late answer costs one decision without the store: the next call asks it, and carries what it does not know.
     #[test]
     fn unsynced_units_travel_with_the_next_call() {

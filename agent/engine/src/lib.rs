@@ -52,6 +52,7 @@ mod receive;
 mod exchange;
 mod maintenance;
 
+pub use carried_units::BACKFILL_CHARGES_MAX;
 pub use check::Decisions;
 pub use dead_letters::IgnoredRecord;
 pub use engine::{COUNTERS_MAX_DEFAULT, Engine, EngineSettings};
@@ -77,3 +78,5 @@ pub use stripes::{STRIPES, use_stripe};
 pub use table::AgentTable;
 pub use time_bounds::TimeBounds;
 pub use tollgate_core::counter::StoreError;
+pub use unsynced_queue::UNSYNCED_COUNTERS_MAX;
+pub use view::UNSYNCED_ENTRIES_OF_COUNTER_MAX;

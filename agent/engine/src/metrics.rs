@@ -70,6 +70,8 @@ pub struct EngineMetrics {
     late_answers: [Total; LateOutcome::NAMES.len()],
     /// Counters whose unsynced units were dropped past the cap.
     pub unsynced_forgotten: Total,
+    /// Calls with an id that are backfilled with others, because there were too many: the store charges a retry again.
+    pub unsynced_joined: Total,
     /// Units that the store should have given back and was not told of, past the cap on refunds of a counter.
     pub refund_units_forgotten: Total,
     /// Losses of units of the whole store.

@@ -1,4 +1,4 @@
-//! A Redis that comes back without data for a moment, and is gone again.
+//! A Redis that comes back without data: for a moment, and then it is gone again; or with a clock that is behind.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollgate_core::clock::Stopwatch;
 use tollgate_servers::{Kafka, Redis, free_port};
 
-use crate::fleet::{Member, alone};
+use crate::fleet::{Member, alone, check};
 use crate::support::{Client, file, finish, tollgate, wait_for};
 
 const RULES: &str = "
@@ -30,6 +30,15 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Units that a caller was admitted, by quota.
 type Passed = [u64; QUOTAS.len()];
+
+/// Rule of agents whose Redis comes back with another clock, its quota and window, and the time that a busy machine may add.
+const CLOCK_RULES: &str =
+    "rules: [{ name: per-key, per: [api_key], quota: 100/20s, consistency: strict, deadline: 1s }]";
+const CLOCK_QUOTA: usize = 100;
+const CLOCK_WINDOW: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Time by which the clock is behind: three windows.
+const BEHIND_MS: i64 = 60_000;
 
 /// Three agents that know each other, and what they have stated.
 struct Three {
@@ -171,4 +180,39 @@ fn agents_that_find_redis_empty_for_a_moment_remain_three() {
 fn agents_that_lose_kafka_and_find_redis_empty_remain_three() {
     let _alone = alone();
     assert_fleet_remains("empty-without-kafka", 3, Some(Kafka::start()));
+}
+
+/// one-truth-of-time: Redis is killed and comes back empty, with a clock that is a minute behind. A caller whom both agents deny on
+/// their own is admitted by Redis at both within a window, and not only when the clock has caught up. Each agent counts one step
+/// and says so in one line.
+#[test]
+fn an_empty_redis_whose_clock_is_behind_locks_nobody_out() {
+    let _alone = alone();
+    let mut redis = Redis::start_with_clock();
+    let rules = file("empty-and-behind.yaml", CLOCK_RULES).display().to_string();
+    let mut agents = ["gw-1", "gw-2"].map(|node| agent(&redis, None, &rules, node));
+    agents.iter().for_each(Member::wait_until_ready);
+    let mut clients = agents.each_ref().map(Member::client);
+    let passed = (0..CLOCK_QUOTA).filter(|call| check(&mut clients[call % 2], "k").allowed).count();
+    assert_eq!(passed, CLOCK_QUOTA);
+    for client in &mut clients {
+        let denied = || Some(check(client, "k")).filter(|said| !said.allowed && said.source == "local");
+        wait_for("a cached denial", denied);
+    }
+    redis.kill();
+    redis.set_clock(-BEHIND_MS);
+    redis.restart();
+    let back = Stopwatch::start();
+    for client in &mut clients {
+        let admitted = || Some(check(client, "k")).filter(|said| said.allowed && said.source == "store");
+        wait_for("an admission", admitted);
+        println!("admitted {:?} after the return", back.elapsed());
+        assert!(back.elapsed() < CLOCK_WINDOW + PATIENCE, "locked out for {:?}", back.elapsed());
+    }
+    for agent in &mut agents {
+        assert_eq!(agent.metric("tollgate_store_clock_steps_total"), 1);
+        let log = agent.stop();
+        assert_eq!(log.matches("the store's clock stepped back by").count(), 1, "{log}");
+        assert!(log.contains("check the time service of the store's host"), "{log}");
+    }
 }

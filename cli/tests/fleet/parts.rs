@@ -51,6 +51,7 @@ impl Three {
         let is_degraded = source == "signal" || source == "fallback";
         assert_eq!(answer.find("x-ratelimit-policy"), is_degraded.then_some("degraded"), "H4");
         assert_eq!(answer.header("x-ratelimit-remaining") == "-1", is_degraded, "H4");
+        assert!([200, 429].contains(&answer.status), "I1: {}", answer.status);
         (answer.status == 200, source)
     }
 

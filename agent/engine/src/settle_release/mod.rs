@@ -23,7 +23,7 @@ use tollgate_core::rules::MatchScope;
 use crate::decide::combine_enforced;
 use crate::decide::verdicts_of;
 use crate::engine::{Context, Engine};
-use crate::match_rules::has_place;
+use crate::match_rules::{ShadowedRules, has_place};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
 use crate::view::{UnsyncedRefund, ViewEvent, update};
@@ -56,14 +56,15 @@ impl Engine {
     ) -> (Charges, Adjustment<'a>) {
         let (set, key) = (&context.active.set, &self.settings.digest_key);
         let is_refund = settled.is_none_or(i64::is_negative);
-        let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, |decided| decided.at);
+        let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, DecidedCall::at);
         let request = decided.map(|decided| decided.correction(key, settled.is_none()));
         let unsynced = decided.and_then(|decided| self.unsynced_of_decision(decided));
-        let units_max = decided.map_or(0, |decided| decided.units);
+        let units_max = decided.map_or(0, DecidedCall::units);
         let mode = if is_refund { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
         let mut matched = MatchedRules::new();
         let is_repeated = request.is_some_and(|request| self.corrections.lock().contains(request));
-        if is_repeated || self.match_call(context, call, MatchScope::default(), true, &mut matched).is_err() {
+        let (scope, mut shadowed) = (MatchScope::default(), ShadowedRules::new());
+        if is_repeated || self.match_call(context, call, scope, true, &mut matched, &mut shadowed).is_err() {
             matched.clear();
         }
         let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
@@ -192,8 +193,9 @@ impl Engine {
 
     /// Returns the identifier of the units that a call was admitted without the store; nothing if another agent decided it.
     fn unsynced_of_decision(&self, decided: &DecidedCall) -> Option<RequestId> {
-        let is_own = decided.id.life == self.life;
-        (is_own || decided.request.is_some()).then(|| self.unsynced_id(decided.id.call, decided.request))
+        let (id, request) = (decided.id(), decided.request());
+        let is_own = id.life == self.life;
+        (is_own || request.is_some()).then(|| self.unsynced_id(id.call, request))
     }
 }
 

@@ -7,8 +7,8 @@ use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
-use crate::operation::{Operation, Output, Progress};
 use crate::store_request::StoreRequest;
+use crate::{Operation, Output, Progress};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 

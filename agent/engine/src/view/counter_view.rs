@@ -15,7 +15,7 @@ use super::flow::Flow;
 use super::local_usage::LocalUsage;
 use super::signal_budget::SignalBudget;
 use super::store_count::KnownUnits;
-use super::unsynced_units::UnsyncedUnits;
+use super::unsynced_units::{UnsyncedSize, UnsyncedUnits};
 
 /// An agent's knowledge about one counter.
 #[derive(Clone, Debug, Default)]
@@ -83,14 +83,9 @@ impl CounterView {
         self.unsynced.as_ref().is_some_and(|unsynced| unsynced.has_units())
     }
 
-    /// Returns the number of units that were admitted and that the store does not know.
-    pub(crate) fn unsynced_units(&self) -> u64 {
-        self.unsynced.as_ref().map_or(0, |unsynced| unsynced.units())
-    }
-
-    /// Returns the number of units that the store should have given back and was not told of, past the cap on refunds.
-    pub(crate) fn forgotten_refund_units(&self) -> u64 {
-        self.unsynced.as_ref().map_or(0, |unsynced| unsynced.forgotten_refund_units())
+    /// Returns the size of the units that were admitted and that the store does not know.
+    pub(crate) fn unsynced_size(&self) -> UnsyncedSize {
+        self.unsynced.as_ref().map_or(UnsyncedSize::default(), |unsynced| unsynced.size())
     }
 
     /// Returns true if a call can carry all units that the store does not know.

@@ -30,10 +30,9 @@ use super::planted_bugs::{LateRows, PlantedBug};
 use super::presence_set::agent_id;
 use super::scheduler::shifted;
 use super::settings::{SimAgentSettings, SimSettings};
+pub use operations::Correction;
 use operations::SimRequest;
 use sleep::Sleep;
-
-pub use operations::Correction;
 
 /// Interval at which the readers poll, in ms.
 const READ_MS: u64 = 5;
