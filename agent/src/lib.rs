@@ -99,7 +99,7 @@ pub mod rules {
     pub use tollgate_rules::import::EnvoySettings;
 }
 
-/// Programs in the README.
+/// Program in the README.
 #[cfg(all(doctest, feature = "rules-file", feature = "redis", feature = "kafka"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;

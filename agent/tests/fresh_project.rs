@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 struct FreshProject(PathBuf);
 
 impl FreshProject {
-    /// Creates a project that depends on the library with these features, as the README's section on it says.
+    /// Creates a project that depends on the library with these features, as `docs/library.md` says.
     fn new(name: &str, features: &[&str], program: &str) -> Self {
         let agent = Path::new(env!("CARGO_MANIFEST_DIR"));
         let folder = std::env::temp_dir().join(format!("tollgate-{name}-{}", std::process::id()));

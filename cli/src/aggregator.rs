@@ -22,7 +22,7 @@ use crate::servers::{KafkaArgs, RedisArgs};
 
 /// Starts an aggregator: counts the calls of all agents in Kafka and signals them
 ///
-/// Any number of aggregators may run: they share the partitions, and take over those of a dead one within seconds.
+/// Any number of aggregators may run: they share the partitions, and take over those of a failed one within seconds.
 #[derive(clap::Args)]
 pub(crate) struct AggregatorArgs {
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct AggregatorArgs {
     /// Folder in which undecodable records are kept
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Part of its quota from which on a counter is signalled
+    /// Part of its quota at which a counter is signalled
     #[arg(long, value_name = "PERCENT", default_value = format!("{}%", THRESHOLD_PERMILLE_DEFAULT / 10), value_parser = percent)]
     threshold: u32,
     #[command(flatten)]

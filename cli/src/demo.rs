@@ -9,10 +9,12 @@ use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 
 const ABOUT: &str = "\
-Real agents, aggregator and bus in this process; no server is needed. With --redis, --kafka or both it
-runs over real servers: each run has names of its own there (after the prefixes `demo-` and a number),
-deletes its topics in the end, and its keys in Redis expire within seconds. The outage is a switch in
-this process then, too; the servers run on. Without a terminal it prints a line a second.";
+Real agents and a real aggregator run in this process. No server is needed.
+With --redis, --kafka or both, they use real servers. Each run then has its own
+names there: the prefixes, `demo-` and a number. It deletes its topics at the
+end, and its keys in Redis expire within seconds. The outage is a switch in this
+process, also with real servers, which keep running. Without a terminal, the
+demo prints a line a second.";
 
 /// Shows a fleet of agents, an abuser and an outage, in ten seconds
 #[derive(clap::Args)]

@@ -14,31 +14,42 @@ use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 
 const ABOUT_LAG: &str = "\
-Every call is measured, from the instant at which it was due. All agents and the aggregator run in
-this process, each with its own connections. On the servers each run has names of its own (after
---kafka-prefix and --redis-prefix `lag-` and a number): it deletes its topics in the end, its keys
-in Redis expire within two hours.";
+Every call is measured from the instant at which it was due. All agents and the
+aggregator run in this process, each with its own connections. Each run has its
+own names on the servers: `lag-` and a number after --kafka-prefix and
+--redis-prefix. It deletes its topics at the end. Its keys in Redis expire
+within two hours.";
 
 const ABOUT_FAILURE: &str = "\
-Redis, Kafka and two aggregators run in processes of their own, on free ports and in temporary
-folders; two fleets of two agents run in this process, one with Kafka and one without. All end with
-it. It needs Java, takes about 9 seconds for each fault and 4 minutes for all, and exits with 1 if
-a bound is not kept. Measure on a machine without other work.
+Redis, Kafka and two aggregators run in processes of their own, on free ports
+and in temporary folders. Two fleets of two agents run in this process, one with
+Kafka and one without. All of them end with this process. The experiment needs
+Java. It takes about 9 seconds for each fault and 4 minutes for all. It exits
+with 1 if a bound is not kept. Measure on a machine without other work.
 
-Faults: none, pause, pause-8s (Redis is stopped), kill, empty-restart, oom, read-only, auth,
-loading, busy (it refuses), black-hole, lost-answers, late-4ms, late-20ms, late-200ms (of the
-network before it), broker-pause, broker-kill, broker-restart, aggregator-kill, aggregator-pause.
+Faults:
+  none
+  pause, pause-8s                          Redis is stopped, and goes on
+  kill, empty-restart                      Redis ends, and restarts
+  oom, read-only, auth, loading, busy      Redis refuses requests
+  black-hole, lost-answers                 the network to Redis loses data
+  late-4ms, late-20ms, late-200ms          the network to Redis is late
+  broker-pause, broker-kill, broker-restart, aggregator-kill, aggregator-pause
 
-Bounds: no call takes longer than its deadline and the greatest lateness of a bare timer; `strict`
-admits its quota in any window while Redis answers, and every rule at most 5% more across an outage
-of Redis (without Kafka 10%), and never more than `tollgate rules validate` prints; no honest call
-is denied under `bounded`, and at most 10 under `strict` each time an agent loses Redis, each of
-which passes when it is repeated after `retry_after_ms`; agents use Redis a second after its return.";
+Bounds:
+  * No call takes longer than its deadline and the greatest lateness of a timer.
+  * While Redis answers, `strict` admits at most its quota in any window.
+  * Across an outage of Redis, a rule admits at most 5% more (10% without
+    Kafka), and never more than `tollgate rules validate` prints.
+  * Under `bounded`, no honest call is denied. Under `strict`, at most 10 are
+    denied each time an agent loses Redis. Each of them passes when it is
+    repeated after `retry_after_ms`.
+  * Agents use Redis a second after its return.";
 
 /// Measures Tollgate on real servers
 #[derive(Subcommand)]
 pub(crate) enum ExperimentCommand {
-    /// On real servers, in wall time
+    /// Runs on real servers, in real time
     #[command(subcommand)]
     Live(LiveCommand),
 }
@@ -49,7 +60,7 @@ pub(crate) enum LiveCommand {
     Failure(FailureArgs),
 }
 
-/// Time from a call at one agent to its signal at others
+/// Measures the time from a call at one agent to its signal at others
 #[derive(Args)]
 #[command(after_help = ABOUT_LAG)]
 pub(crate) struct LagArgs {
@@ -74,11 +85,11 @@ pub(crate) struct LagArgs {
     format: Format,
 }
 
-/// Latency, excess, false denials and recovery while servers fail
+/// Measures latency, excess, false denials and recovery while servers fail
 #[derive(Args)]
 #[command(after_help = ABOUT_FAILURE)]
 pub(crate) struct FailureArgs {
-    /// Only these faults, such as `kill,black-hole` [default: all]
+    /// Faults to make, such as `kill,black-hole` [default: all]
     #[arg(long = "fault", value_name = "NAME", value_delimiter = ',', value_parser = fault)]
     faults: Vec<ServerFault>,
     /// Program of Redis

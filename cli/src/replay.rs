@@ -23,7 +23,7 @@ A line of an access log (common or combined format of nginx and Apache) gives ip
 status, user and user_agent. A line of JSON is {\"time\": RFC 3339 or milliseconds, \"descriptors\":
 {\"name\": \"value\"}, \"cost\": 1}.";
 
-/// Shows which callers rules would have limited, from access logs
+/// Shows the callers that rules would have limited, from access logs
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplayArgs {

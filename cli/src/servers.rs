@@ -24,7 +24,7 @@ pub(crate) struct RedisArgs {
     #[arg(long, value_name = "TEXT", default_value = "tollgate:")]
     redis_prefix: String,
     /// Steps of a call: one for all counters, or one per slot, for several servers behind one address
-    #[arg(long, value_name = "HOW", default_value = "together")]
+    #[arg(long, value_name = "STEPS", default_value = "together")]
     redis_slots: SlotsArg,
 }
 

@@ -128,7 +128,7 @@ fn after_a_flood_the_table_has_room_again() {
 }
 
 /// never-over in a fleet: a caller has the quota where it is known, and at each flooded agent that does not know it that agent's
-/// part, as the README prints.
+/// part, as `docs/fleet.md` states.
 #[test]
 fn in_a_fleet_a_caller_has_its_quota_and_the_parts_of_the_flooded_agents() {
     const AGENTS: usize = 3;

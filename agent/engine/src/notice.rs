@@ -57,7 +57,7 @@ pub enum Notice {
     StoreClockSteppedBack(Duration),
     /// The store's clock stepped forward by this time.
     #[error(
-        "the store's clock stepped forward by {0:?}: once, windows are as much shorter and admit more; check the time service of the store's host, or, if no other agent tells the same, whether this host was suspended"
+        "the store's clock stepped forward by {0:?}: the windows that contain the step are shorter by it and admit more; check the time service of the store's host; if no other agent reports the step, check whether this host was suspended"
     )]
     StoreClockSteppedForward(Duration),
     /// A counter found no place in the table.
@@ -102,7 +102,7 @@ pub enum Notice {
     #[error("heartbeats of this agent come back: it has its part of each quota again")]
     HeartbeatsBack,
     /// Earlier notices of the state that the next notice tells were held back.
-    #[error("the next line is the last of {changes} changes of the same state within {} s, so it comes and goes: check the load of the server and the network to it", PERIOD_MS / 1_000)]
+    #[error("the next line is the last of {changes} changes of the same state within {} s: check the load of the server and the network to it", PERIOD_MS / 1_000)]
     HeldBack {
         /// Number of notices, the next one included.
         changes: u32,

@@ -10,8 +10,8 @@ use crate::problem_details::ProblemDetails;
 pub(crate) async fn unknown_path(request: Request) -> ProblemDetails {
     let path = request.uri().path().to_owned();
     body::discard(request.into_body()).await;
-    let detail =
-        format!("unknown path `{path}`; use /check, /explain, /json, /settle, /release, /healthz, /readyz or /metrics");
+    let known = "/check, /explain, /json, /settle, /release, /emergency, /healthz, /readyz or /metrics";
+    let detail = format!("unknown path `{path}`; use {known}");
     ProblemDetails::new(StatusCode::NOT_FOUND, detail)
 }
 
@@ -20,7 +20,7 @@ pub(crate) async fn wrong_method(request: Request) -> ProblemDetails {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     body::discard(request.into_body()).await;
     let supported = match &*path {
-        "/check" => "GET, HEAD or POST",
+        "/check" | "/emergency" => "GET, HEAD or POST",
         "/explain" | "/json" | "/settle" | "/release" => "POST",
         _ => "GET or HEAD",
     };

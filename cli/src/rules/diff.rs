@@ -19,7 +19,7 @@ use crate::output::{self, Format, table};
 
 /// Compares the rules that two files enforce
 ///
-/// Two spellings of the same rule are equal. Keys are shown cut. Exit code: 0 both files are valid, 2 one is not.
+/// Two spellings of the same rule are equal. Secret values are shortened. Exit code: 0 both files are valid, 2 one is not.
 #[derive(clap::Args)]
 pub(crate) struct DiffArgs {
     /// The rules in force, as YAML

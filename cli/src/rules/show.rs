@@ -24,7 +24,7 @@ const WAIT: Duration = Duration::from_secs(2);
 
 /// Shows the rules that apply to a call, their policies, and the reasons why the others do not apply
 ///
-/// Uses the rules of a running agent, or those of a file. Nothing is counted, and secret values are shown cut. Exit code:
+/// Uses the rules of a running agent, or those of a file. Nothing is counted. Secret values are shortened. Exit code:
 /// 0 done, 2 the rules are not valid, 4 nobody answered.
 #[derive(clap::Args)]
 pub(crate) struct ShowArgs {
@@ -106,7 +106,7 @@ fn text(explanation: &Value) -> String {
     let known = items("descriptors")
         .into_iter()
         .map(|known| [word(&known["name"]), word(&known["value"]), provenance(&known).to_owned()]);
-    let known = table(&["DESCRIPTOR", "VALUE", "WHOSE WORD"], known);
+    let known = table(&["DESCRIPTOR", "VALUE", "STATUS"], known);
     let rules = items("rules").into_iter().map(|rule| {
         let applies = match (rule["applies"] == true, rule["shadow"] == true) {
             (true, true) => "in shadow",
@@ -128,9 +128,9 @@ fn text(explanation: &Value) -> String {
 
 fn provenance(known: &Value) -> &'static str {
     match (known["derived"] == true, known["verified"] == true) {
-        (true, true) => "follows from the rules file",
-        (true, false) => "follows from the client's word",
+        (true, true) => "derived, verified",
+        (true, false) => "derived, unverified",
         (false, true) => "verified",
-        (false, false) => "the client's word",
+        (false, false) => "unverified",
     }
 }

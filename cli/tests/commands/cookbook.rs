@@ -1,4 +1,4 @@
-//! The README's cookbook: each recipe is enforced as printed there.
+//! The cookbook, `docs/cookbook.md`: each recipe is enforced as printed there.
 
 use serde_json::{Value, json};
 
@@ -6,18 +6,18 @@ use crate::support::{Client, Up, file};
 
 type Recipe = (&'static str, fn(&mut Kitchen));
 
-/// Recipes in order: beginning of the title, and check.
+/// Recipes in order: title, and check.
 const RECIPES: [Recipe; 10] = [
-    ("Each API key by its plan", plans),
-    ("Five logins", logins),
-    ("Endpoints of their own", endpoints),
+    ("A quota by plan", plans),
+    ("Five logins in 15 minutes", logins),
+    ("A quota per endpoint", endpoints),
     ("Bytes instead of calls", bytes),
     ("Tokens of a language model", tokens),
-    ("A little more after a pause", burst),
-    ("A backend that must not be rushed", queue),
+    ("A burst after idle time", burst),
+    ("A queue before a slow backend", queue),
     ("Two exports at a time", exports),
-    ("Expensive calls cost more", costs),
-    ("Friends and foes", lists),
+    ("A cost per endpoint", costs),
+    ("Allow list, deny list and a rule in shadow", lists),
 ];
 
 /// Running `tollgate up` with one recipe.
@@ -45,26 +45,24 @@ impl Kitchen {
     }
 }
 
-/// Returns the recipes of the README: title and file.
+/// Returns the recipes of the cookbook: title and file.
 fn recipes() -> Vec<(String, String)> {
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
-    let (_, cookbook) = readme.split_once("### Cookbook").expect("a cookbook");
-    let (cookbook, _) = cookbook.split_once("\n### ").expect("another section after it");
+    let cookbook = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cookbook.md")).unwrap();
     let recipe = |text: &str| {
-        let (title, rest) = text.split_once("**").expect("a title");
+        let (title, rest) = text.split_once('\n').expect("a title");
         let (_, yaml) = rest.split_once("```yaml\n").unwrap_or_else(|| panic!("`{title}` has no file"));
         (title.to_owned(), yaml.split_once("```").expect("an end").0.to_owned())
     };
-    cookbook.split("\n**").skip(1).map(recipe).collect()
+    cookbook.split("\n## ").skip(1).map(recipe).collect()
 }
 
-/// Every recipe of the README has a check.
+/// Every recipe of the cookbook has a check.
 #[test]
-fn every_recipe_of_the_readme_has_its_described_effect() {
+fn every_recipe_of_the_cookbook_has_its_described_effect() {
     let recipes = recipes();
     assert_eq!(recipes.len(), RECIPES.len());
     for (number, ((title, yaml), (named, run))) in recipes.iter().zip(RECIPES).enumerate() {
-        assert!(title.starts_with(named), "{title} is tested as {named}");
+        assert_eq!(title, named);
         let path = file(&format!("cookbook-{number}.yaml"), yaml);
         let up = Up::start(&["--rules", path.to_str().unwrap()]);
         run(&mut Kitchen { client: up.client(), _up: up });

@@ -13,7 +13,7 @@ fn the_bare_command_prints_a_first_step() {
 
     Commands:
       demo        Shows a fleet of agents, an abuser and an outage, in ten seconds
-      replay      Shows which callers rules would have limited, from access logs
+      replay      Shows the callers that rules would have limited, from access logs
       up          Starts a limiter: agent and aggregator in one process
       agent       Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
       aggregator  Starts an aggregator: counts the calls of all agents in Kafka and signals them

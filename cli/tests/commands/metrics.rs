@@ -1,4 +1,4 @@
-//! Metrics as scrapers see them: formats, names, series, and the tables of the README.
+//! Metrics as scrapers see them: formats, names, series, and the tables of `docs/metrics.md`.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Client, Up, file, tollgate, wait_for};
 
-const README: &str = include_str!("../../../README.md");
+const DOCUMENT: &str = include_str!("../../../docs/metrics.md");
 const OPEN_METRICS: &str = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
 /// Address of a Kafka that does not answer.
 const NO_KAFKA: &str = "127.0.0.1:1";
@@ -47,16 +47,14 @@ fn exported(text: &str) -> BTreeSet<String> {
     families.map(labelled).collect()
 }
 
-/// Returns the names that the tables of the README list.
+/// Returns the names that the document lists: in each table, the header has the prefix of the names.
 fn documented() -> BTreeSet<String> {
-    let section = README.split("\n## ").find(|section| section.starts_with("Metrics\n")).unwrap();
-    let (mut prefix, mut names) = ("", BTreeSet::new());
-    for row in section.lines().filter_map(|line| line.strip_prefix("| ")) {
-        let cell = row.split(" |").next().unwrap();
-        match cell.strip_prefix("name (`").and_then(|header| header.strip_suffix("...`)")) {
-            Some(header) => prefix = header,
-            None => names.extend(cell.split('`').skip(1).step_by(2).map(|name| format!("{prefix}{name}"))),
-        }
+    let mut names = BTreeSet::new();
+    for table in DOCUMENT.split("\n\n").filter_map(|part| part.strip_prefix("| name (`")) {
+        let (prefix, rows) = table.split_once("...`)").unwrap();
+        let cells = rows.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
+        let listed = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        names.extend(listed.map(|name| format!("{prefix}{name}")));
     }
     names
 }
@@ -68,7 +66,7 @@ fn value(text: &str, series: &str) -> f64 {
 }
 
 #[test]
-fn the_readme_lists_exactly_the_metrics_that_are_exported() {
+fn the_document_lists_exactly_the_metrics_that_are_exported() {
     let up = Up::start(&[]);
     assert_eq!(exported(&settled(&mut up.client())), documented());
     let of_aggregator = exported(&scrape(&mut aggregator().client()));

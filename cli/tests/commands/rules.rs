@@ -56,7 +56,7 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
     ");
     let err = said.err.replace(path.to_str().unwrap(), "valid.yaml");
     insta::assert_snapshot!(err, @r"
-    warning: valid.yaml:2: rule `per-key`: `consistency: bounded` decides as `strict` for now; nothing above the quota is handed out
+    warning: valid.yaml:2: rule `per-key`: `consistency: bounded` has no allowance yet; the store grants nothing beyond the quota
     valid.yaml: valid, 3 rules, 1 warning
     ");
 }

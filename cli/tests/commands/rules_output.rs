@@ -96,7 +96,7 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(!said.out.contains("sk_live_12345"), "a secret is cut");
     insta::assert_snapshot!(lines(&said.out), @r"
-    DESCRIPTOR  VALUE          WHOSE WORD
+    DESCRIPTOR  VALUE          STATUS
     api_key     sk_l…b6c9b01b  verified
     tier        pro            verified
     endpoint    /search/x      verified
@@ -121,9 +121,9 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
 }
 
 #[test]
-fn a_clients_word_selects_no_tier() {
+fn an_unverified_value_selects_no_tier() {
     let said = run("claim.yaml", &["api_key=sk_revoked_1", "--unverified", "tier=pro"]);
-    assert!(said.out.contains("the client's word") && said.out.contains("100/min"), "{}", said.out);
+    assert!(said.out.contains("unverified") && said.out.contains("100/min"), "{}", said.out);
     assert!(said.out.contains("Always denied with status 429, by `lists.deny`: api_key=sk_revoked_*"), "{}", said.out);
     let path = file("denying.yaml", "rules: [{ name: old, match: { endpoint: /v1* }, deny: true }]");
     let said = finish(&mut tollgate(&["rules", "show", "--rules", path.to_str().unwrap(), "endpoint=/v1/x"]));

@@ -75,7 +75,7 @@ fn concurrency_is_shown_in_slots() {
     ");
     let said = finish(&mut tollgate(&["rules", "show", path, "user=u", "--cost", "2"]));
     insta::assert_snapshot!(lines(&said.out), @r"
-    DESCRIPTOR  VALUE       WHOSE WORD
+    DESCRIPTOR  VALUE       STATUS
     user        u…398067c9  verified
 
     RULE     APPLIES  QUOTA                        WHY

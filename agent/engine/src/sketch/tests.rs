@@ -160,10 +160,10 @@ fn a_sketch_lives_from_the_first_caller_without_a_place_until_there_is_room() {
     }
 }
 
-/// The table of the README: after so many invented callers, less than 1% of the calls of newcomers who use up their quota are
+/// The table of `docs/fleet.md`: after so many invented callers, less than 1% of the calls of newcomers who use up their quota are
 /// denied, and under `strict` after a third of them. The error depends on the callers per cell only, so a small sketch shows it.
 #[test]
-fn a_sketch_holds_as_long_as_the_readme_states() {
+fn a_sketch_holds_as_long_as_the_document_states() {
     for (quota, callers) in [(10, 1_600_000), (100, 6_000_000), (1_000, 45_000_000)] {
         for (consistency, part) in [(Consistency::Bounded, 1), (Consistency::Strict, 3)] {
             // Of callers with a small quota, few lose many calls: more sketches show their number.

@@ -1,4 +1,4 @@
-//! A real Envoy in front of the agent, with the filter of the README.
+//! A real Envoy in front of the agent, with the filter of `docs/gateways.md`.
 
 #[path = "../surface/support.rs"]
 #[allow(dead_code)] // the suite `surface` uses the rest
@@ -10,7 +10,7 @@ use tollgate_servers::Envoy;
 
 use crate::support::{Client, Sidecar};
 
-const README: &str = include_str!("../../../../README.md");
+const DOCUMENT: &str = include_str!("../../../../docs/gateways.md");
 const RULES: &str = "
 descriptors:
   ip: { client_ip: { trusted_hops: 1 } }
@@ -18,9 +18,9 @@ rules:
   - { name: pair, per: [ip, method, endpoint], quota: 2/min }
 ";
 
-/// Configuration of Envoy with the filter of the README; the gateway's own routes answer `upstream`.
+/// Configuration of Envoy with the documented filter; the gateway's own routes answer `upstream`.
 fn config(agent_port: u16) -> String {
-    let filter = README.split("```yaml\n").find(|block| block.contains("envoy.filters.http.ext_authz")).unwrap();
+    let filter = DOCUMENT.split("```yaml\n").find(|block| block.contains("envoy.filters.http.ext_authz")).unwrap();
     let filter = filter.split("```").next().unwrap().replace('\n', "\n          ");
     format!(
         r#"

@@ -85,7 +85,7 @@ async fn a_domain_may_be_charged_all_or_none() {
     }
 }
 
-/// Whatever the costs of the rules, and with slots: a request that is denied charges none of them.
+/// A denied request charges none of its rules, also with costs and slots.
 #[tokio::test]
 async fn a_denied_request_charges_no_costs_and_takes_no_slots() {
     const RULES: &str = "

@@ -91,11 +91,14 @@ async fn unknown_paths_and_methods_are_answered_with_the_existing_ones() {
     let detail = client.ask("POST", "/chekc", &[], CALL).await.problem(404);
     assert_eq!(
         detail,
-        "unknown path `/chekc`; use /check, /explain, /json, /settle, /release, /healthz, /readyz or /metrics"
+        "unknown path `/chekc`; use /check, /explain, /json, /settle, /release, /emergency, /healthz, /readyz or /metrics"
     );
     let answer = client.ask("DELETE", "/check", &[], CALL).await;
     assert_eq!(answer.problem(405), "/check does not support DELETE; use GET, HEAD or POST");
     assert_eq!(answer.header("allow"), "GET,HEAD,POST");
+    let emergency = client.ask("DELETE", "/emergency", &[], "{}").await;
+    assert_eq!(emergency.problem(405), "/emergency does not support DELETE; use GET, HEAD or POST");
+    assert_eq!(emergency.header("allow"), "GET,HEAD,POST");
     assert_eq!(
         client.ask("POST", "/metrics", &[], "x").await.problem(405),
         "/metrics does not support POST; use GET or HEAD"

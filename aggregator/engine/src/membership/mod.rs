@@ -129,7 +129,7 @@ impl Membership {
                 CLAIMED_MS / 1_000
             ));
         }
-        // Whoever is heard while this aggregator listens may have been there before.
+        // A member that is heard while this aggregator listens may have been there before.
         Ok((heard == Heard::Member || was_peer || !self.is_settled()) && self.peers.len() < PEERS_LEN_MAX)
     }
 

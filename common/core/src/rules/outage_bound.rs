@@ -6,8 +6,8 @@ use crate::algorithm::Algorithm;
 
 use super::{Consistency, LimitPolicy, OnFailure};
 
-/// Most units that any window holds while the store is down, as the rule's algorithm and estimate count them, those included that the store admitted before. An agent that
-/// restarts meanwhile, and agents that do not know each other, add units.
+/// Most units that any window holds while the store is down, as the rule's algorithm and estimate count them. Units that the
+/// store admitted before are included. An agent that restarts meanwhile, and agents that do not know each other, add units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutageBound {
     /// With fresh signals, beside the units that callers use while the signals of two agents differ: for at most
@@ -26,7 +26,7 @@ impl OutageBound {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => policy.quota.units().saturating_add(policy.burst),
             _ => policy.at_once(),
         };
-        // Where an equal part is less than one unit, agents have one each, unless units are placed.
+        // If an equal part is less than one unit, agents have one each, unless units are placed.
         let is_short = policy.quota.units() < agents;
         let has_one_each = is_short && policy.consistency == Consistency::Bounded;
         let (by_signals, parts) = match policy.on_failure {

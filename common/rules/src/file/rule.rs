@@ -52,7 +52,7 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
 /// Refuses a rule with `deny: true` that would deny every call, or that has settings without effect.
 fn check_denying(reader: &mut YamlReader<'_>, fields: &Fields<'_>, matches: &Matches) {
     if matches.iter().all(|(_, pattern)| pattern.is_everything()) {
-        reader.refuse(fields.line(), "the rule would deny every call; say in `match` which ones are meant");
+        reader.refuse(fields.line(), "the rule would deny every call; name the calls in `match`");
     }
     refuse_beside_deny(reader, fields);
 }
@@ -61,7 +61,7 @@ fn check_denying(reader: &mut YamlReader<'_>, fields: &Fields<'_>, matches: &Mat
 fn check_each(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
     let shifts = rule.all_policies().any(|policy| policy.algorithm != Algorithm::FixedWindow);
     if let Some(node) = fields.get("charge").filter(|_| rule.charge == Charging::Each && shifts) {
-        let text = "`charge: each` counts denied calls, too, so under this algorithm who comes back in time is denied for good; use `algorithm: fixed_window`, or leave it out";
+        let text = "`charge: each` counts denied calls, too, so under this algorithm each retry would postpone the next admission; use `algorithm: fixed_window`, or leave it out";
         reader.refuse(line_of(node), text);
     }
 }
@@ -69,7 +69,7 @@ fn check_each(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
 fn warn_bounded(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
     if rule.all_policies().any(|policy| policy.consistency == Consistency::Bounded) {
         let text = format!(
-            "rule `{}`: `consistency: bounded` decides as `strict` for now; nothing above the quota is handed out",
+            "rule `{}`: `consistency: bounded` has no allowance yet; the store grants nothing beyond the quota",
             rule.name
         );
         reader.warn(fields.line(), text);
@@ -97,7 +97,7 @@ fn read_name(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Option<Arc<str
     let name = reader.text(node, "`name`")?;
     check_name(reader, line_of(node), name, &format!("rule name `{name}`"));
     if RESERVED.contains(&name) {
-        reader.refuse(line_of(node), format!("`{name}` is what decisions by `lists` are shown under; rename the rule"));
+        reader.refuse(line_of(node), format!("`{name}` is the name of decisions by `lists`; rename the rule"));
     }
     Some(name.into())
 }

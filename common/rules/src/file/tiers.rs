@@ -82,7 +82,7 @@ pub(super) fn warn_unverified(
         DescriptorSource::Cookie(name) => format!("the cookie {name}"),
         _ => return,
     };
-    let text = "nobody verifies what a client writes there, so it counts only where a gateway names the descriptors of a call itself; add `verified: true` if the gateway authenticates before it asks";
+    let text = "a client can write any value there, so it counts only where a gateway names the descriptors of a call itself; add `verified: true` if the gateway authenticates before it asks";
     reader.warn(line, format!("{what} {source}; {text}"));
 }
 

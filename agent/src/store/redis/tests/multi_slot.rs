@@ -88,7 +88,7 @@ fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
         on(task).expect("a task ends");
     }
     assert!(refused.load(Ordering::Relaxed) > 1_000, "{refused:?}");
-    // What each has sent has been done when it answers.
+    // A connection that answers has executed its earlier commands.
     for agent in &agents {
         assert!(wait_for_answer(agent) >= now);
     }

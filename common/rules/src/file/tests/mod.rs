@@ -56,7 +56,7 @@ rules:
     assert!(matches!(policy(login).on_failure, OnFailure::Limit(quota) if quota.units() == 3));
     assert_eq!((all.per.len(), policy(all).window.parts(), policy(all).consistency), (0, 4, Consistency::Bounded));
     assert!(set.is_secret("api_key") && !set.is_secret("ip") && !set.is_secret("endpoint"));
-    assert!(set.warnings.iter().any(|warning| warning.text.contains("decides as `strict` for now")));
+    assert!(set.warnings.iter().any(|warning| warning.text.contains("has no allowance yet")));
 }
 
 #[test]
