@@ -18,7 +18,7 @@ pub struct DecidedCall {
     pub id: DecisionId,
     /// Time of the decision, in store time.
     pub at: Timestamp,
-    /// Units that the call was charged under the rules that go by its own cost.
+    /// Units that the call was charged under the rules that go by its own cost; none if the emergency switch admitted it.
     pub units: u64,
     /// Request of the call, if it has an id: all its decisions are one charge.
     pub request: Option<RequestId>,
@@ -29,7 +29,8 @@ impl DecidedCall {
     #[must_use]
     pub fn new(key: &DigestKey, call: &Call<'_>, decision: &Decision) -> Option<Self> {
         let request = || call.id().map(|id| key.request(id));
-        let decided = || Self { id: decision.id.clone(), at: decision.at, units: call.cost(), request: request() };
+        let units = if decision.is_uncounted { 0 } else { call.cost() };
+        let decided = || Self { id: decision.id.clone(), at: decision.at, units, request: request() };
         decision.allowed.then(decided)
     }
 
