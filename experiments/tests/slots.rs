@@ -98,8 +98,8 @@ rules:
 ";
     for owns_table in [true, false] {
         let mut fleet = Fleet::new(rules, owns_table);
-        for _ in 0..5 {
-            fleet.pass(WINDOW_MS - fleet.sim.now().as_ms() % WINDOW_MS);
+        for _ in 0..12 {
+            fleet.pass(WINDOW_MS - fleet.sim.now().as_ms() % WINDOW_MS + 5);
             let first = fleet.check();
             let denied = (0..10).filter(|_| {
                 fleet.pass(100);
