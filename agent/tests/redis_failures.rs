@@ -3,10 +3,11 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tollgate::{Agent, Call, Decision, OnFailure, Rule, Source};
+use tollgate::{Agent, Call, Decision, Rule, Source};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::counter::DigestKey;
+use tollgate_core::rules::OnFailure;
 use tollgate_engine::FleetPart;
 use tollgate_servers::Redis;
 

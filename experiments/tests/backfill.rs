@@ -51,6 +51,10 @@ impl Outage {
     fn pass(&mut self, ms: u64) {
         self.sim.run_until(self.sim.now().plus_ms(ms));
         for observation in self.sim.observations() {
+            if !matches!(observation, Observation::Answered(_)) && self.calls >= CALLS {
+                let text = format!("{observation:?}");
+                println!("{}", &text[..text.len().min(150)]);
+            }
             match observation {
                 Observation::Answered(call) => self.admitted += u64::from(call.decision.allowed),
                 Observation::Finished { charges, is_backfill: true, .. } => {
