@@ -31,6 +31,8 @@ impl Outage {
         let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
         let settings = SimSettings {
             agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }],
+            aggregators: 1,
+            has_bus: true,
             faults: Faults { store_ms_max: 1, ..Faults::default() },
             ..SimSettings::instant(START)
         };
@@ -51,10 +53,6 @@ impl Outage {
     fn pass(&mut self, ms: u64) {
         self.sim.run_until(self.sim.now().plus_ms(ms));
         for observation in self.sim.observations() {
-            if !matches!(observation, Observation::Answered(_)) && self.calls >= CALLS {
-                let text = format!("{observation:?}");
-                println!("{}", &text[..text.len().min(150)]);
-            }
             match observation {
                 Observation::Answered(call) => self.admitted += u64::from(call.decision.allowed),
                 Observation::Finished { charges, is_backfill: true, .. } => {
