@@ -8,6 +8,7 @@ use tollgate::{Agent, Call, Decision, Rule, Source};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::counter::DigestKey;
+use tollgate_core::rules::OnFailure;
 use tollgate_engine::FleetPart;
 use tollgate_servers::Redis;
 

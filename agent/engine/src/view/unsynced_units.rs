@@ -3,9 +3,8 @@
 //!
 //! A view holds them while the counter is in the queue of unsynced counters, or in a backfill request. Units to backfill have
 //! an id from their admission on, and the store charges an id once. So they are sent as often as it takes, with calls on the
-//! counter and by the maintenance, until an answer confirms them. A refund that names its request is repeated, too; another one is
-//! sent once. Units that no window
-//! holds any more are dropped.
+//! counter and by the maintenance, until an answer confirms them. A refund that names its request is repeated, too; another one
+//! is sent once. Units that no window holds any more are dropped.
 //!
 //! Units of calls without an id become one entry where there are many. A call with an id has an entry of its own, by which the
 //! store knows a retry of the call. Past the caps, such a call is one of many, too: no unit is lost, but the store charges a
