@@ -72,13 +72,16 @@ pub use rules_source::{RulesFileError, RulesSource};
 #[cfg(feature = "rules-file")]
 #[doc(hidden)]
 pub use rules_source::{import_envoy, read_rules};
-pub use store::{AnyStore, ChargeStore, StoreError};
+pub use store::StoreError;
+#[doc(hidden)]
+pub use store::{AnyStore, ChargeStore};
 #[cfg(feature = "redis")]
 pub use store::{RedisAddressError, RedisSettings, Slots};
 #[cfg(feature = "kafka")]
 pub use tollgate_bus::{BusError, kafka::KafkaSettings};
 pub use tollgate_core::call::Call;
 pub use tollgate_core::clock::Timestamp;
+#[doc(hidden)]
 pub use tollgate_core::decided_call::DecidedCall;
 pub use tollgate_core::decision::{
     Decision, DecisionId, DegradedRemaining, DenyStatus, LimitKind, LimitStatus, Source,

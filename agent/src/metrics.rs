@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_core::decision::Source;
 use tollgate_core::messages::Topic;
-use tollgate_engine::Engine;
+use tollgate_engine::{Engine, OTHER_RULES, RULE_COUNTS_LEN_MAX};
 use tollgate_metrics::{MetricName, encode_metric};
 
 use crate::check_durations::CheckDurations;
@@ -64,7 +64,7 @@ impl AgentMetrics {
         let (check, store) = (CheckDurations::default(), Histogram::new(STORE_BUCKETS_S));
         let signal_lag = Histogram::new(LAG_BUCKETS_S);
         let prefixed = registry.sub_registry_with_prefix("tollgate");
-        let duration = "Duration of a check, 0 for one that need not wait for the store";
+        let duration = "Duration of a check. One that need not wait for the store is not timed: it is in the smallest bucket, and adds nothing to the sum";
         prefixed.register_with_unit("check_duration", duration, Unit::Seconds, check.clone());
         let duration = "Time from a request of calls to the store until its answer, or until its deadline";
         prefixed.register_with_unit("store_duration", duration, Unit::Seconds, store.clone());
@@ -103,7 +103,10 @@ impl Collector for AgentCollector {
                 totals.map(move |(outcome, total)| (labels(outcome), total))
             })
         });
-        encode_family(&mut encoder, "decisions", "Decisions by rule, outcome and source.", decisions)?;
+        let help = format!(
+            "Decisions by rule, outcome and source. `{OTHER_RULES}`: of rules past {RULE_COUNTS_LEN_MAX} since the start."
+        );
+        encode_family(&mut encoder, "decisions", &help, decisions)?;
         let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.shadow_denials.get()));
         encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
         let charges = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.sketch_charges.get()));
@@ -134,6 +137,16 @@ impl Collector for AgentCollector {
                 "unsynced_forgotten",
                 "Counters whose unsynced units were dropped: past the cap, or unreadable in the store.",
                 &metrics.unsynced_forgotten,
+            ),
+            (
+                "unsynced_joined",
+                "Calls with an id whose units are backfilled with those of others, because there were too many.",
+                &metrics.unsynced_joined,
+            ),
+            (
+                "refund_units_forgotten",
+                "Units that the store was not told to give back, past the cap on refunds of a counter.",
+                &metrics.refund_units_forgotten,
             ),
             (
                 "store_losses",

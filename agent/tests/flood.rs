@@ -9,8 +9,8 @@ const COUNTERS_MAX: usize = 10_000;
 
 const RULES: &str = "
 rules:
-  - { name: by-address, match: { endpoint: /login }, per: [ip], quota: 5/min, consistency: strict }
-  - { name: by-key, match: { endpoint: /v1 }, per: [api_key], quota: 10/min, consistency: strict }
+  - { name: by-address, match: { endpoint: /login }, per: [ip], quota: 5/h, consistency: strict }
+  - { name: by-key, match: { endpoint: /v1 }, per: [api_key], quota: 10/h, consistency: strict }
 ";
 
 /// K5: addresses from many IPv6 networks do not exhaust memory and affect neither rules by user nor honest addresses.

@@ -1,15 +1,21 @@
 //! A late Redis: paused, suspended under load, or with connections that are lost. Its answers count however late they come.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
+use tollgate::rules::Algorithm;
 use tollgate::{Agent, Call, Rule};
+use tollgate_core::clock::Stopwatch;
 use tollgate_servers::Redis;
 
 const QUOTA: u64 = 100;
 /// Quota that no test exhausts.
 const PLENTY: u64 = 1_000_000;
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn agent(redis: &Redis, rule: Rule) -> Agent {
     let agent = Agent::builder().rule(rule).redis(redis.url().as_str()).start().expect("a rule and an address");
@@ -25,10 +31,22 @@ fn rule(quota: u64) -> Rule {
 
 /// Units that the store has counted for a key.
 async fn counted(redis: &Redis, key: &str) -> u64 {
-    let agent = agent(redis, rule(PLENTY)).await;
+    let agent = agent(redis, rule(PLENTY).with(|policy| policy.deadline = Duration::from_secs(5))).await;
     let call = Call::new().with("api_key", key.to_owned()).costing(0);
     let decision = agent.check(&call).await.expect("a call that costs nothing").decision;
     PLENTY - decision.status.expect("a rule").remaining
+}
+
+/// Waits until the store has counted so many units for a key. Returns the units that it has counted then.
+async fn counted_at_least(redis: &Redis, key: &str, units: u64) -> u64 {
+    let waited = Stopwatch::start();
+    loop {
+        let counted = counted(redis, key).await;
+        if counted >= units {
+            return counted;
+        }
+        assert!(waited.elapsed() < TIMEOUT, "{counted} of {units} units are counted");
+    }
 }
 
 /// never-over, I12: under `strict`, a Redis that pauses before every fifth call admits no more than the quota, and the calls in
@@ -54,9 +72,10 @@ async fn a_redis_that_pauses_adds_no_excess() {
     assert!((60..=QUOTA).contains(&admitted), "{admitted} of {QUOTA}");
 }
 
-/// D9, I12: Redis is suspended under load and continues. A second later it has counted every admitted unit, once.
+/// D9, I12: Redis is suspended under load and continues. Then it counts every admitted unit, once. The experiment on failures
+/// measures that a second is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_unit_is_in_a_suspended_redis_a_second_after_it_continues() {
+async fn every_unit_is_in_a_suspended_redis_after_it_continues() {
     let redis = Redis::start();
     let agent = agent(&redis, rule(PLENTY)).await;
     let admitted = under_load(&agent, || {
@@ -65,15 +84,14 @@ async fn every_unit_is_in_a_suspended_redis_a_second_after_it_continues() {
         redis.resume();
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let counted = counted(&redis, "k").await;
+    let counted = counted_at_least(&redis, "k", admitted).await;
     println!("{counted} counted of {admitted} admitted");
     assert_eq!(counted, admitted);
 }
 
-/// D9, I12: connections are lost before answers. A second later Redis has counted every admitted unit at least once.
+/// D9, I12: connections are lost before answers. Then Redis counts every admitted unit at least once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_unit_is_in_redis_a_second_after_connections_were_lost() {
+async fn every_unit_is_in_redis_after_connections_were_lost() {
     let redis = Redis::start();
     let agent = agent(&redis, rule(PLENTY)).await;
     let admitted = under_load(&agent, || {
@@ -83,10 +101,81 @@ async fn every_unit_is_in_redis_a_second_after_connections_were_lost() {
         }
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let counted = counted(&redis, "k").await;
+    let counted = counted_at_least(&redis, "k", admitted).await;
     println!("{counted} counted of {admitted} admitted, connections lost");
     assert!(counted >= admitted && counted <= admitted + 200, "{counted} counted of {admitted} admitted");
+}
+
+/// A permit and its token: a gateway that gives up while Redis is late leaves no slot taken, and no unit charged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_that_is_cancelled_keeps_nothing() {
+    let redis = Redis::start();
+    let patient = |rule: Rule| rule.with(|policy| policy.deadline = Duration::from_secs(30));
+    let slots = Rule::per("slots", &["api_key"], "2/10min".parse().expect("a quota"));
+    let agent = Agent::builder()
+        .rule(patient(slots.counted_by(Algorithm::Concurrency)))
+        .rule(patient(rule(QUOTA)))
+        .redis(redis.url().as_str());
+    let agent = agent.start().expect("rules and an address");
+    while !agent.missing_parts().await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let call = Call::new().with("api_key", "k");
+    redis.pause();
+    assert!(poll_once(pin!(agent.check(&call))).is_pending());
+    assert!(poll_once(pin!(agent.decide(&call))).is_pending());
+    redis.resume();
+    let refunded = || agent.engine().metrics().late_answers().any(|late| late == ("refunded", 2));
+    let waited = tokio::time::timeout(Duration::from_secs(20), async {
+        while !refunded() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.expect("the answers to both requests are used");
+    let admissions = [agent.check(&call).await, agent.check(&call).await].map(|check| check.expect("a free slot"));
+    let remaining = |admission: &tollgate::Admission| admission.decision.status.as_ref().map(|status| status.remaining);
+    assert_eq!(remaining(&admissions[1]), Some(0));
+    assert!(agent.check(&call).await.is_err(), "both slots are taken");
+    assert_eq!(counted(&redis, "k").await, 2, "units of the calls that passed");
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A check works wherever its future is polled: here on a thread without tokio, with a Redis that answers and one that does not.
+#[test]
+fn a_check_needs_no_runtime_of_its_own() {
+    let redis = Redis::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let agent = runtime.block_on(agent(&redis, rule(QUOTA)));
+    let call = Call::new().with("api_key", "k");
+    assert!(wait(agent.check(&call)).is_ok());
+    redis.pause();
+    let decision = wait(agent.decide(&call));
+    assert!(decision.allowed && decision.source != tollgate::Source::Store, "{decision:?}");
+    redis.resume();
+    assert!(wait(agent.missing_parts()).is_empty());
+    wait(agent.shutdown());
+}
+
+/// Waits for a future on this thread.
+fn wait<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
 }
 
 /// Runs calls on one key until `fault` has passed and for a while longer. Returns the number of admitted ones.

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tollgate::{Agent, Call, Decision, Rule, Source};
+use tollgate::{Agent, Call, Decision, OnFailure, Rule, Source};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::counter::DigestKey;
@@ -83,4 +83,36 @@ async fn the_sixth_login_is_denied_while_redis_is_down() {
             assert_eq!(decision.allowed, attempt <= 5, "attempt {attempt} of {ip}");
         }
     }
+}
+
+/// capped, I12: 5,000 calls with ids on one counter during an outage. Redis learns of all of them in a few requests, none of
+/// which it works on for so long that the agent gives up on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_learns_of_thousands_of_calls_on_one_counter_in_a_few_requests() {
+    const CALLS: u64 = 5_000;
+    let mut redis = Redis::start();
+    let rule = Rule::per("per-key", &["api_key"], "1000000/h".parse().unwrap());
+    let rule = rule.with(|policy| policy.on_failure = OnFailure::Open);
+    let agent = Agent::builder().rule(rule).redis(&*redis.url()).start().unwrap();
+    until("the store", || async { agent.missing_parts().await.is_empty() }).await;
+    redis.kill();
+    until("the agent to detect the loss", || async { agent.engine().is_degraded() }).await;
+    for call in 0..CALLS {
+        let call = Call::new().with("api_key", "k").identified(call.to_string());
+        assert!(agent.decide(&call).await.allowed);
+    }
+    assert_eq!(agent.engine().metrics().unsynced_units.get(), CALLS);
+    redis.restart();
+    until("the units to be in Redis", || async { agent.engine().metrics().unsynced_units.get() == 0 }).await;
+    until("the agent to use it", || async { !agent.engine().is_degraded() }).await;
+    let timed_out = agent.engine().metrics().store_errors().find(|(name, _)| *name == "timed_out");
+    let stats = redis.command("INFO commandstats");
+    let scripts =
+        stats.lines().filter_map(|line| line.strip_prefix("cmdstat_eval")?.split_once("calls=")?.1.split_once(','));
+    let scripts: u64 = scripts.filter_map(|(calls, _)| calls.parse::<u64>().ok()).sum();
+    println!("{scripts} scripts, {timed_out:?}: {stats}");
+    assert!((20..=60).contains(&scripts), "{scripts} scripts for {CALLS} units: {stats}");
+    let decision = check(&agent, "k").await;
+    let remaining = decision.status.expect("a rule").remaining;
+    assert_eq!((decision.source, remaining), (Source::Store, 1_000_000 - CALLS - 1));
 }

@@ -14,6 +14,7 @@ use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, Outcome, Row};
 use tollgate_core::messages::signals::SignalBatch;
+use tollgate_core::messages::texts::Texts;
 use tollgate_core::window::Window;
 use tollgate_wire::Record;
 
@@ -42,7 +43,7 @@ fn batch(clock: &dyn Clock, units: i64) -> Batch {
             quota: 100,
             window,
         }],
-        texts: Vec::new(),
+        texts: Texts::default(),
         descriptor_sets: Vec::new(),
         rows: vec![row],
     }

@@ -75,7 +75,7 @@ impl RedisArgs {
             SlotsArg::Together => Slots::Together,
             SlotsArg::Multi => Slots::Multi,
         };
-        Some(RedisSettings { prefix: self.redis_prefix.clone(), slots, ..RedisSettings::new(&url) })
+        Some(RedisSettings::new(&url).prefixed(self.redis_prefix.clone()).with_slots(slots))
     }
 }
 
@@ -83,12 +83,9 @@ impl KafkaArgs {
     /// Returns the settings of the named Kafka.
     pub(crate) fn settings(&self) -> Option<KafkaSettings> {
         let brokers = self.kafka.as_ref()?;
-        Some(KafkaSettings {
-            partitions: self.kafka_partitions,
-            topic_prefix: self.kafka_prefix.clone(),
-            settings: self.kafka_set.iter().flat_map(|set| set.0.clone()).collect(),
-            ..KafkaSettings::new(brokers)
-        })
+        let settings = KafkaSettings::new(brokers).partitioned(self.kafka_partitions);
+        let settings = settings.prefixed(self.kafka_prefix.clone());
+        Some(settings.with(self.kafka_set.iter().flat_map(|set| set.0.clone())))
     }
 
     /// Connects to the named Kafka and prepares its topics. If that fails, the process starts without it, and the thread that

@@ -30,13 +30,13 @@ impl RunName {
     /// Returns the settings of the same Redis with this run's prefix of keys.
     #[must_use]
     pub fn redis(&self, redis: &RedisSettings) -> RedisSettings {
-        RedisSettings { prefix: format!("{}{}:", redis.prefix, self.0), ..redis.clone() }
+        redis.clone().prefixed(format!("{}{}:", redis.prefix, self.0))
     }
 
     /// Returns the settings of the same Kafka with this run's prefix of topics.
     #[must_use]
     pub fn kafka(&self, kafka: &KafkaSettings) -> KafkaSettings {
-        KafkaSettings { topic_prefix: format!("{}{}-", kafka.topic_prefix, self.0), ..kafka.clone() }
+        kafka.clone().prefixed(format!("{}{}-", kafka.topic_prefix, self.0))
     }
 }
 

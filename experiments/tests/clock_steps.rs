@@ -3,10 +3,11 @@
 
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::DigestKey;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_engine::Notice;
-use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
+use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreLoss, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const RULES: &str = "
@@ -35,11 +36,8 @@ impl Fleet {
     fn new() -> Self {
         let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
         let settings = SimSettings {
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; AGENTS],
-            aggregators: 1,
-            has_bus: true,
             faults: Faults { store_ms_max: 2, ..Faults::default() },
-            ..SimSettings::instant(START)
+            ..SimSettings::fleet(START, AGENTS)
         };
         Self { sim: Simulation::new(settings, &rules), told: Vec::new(), sources: Vec::new() }
     }
@@ -242,4 +240,21 @@ fn signals_from_before_a_step_back_lock_nobody_out() {
         let room_ms = (0..AGENTS).map(|agent| fleet.room_after_ms(agent)).max();
         assert!(room_ms <= Some(WIDTH_MS + PART_MS), "{back_ms} ms back: room after {room_ms:?} ms");
     }
+}
+
+/// I12: a clock that was an hour ahead for a while hides no loss of a counter afterwards.
+#[test]
+fn a_lost_counter_is_noticed_although_the_clock_was_ahead_before() {
+    let mut fleet = Fleet::new();
+    fleet.pass(1_000);
+    for by_ms in [3_600_000, -3_600_000] {
+        fleet.sources();
+        fleet.step(by_ms);
+        fleet.pass(RESYNC_MS);
+    }
+    let before = (0..60).filter(|_| fleet.admits(0)).count();
+    fleet.sim.lose(StoreLoss::Counter(DigestKey::default().counter("key", ["k"])));
+    let after = (0..100).filter(|_| fleet.admits(0)).count();
+    assert_eq!(before, 60);
+    assert!(before + after <= 105, "{after} more than {before} of 100");
 }

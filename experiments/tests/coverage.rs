@@ -5,9 +5,7 @@ use fastrand::Rng;
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
-use tollgate_experiments::sim::{
-    Faults, Observation, PlantedBug, SimAgentSettings, SimSettings, Simulation, StoreState,
-};
+use tollgate_experiments::sim::{Faults, Observation, PlantedBug, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
 const RULES: &str = "
@@ -22,16 +20,10 @@ const SEEDS: u64 = 20;
 fn admitted_by_signals(seed: u64, garbage_percent: u8, bug: Option<PlantedBug>) -> usize {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
     let settings = SimSettings {
-        start: START,
         seed,
-        agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }],
-        aggregators: 1,
-        has_bus: true,
-        partitions: 1,
-        counters_max: 10_000,
-        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { bus_ms_max: 10, ack_ms_max: 10, garbage_percent, ..Faults::default() },
         threshold_permille: 0,
+        ..SimSettings::fleet(START, 1)
     };
     let mut sim = Simulation::new(settings, &rules);
     if let Some(bug) = bug {

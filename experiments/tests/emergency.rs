@@ -26,16 +26,11 @@ impl World {
         let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
         let agent = |clock_offset_ms| SimAgentSettings { clock_offset_ms, owns_table: false };
         let settings = SimSettings {
-            start: START,
             seed: 5,
             agents: CLOCK_OFFSETS_MS.map(agent).to_vec(),
-            aggregators: 1,
-            has_bus: true,
-            partitions: 1,
-            counters_max: 10_000,
-            sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
             faults: Faults { store_ms_max: 1, bus_ms_max: 50, ..Faults::default() },
             threshold_permille: 0,
+            ..SimSettings::fleet(START, CLOCK_OFFSETS_MS.len())
         };
         let mut world = Self { sim: Simulation::new(settings, &rules), rules };
         world.pass(3_000);

@@ -11,9 +11,7 @@ use fastrand::Rng;
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::FleetPart;
-use tollgate_experiments::sim::{
-    Cut, Faults, Observation, SimAgentSettings, SimNode, SimSettings, Simulation, StoreState,
-};
+use tollgate_experiments::sim::{Cut, Faults, Observation, SimNode, SimSettings, Simulation, StoreState};
 use tollgate_experiments::size::scaled;
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
@@ -28,18 +26,11 @@ const START_MS: u64 = 8_000;
 
 fn simulation(seed: u64, agents: usize) -> Simulation<'static> {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
-    let agent = SimAgentSettings { clock_offset_ms: 0, owns_table: false };
     let settings = SimSettings {
-        start: START,
         seed,
-        agents: vec![agent; agents],
         aggregators: 0,
-        has_bus: true,
-        partitions: 1,
-        counters_max: 10_000,
-        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 2, bus_ms_max: 50, ..Faults::default() },
-        threshold_permille: 500,
+        ..SimSettings::fleet(START, agents)
     };
     Simulation::new(settings, &rules)
 }
@@ -110,6 +101,29 @@ fn a_store_that_comes_back_empty_makes_no_fleet_of_one() {
         let most = admitted_in_a_minute(&mut sim, 1_500, 100);
         assert!((90..=105).contains(&most), "{most} of 100, seen by {seen_by}");
         assert_eq!(shares(&sim), [3, 3, 3]);
+    }
+}
+
+/// I10: a step of the store's clock forward by about the removal time, by more, or back: an agent that is replaced meanwhile does
+/// not take the others for gone, although they have not announced themselves since the step.
+#[test]
+fn an_agent_that_starts_after_a_step_of_the_stores_clock_does_not_believe_that_it_is_alone() {
+    for by_ms in [12_600, 14_000, 3_600_000, -30_000] {
+        let mut sim = simulation(4, 3);
+        sim.set_bus_up(false);
+        run_ms(&mut sim, 20_600);
+        assert_eq!(shares(&sim), [3, 3, 3], "known from the store alone");
+        // The second agent has no state directory. That it leaves keeps the set alive.
+        sim.leave_agent(1);
+        sim.step_store_clock(by_ms);
+        let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
+        sim.start_agent(1, &rules);
+        for _ in 0..60 {
+            run_ms(&mut sim, 50);
+            let shares = shares(&sim);
+            assert_eq!((shares[0], shares[2]), (3, 3), "{shares:?} after {by_ms} ms");
+            assert!(shares[1] != 1 && shares[1] != 2, "{shares:?} after {by_ms} ms");
+        }
     }
 }
 

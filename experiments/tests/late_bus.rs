@@ -6,7 +6,7 @@ use fastrand::Rng;
 use invariants::{Invariants, START};
 use tollgate::Call;
 use tollgate_core::counter::{CounterId, DigestKey};
-use tollgate_experiments::sim::{Faults, SimAgentSettings, SimSettings, Simulation};
+use tollgate_experiments::sim::{Faults, SimSettings, Simulation};
 
 const RULES: &str = "
 version: 1
@@ -23,18 +23,11 @@ const QUIET_MS: u64 = 12_000;
 fn units_unknown_to_the_aggregator(bus_late_ms: u64) -> u64 {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
     let limit = rules.rules[0].policy.as_ref().expect("a quota").limit();
-    let agent = SimAgentSettings { clock_offset_ms: 0, owns_table: false };
     let settings = SimSettings {
-        start: START,
         seed: bus_late_ms,
-        agents: vec![agent; AGENTS],
-        aggregators: 1,
-        has_bus: true,
-        partitions: 1,
-        counters_max: 10_000,
-        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 2, bus_ms_max: 5, bus_late_ms, ..Faults::default() },
         threshold_permille: 0,
+        ..SimSettings::fleet(START, AGENTS)
     };
     let mut checks = Invariants::new(vec![rules.clone()], 1, settings.counters_max);
     let mut sim = Simulation::new(settings, &rules);

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::Engine;
-use tollgate_experiments::sim::{Cut, Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
+use tollgate_experiments::sim::{Cut, Faults, Observation, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 const QUOTA: usize = 100;
@@ -48,16 +48,11 @@ impl Loaded {
         );
         let rules = tollgate_rules::from_yaml("rules.yaml", &text, 1).expect("valid rules");
         let settings = SimSettings {
-            start: START,
             seed,
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; AGENTS],
             aggregators: usize::from(has_bus),
             has_bus,
-            partitions: 1,
-            counters_max: 10_000,
-            sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
             faults: Faults { store_ms_max: 1, bus_ms_max: 5, ack_ms_max: 5, ..Faults::default() },
-            threshold_permille: 500,
+            ..SimSettings::fleet(START, AGENTS)
         };
         let sim = Simulation::new(settings, &rules);
         let (rng, due, admitted) = (Rng::with_seed(seed), BTreeMap::new(), BTreeMap::new());

@@ -8,9 +8,7 @@ use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_engine::Notice;
-use tollgate_experiments::sim::{
-    Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreLoss, StoreState,
-};
+use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreLoss, StoreState};
 use tollgate_experiments::size::scaled;
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
@@ -104,16 +102,10 @@ fn run(seed: u64, kind: Kind) -> Run {
     );
     let rules = tollgate_rules::from_yaml("rules.yaml", &text, 1).expect("valid rules");
     let settings = SimSettings {
-        start: START,
         seed,
-        agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; AGENTS],
-        aggregators: 1,
-        has_bus: true,
         partitions: 2,
-        counters_max: 10_000,
-        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 1, bus_ms_max: 10, ..Faults::default() },
-        threshold_permille: 500,
+        ..SimSettings::fleet(START, AGENTS)
     };
     let (mut rng, mut sim) = (Rng::with_seed(seed), Simulation::new(settings, &rules));
     let mut callers: BTreeMap<&str, Caller> = KEYS.map(|key| (key, Caller::default())).into();

@@ -10,7 +10,7 @@ use tollgate_core::decision::Source;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::OutageBound;
 use tollgate_engine::Engine;
-use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
+use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 /// Time after which all agents know each other and have read signals for long enough, in ms.
@@ -34,16 +34,9 @@ impl Outage {
         let text = format!("version: 1\nrules: [{{ name: key, per: [api_key], {settings} }}]");
         let rules = tollgate_rules::from_yaml("rules.yaml", &text, 1).expect("valid rules");
         let settings = SimSettings {
-            start: START,
             seed: 1,
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; agents],
-            aggregators: 1,
-            has_bus: true,
-            partitions: 1,
-            counters_max: 10_000,
-            sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
             faults: Faults { store_ms_max: 1, bus_ms_max: 5, ack_ms_max: 5, ..Faults::default() },
-            threshold_permille: 500,
+            ..SimSettings::fleet(START, agents)
         };
         let mut outage = Self { sim: Simulation::new(settings, &rules), rules, agents, admitted: Vec::new() };
         outage.pass(KNOWN_MS);

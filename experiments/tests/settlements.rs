@@ -7,7 +7,7 @@ use tollgate::{Call, DecidedCall};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, CounterId, DigestKey, RequestId};
-use tollgate_experiments::sim::{Correction, Faults, Observation, SimAgentSettings, SimSettings, Simulation};
+use tollgate_experiments::sim::{Correction, Faults, Observation, SimSettings, Simulation};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
 const RULES: &str = "
@@ -15,6 +15,9 @@ version: 1
 rules:
   - { name: tokens, per: [user], quota: 2000/h }
   - { name: slots, per: [user], quota: 500/h, algorithm: concurrency }
+  # Several of their windows pass in a run, and none of them drains.
+  - { name: bucket, per: [user], quota: 10/s, algorithm: token_bucket, burst: 5000 }
+  - { name: queue, per: [user], quota: 10/s, algorithm: leaky_bucket, burst: 5000 }
 ";
 const CALLS: usize = 200;
 /// Number of steps of 20 ms for the backfill.
@@ -24,29 +27,27 @@ const SEEDS: u64 = 20;
 /// Units that the store refunded, by the request that names the decision, and by counter.
 type Refunded = HashMap<(RequestId, CounterId), u64>;
 
-/// Runs calls, each of which is settled and released several times, at both agents, for more than it cost. Returns the units
+/// Runs calls, each of which is settled and released several times, at both agents, for more than it cost, and some of them
+/// seconds later. Returns the units
 /// that the store charged and those that it refunded.
 fn settled_over_and_over(seed: u64) -> (u64, Refunded) {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
     let settings = SimSettings {
-        start: START,
         seed,
-        agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; 2],
-        aggregators: 1,
-        has_bus: true,
-        partitions: 1,
-        counters_max: 10_000,
-        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 2, store_answer_lost_percent: 10, ..Faults::default() },
-        threshold_permille: 500,
+        ..SimSettings::fleet(START, 2)
     };
     let mut sim = Simulation::new(settings, &rules);
     let (mut rng, mut charged, mut refunded) = (Rng::with_seed(seed), 0, Refunded::new());
+    let mut earlier: Vec<(Call<'_>, DecidedCall)> = Vec::new();
     sim.run_until(START.plus_ms(100));
     // In the end, units that were admitted without the store reach it.
     for step in 0..CALLS + BACKFILL_STEPS {
         if step < CALLS {
             sim.check(rng.usize(0..2), vec![Call::new().with("user", "u").costing(rng.u64(1..5))]);
+        }
+        if let Some((call, decided)) = rng.choice(&earlier) {
+            sim.correct(rng.usize(0..2), call.clone(), Correction::Settle(-1_000, Some(decided.clone())));
         }
         let until = sim.now().plus_ms(20);
         sim.run_until(until);
@@ -62,6 +63,7 @@ fn settled_over_and_over(seed: u64) -> (u64, Refunded) {
                         sim.correct(rng.usize(0..2), answered.call.clone(), Correction::Release(decided.clone()));
                         sim.correct(rng.usize(0..2), answered.call.clone(), Correction::Settle(-1_000, None));
                     }
+                    earlier.push((answered.call.clone(), decided));
                 }
                 Observation::Executed { charges, answer: Ok(results), .. } => {
                     for (charge, result) in charges.iter().zip(&results) {

@@ -1,9 +1,11 @@
-//! The first seconds of an agent, while the store answers late: who may be admitted before the agent has joined the fleet.
+//! The first seconds of an agent, while the store answers late or its connection is still being made: who is admitted before the
+//! agent has joined the fleet, and who waits for the store.
 
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::Source;
 use tollgate_engine::{Engine, FleetPart};
-use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
+use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const RULES: &str = "rules: [{ name: key, per: [api_key], quota: 100/min, consistency: bounded }]";
@@ -16,18 +18,16 @@ const APART_MS: u64 = 50;
 const CALLS: usize = 10;
 
 fn fleet(agents: usize) -> (Simulation<'static>, RuleSet) {
-    let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
+    fleet_under(RULES, agents)
+}
+
+fn fleet_under(rules: &str, agents: usize) -> (Simulation<'static>, RuleSet) {
+    let rules = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("valid rules");
     let settings = SimSettings {
-        start: START,
         seed: 1,
-        agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; agents],
         aggregators: 0,
-        has_bus: true,
-        partitions: 1,
-        counters_max: 10_000,
-        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults: Faults { store_ms_max: 2, bus_ms_max: 5, ..Faults::default() },
-        threshold_permille: 500,
+        ..SimSettings::fleet(START, agents)
     };
     (Simulation::new(settings, &rules), rules)
 }
@@ -51,6 +51,36 @@ fn while_the_store_is_late(sim: &mut Simulation<'static>, agent: usize, ms: u64)
     }
     sim.set_store(StoreState::Up);
     (late, denied)
+}
+
+/// no-wait, never-over: the calls that an agent gets before its first connection to the store wait for it, and the store decides
+/// them. None waits longer than its deadline, even if the connection never comes.
+#[test]
+fn calls_wait_for_the_first_connection_until_their_deadline() {
+    let rules =
+        "rules: [{ name: key, per: [api_key], quota: 100/min, consistency: strict, deadline: 1s, on_failure: open }]";
+    for connected_after_ms in [0, 200, 500, 900, u64::MAX] {
+        let (mut sim, _) = fleet_under(rules, 1);
+        sim.set_store(StoreState::Silent);
+        for ms in (0..4_000).step_by(50) {
+            if ms == connected_after_ms {
+                sim.set_store(StoreState::Up);
+            }
+            sim.check(0, vec![Call::new().with("api_key", format!("caller {}", ms / 200))]);
+            sim.run_until(START.plus_ms(ms + 50));
+        }
+        sim.run_until(START.plus_ms(6_000));
+        let mut by_store = 0;
+        for observation in sim.observations() {
+            let Observation::Answered(answered) = observation else { continue };
+            let waited_ms = answered.answered.ms_since(answered.arrived);
+            let name =
+                format!("connected after {connected_after_ms} ms, called {:?}", answered.arrived.ms_since(START));
+            assert!(answered.is_admitted && waited_ms <= 1_000, "{name}: {waited_ms} ms");
+            by_store += usize::from(answered.decision.source == Source::Store);
+        }
+        assert_eq!(by_store, if connected_after_ms == u64::MAX { 0 } else { 80 }, "after {connected_after_ms} ms");
+    }
 }
 
 /// never-over, E7: an agent that is alone denies no honest call in its first seconds, however late the store: with a bus,

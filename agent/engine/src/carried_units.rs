@@ -9,7 +9,11 @@ use tollgate_core::rules::Generation;
 
 use crate::engine::Engine;
 use crate::matched_rule::{Charges, MatchedRule};
-use crate::view::{CounterView, Unsynced, carry_unsynced, end_backfill};
+use crate::view::{CounterView, Unsynced, UnsyncedEntry, carry_unsynced, end_backfill};
+
+/// Maximum number of charges of unsynced units in one request, so that it does not delay others in the store. What a counter
+/// has beyond it travels with the next request.
+pub const BACKFILL_CHARGES_MAX: usize = 256;
 
 impl Engine {
     /// Returns the charges of the units that calls on these counters carry to the store.
@@ -22,9 +26,10 @@ impl Engine {
         for matched in matched.filter(|matched| self.has_unsynced() && matched.sketched.is_none()) {
             // Calls of one request may share a counter.
             if !charges.iter().any(|charge: &Charge| charge.counter == matched.counter) {
+                let room = BACKFILL_CHARGES_MAX - charges.len();
                 let add = |view: &mut CounterView| {
                     charges.extend(
-                        carry_unsynced(view).iter().map(|unsynced| backfill_charge(matched, generation, unsynced)),
+                        carry_unsynced(view, room).map(|unsynced| backfill_charge(matched, generation, unsynced)),
                     );
                 };
                 self.table.with(matched.counter, add);
@@ -48,23 +53,37 @@ impl Engine {
     /// Returns units that were admitted without the store by the call of this number. Units of a request are backfilled under
     /// its id, by which the store knows that it has charged them before.
     pub(crate) fn unsynced_units(&self, call: u64, request: Option<RequestId>, at: Timestamp, units: u64) -> Unsynced {
-        let id = request.unwrap_or_else(|| self.backfill_ids.after(call));
-        Unsynced { at, units, id, is_open: request.is_none() }
+        let has_room = self.unsynced.has_room();
+        Unsynced { at, units, request, own_id: self.backfill_ids.after(call), has_room }
+    }
+
+    /// Returns the identifier of the units that the call of this number was admitted without the store.
+    pub(crate) fn unsynced_id(&self, call: u64, request: Option<RequestId>) -> RequestId {
+        request.unwrap_or_else(|| self.backfill_ids.after(call))
     }
 
     /// Changes the view of a counter, and counts its unsynced units.
     pub(crate) fn counting_unsynced<R>(&self, counter: CounterId, change: impl FnOnce(&mut CounterView) -> R) -> R {
         self.table.with(counter, |view| {
-            let before = view.unsynced_units();
+            let before = view.unsynced_size();
             let result = change(view);
-            self.metrics.unsynced_units.follow(before, view.unsynced_units());
+            let after = view.unsynced_size();
+            if before != after {
+                let metrics = &self.metrics;
+                metrics.unsynced_units.follow(before.units, after.units);
+                self.unsynced.note_entries(before.entries, after.entries);
+                // These numbers end with the units that they stand beside.
+                metrics.unsynced_joined.add(after.joined.saturating_sub(before.joined));
+                let forgotten = after.forgotten_refund_units.saturating_sub(before.forgotten_refund_units);
+                metrics.refund_units_forgotten.add(forgotten);
+            }
             result
         })
     }
 }
 
 /// Returns the charge of unsynced units.
-pub(crate) fn backfill_charge(matched: &MatchedRule<'_>, generation: Generation, unsynced: &Unsynced) -> Charge {
-    let Unsynced { at, units, id, .. } = *unsynced;
+pub(crate) fn backfill_charge(matched: &MatchedRule<'_>, generation: Generation, unsynced: &UnsyncedEntry) -> Charge {
+    let UnsyncedEntry { at, units, id } = *unsynced;
     Charge { request: Some(id), ..matched.charge(generation, units, ChargeMode::Backfill { at }) }
 }

@@ -188,7 +188,8 @@ impl Engine {
         scope: MatchScope<'_>,
         planned: &mut PlannedCall<'a>,
     ) -> LockedTable<'_> {
-        if let Err(rejection) = self.match_call(context, call, scope, false, &mut planned.matched) {
+        let PlannedCall { matched, shadowed, .. } = planned;
+        if let Err(rejection) = self.match_call(context, call, scope, false, matched, shadowed) {
             planned.matched.clear();
             planned.rejection = Some(rejection);
         }

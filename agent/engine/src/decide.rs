@@ -13,10 +13,10 @@ use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
 use crate::enforce::{
-    Authority, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late, plan_recovering,
+    Authority, ChargeFacts, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late, plan_recovering,
 };
 use crate::engine::{Context, Engine};
-use crate::match_rules::Rejection;
+use crate::match_rules::{Rejection, ShadowedRules};
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
 use crate::table::LockedTable;
@@ -33,6 +33,7 @@ pub(crate) struct PlannedCall<'a> {
     pub(crate) number: u64,
     pub(crate) matched: MatchedRules<'a>,
     pub(crate) rejection: Option<Rejection>,
+    pub(crate) shadowed: ShadowedRules,
     /// Bounds of the store's time at the evaluation.
     pub(crate) bounds: TimeBounds,
     /// Instant of the decision, at which its admission counts.
@@ -52,8 +53,9 @@ impl PlannedCall<'_> {
     /// Creates a call that nothing is known about.
     pub(crate) fn new(number: u64, bounds: TimeBounds) -> Self {
         let (matched, verdicts, results) = (MatchedRules::new(), Verdicts::new(), ChargeResults::new());
-        let (rejection, combined, error, request) = (None, combine(&[]), None, None);
-        Self { number, matched, rejection, bounds, at: bounds.latest, verdicts, combined, results, error, request }
+        let (rejection, shadowed, combined) = (None, ShadowedRules::new(), combine(&[]));
+        let (at, error, request) = (bounds.latest, None, None);
+        Self { number, matched, rejection, shadowed, bounds, at, verdicts, combined, results, error, request }
     }
 
     /// Returns the same without a borrow.
@@ -64,6 +66,11 @@ impl PlannedCall<'_> {
     /// Returns true if the store must be asked.
     pub(crate) fn asks_store(&self) -> bool {
         self.verdicts.is_empty() && !self.matched.is_empty()
+    }
+
+    /// Counts the denials of the rules in shadow that deny every call, once the call is decided.
+    pub(crate) fn count_shadowed(&self, context: &Context<'_>) {
+        self.shadowed.iter().for_each(|index| context.active.counts[*index].shadow_denials.add(1));
     }
 
     /// Sets the verdicts.
@@ -113,7 +120,8 @@ impl Engine {
                 StoreAccess::Recovering => plan_recovering,
                 StoreAccess::Late => plan_late,
             };
-            match plan(policy, generation, view, &facts, *cost, *enforcement) {
+            let charge = ChargeFacts { policy, generation, view, cost: *cost, enforcement: *enforcement };
+            match plan(&charge, &facts) {
                 Plan::NeedsStore => verdicts.push(None),
                 Plan::Decided(verdict, source, admission) => {
                     if let Some(admission) = admission {
@@ -148,14 +156,19 @@ impl Engine {
             (None, None) => (None, &self.unlimited),
         };
         counts.decided(source, allowed);
+        planned.count_shadowed(context);
         // The first row is the home row.
         let mut home = Some((decider, source));
         for (position, matched) in matched.iter().enumerate() {
             let result = results.get(position);
-            let stands = allowed && (!held_back || matched.is_counted_always());
+            let counts_always = matched.is_counted_always() && !matched.is_slot();
+            let stands = allowed && (!held_back || counts_always);
+            // The charge of a request with an id stays for its retry.
+            let is_given_back = matched.is_slot() && !stands && call.id().is_none();
             // A rule that is counted always may have been charged although the call was denied.
-            let is_charged =
-                |result: &ChargeResult| result.charged && (result.verdict.admitted || matched.never_denies());
+            let is_charged = |result: &ChargeResult| {
+                result.charged && (result.verdict.admitted || matched.never_denies()) && !is_given_back
+            };
             let by_store = !self.settings.owns_table && matched.sketched.is_none();
             let outcome = if by_store
                 && result
@@ -175,10 +188,16 @@ impl Engine {
             if matched.rule.shadow && result.is_some_and(|result| !result.verdict.admitted) {
                 context.active.counts[matched.index].shadow_denials.add(1);
             }
+            if matched.sketched.is_some() {
+                continue;
+            }
+            if let Some(result) = result.filter(|result| is_given_back && result.charged && !result.repeated) {
+                self.give_back_slots(context, matched, result.at);
+            }
             let event = match (result, verdicts[position]) {
-                _ if matched.sketched.is_some() => continue,
                 (Some(result), _) if !self.settings.owns_table => {
-                    let units = if result.charged && !result.repeated { matched.cost } else { 0 };
+                    let is_kept = result.charged && !result.repeated && !is_given_back;
+                    let units = if is_kept { matched.cost } else { 0 };
                     let answer = (units > 0).then(|| self.acknowledgement(context.now, matched, result));
                     ViewEvent::Answered { result, units, round, acknowledged: answer }
                 }
@@ -190,7 +209,7 @@ impl Engine {
                     ViewEvent::Admitted { at, units, is_planned: true, round, unsynced, acknowledged: None }
                 }
                 (None, Some(rule)) if rule.verdict.admitted => {
-                    ViewEvent::Refunded { at, units: matched.cost, is_unsynced: false, by_store: false }
+                    ViewEvent::Refunded { at, units: matched.cost, slots_of: None, by_store: false }
                 }
                 _ => continue,
             };
@@ -210,7 +229,7 @@ impl Engine {
         let mut decision = Decision::new(allowed, source, at, self.decision_id(*number));
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
         decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
-        decision.holds_slots = allowed && matched.iter().any(MatchedRule::is_slot);
+        decision.holds_slots = allowed && !held_back && matched.iter().any(MatchedRule::is_slot);
         decision
     }
 

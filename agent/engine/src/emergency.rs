@@ -67,12 +67,14 @@ impl Engine {
     ) -> Decisions {
         let decide = |call| {
             let mut planned = PlannedCall::new(self.next_call(), context.bounds);
-            planned.rejection = self.match_call(context, call, scope, false, &mut planned.matched).err();
+            let PlannedCall { matched, shadowed, .. } = &mut planned;
+            planned.rejection = self.match_call(context, call, scope, false, matched, shadowed).err();
             planned.matched.clear();
             if planned.rejection.is_some() {
                 planned.set_verdicts(context.bounds, SmallVec::new());
                 return self.answer(context, call, &planned, false);
             }
+            planned.count_shadowed(context);
             let resolved = context.active.set.resolved_within(call, scope);
             let verdict = limit.charge(caller(&self.settings.digest_key, &resolved, call), context.now, call.cost());
             let allowed = verdict.admitted;
@@ -83,6 +85,7 @@ impl Engine {
             let id = self.decision_id(planned.number);
             let mut decision = Decision::new(allowed, Source::Fallback, context.bounds.latest, id);
             decision.status = Some(limit.status(verdict, context.now, call.cost()));
+            decision.is_uncounted = true;
             decision
         };
         calls.iter().map(decide).collect()
@@ -94,5 +97,41 @@ fn caller(key: &DigestKey, resolved: &ResolvedCall<'_>, call: &Call<'_>) -> Coun
     match resolved.get(EMERGENCY_PER) {
         Some(value) => key.counter(EMERGENCY, std::iter::once(value)),
         None => key.call(call.descriptors()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::decided_call::DecidedCall;
+    use tollgate_core::rules::{Rule, RuleSet};
+
+    use super::*;
+    use crate::engine::EngineSettings;
+    use crate::operation::{Operation, Output, Progress};
+
+    const START: Timestamp = Timestamp::from_ms(1_000_000);
+
+    /// A call that was admitted in emergency charged no counter, so its settlement gives back no units of other calls.
+    #[test]
+    fn a_settlement_refunds_nothing_of_a_call_that_charged_nothing() {
+        let rule = Rule::per("key", &["api_key"], "100/min".parse().expect("a quota"));
+        let settings = EngineSettings { owns_table: true, ..EngineSettings::new("a", START) };
+        let engine = Engine::new(settings, RuleSet::new(1, [rule]));
+        let call = Call::new().with("api_key", "k").costing(10);
+        let check = || {
+            let Progress::Done(output) = engine.begin(START, Operation::check(&call)) else { panic!("no store") };
+            output.into_decisions().pop().expect("a decision")
+        };
+        let remaining = || check().status.expect("a rule").remaining;
+        assert_eq!(remaining(), 90);
+        engine.switch_emergency(START, Some("1000/min".parse().expect("a quota")));
+        let in_emergency = check();
+        engine.switch_emergency(START, None);
+        let key = &engine.settings().digest_key;
+        let decided = DecidedCall::new(key, &call, &in_emergency).expect("it is admitted");
+        let decided = DecidedCall::read(&decided.text(key, &call), key, &call).expect("its own id");
+        let settled = engine.begin(START, Operation::Settle { call: &call, units: -10, decided: Some(&decided) });
+        assert!(matches!(settled, Progress::Done(Output::Adjusted(Ok(None)))), "{settled:?}");
+        assert_eq!(remaining(), 80, "those of the first call count");
     }
 }

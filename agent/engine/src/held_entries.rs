@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use tollgate_core::counter::CounterId;
+
 use crate::engine::Engine;
 
 /// Size of each bounded map and queue.
@@ -17,6 +19,8 @@ pub struct HeldEntries {
     pub own_batches: usize,
     /// Counters with unsynced units.
     pub unsynced_counters: usize,
+    /// Largest number of entries of unsynced units that a counter has had.
+    pub unsynced_entries_most: usize,
     /// Bytes of the sketch.
     pub sketch_bytes: usize,
     /// Counters that wait to be opened again.
@@ -36,6 +40,13 @@ impl Engine {
         self.sketches.is_used()
     }
 
+    /// Returns true if a counter has a place in the table: the sketch decides for all others.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_place(&self, counter: CounterId) -> bool {
+        self.table.holds(counter)
+    }
+
     /// Returns the size of each bounded map and queue.
     #[must_use]
     pub fn held(&self) -> HeldEntries {
@@ -45,6 +56,7 @@ impl Engine {
             waiting_batches: self.rows.waiting_batches.load(Ordering::Relaxed),
             own_batches: self.signals.kept(),
             unsynced_counters: self.unsynced.len(),
+            unsynced_entries_most: self.unsynced.entries_most(),
             sketch_bytes: self.sketches.bytes(),
             lost_counters: self.losses.len(),
         }

@@ -153,6 +153,11 @@ impl KnownRows {
         Some(AddedRow { waiting })
     }
 
+    /// Ends the list of subjects: no call knows its place any more.
+    pub(crate) fn end_list(&self) {
+        self.list.store(0, Ordering::Relaxed);
+    }
+
     /// Returns the number of rows that were ever added.
     pub(crate) fn added(&self) -> usize {
         self.tail.load(Ordering::Acquire)

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
 use tollgate_core::rules::Generation;
@@ -56,8 +57,8 @@ impl Engine {
                 Ok(result) => result.is_some_and(|result| result.charged || result.repeated),
                 Err(error) => *error == StoreError::Unreadable,
             };
-            // Units that stand for no call are refunded. Those that are only counted stay.
-            let mut stands = !charge.mode.is_enforced();
+            // Units that stand for no call are refunded. Those that are only counted stay, unless they are slots.
+            let mut stands = !charge.mode.is_enforced() && charge.limit.algorithm != Algorithm::Concurrency;
             let mut rule = None;
             for planned in planned.iter().filter(|planned| planned.error.is_some()) {
                 for matched in planned.matched.iter().filter(|matched| matched.shares(charge)) {
@@ -202,6 +203,32 @@ mod tests {
             };
             let follows: Vec<_> = follows.into_iter().map(at_decision).collect();
             assert_eq!(backfill(&engine), follows, "{case}");
+        }
+    }
+
+    /// A caller that leaves has no decision: its late answer is that to a denied call.
+    #[test]
+    fn a_call_whose_caller_has_left_is_refunded() {
+        let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
+        let cases: [LateCase; 4] = [
+            (false, None, Ok(true), LateOutcome::Refunded, refund()),
+            (false, Some("id"), Ok(true), LateOutcome::Charged, vec![]),
+            (false, None, Err(StoreError::Expired(AT)), LateOutcome::NotCharged, vec![]),
+            (true, None, Err(StoreError::AnswerLost), LateOutcome::Lost, vec![]),
+        ];
+        for (is_strict, id, late, outcome, follows) in cases {
+            let engine = engine(is_strict);
+            engine.note_store_time(START, START, START);
+            let call = Call::new().with("api_key", "k");
+            let call = if let Some(id) = id { call.identified(id.to_owned()) } else { call };
+            let mut request = request(&engine, &call);
+            request.leave();
+            let late = late.map(|charged| answer(&request, charged));
+            engine.late_answer(START, request, late);
+            let seen: Vec<_> = engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect();
+            assert_eq!(seen, [(LateOutcome::NAMES[outcome as usize].1, 1)], "{id:?} {late:?}");
+            assert_eq!((engine.metrics().unsynced_units.get(), backfill(&engine)), (0, follows), "{id:?} {late:?}");
+            assert!(!engine.is_degraded(), "it says nothing about the store");
         }
     }
 

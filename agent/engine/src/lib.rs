@@ -52,6 +52,7 @@ mod receive;
 mod exchange;
 mod maintenance;
 
+pub use carried_units::BACKFILL_CHARGES_MAX;
 pub use check::Decisions;
 pub use dead_letters::IgnoredRecord;
 pub use engine::{COUNTERS_MAX_DEFAULT, Engine, EngineSettings};
@@ -63,7 +64,9 @@ pub use maintenance::{
     Maintenance, MaintenanceEffect, MaintenanceInput, MaintenanceRequest, MaintenanceSettings, WITNESS_KEPT_MS,
     WitnessAnswer,
 };
-pub use metrics::{Amount, EngineMetrics, LateOutcome, RuleCounts, StripedTotal, Total};
+pub use metrics::{
+    Amount, EngineMetrics, LateOutcome, OTHER_RULES, RULE_COUNTS_LEN_MAX, RuleCounts, StripedTotal, Total,
+};
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
 pub use receive::{Incoming, Receipt};
@@ -75,3 +78,5 @@ pub use stripes::{STRIPES, use_stripe};
 pub use table::AgentTable;
 pub use time_bounds::TimeBounds;
 pub use tollgate_core::counter::StoreError;
+pub use unsynced_queue::UNSYNCED_COUNTERS_MAX;
+pub use view::UNSYNCED_ENTRIES_OF_COUNTER_MAX;

@@ -26,6 +26,8 @@ pub(crate) struct Losses {
     /// Instant up to which acknowledged charges prove nothing, in ms: the latest one that the store's clock may have shown before
     /// it was set back.
     shown_ms: AtomicU64,
+    /// The same for charges of this agent, which forgets them when the clock is set back by much.
+    own_shown_ms: AtomicU64,
     /// Store's time from which lost counters are worth another notice, in ms.
     notice_at_ms: AtomicU64,
     waiting: Mutex<WaitingCounters>,
@@ -98,9 +100,16 @@ impl Losses {
         Timestamp::from_ms(self.shown_ms.load(Ordering::Relaxed))
     }
 
-    /// Records the latest instant that the store's clock may have shown before it was set back.
-    pub(crate) fn note_shown(&self, shown: Timestamp) {
+    /// Returns the same for charges that this agent remembers.
+    pub(crate) fn own_shown(&self) -> Timestamp {
+        Timestamp::from_ms(self.own_shown_ms.load(Ordering::Relaxed))
+    }
+
+    /// Records the latest instant that the store's clock may have shown before it was set back, and before it was set back by
+    /// so little that the agent has forgotten nothing.
+    pub(crate) fn note_shown(&self, shown: Timestamp, by_small_steps: Timestamp) {
         self.shown_ms.fetch_max(shown.as_ms(), Ordering::Relaxed);
+        self.own_shown_ms.store(by_small_steps.as_ms(), Ordering::Relaxed);
     }
 
     /// Forgets a loss, whose instant says nothing once the store's clock was set.

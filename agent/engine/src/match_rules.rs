@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::counter::SlotId;
@@ -22,6 +23,9 @@ use crate::table::LockedTable;
 
 /// `Retry-After` of a denial that no counter gave, in ms: the rules may have changed by then.
 const REJECTED_RETRY_MS: u64 = 60_000;
+
+/// Indexes of the rules in shadow that would deny a call whatever their counters hold.
+pub(crate) type ShadowedRules = SmallVec<[usize; 1]>;
 
 /// Denial of a call without a counter: by the deny list, or by a rule that denies every call that it matches.
 #[derive(Clone, Debug)]
@@ -43,7 +47,8 @@ impl Rejection {
 
 impl Engine {
     /// Finds the rules that apply to a call, in their order. A caller that is exempt, by the allow list or because the call
-    /// has been decided, is counted and never denied.
+    /// has been decided, is counted and never denied. The indexes of the rules in shadow that deny every call are added to
+    /// `shadowed`.
     pub(crate) fn match_call<'a>(
         &self,
         context: &Context<'a>,
@@ -51,6 +56,7 @@ impl Engine {
         scope: MatchScope<'_>,
         is_decided: bool,
         matched: &mut MatchedRules<'a>,
+        shadowed: &mut ShadowedRules,
     ) -> Result<(), Rejection> {
         let active = context.active;
         let resolved = active.set.resolved_within(call, scope);
@@ -72,11 +78,10 @@ impl Engine {
         let is_alone = applicable.iter().filter(|applicable| applicable.policy.is_some()).count() == 1;
         for ApplicableRule { index, rule, policy, .. } in applicable {
             if rule.deny && !exempt {
-                let counts = &active.counts[index];
                 if !rule.shadow {
-                    return Err(rejection(&active.names[index], counts));
+                    return Err(rejection(&active.names[index], &active.counts[index]));
                 }
-                counts.shadow_denials.add(1);
+                shadowed.push(index);
             }
             let Some(policy) = policy else { continue };
             let counter = key.known_counter(&rule.name, rule.values(&resolved));
@@ -107,6 +112,15 @@ impl Engine {
             }
         }
         table
+    }
+
+    /// Returns true if the store may have to be asked about a call that the sketch charges, too.
+    pub(crate) fn is_partly_sketched(&self, context: &Context<'_>, call: &Call<'_>) -> bool {
+        let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
+        let rejected = self.match_call(context, call, MatchScope::default(), false, &mut matched, &mut shadowed);
+        let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+        let placed = matched.iter().filter(|matched| has_place(context, &mut table, matched)).count();
+        rejected.is_ok() && placed > 0 && placed < matched.len()
     }
 
     /// Returns true if a call can carry the units of its counters that the store does not know.

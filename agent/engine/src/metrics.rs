@@ -10,8 +10,11 @@ use tollgate_core::decision::Source;
 
 use crate::stripes::{STRIPES, Stripes};
 
-/// Maximum number of rules with counts of their own. Decisions of further rules are counted under the empty name.
-const RULES_LEN_MAX: usize = 20_000;
+/// Maximum number of rules with counts of their own, since the start. Decisions of further rules are counted as those of
+/// [`OTHER_RULES`].
+pub const RULE_COUNTS_LEN_MAX: usize = 20_000;
+/// Name of the rules without counts of their own. No rule has a name with brackets, and calls without a rule have the empty name.
+pub const OTHER_RULES: &str = "(other)";
 /// Number of rules whose decisions are counted in stripes.
 const RULES_LEN_STRIPED: usize = 1_024;
 
@@ -57,7 +60,7 @@ pub struct RuleCounts {
 /// Counts of one engine.
 #[derive(Debug, Default)]
 pub struct EngineMetrics {
-    /// Counters that the store re-based after its clock stepped back.
+    /// Steps of the store's clock by more than a second, back or forward.
     pub store_clock_steps: Total,
     /// Units that were admitted without the store and that it does not know yet.
     pub unsynced_units: Amount,
@@ -67,6 +70,10 @@ pub struct EngineMetrics {
     late_answers: [Total; LateOutcome::NAMES.len()],
     /// Counters whose unsynced units were dropped past the cap.
     pub unsynced_forgotten: Total,
+    /// Calls with an id that are backfilled with others, because there were too many: the store charges a retry again.
+    pub unsynced_joined: Total,
+    /// Units that the store should have given back and was not told of, past the cap on refunds of a counter.
+    pub refund_units_forgotten: Total,
     /// Losses of units of the whole store.
     pub store_losses: Total,
     /// Counters whose units the store had lost, or may have lost.
@@ -160,7 +167,8 @@ impl EngineMetrics {
     /// Returns the counts of decisions that show this rule. They survive a change of the rule set.
     pub(crate) fn of_rule(&self, rule: &Arc<str>) -> Arc<RuleCounts> {
         let mut rules = self.rules.lock();
-        let name = if rules.len() < RULES_LEN_MAX || rules.contains_key(rule) { rule.clone() } else { "".into() };
+        let has_place = rules.len() < RULE_COUNTS_LEN_MAX || rules.contains_key(rule);
+        let name = if has_place { rule.clone() } else { OTHER_RULES.into() };
         // Many rules would need much memory for cells that hardly any call writes to.
         let stripes = if rules.len() < RULES_LEN_STRIPED { STRIPES } else { 1 };
         rules.entry(name).or_insert_with(|| Arc::new(RuleCounts::of_stripes(stripes))).clone()
@@ -188,5 +196,24 @@ impl EngineMetrics {
     /// Returns the number of requests that the store did not answer, by the names of the reasons.
     pub fn store_errors(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         StoreError::NAMES.into_iter().zip(self.store_errors.iter().map(Total::get))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// capped: names of rules that come and go with reloads.
+    #[test]
+    fn rules_past_the_cap_are_counted_together_and_apart_from_calls_without_a_rule() {
+        let metrics = EngineMetrics::default();
+        let counts = |name: &str| metrics.of_rule(&name.into());
+        counts("").decided(Source::Store, true);
+        let rules = RULE_COUNTS_LEN_MAX + 2;
+        (1..rules).for_each(|rule| counts(&format!("rule-{rule}")).decided(Source::Store, true));
+        counts("rule-1").decided(Source::Store, true);
+        let admitted = |name: &str| counts(name).decisions()[Source::Store as usize][1];
+        assert_eq!([admitted(""), admitted("rule-1"), admitted(OTHER_RULES)], [1, 2, 2]);
+        assert_eq!(metrics.rules().len(), RULE_COUNTS_LEN_MAX + 1);
     }
 }

@@ -1,10 +1,12 @@
 //! The life cycle of an operation: begun, applied by the store if necessary, finished.
 //!
-//! For a check of one call, a shell may first try [`Engine::decide`], which is faster. It calls [`Engine::begin`]; if the answer is a [`StoreRequest`], it sends the charges to the store, waits at most the
-//! request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps
-//! the calls and the rules under which they were matched. With counts in the engine's own table the charges are applied here,
-//! and every operation is done at once. A request whose answer is [`Engine::renew`]ed is
-//! sent once more. It is finished once; if it missed its deadline, its late answer goes to [`Engine::late_answer`]. The operations are in [`check`](crate::check), [`settle_release`](crate::settle_release) and
+//! For a check of one call, a shell may first try [`Engine::decide`], which is faster. It calls [`Engine::begin`]; if the
+//! answer is a [`StoreRequest`], it sends the charges to the store, waits at most the request's deadline, and calls
+//! [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps the calls and the rules under which
+//! they were matched. With counts in the engine's own table the charges are applied here, and every operation is done at
+//! once. A request whose answer is [`Engine::renew`]ed is sent once more. It is finished once; if it missed its deadline,
+//! its late answer goes to [`Engine::late_answer`]. So does the answer to a request that its caller has left
+//! ([`StoreRequest::leave`]). The operations are in [`check`](crate::check), [`settle_release`](crate::settle_release) and
 //! [`backfill`](crate::backfill). Each has a first half, which returns charges, and a second half, which takes the answer.
 
 use std::mem;
@@ -112,6 +114,18 @@ impl Engine {
         self.begin_under(ThreadRules::of(&self.rules).load().0, now, operation)
     }
 
+    /// Begins the check of a call that is decided at once or not at all. A call that the store may have to decide, and that the
+    /// sketch charges for another of its counters, is not begun: the sketch could not give the units back.
+    #[must_use]
+    pub fn try_begin(&self, now: Timestamp, call: &Call<'_>) -> Option<Progress> {
+        let mut rules = ThreadRules::of(&self.rules);
+        let active = rules.load().0;
+        let context = Context { now, bounds: self.store_time(now), active };
+        let may_ask = !self.settings.owns_table && active.emergency.is_none();
+        let begins = !may_ask || !self.is_partly_sketched(&context, call);
+        begins.then(|| self.begin_under(active, now, Operation::check(call)))
+    }
+
     fn begin_under(&self, active: &Arc<ActiveRules>, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
         let context = Context { now, bounds: self.store_time(now), active };
         let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
@@ -139,7 +153,7 @@ impl Engine {
                 (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
             }
             Operation::Backfill => {
-                let (charges, counters) = self.begin_backfill();
+                let (charges, counters) = self.begin_backfill(now);
                 (&[], charges, UNATTENDED_DEADLINE, Pending::Backfill(counters))
             }
             Operation::Reopen => {

@@ -156,7 +156,10 @@ impl Engine {
         let active = self.rules.load();
         let live = self.fleet.are_members(&batch.agents);
         let flow = |signal: &Signal| self.flow_of(signal, batch, &live);
-        let is_news = |signal: &&Signal| self.receive_signal(&active, store_time, batch, signal, flow(signal));
+        let is_news = |signal: &&Signal| {
+            self.receive_signal(&active, store_time, batch, signal, flow(signal))
+                && batch.is_of_change(signal, store_time.latest)
+        };
         let lag = |signal: &Signal| Duration::from_millis(store_time.latest.ms_since(signal.newest_at));
         lags.extend(batch.signals.iter().filter(is_news).map(lag));
     }
@@ -210,43 +213,56 @@ mod tests {
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
 
+    /// Applies a signal of a counter without units, under a threshold; returns the engine, and the number of lags.
+    fn signalled(owns_table: bool, threshold_permille: u32) -> (Engine, usize) {
+        let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota"));
+        let window = rule.all_policies().next().expect("a policy").window;
+        let settings = EngineSettings { owns_table, ..EngineSettings::new("a", START) };
+        let engine = Engine::new(settings, RuleSet::new(1, [rule]));
+        let signal = Signal {
+            counter: CounterId::from_u128(7),
+            rule: "per-key".into(),
+            label: "k".into(),
+            generation: 1,
+            quota: 100,
+            admitted: Ring::new(window),
+            by_agent: Vec::new(),
+            by_others: 0,
+            denied: 0,
+            rate_milli: 0,
+            budget: None,
+            newest_at: START,
+            charged_at: START,
+        };
+        let batch = SignalBatch {
+            aggregator: "g".into(),
+            partition: 0,
+            log: 1,
+            as_of: 1,
+            as_of_appended: START,
+            threshold_permille,
+            agents: Vec::new(),
+            signals: vec![signal],
+        };
+        let mut lags = Vec::new();
+        let end = Some(LogEnd { log: 1, next: 2 });
+        let receipt = engine.receive(START, Incoming::Signals { appended: START, batch: &batch, end }, &mut lags);
+        assert_eq!(receipt, Receipt::Applied);
+        (engine, lags.len())
+    }
+
     #[test]
     fn an_agent_with_its_own_table_stores_no_counter_of_another_agent() {
         for (owns_table, counters) in [(false, 1), (true, 0)] {
-            let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota"));
-            let window = rule.all_policies().next().expect("a policy").window;
-            let settings = EngineSettings { owns_table, ..EngineSettings::new("a", START) };
-            let engine = Engine::new(settings, RuleSet::new(1, [rule]));
-            let signal = Signal {
-                counter: CounterId::from_u128(7),
-                rule: "per-key".into(),
-                label: "k".into(),
-                generation: 1,
-                quota: 100,
-                admitted: Ring::new(window),
-                by_agent: Vec::new(),
-                by_others: 0,
-                denied: 0,
-                rate_milli: 0,
-                budget: None,
-                newest_at: START,
-                charged_at: START,
-            };
-            let batch = SignalBatch {
-                aggregator: "g".into(),
-                partition: 0,
-                log: 1,
-                as_of: 1,
-                as_of_appended: START,
-                threshold_permille: 500,
-                agents: Vec::new(),
-                signals: vec![signal],
-            };
-            let mut lags = Vec::new();
-            let end = Some(LogEnd { log: 1, next: 2 });
-            let receipt = engine.receive(START, Incoming::Signals { appended: START, batch: &batch, end }, &mut lags);
-            assert_eq!(receipt, Receipt::Applied);
-            assert_eq!((engine.held().counters, lags.len()), (counters, counters), "{owns_table}");
+            let (engine, lags) = signalled(owns_table, 0);
+            assert_eq!((engine.held().counters, lags), (counters, counters), "{owns_table}");
         }
+    }
+
+    /// A counter below the threshold is signalled because the threshold falls, however long ago it was charged.
+    #[test]
+    fn a_signal_that_no_call_has_caused_has_no_lag() {
+        let (engine, lags) = signalled(false, 500);
+        assert_eq!((engine.held().counters, lags), (1, 0));
     }
 }

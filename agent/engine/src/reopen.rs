@@ -46,10 +46,10 @@ impl Engine {
     ) -> Acknowledgement {
         let losses = &self.losses;
         let ChargeResult { at, born, previous, .. } = *result;
-        let proves_after = losses.shown();
+        let (proves_after, own_proves_after) = (losses.shown(), losses.own_shown());
         let Some(loss) = losses.witnessed(at, matched.policy.window.width_ms()) else {
             let lost_before = Timestamp::default();
-            return Acknowledgement { at, born, previous, proves_after, lost_before, floor: 0 };
+            return Acknowledgement { at, born, previous, proves_after, own_proves_after, lost_before, floor: 0 };
         };
         let is_new = born > loss.proven;
         let partition = matched.counter.partition(self.settings.partitions);
@@ -58,7 +58,7 @@ impl Engine {
             _ => 0,
         };
         let floor = matched.policy.quota.units().saturating_mul(u64::from(threshold)) / 1_000;
-        Acknowledgement { at, born, previous, proves_after, lost_before: loss.noticed, floor }
+        Acknowledgement { at, born, previous, proves_after, own_proves_after, lost_before: loss.noticed, floor }
     }
 
     /// Queues a counter that lacks units in the store.

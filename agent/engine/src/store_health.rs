@@ -54,7 +54,7 @@ impl Engine {
         let Some((updated, step)) = clock.updated(sent, received, store_now) else { return };
         *clock = updated;
         drop(clock);
-        self.losses.note_shown(updated.shown);
+        self.losses.note_shown(updated.shown, updated.shown_by_small_steps);
         if let Some(by_ms) = step {
             self.store_clock_stepped(by_ms, store_now);
         }

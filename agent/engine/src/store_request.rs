@@ -8,7 +8,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::Charge;
+use tollgate_core::counter::{Charge, StoreError};
 
 use crate::active_rules::ActiveRules;
 use crate::check::PlannedCalls;
@@ -71,6 +71,18 @@ impl StoreRequest {
     #[must_use]
     pub fn charges(&self) -> &[Charge] {
         &self.0.charges
+    }
+
+    /// Denies the calls of a request whose caller has left before the answer. The late answer then refunds what the store has
+    /// charged for them, as for any call that was denied meanwhile. Nothing is published or counted, because nobody has a
+    /// decision. A correction goes on without its caller.
+    pub fn leave(&mut self) {
+        if let Pending::Check(planned) = &mut self.0.pending {
+            for planned in planned {
+                planned.error = Some(StoreError::TimedOut);
+                planned.combined.allowed = false;
+            }
+        }
     }
 
     /// Returns the time to wait for the answer: the shortest deadline of the rules concerned.

@@ -122,7 +122,8 @@ impl<T> Stripes<T> {
     #[inline]
     fn of(&self, StripeOfThread { index, is_alone }: StripeOfThread) -> OwnStripe<'_, T> {
         match self.0.get(index) {
-            Some(stripe) => OwnStripe { value: &stripe.0, is_alone },
+            // Of fewer copies, the threads without one of their own use the first one, too.
+            Some(stripe) => OwnStripe { value: &stripe.0, is_alone: is_alone && self.0.len() == STRIPES },
             None => OwnStripe { value: &self.0[0].0, is_alone: false },
         }
     }
@@ -180,6 +181,23 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn a_number_that_threads_share_loses_nothing() {
+        let number = Stripes::<AtomicU64>::of_len(1);
+        thread::scope(|scope| {
+            for index in 0..2 {
+                let own = number.of(StripeOfThread { index, is_alone: true });
+                scope.spawn(move || {
+                    (0..200_000).for_each(|_| {
+                        own.add(1);
+                    })
+                });
+            }
+        });
+        assert_eq!(number.get(0).load(Ordering::Relaxed), 400_000);
+        assert!(!number.own().is_alone());
+    }
 
     #[test]
     fn calls_of_several_threads_have_different_numbers() {

@@ -29,6 +29,8 @@ pub(crate) struct ServerClock {
     /// Latest instant that the clock may have shown before it was set back, by however little. Until the clock has passed it,
     /// instants of before and after cannot be told apart.
     pub(crate) shown: Timestamp,
+    /// The same of steps that nothing was re-based for, since the last one that agents re-base for.
+    pub(crate) shown_by_small_steps: Timestamp,
 }
 
 /// Size in ms of a step of the server's clock, against the agent's, by more than [`CLOCK_ERROR_MAX_MS`]; negative if it stepped
@@ -99,7 +101,13 @@ impl ServerClock {
         let stepped_at = if is_step { Some(received) } else { self.stepped_at };
         let is_back = !is_first && sample.latest < known.earliest;
         let shown = if is_back { self.shown.max(known.latest) } else { self.shown };
-        Some((Self { best: Some((received, sample)), stepped_at, shown }, is_step.then_some(by_ms)))
+        let shown_by_small_steps = match (is_back, is_step) {
+            (true, true) => Timestamp::default(),
+            (true, false) => self.shown_by_small_steps.max(known.latest),
+            (false, _) => self.shown_by_small_steps,
+        };
+        let updated = Self { best: Some((received, sample)), stepped_at, shown, shown_by_small_steps };
+        Some((updated, is_step.then_some(by_ms)))
     }
 }
 

@@ -1,15 +1,19 @@
 //! The queue of counters with unsynced units, which [`backfill`](crate::backfill) empties round by round.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tollgate_core::rules::Generation;
 
 use crate::matched_rule::MatchedRule;
+use crate::metrics::Amount;
 
 /// Maximum number of counters with unsynced units. Past the cap, the units of the oldest counter are dropped.
-pub(crate) const UNSYNCED_COUNTERS_MAX: usize = 100_000;
+pub const UNSYNCED_COUNTERS_MAX: usize = 100_000;
+
+/// Maximum number of entries of unsynced units of all counters. Past the cap, a call with an id gets no entry of its own.
+const UNSYNCED_ENTRIES_MAX: u64 = 1_000_000;
 
 /// Counters with unsynced units.
 #[derive(Debug, Default)]
@@ -17,6 +21,10 @@ pub(crate) struct UnsyncedQueue {
     counters: Mutex<UnsyncedCounters>,
     /// True if a counter waits, or is in a backfill request. Every call reads it.
     any: AtomicBool,
+    /// Entries of all counters.
+    entries: Amount,
+    /// Largest number of entries that a counter has had.
+    entries_most: AtomicUsize,
 }
 
 /// A counter with unsynced units. The units themselves are in its view.
@@ -49,6 +57,24 @@ impl UnsyncedQueue {
     /// Returns the number of counters.
     pub(crate) fn len(&self) -> usize {
         self.counters.lock().len()
+    }
+
+    /// Returns the largest number of entries that a counter has had.
+    pub(crate) fn entries_most(&self) -> usize {
+        self.entries_most.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the number of entries of a counter has changed.
+    pub(crate) fn note_entries(&self, before: usize, after: usize) {
+        self.entries.follow(before as u64, after as u64);
+        if after > self.entries_most() {
+            self.entries_most.fetch_max(after, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns true if a call with an id may have an entry of its own.
+    pub(crate) fn has_room(&self) -> bool {
+        self.entries.get() < UNSYNCED_ENTRIES_MAX
     }
 
     /// Returns true if there are no unsynced units.

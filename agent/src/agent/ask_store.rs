@@ -1,11 +1,13 @@
 //! Requests to the store: the wait for the answer until the deadline, and the answers that come later.
 //!
 //! A request that misses its deadline stays in flight in a task of its own, which ends with the late answer, with the loss of
-//! the connection, or after [`LATE_ANSWER_WAIT_MAX`]. Past [`LATE_REQUESTS_MAX`], no further request is kept.
+//! the connection, or after [`LATE_ANSWER_WAIT_MAX`]. So does a request whose caller has left: nobody has its decision, and what
+//! the store charges is refunded. Past [`LATE_REQUESTS_MAX`], no further request is kept.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::time::timeout;
@@ -13,7 +15,7 @@ use tollgate_core::counter::Charge;
 use tollgate_engine::{LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX, Output, StoreRequest};
 
 use super::Shared;
-use crate::runtime::answer_in_time;
+use crate::runtime::{answer_in_time, inside};
 use crate::store::{ChargeResults, ChargeStore, StoreError};
 
 /// Number of requests that wait for late answers.
@@ -22,6 +24,14 @@ pub(super) struct LateRequests(AtomicUsize);
 
 /// A request in flight. It owns all that it needs, so it may outlive its caller.
 type ChargeInFlight = Pin<Box<dyn Future<Output = Result<ChargeResults, StoreError>> + Send>>;
+
+/// A request whose caller waits for the answer. It goes on without the caller when this is dropped.
+struct AwaitedRequest<'a, S: ChargeStore> {
+    shared: &'a Shared<S>,
+    store: &'a Arc<S>,
+    /// None once the wait is over.
+    in_flight: Option<(StoreRequest, ChargeInFlight)>,
+}
 
 /// Place of one request among those that wait for late answers. It is free when this is dropped.
 struct LatePlace(Arc<LateRequests>);
@@ -51,13 +61,14 @@ impl<S: ChargeStore> Shared<S> {
         }
         #[cfg(feature = "metrics")]
         let took = tollgate_core::clock::Stopwatch::start();
-        let mut charging = charge(store.clone(), &request);
-        let mut answer = answer_in_time(request.deadline(), charging.as_mut()).await;
-        let renewed = |answer| self.engine.renew(self.clock.now(), &mut request, answer);
-        if let Some(left) = answer.as_ref().and_then(renewed) {
-            charging = charge(store.clone(), &request);
-            answer = answer_in_time(left, charging.as_mut()).await;
+        let deadline = request.deadline();
+        let charging = charge(store.clone(), &request);
+        let mut awaited = AwaitedRequest { shared: self, store, in_flight: Some((request, charging)) };
+        let mut answer = awaited.answer(deadline).await;
+        if let Some(left) = answer.as_ref().and_then(|answer| awaited.renew(answer)) {
+            answer = awaited.answer(left).await;
         }
+        let (mut request, charging) = awaited.in_flight.take().expect("only this or a drop takes it");
         #[cfg(feature = "metrics")]
         self.metrics.store.observe(took.elapsed().as_secs_f64());
         let is_late = answer.is_none();
@@ -79,6 +90,31 @@ impl<S: ChargeStore> Shared<S> {
             engine.late_answer(clock.now(), request, answer.unwrap_or(Err(StoreError::AnswerLost)));
             drop(place);
         });
+    }
+}
+
+impl<S: ChargeStore> AwaitedRequest<'_, S> {
+    /// Waits for the answer until the deadline. The timer is one of the agent's runtime, wherever the caller runs.
+    async fn answer(&mut self, deadline: Duration) -> Option<Result<ChargeResults, StoreError>> {
+        let (_, charging) = self.in_flight.as_mut()?;
+        inside(&self.shared.runtime, answer_in_time(deadline, charging.as_mut())).await
+    }
+
+    /// Sends the request once more, if this answer calls for it. Returns the time that is left to it.
+    fn renew(&mut self, answer: &Result<ChargeResults, StoreError>) -> Option<Duration> {
+        let (request, charging) = self.in_flight.as_mut()?;
+        let left = self.shared.engine.renew(self.shared.clock.now(), request, answer)?;
+        *charging = charge(self.store.clone(), request);
+        Some(left)
+    }
+}
+
+impl<S: ChargeStore> Drop for AwaitedRequest<'_, S> {
+    fn drop(&mut self) {
+        if let Some((mut request, charging)) = self.in_flight.take() {
+            request.leave();
+            self.shared.await_late_answer(request, charging);
+        }
     }
 }
 
@@ -173,6 +209,30 @@ mod tests {
             assert_eq!(late(&agent, "charged"), charged, "polled {polls} times");
             assert_eq!(agent.engine().metrics().unsynced_units.get(), 0, "the store has charged it");
         }
+    }
+
+    /// A check that is tried in vain leaves nothing: neither the denial of a rule in shadow nor a unit in the sketch is
+    /// counted twice.
+    #[tokio::test(start_paused = true)]
+    async fn a_check_that_is_tried_first_is_counted_once() {
+        let store = PolledStore(MemoryStore::new(Arc::new(SystemClock::start())), 2);
+        let per = |name, descriptor| Rule::per(name, &[descriptor], "100/min".parse().expect("a quota"));
+        let closed = Rule { shadow: true, ..Rule::denying("closed", Vec::new()) };
+        let rules = [closed, per("per-key", "api_key"), per("per-user", "user")];
+        let agent = rules.into_iter().fold(Agent::builder(), crate::Builder::rule).counters_max(1);
+        let agent = agent.store(Arc::new(store)).start_with_store().expect("the agent starts");
+        let call = Call::new().with("api_key", "k").with("user", "u");
+        assert!(agent.try_check(&call).is_none(), "the store must be asked");
+        let counted = || {
+            let rules = agent.engine().metrics().rules();
+            let of = |count: fn(&tollgate_engine::RuleCounts) -> u64| {
+                rules.iter().map(|(_, counts)| count(counts)).sum::<u64>()
+            };
+            (of(|counts| counts.shadow_denials.get()), of(|counts| counts.sketch_charges.get()))
+        };
+        assert_eq!(counted(), (0, 0));
+        assert!(agent.check(&call).await.is_ok());
+        assert_eq!(counted(), (1, 1));
     }
 
     /// capped, I12: past the cap on late requests, a request counts as lost, and what was admitted is to be backfilled. The

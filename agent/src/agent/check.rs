@@ -14,7 +14,8 @@ use super::{Admission, Agent, Denial, Permit, Shared, ask_store};
 use crate::store::ChargeStore;
 
 impl<S: ChargeStore> Agent<S> {
-    /// Decides a call at once; returns nothing if the store must be asked, and [`check`](Self::check) waits for it then.
+    /// Decides a call at once; returns nothing if the store must be asked, and [`check`](Self::check) waits for it then. A call
+    /// without a decision is not counted.
     /// Without Redis, there is always a decision.
     #[must_use]
     pub fn try_check(&self, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
@@ -30,7 +31,7 @@ impl<S: ChargeStore> Agent<S> {
     )]
     fn try_check_generally(&self, now: Timestamp, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
         let Shared { engine, store, .. } = &*self.shared;
-        let output = match engine.begin(now, Operation::check(call)) {
+        let output = match engine.try_begin(now, call)? {
             Progress::Done(output) => output,
             Progress::NeedsStore(mut request) => {
                 let answer = ask_store::try_charge(&**store.as_ref()?, &request)?;
@@ -45,6 +46,10 @@ impl<S: ChargeStore> Agent<S> {
     ///
     /// A fault of the store is no error: signals of the aggregator decide then, or the `on_failure` of the rule. The check
     /// waits for Redis no longer than the shortest deadline of the rules (15 ms by default), and for nothing without Redis.
+    ///
+    /// The future may be polled on any thread, also outside of tokio, as long as the runtime runs in which the agent was started.
+    /// If it is dropped while it waits for Redis, the call is treated as denied: what Redis charges for it is refunded, unless the
+    /// call has an id, which a retry would use.
     ///
     /// # Errors
     /// The denial of the call, with the rule and the time after which it passes.

@@ -24,7 +24,7 @@ use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::rules::Quota;
 use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
-use crate::runtime::MaintenanceTask;
+use crate::runtime::{MaintenanceTask, inside};
 use crate::store::{AnyStore, ChargeStore};
 use ask_store::LateRequests;
 
@@ -110,7 +110,7 @@ impl<S: ChargeStore> Agent<S> {
     pub async fn missing_parts(&self) -> Vec<&'static str> {
         let shared = &self.shared;
         if !shared.engine.is_informed() {
-            shared.maintenance.reach_store().await;
+            inside(&shared.runtime, shared.maintenance.reach_store()).await;
         }
         let mut missing = Vec::new();
         if shared.engine.with_rules(|rules| rules.generation) == 0 {
@@ -150,7 +150,7 @@ impl<S: ChargeStore> Agent<S> {
             let join = || bus_threads.map(crate::runtime::BusThreads::join);
             let _ = self.shared.runtime.spawn_blocking(join).await;
         }
-        self.shared.maintenance.stop().await;
+        inside(&self.shared.runtime, self.shared.maintenance.stop()).await;
     }
 }
 

@@ -12,10 +12,11 @@ use tollgate_core::decided_call::DecidedCall;
 
 /// Slots that a call holds under `concurrency` rules.
 ///
-/// Dropping the permit releases them: at once if the counters are in memory, else by a task on the runtime in which the agent
-/// was started. The drop never waits and works on any thread. If the store does not answer the task, the slots become free
-/// after the window of their quota. [`into_token`](Self::into_token) moves the release elsewhere, and
-/// [`Agent::release`](super::Agent::release) waits for the answer.
+/// Dropping the permit releases them: at once if the counters are in memory, else by a task on the runtime in which the
+/// agent was started. The drop never waits and works on any thread. If the store does not answer the task, the slots become
+/// free after the window of their quota. A permit keeps its agent alive, as a clone of the agent does.
+/// [`into_token`](Self::into_token) moves the release elsewhere, and [`Agent::release`](super::Agent::release) waits for the
+/// answer.
 #[must_use = "dropping a permit releases its slots: keep it until the call has ended"]
 pub struct Permit(Box<HeldSlots>);
 
@@ -77,10 +78,8 @@ impl Permit {
     }
 
     /// Returns the token of the slots, which are no longer released by a drop.
-    ///
-    /// # Panics
-    /// Never: only this method and the drop take the slots.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "only this method and the drop take the slots")]
     pub fn into_token(mut self) -> ReleaseToken {
         let (call, decided) = self.0.slots.take().expect("a permit holds slots until it ends");
         self.0.agent.token(call, &decided)

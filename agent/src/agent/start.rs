@@ -1,10 +1,13 @@
 //! Start of an agent: from the builder's settings to a running agent, or the reason why it cannot start.
 
 use std::collections::HashSet;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::time::sleep;
 #[cfg(feature = "rules-file")]
 use tollgate_core::clock::Clock;
 use tollgate_core::clock::Timestamp;
@@ -57,17 +60,20 @@ pub enum StartError {
         "an agent runs its tasks on tokio, and no runtime was found: call `start` inside one, such as in a function with #[tokio::main]"
     )]
     NoRuntime,
+    /// The tokio runtime has no timers.
+    #[error("an agent needs timers, and the tokio runtime has none: build it with `enable_all`")]
+    NoTimers,
     /// The system refused a thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
 }
 
 impl Builder<AnyStore> {
-    /// Starts the agent inside a tokio runtime, on which its tasks run. Its counts are in Redis if one is set, and otherwise
-    /// in its own memory. Redis and Kafka may be unavailable at the start.
+    /// Starts the agent inside a tokio runtime with timers and sockets (`enable_all`), on which its tasks run. Its counts
+    /// are in Redis if one is set, and otherwise in its own memory. Redis and Kafka may be unavailable at the start.
     ///
     /// # Errors
-    /// If there is no runtime, if the agent has no rules, or if a setting is not valid.
+    /// If there is no runtime or it has no timers, if the agent has no rules, or if a setting is not valid.
     pub fn start(self) -> Result<Agent, StartError> {
         #[cfg(feature = "redis")]
         if let Some(redis) = &self.parts.redis {
@@ -91,6 +97,8 @@ impl<S: ChargeStore> Builder<S> {
 
     fn launch(mut self, fleet: Option<Arc<FleetServices>>) -> Result<Agent<S>, StartError> {
         let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        // A runtime tells nobody what it lacks, until a timer is made.
+        catch_unwind(|| drop(sleep(Duration::ZERO))).map_err(|_| StartError::NoTimers)?;
         let state = self.parts.state_dir.take().map(|folder| StateDir::open(&folder).map(Arc::new));
         let state = state.transpose().map_err(StartError::StateDir)?;
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();

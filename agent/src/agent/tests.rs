@@ -16,6 +16,14 @@ fn strict(quota: &str) -> Rule {
     Rule::per("per-key", &["api_key"], quota.parse().unwrap()).strict()
 }
 
+#[test]
+fn an_agent_does_not_start_without_timers() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let _inside = runtime.enter();
+    let started = Agent::builder().rule(strict("1/min")).start();
+    assert!(matches!(started, Err(StartError::NoTimers)));
+}
+
 /// B4: a thousand concurrent calls for the last unit, one passes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_last_unit_goes_to_one_of_a_thousand() {

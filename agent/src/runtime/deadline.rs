@@ -1,10 +1,11 @@
 //! The wait for an answer until its deadline. An answer that arrived before the timer fired counts, whenever its task runs.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
@@ -32,6 +33,16 @@ pub(crate) async fn answer_in_time<T>(
         }
     }
     None
+}
+
+/// Polls a future inside a runtime, whose timers it uses then: the caller may run on another executor, or on none of tokio.
+pub(crate) async fn inside<T>(runtime: &Handle, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let _inside = runtime.enter();
+        future.as_mut().poll(context)
+    })
+    .await
 }
 
 /// Returns the time of a timer that fires by the deadline: tokio's timers fire up to a millisecond late.

@@ -16,7 +16,7 @@ use tollgate_core::rules::Generation;
 pub(crate) use bus_threads::{BusListeners, BusThreads, SignalObserver};
 #[cfg(test)]
 pub(crate) use deadline::TURNS_AFTER_DEADLINE;
-pub(crate) use deadline::answer_in_time;
+pub(crate) use deadline::{answer_in_time, inside};
 pub(crate) use maintenance_task::{MaintenanceParts, MaintenanceTask};
 
 /// Receiver of published rules, with the time at which the bus appended them; a store knows none.

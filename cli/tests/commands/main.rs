@@ -6,6 +6,7 @@ mod demo;
 mod replay;
 mod rules;
 mod rules_output;
+mod rules_settings;
 mod up;
 mod limit;
 mod reload;

@@ -226,3 +226,8 @@ impl Answer {
         std::str::from_utf8(&self.body).unwrap()
     }
 }
+
+/// Returns an output without the blanks at the ends of its lines.
+pub(crate) fn lines(out: &str) -> String {
+    out.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}

@@ -11,7 +11,7 @@ use crate::fleet::{Fleet, Member, check};
 use crate::log;
 use crate::support::wait_for;
 
-const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 50ms }]";
+const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 1s }]";
 /// Field 8 of a batch of calls, empty: a counter without content.
 const COUNTER: [u8; 2] = [8 << 3 | 2, 0];
 
@@ -28,8 +28,7 @@ fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
 
     // A producer that may send records larger than any agent does.
     let settings = vec![("message.max.bytes".to_owned(), "10000000".to_owned())];
-    let bus =
-        KafkaBus::new(KafkaSettings { settings, ..KafkaSettings::new(&fleet.kafka.brokers()) }).expect("settings");
+    let bus = KafkaBus::new(KafkaSettings::new(&fleet.kafka.brokers()).with(settings)).expect("settings");
     bus.prepare(Duration::from_secs(10)).expect("Kafka is there");
     let mut rng = fastrand::Rng::with_seed(7);
     let random: Vec<u8> = (0..500).map(|_| rng.u8(..)).collect();

@@ -10,7 +10,7 @@ use crate::support::{Answer, file, wait_for};
 
 const RULES: &str = "
 rules:
-  - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 50ms }
+  - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 1s }
 ";
 /// Time in which all agents follow the switch.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);

@@ -1,4 +1,7 @@
 //! Fleet under test: servers, processes, and requests to them.
+//!
+//! Most rules of these tests have a deadline of a second, which a busy machine keeps: so a call is decided without the store only
+//! if a test wants it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -11,7 +11,7 @@ use crate::support::{Client, wait_for};
 
 const RULES: &str = "
 rules:
-  - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 50ms }
+  - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 1s }
 ";
 const QUOTA: usize = 100;
 /// Time between two calls, and the calls in one lag of signals.

@@ -13,6 +13,7 @@ mod lost;
 mod crashes;
 mod failover;
 mod members;
+mod empty_redis;
 mod dead_letters;
 mod rules;
 mod stopped;

@@ -1,6 +1,7 @@
 //! Log lines of an agent whose servers fail: one per change, with its server or node and a remedy.
 
 use serde_json::Value;
+use tollgate_core::clock::Stopwatch;
 
 use crate::fleet::{Fleet, Member, check};
 use crate::support::wait_for;
@@ -16,6 +17,8 @@ const REMEDIES: [&str; 6] = ["check", "start it", "raise", "give", "none:", "non
 
 /// Outages in a row; each is two changes.
 const CHANGES: usize = 8;
+/// Time after which a change of the same state is told again, in seconds.
+const PERIOD_S: u64 = 10;
 
 /// Line of the log.
 struct Line {
@@ -50,6 +53,7 @@ fn each_failure_is_one_line_with_a_remedy() {
     wait_until(&agent, "tollgate_degraded", 0);
 
     // The store comes and goes.
+    let flapped = Stopwatch::start();
     for _ in 0..CHANGES {
         fleet.redis.pause();
         wait_for("the loss of Redis", || {
@@ -60,6 +64,7 @@ fn each_failure_is_one_line_with_a_remedy() {
         wait_until(&agent, "tollgate_degraded", 0);
     }
 
+    let periods = usize::try_from(flapped.elapsed().as_secs() / PERIOD_S).expect("a number");
     fleet.kafka.kill();
     wait_until(&agent, "tollgate_bus_connected", 0);
     fleet.kafka.restart();
@@ -80,10 +85,11 @@ fn each_failure_is_one_line_with_a_remedy() {
         (1, 1),
         "{log}"
     );
-    // Two lines for the loss and the return, and then two at the end of each period.
+    // Two lines for the loss and the return, and then two at the end of each period, of which a busy machine needs more.
     let (lost, found) = (count("signals decide, or each rule's on_failure"), count("the store answers again"));
-    assert!((1..=3).contains(&lost) && (1..=3).contains(&found), "{lost} {found}: {log}");
-    assert!(failures().count() <= 12, "{log}");
+    let most = 3 + periods;
+    assert!((1..=most).contains(&lost) && (1..=most).contains(&found), "{lost} {found} of {most}: {log}");
+    assert!(failures().count() <= 12 + periods, "{log}");
 }
 
 fn wait_until(agent: &Member, gauge: &str, value: u64) {

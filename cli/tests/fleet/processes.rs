@@ -3,7 +3,7 @@
 use crate::fleet::{Fleet, Member, check};
 use crate::support::wait_for;
 
-const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 50ms }]";
+const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 1s }]";
 /// Calls to each living agent while a process is dead.
 const CALLS: usize = 200;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use crate::fleet::{Fleet, Member, check};
 use crate::support::{file, finish, tollgate, wait_for};
 
-const FEW: &str = "rules: [{ name: per-key, per: [api_key], quota: 10/h, consistency: strict, deadline: 50ms }]";
-const MORE: &str = "rules: [{ name: per-key, per: [api_key], quota: 20/h, consistency: strict, deadline: 50ms }]
+const FEW: &str = "rules: [{ name: per-key, per: [api_key], quota: 10/h, consistency: strict, deadline: 1s }]";
+const MORE: &str = "rules: [{ name: per-key, per: [api_key], quota: 20/h, consistency: strict, deadline: 1s }]
 lists: { deny: [{ api_key: sk_revoked_* }] }";
 
 fn publish(text: &str, to: &[&str]) -> (i32, String, String) {

@@ -4,9 +4,16 @@ use serde_json::{Value, json};
 use tollgate_servers::{Redis, free_port};
 
 use crate::fleet::{Member, alone};
-use crate::support::{Answer, Client, Up, file};
+use crate::support::{Answer, Client, Up, file, wait_for};
 
 const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 1s }]";
+/// Buckets that drain for longer than their window.
+const BUCKETS: &str = "
+defaults: { consistency: strict, deadline: 1s }
+rules:
+  - { name: tokens, match: { kind: tokens }, per: [api_key], quota: 10/s, algorithm: token_bucket, burst: 1000 }
+  - { name: queue, match: { kind: queue }, per: [api_key], quota: 10/s, algorithm: leaky_bucket, burst: 1000 }
+";
 /// Width of the window and of a sub-window, in ms.
 const LEFT_AFTER_MS: u64 = 60_000 + 5_000;
 
@@ -75,6 +82,27 @@ fn settle(agents: &mut [Client; 2]) {
     assert_eq!(post(&mut agents[0], "/check", &call).status, 429);
 }
 
+/// Settles a call under a bucket again and again, at both agents, for two windows.
+fn settle_bucket(agents: &mut [Client; 2], kind: &str) {
+    let descriptors = json!({ "api_key": "k", "kind": kind });
+    let call = json!({ "descriptors": descriptors, "cost": 500 });
+    let answers = [(); 2].map(|()| post(&mut agents[0], "/check", &call).json());
+    assert!(answers.iter().all(|answer| answer["allowed"] == true), "{answers:?}");
+    let body = json!({ "descriptors": descriptors, "units": -500, "id": answers[0]["id"] });
+    let mut left = |agent: usize| {
+        let answer = post(&mut agents[agent], "/settle", &body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["remaining"].as_u64().expect("a number")
+    };
+    let refunded = left(0);
+    assert!((500..900).contains(&refunded), "the units of the call: {refunded}");
+    wait_for("two windows to pass", || {
+        let now = left(0).max(left(1));
+        assert!(now < refunded + 400, "{kind}: {now} units after {refunded}");
+        (now >= refunded + 20).then_some(())
+    });
+}
+
 /// B8, never-over: the `id` of a decision refunds at most what its call was charged, once, at whichever agent; without it
 /// a settlement may only add, at most one quota; an id with one changed character is refused.
 #[test]
@@ -85,12 +113,29 @@ fn a_settlement_neither_locks_a_caller_nor_gives_quota_without_end() {
     settle(&mut [up.client(), up.client()]);
 
     let redis = Redis::start();
-    let agents = ["gw-1", "gw-2"].map(|node| {
+    settle(&mut two_agents(&redis, &rules).each_ref().map(Member::client));
+}
+
+/// B8, never-over: a bucket gives the units of a call back once, for as long as they may be in it.
+#[test]
+fn a_settlement_of_a_bucket_that_is_repeated_for_windows_refunds_once() {
+    let _alone = alone();
+    let rules = file("buckets.yaml", BUCKETS).display().to_string();
+    let up = Up::start(&["--rules", &rules]);
+    let redis = Redis::start();
+    let agents = two_agents(&redis, &rules);
+    for kind in ["tokens", "queue"] {
+        settle_bucket(&mut [up.client(), up.client()], kind);
+        settle_bucket(&mut agents.each_ref().map(Member::client), kind);
+    }
+}
+
+fn two_agents(redis: &Redis, rules: &str) -> [Member; 2] {
+    ["gw-1", "gw-2"].map(|node| {
         let http = format!("127.0.0.1:{}", free_port());
-        let args = ["agent", "--redis", &redis.url(), "--rules", &rules, "--http", &http, "--node", node];
+        let args = ["agent", "--redis", &redis.url(), "--rules", rules, "--http", &http, "--node", node];
         let agent = Member::start(args.map(str::to_owned).to_vec());
         agent.wait_until_ready();
         agent
-    });
-    settle(&mut agents.each_ref().map(Member::client));
+    })
 }

@@ -3,7 +3,7 @@
 use crate::fleet::{Fleet, Member, Said, check};
 use crate::support::wait_for;
 
-const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 50ms }]";
+const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 1s }]";
 
 fn is_connected(member: &Member) -> bool {
     member.metric("tollgate_bus_connected") == 1

@@ -14,14 +14,12 @@ use crate::decision::{Decision, DecisionId};
 /// A call that was admitted: what it was charged, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidedCall {
-    /// Identifier of the decision.
-    pub id: DecisionId,
-    /// Time of the decision, in store time.
-    pub at: Timestamp,
-    /// Units that the call was charged under the rules that go by its own cost.
-    pub units: u64,
+    id: DecisionId,
+    at: Timestamp,
+    /// Units of the rules that go by the call's own cost; none if the emergency switch admitted it.
+    units: u64,
     /// Request of the call, if it has an id: all its decisions are one charge.
-    pub request: Option<RequestId>,
+    request: Option<RequestId>,
 }
 
 impl DecidedCall {
@@ -29,8 +27,33 @@ impl DecidedCall {
     #[must_use]
     pub fn new(key: &DigestKey, call: &Call<'_>, decision: &Decision) -> Option<Self> {
         let request = || call.id().map(|id| key.request(id));
-        let decided = || Self { id: decision.id.clone(), at: decision.at, units: call.cost(), request: request() };
+        let units = if decision.is_uncounted { 0 } else { call.cost() };
+        let decided = || Self { id: decision.id.clone(), at: decision.at, units, request: request() };
         decision.allowed.then(decided)
+    }
+
+    /// Returns the identifier of the decision.
+    #[must_use]
+    pub fn id(&self) -> &DecisionId {
+        &self.id
+    }
+
+    /// Returns the request of the call, if it has an id: all its decisions are one charge.
+    #[must_use]
+    pub fn request(&self) -> Option<RequestId> {
+        self.request
+    }
+
+    /// Returns the time of the decision, in store time.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// Returns the units that the call was charged under the rules that go by its own cost.
+    #[must_use]
+    pub fn units(&self) -> u64 {
+        self.units
     }
 
     /// Returns the text of the decision's id.

@@ -50,6 +50,8 @@ pub struct Decision {
     pub delay_ms: u64,
     /// True if the call holds slots of `concurrency` rules, which its end must release.
     pub holds_slots: bool,
+    /// True if no counter was charged, because the emergency switch decided: there is nothing to settle.
+    pub is_uncounted: bool,
     /// Authority that made the decision.
     pub source: Source,
     /// Time of the decision, in store time as estimated by the agent.
@@ -179,7 +181,7 @@ impl Decision {
     /// Creates a decision without status, delay and slots.
     #[doc(hidden)]
     pub fn new(allowed: bool, source: Source, at: Timestamp, id: DecisionId) -> Self {
-        Self { allowed, status: None, delay_ms: 0, holds_slots: false, source, at, id }
+        Self { allowed, status: None, delay_ms: 0, holds_slots: false, is_uncounted: false, source, at, id }
     }
 
     /// Creates a decision by one rule that holds no slots.
@@ -193,7 +195,7 @@ impl Decision {
         status: LimitStatus,
         delay_ms: u64,
     ) -> Self {
-        Self { allowed, status: Some(status), delay_ms, holds_slots: false, source, at, id }
+        Self { allowed, status: Some(status), delay_ms, holds_slots: false, is_uncounted: false, source, at, id }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
-use tollgate_core::messages::presence::{GONE_AFTER_MS, PresenceSet};
+use tollgate_core::messages::presence::{GAP_MS_MAX, GONE_AFTER_MS, PresenceSet};
 
 use crate::connection::Connection;
 use crate::script::Script;
@@ -46,7 +46,8 @@ impl FleetRegistry {
     }
 
     async fn update(&self, agent: &str, leaving: &str) -> Result<PresenceSet, StoreError> {
-        let args = [agent, leaving, &GONE_AFTER_MS.to_string(), &AGENTS_LEN_MAX.to_string()];
+        let (gone_after_ms, gap_ms_max) = (GONE_AFTER_MS.to_string(), GAP_MS_MAX.to_string());
+        let args = [agent, leaving, &gone_after_ms, &AGENTS_LEN_MAX.to_string(), &gap_ms_max];
         let answer = self.connection.run(&self.announce, &[&self.key], &args).await?;
         let (age_ms, agents): (u64, Vec<(String, u64)>) = answer;
         let agents = agents.into_iter().map(|(id, announced)| (id.into(), Timestamp::from_ms(announced))).collect();
@@ -62,15 +63,35 @@ mod tests {
     use super::*;
     use crate::settings::RedisSettings;
 
-    /// E7: an agent is counted from its first announcement until it leaves or falls silent.
-    #[tokio::test]
-    async fn live_agents_are_counted() {
-        let redis = Redis::start();
+    async fn registry_on(redis: &Redis) -> FleetRegistry {
         let connection =
             Connection::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start()), Script::store_time());
         let connection = Arc::new(connection.expect("an address"));
         connection.ping().await.expect("Redis answers");
-        let registry = FleetRegistry::on(connection, "fleet:");
+        FleetRegistry::on(connection, "fleet:")
+    }
+
+    /// I10: steps of the server's clock, together longer than the removal time, remove no agent and make no young set old.
+    #[tokio::test]
+    async fn steps_of_the_clock_remove_nobody_and_make_no_set_old() {
+        let redis = Redis::start_with_clock();
+        let registry = registry_on(&redis).await;
+        registry.announce("other").await.expect("Redis answers");
+        let mut age_ms = 0;
+        for offset_ms in (1..=4).map(|step| 6_000 * step).chain([-3_600_000]) {
+            redis.set_clock(offset_ms);
+            let set = registry.announce("one").await.expect("Redis answers");
+            assert_eq!(set.agents.len(), 2, "{set:?} after {offset_ms} ms");
+            assert!((age_ms..GONE_AFTER_MS).contains(&set.age_ms), "{set:?} after {offset_ms} ms");
+            age_ms = set.age_ms;
+        }
+    }
+
+    /// E7: an agent is counted from its first announcement until it leaves or falls silent.
+    #[tokio::test]
+    async fn live_agents_are_counted() {
+        let redis = Redis::start();
+        let registry = registry_on(&redis).await;
         let ids = |set: Result<PresenceSet, StoreError>| {
             let agents = set.expect("Redis answers").agents.into_iter();
             agents.map(|(id, _)| id.to_string()).collect::<Vec<_>>()

@@ -15,6 +15,7 @@ const UNDELIVERED_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Settings of a Redis.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct RedisSettings {
     /// Address: `redis://[user[:password]@]host[:port][/db]`, or `unix:///path[?db=N&user=U&pass=P]`.
     pub url: String,
@@ -59,6 +60,18 @@ impl RedisSettings {
     #[must_use]
     pub fn new(url: &str) -> Self {
         Self { url: url.to_owned(), prefix: PREFIX_DEFAULT.to_owned(), slots: Slots::default() }
+    }
+
+    /// Returns the same settings with another prefix of all keys.
+    #[must_use]
+    pub fn prefixed(self, prefix: impl Into<String>) -> Self {
+        Self { prefix: prefix.into(), ..self }
+    }
+
+    /// Returns the same settings with another placement of the counters of one call.
+    #[must_use]
+    pub fn with_slots(self, slots: Slots) -> Self {
+        Self { slots, ..self }
     }
 
     /// A client that is not yet connected, and the address without the password.

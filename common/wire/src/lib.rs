@@ -4,6 +4,7 @@
 //! Decoding validates everything that a domain type guarantees (indexes, lengths, windows), so an undecodable record is an
 //! error here and never reaches other code. There is one file per topic; readers turn errors into dead letters.
 
+mod call_bytes;
 mod calls;
 mod signals;
 mod presence;
@@ -66,9 +67,12 @@ pub trait Record: Sized {
 /// Implements [`Record`] by the functions of a topic's file.
 macro_rules! record {
     ($message:ty, $topic:ident, $wire:ty) => {
+        record!($message, $topic, $wire, |message: &$message| $topic::to_wire(message).encode_to_vec());
+    };
+    ($message:ty, $topic:ident, $wire:ty, $encode:expr) => {
         impl Record for $message {
             fn encode(&self) -> Vec<u8> {
-                $topic::to_wire(self).encode_to_vec()
+                $encode(self)
             }
 
             fn decode(bytes: &[u8]) -> Result<Self, WireError> {
@@ -84,7 +88,7 @@ macro_rules! record {
     };
 }
 
-record!(Batch, calls, v1::CallBatch);
+record!(Batch, calls, v1::CallBatch, call_bytes::encode);
 record!(SignalBatch, signals, v1::SignalBatch);
 record!(Presence, presence, v1::Presence);
 record!(Published, rules, v1::Rules);
@@ -125,7 +129,7 @@ fn counter_to_wire(entry: &CounterEntry) -> v1::Counter {
         id_high: (id >> 64) as u64,
         id_low: id as u64,
         rule: entry.rule.to_string(),
-        label: entry.label.clone(),
+        label: entry.label.to_string(),
         generation: entry.generation,
         quota: entry.quota,
         window_ms: entry.window.width_ms(),
@@ -139,7 +143,7 @@ fn counter_from_wire(counter: v1::Counter, known: Option<&Arc<str>>) -> Result<C
     Ok(CounterEntry {
         id: CounterId::from_u128(u128::from(counter.id_high) << 64 | u128::from(counter.id_low)),
         rule: known.unwrap_or_else(|| counter.rule.into()),
-        label: counter.label,
+        label: counter.label.into(),
         generation: counter.generation,
         quota: counter.quota,
         window: Window::new(counter.window_ms, counter.sub_windows)?,

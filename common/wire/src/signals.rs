@@ -44,7 +44,7 @@ fn signal_to_wire(signal: &Signal) -> v1::Signal {
         counter: Some(counter_to_wire(&CounterEntry {
             id: signal.counter,
             rule: signal.rule.clone(),
-            label: signal.label.to_string(),
+            label: signal.label.clone(),
             generation: signal.generation,
             quota: signal.quota,
             window: signal.admitted.window(),
@@ -85,7 +85,7 @@ fn signal_from_wire(wire: v1::Signal, agents: usize) -> Result<Signal, WireError
     Ok(Signal {
         counter: counter.id,
         rule: counter.rule,
-        label: counter.label.into(),
+        label: counter.label,
         generation: counter.generation,
         quota: counter.quota,
         admitted,

@@ -1,4 +1,7 @@
-//! The demo's record: every decision, and the lag of every signal.
+//! The demo's record: every decision, and the lag of every signal that a call has caused.
+//!
+//! A falling threshold causes signals, too: before an aggregator announces it, it signals every counter that it had left out. The
+//! age of their calls is no lag, because nothing was due before.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -24,6 +27,8 @@ pub(super) struct Recorder {
     pub(super) decisions: Vec<(u32, Decision, Duration)>,
     reported: usize,
     lag_ms: Histogram<u64>,
+    /// Number of signals that a falling threshold caused.
+    caught_up: u64,
     /// Time of the newest charge in the last signal of each counter.
     signalled: HashMap<CounterId, Timestamp>,
 }
@@ -41,15 +46,20 @@ pub(super) struct Figures {
 
 impl Recorder {
     pub(super) fn new(quota: Quota) -> Self {
-        Self { quota, decisions: Vec::new(), reported: 0, lag_ms: histogram(), signalled: HashMap::new() }
+        Self { quota, decisions: Vec::new(), reported: 0, lag_ms: histogram(), caught_up: 0, signalled: HashMap::new() }
     }
 
     /// Records the age of the newest charge in each signal.
     pub(super) fn received(&mut self, batch: &SignalBatch, now: Timestamp) {
         for signal in &batch.signals {
             // A repeated signal has no lag.
-            if self.signalled.insert(signal.counter, signal.newest_at) != Some(signal.newest_at) {
+            if self.signalled.insert(signal.counter, signal.newest_at) == Some(signal.newest_at) {
+                continue;
+            }
+            if batch.is_of_change(signal, now) {
                 self.lag_ms.saturating_record(now.ms_since(signal.newest_at));
+            } else {
+                self.caught_up += 1;
             }
         }
     }
@@ -86,6 +96,7 @@ impl Recorder {
             worst_excess: 0,
             under_admitted: 0,
             lag_ms: self.lag_ms.clone(),
+            caught_up: self.caught_up,
         };
         for (caller, decision, took) in &self.decisions {
             let of_source = &mut summary.by_source[decision.source as usize];
@@ -101,5 +112,65 @@ impl Recorder {
             }
         }
         summary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::messages::signals::Signal;
+    use tollgate_core::window::{Ring, Window};
+
+    use super::*;
+
+    const CALLED: Timestamp = Timestamp::from_ms(1_000_000);
+
+    /// Signal of so many of 100 units, of which the last was charged at an instant, while this threshold is in force.
+    fn signal(units: u64, newest_at: Timestamp, threshold_permille: u32) -> SignalBatch {
+        let window = Window::new(2_000, 10).expect("a window");
+        let mut admitted = Ring::new(window);
+        admitted.add(window.sub_window(CALLED), units);
+        let signal = Signal {
+            counter: CounterId::from_u128(1),
+            rule: "per-key".into(),
+            label: "caller".into(),
+            generation: 1,
+            quota: 100,
+            admitted,
+            by_agent: Vec::new(),
+            by_others: units,
+            denied: 0,
+            rate_milli: 0,
+            budget: None,
+            newest_at,
+            charged_at: newest_at,
+        };
+        SignalBatch {
+            aggregator: "aggregator".into(),
+            partition: 0,
+            log: 1,
+            as_of: 0,
+            as_of_appended: newest_at,
+            threshold_permille,
+            agents: Vec::new(),
+            signals: vec![signal],
+        }
+    }
+
+    /// Before a lower threshold is announced, the counters above it are signalled under the old one. Their calls are old.
+    #[test]
+    fn the_lag_is_that_of_signals_which_their_own_call_caused() {
+        // Units, threshold in force, ms from the call to the signal; recorded lags and signals of older calls.
+        let cases = [(4, 500, 225, 0, 1), (50, 500, 3, 1, 0), (4, 0, 3, 1, 0), (4, 40, 3, 1, 0)];
+        for (units, threshold_permille, lag_ms, recorded, caught_up) in cases {
+            let mut recorder = Recorder::new(super::super::quota());
+            let batch = signal(units, CALLED, threshold_permille);
+            for later_ms in [0, 100] {
+                recorder.received(&batch, CALLED.plus_ms(lag_ms + later_ms));
+            }
+            let summary = recorder.summary();
+            let case = format!("{units} units, threshold {threshold_permille}");
+            assert_eq!((summary.lag_ms.len(), summary.caught_up), (recorded, caught_up), "{case}, and a repetition");
+            assert_eq!(summary.lag_ms.max(), if recorded > 0 { lag_ms } else { 0 }, "{case}");
+        }
     }
 }

@@ -21,8 +21,10 @@ pub(super) struct Summary {
     pub(super) worst_excess: u64,
     /// Calls denied although the window had room.
     pub(super) under_admitted: u64,
-    /// Time from a charge to its signal.
+    /// Time from a charge to the signal that it caused.
     pub(super) lag_ms: Histogram<u64>,
+    /// Number of signals that a falling threshold caused.
+    pub(super) caught_up: u64,
 }
 
 /// Decisions of one source.
@@ -57,10 +59,11 @@ impl fmt::Display for Summary {
         writeln!(f, "under-admitted  {} calls were denied although the window had room", count(self.under_admitted))?;
         write!(
             f,
-            "signal lag      p50 {} ms, p99 {} ms from a call to its signal ({} signals)",
+            "signal lag      p50 {} ms, p99 {} ms from a call to its signal ({} signals);\n                {} more told of older calls when the store became unavailable",
             self.lag_ms.value_at_quantile(0.5),
             self.lag_ms.value_at_quantile(0.99),
-            count(self.lag_ms.len())
+            count(self.lag_ms.len()),
+            count(self.caught_up)
         )
     }
 }

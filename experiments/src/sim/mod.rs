@@ -11,6 +11,7 @@ mod scheduler;
 mod faults;
 mod settings;
 mod bus;
+mod presence_set;
 mod store;
 mod forger;
 mod planted_bugs;

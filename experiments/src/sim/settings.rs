@@ -40,6 +40,18 @@ pub struct SimAgentSettings {
 }
 
 impl SimSettings {
+    /// Returns the settings of agents that share a store and a bus, beside one aggregator; nothing is delayed and nothing fails.
+    #[must_use]
+    pub fn fleet(start: Timestamp, agents: usize) -> Self {
+        Self {
+            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; agents],
+            aggregators: 1,
+            has_bus: true,
+            counters_max: 10_000,
+            ..Self::instant(start)
+        }
+    }
+
     /// Returns the settings of one agent that keeps its own table and has no bus; nothing is delayed and nothing fails.
     #[must_use]
     pub fn instant(start: Timestamp) -> Self {

@@ -8,10 +8,11 @@ use tollgate::store::{ChargeStore, CounterCopies, MemoryStore, StoreError};
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
-use tollgate_core::messages::presence::{GONE_AFTER_MS, PresenceSet};
+use tollgate_core::messages::presence::PresenceSet;
 
 use super::event::{Life, StoreMessage};
 use super::faults::{StoreLoss, StoreState};
+use super::presence_set::SimPresenceSet;
 use super::scheduler::{VirtualClock, shifted};
 
 /// The store that several agents share.
@@ -23,10 +24,8 @@ pub struct SimStore {
     clock: Arc<VirtualClock>,
     memory: MemoryStore,
     offset_ms: i64,
-    /// The store's time of each agent's last announcement.
-    agents: BTreeMap<usize, Timestamp>,
-    /// The store's time at which the set of agents was created.
-    agents_since: Timestamp,
+    /// The set of live agents.
+    presence: SimPresenceSet,
     /// The number of each life of an agent.
     witnesses: WitnessNumbers,
     /// The data that a failover brings back.
@@ -45,8 +44,7 @@ impl SimStore {
             clock,
             memory,
             offset_ms: 0,
-            agents: BTreeMap::new(),
-            agents_since: Timestamp::default(),
+            presence: SimPresenceSet::default(),
             witnesses: WitnessNumbers::new(),
             replica: Default::default(),
         }
@@ -74,21 +72,14 @@ impl SimStore {
         self.offset_ms += by_ms;
     }
 
-    /// Announces an agent. Returns the live agents. A set that nobody touches for the removal time is gone.
+    /// Announces an agent. Returns the live agents.
     pub(super) fn announce(&mut self, now: Timestamp, agent: usize) -> PresenceSet {
-        let now = self.time(now);
-        if self.agents.values().all(|announced| now.ms_since(*announced) > GONE_AFTER_MS) {
-            self.agents_since = now;
-        }
-        self.agents.insert(agent, now);
-        self.agents.retain(|_, announced| now.ms_since(*announced) <= GONE_AFTER_MS);
-        let agents = self.agents.iter().map(|(agent, announced)| (agent_id(*agent).into(), *announced)).collect();
-        PresenceSet { age_ms: now.ms_since(self.agents_since), agents }
+        self.presence.update(self.time(now), agent, false)
     }
 
     /// Drops the set of live agents. The next announcement creates another one.
     pub(super) fn empty_presence_set(&mut self) {
-        self.agents.clear();
+        self.presence = SimPresenceSet::default();
     }
 
     /// Raises the number of a life of an agent. Returns the number before.
@@ -109,7 +100,7 @@ impl SimStore {
             StoreLoss::All => {
                 self.memory.replace_counters(CounterCopies::default());
                 self.witnesses.clear();
-                self.agents.clear();
+                self.empty_presence_set();
             }
             StoreLoss::Counter(counter) => {
                 let mut copies = self.memory.copies();
@@ -125,8 +116,8 @@ impl SimStore {
     }
 
     /// Removes an agent that stops.
-    pub(super) fn forget(&mut self, agent: usize) {
-        self.agents.remove(&agent);
+    pub(super) fn forget(&mut self, now: Timestamp, agent: usize) {
+        self.presence.update(self.time(now), agent, true);
     }
 
     /// Applies the charges of one step. Those of a request that comes too late have expired, as in a server.
@@ -138,9 +129,4 @@ impl SimStore {
         self.clock.set(store_now);
         self.memory.try_charge(charges).unwrap_or(Err(StoreError::Unreachable))
     }
-}
-
-/// Returns the id of the agent of this index.
-pub(super) fn agent_id(index: usize) -> String {
-    format!("agent-{}", index + 1)
 }

@@ -28,6 +28,8 @@ pub(crate) struct Ledger {
     executed: HashMap<Ticket, Vec<Effect>>,
     /// Units of calls that were decided while their request was late, by request and counter.
     decided_late: HashMap<Ticket, BTreeMap<CounterId, i64>>,
+    /// Backfill requests that the agent has given up, which the store may execute later.
+    given_up: HashSet<Ticket>,
     /// Ids of calls.
     named: HashSet<RequestId>,
     /// Ids of the units that were backfilled, and the store's time at which it charged them last.
@@ -88,6 +90,9 @@ impl Ledger {
     fn executed(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], results: &ChargeResults) {
         for effect in charges.iter().zip(results).filter_map(effect_of) {
             match (effect.charge.mode, effect.charge.request) {
+                (ChargeMode::Refund { .. }, Some(_)) if self.given_up.contains(&ticket) => {
+                    self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
+                }
                 (ChargeMode::Refund { .. }, _) | (_, None) => self.executed.entry(ticket).or_default().push(effect),
                 (ChargeMode::Backfill { .. }, Some(id)) if !self.named.contains(&id) => {
                     let before = self.backfilled.insert((effect.charge.counter, id), effect.at);
@@ -119,10 +124,18 @@ impl Ledger {
         let accounts = self.agents.entry(agent).or_default();
         match error {
             None => executed.iter().for_each(|effect| accounts.enter(effect.charge.counter, -effect.units)),
+            // A refund that names its request is repeated, and made once; another one is given up.
             Some(error) if is_backfill && error.may_have_charged() => {
-                for charge in charges.iter().filter(|charge| matches!(charge.mode, ChargeMode::Refund { .. })) {
+                let is_refund = |charge: &Charge| matches!(charge.mode, ChargeMode::Refund { .. });
+                for charge in charges.iter().filter(|charge| is_refund(charge) && charge.request.is_none()) {
                     accounts.enter(charge.counter, signed(charge.cost));
                 }
+                for Effect { charge, units, .. } in executed.iter().filter(|effect| is_refund(&effect.charge)) {
+                    if charge.request.is_some() {
+                        accounts.enter(charge.counter, -units);
+                    }
+                }
+                self.given_up.insert(ticket);
             }
             Some(_) => {}
         }
@@ -201,9 +214,6 @@ impl Ledger {
     }
 
     pub(crate) fn check(&mut self, facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
-        if facts.overflows() {
-            return Ok(());
-        }
         for (index, accounts) in &mut self.agents {
             let agent = &sim.agents()[*index];
             let is_synced = |engine: &tollgate_engine::Engine| engine.held().unsynced_counters == 0;
@@ -213,7 +223,9 @@ impl Ledger {
             for counter in std::mem::take(&mut accounts.changed) {
                 self.balanced += 1;
                 let missing = accounts.missing.remove(&counter).unwrap_or_default();
-                if missing != 0 && !accounts.uncertain.contains(&counter) {
+                // A sketch never tells the store.
+                let is_sketched = facts.is_sketched(*index, counter);
+                if missing != 0 && !is_sketched && !accounts.uncertain.contains(&counter) {
                     return Err(format!(
                         "backfill and refund: {missing} units of {counter} of agent {index} lack in the store"
                     ));

@@ -54,7 +54,8 @@ pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
             let request = workload.request(group(&sim, agent));
             calls += request.len();
             checks.arrive(agent, request.len());
-            sim.check(agent, request);
+            sim.check(agent, request.clone());
+            request.iter().for_each(|call| checks.begun(&sim, agent, call));
             check(&mut sim, &mut checks, &mut workload, &mut trace)?;
         }
         incidents.strike(&mut rng, &mut sim);
@@ -129,14 +130,20 @@ fn check(
 ) -> Result<(), String> {
     for call in checks.check(sim)? {
         (call.answered, call.decision.allowed, call.decision.source, call.decision.at).hash(trace);
-        correct(sim, workload, call);
+        correct(sim, checks, workload, call);
     }
     Ok(())
 }
 
-fn correct(sim: &mut Simulation<'static>, workload: &mut Workload, call: AnsweredCall<'static>) {
+fn correct(
+    sim: &mut Simulation<'static>,
+    checks: &mut Invariants,
+    workload: &mut Workload,
+    call: AnsweredCall<'static>,
+) {
     if let Some(correction) = workload.correction(&call) {
-        sim.correct(call.agent, call.call, correction);
+        sim.correct(call.agent, call.call.clone(), correction);
+        checks.begun(sim, call.agent, &call.call);
     }
 }
 

@@ -14,7 +14,7 @@ use tollgate_core::counter::{DigestKey, Partition};
 use tollgate_core::messages::calls::{Batch, BatchName};
 
 use crate::active_rules::ActiveRules;
-use crate::row_buffer::{BatchedSubject, BufferedRow, RowBuffer};
+use crate::row_buffer::{BatchedSubject, BufferedRow, OwnValues, RowBuffer};
 use dictionary::as_u32;
 use open_batch::OpenBatch;
 
@@ -24,6 +24,8 @@ pub(crate) struct Batcher {
     /// Rules by which the newest row was decided. The texts that a batch may show depend on them.
     rules: Option<Arc<ActiveRules>>,
     partitions: Box<[OpenBatch]>,
+    /// Time from which the rows of the open batches are due for the bus.
+    rows_due_at: Timestamp,
 }
 
 /// A batch that waits for the bus.
@@ -47,41 +49,73 @@ impl Batcher {
     pub(crate) fn new(key: &DigestKey, agent: &Arc<str>, region: &Arc<str>, epoch: u64, partitions: u32) -> Self {
         let name = |partition| BatchName { agent: agent.clone(), epoch, partition, sequence: 1 };
         let partitions = (0..partitions).map(|partition| OpenBatch::new(name(partition), region.clone())).collect();
-        Self { key: key.clone(), rules: None, partitions }
+        Self { key: key.clone(), rules: None, partitions, rows_due_at: Timestamp::default() }
     }
 
-    /// Adds a row of a buffer that was taken in this round.
+    /// Begins a round, whose rows are due at this time. Rows of earlier rounds that wait for further ones keep their time.
+    pub(crate) fn begin_round(&mut self, rows_due_at: Timestamp) {
+        if self.open_rows() == 0 {
+            self.rows_due_at = rows_due_at;
+        }
+    }
+
+    /// Adds a row of a subject that was taken in this round. The subject is a row of its buffer.
     ///
     /// # Errors
     /// If there is no room; returns the partition of the row.
+    #[inline]
     pub(crate) fn add(
         &mut self,
         round: u64,
         buffer: &RowBuffer,
-        row: &BufferedRow,
-        subject: &mut BatchedSubject,
+        subject: &BufferedRow,
+        row: OwnValues,
+        batched: &mut BatchedSubject,
     ) -> Result<(), Partition> {
-        let partitions = as_u32(self.partitions.len());
-        let rules = &buffer.rules[row.rules];
+        match self.partitions.get_mut(batched.partition as usize) {
+            Some(open) if open.has_room_for_row_of(batched) => open.push(round, subject, row, batched),
+            _ => self.add_subject(round, buffer, subject, row, batched)?,
+        }
+        Ok(())
+    }
+
+    /// Adds a row, and what its open batch does not say about its subject yet.
+    #[cold]
+    fn add_subject(
+        &mut self,
+        round: u64,
+        buffer: &RowBuffer,
+        subject: &BufferedRow,
+        row: OwnValues,
+        batched: &mut BatchedSubject,
+    ) -> Result<(), Partition> {
+        let rules = &buffer.rules[subject.rules];
         if self.rules.as_ref().is_none_or(|known| !Arc::ptr_eq(known, rules)) {
             self.rules = Some(rules.clone());
             self.partitions.iter_mut().for_each(OpenBatch::forget_known);
         }
-        let placed_by = row.counter.map_or_else(|| self.key.call(buffer.descriptors(row)), |counter| counter.id);
-        let partition = placed_by.partition(partitions);
-        let is_added = self.partitions[partition as usize].add(round, buffer, row, subject, &rules.set, &self.key);
-        if is_added { Ok(()) } else { Err(partition) }
+        let placed_by =
+            subject.counter.map_or_else(|| self.key.call(buffer.descriptors(subject)), |counter| counter.id);
+        let partition = placed_by.partition(as_u32(self.partitions.len()));
+        let open = &mut self.partitions[partition as usize];
+        if !open.make_room(round) {
+            return Err(partition);
+        }
+        *batched = open.batched(buffer, subject, &rules.set, &self.key);
+        open.push(round, subject, row, batched);
+        Ok(())
     }
 
     /// Returns the time from which a batch is due for the bus; the past if one waits already.
     pub(crate) fn due_at(&self) -> Timestamp {
-        self.partitions.iter().map(OpenBatch::due_at).min().unwrap_or_default()
+        self.partitions.iter().map(|open| open.due_at(self.rows_due_at)).min().unwrap_or_default()
     }
 
-    /// Closes the batches with rows, those of silent partitions, or all, once the rows of a round are added. No later row will
-    /// be of a time before `complete_through`.
+    /// Closes the batches with rows and those of silent partitions, if they are due, or all, once the rows of a round are added.
+    /// No later row will be of a time before `complete_through`.
     pub(crate) fn close(&mut self, now: Timestamp, round: u64, complete_through: Timestamp, all: bool) {
-        self.partitions.iter_mut().for_each(|open| open.close_round(now, round, complete_through, all));
+        let due_at = self.rows_due_at;
+        self.partitions.iter_mut().for_each(|open| open.close_round(now, round, complete_through, due_at, all));
     }
 
     /// Takes the oldest batch that waits in a partition.

@@ -2,24 +2,28 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::mem;
 use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
+use tollgate_core::messages::texts::Texts;
 use tollgate_core::rules::RuleSet;
+use tollgate_core::window::SubWindow;
 
 use super::dictionary::Dictionary;
 use super::{BatchRounds, ClosedBatch};
-use crate::row_buffer::{BatchedSubject, BufferedRow, ChargedCounter, RowBuffer};
+use crate::row_buffer::{BatchedSubject, BufferedRow, ChargedCounter, OwnValues, RowBuffer};
 
 /// Interval after which a partition gets a batch even if it is empty, in ms.
 const SILENCE_MS_MAX: u64 = 1_000;
-/// Maximum number of rows in one batch.
+/// Maximum number of rows in one batch. Each takes at most 49 bytes of its record.
 const BATCH_ROWS_MAX: usize = 4_096;
-/// Text after which a batch gets no further row, in bytes. Brokers refuse records of more than a megabyte.
-const BATCH_TEXT_BYTES_MAX: usize = 256 << 10;
+/// Length of the dictionaries after which a batch gets no further subject, in bytes. Brokers refuse records of more than a
+/// megabyte.
+const DICTIONARIES_LEN_MAX: usize = 500_000;
 /// Maximum number of closed batches per partition that wait for the bus.
 const WAITING_LEN_MAX: usize = 64;
 
@@ -32,12 +36,14 @@ pub(super) struct OpenBatch {
     opened_in: u64,
     closed_at: Timestamp,
     complete_through: Timestamp,
-    counters: Dictionary<CounterId, CounterEntry>,
+    counters: Dictionary<CounterId, Vec<CounterEntry>>,
     /// By the digests of their keys.
-    texts: Dictionary<u64, String>,
+    texts: Dictionary<u64, Texts>,
     /// By the digests of their descriptors.
-    descriptor_sets: Dictionary<u64, DescriptorSet>,
+    descriptor_sets: Dictionary<u64, Vec<DescriptorSet>>,
     rows: Vec<Row>,
+    /// Sub-window of the newest row, which is mostly that of the next one.
+    sub_window: SubWindow,
     waiting: VecDeque<ClosedBatch>,
 }
 
@@ -46,49 +52,62 @@ impl OpenBatch {
         Self { name, region, ..Self::default() }
     }
 
-    /// Adds a row that was taken in a round; returns false if there is no room.
-    pub(super) fn add(
-        &mut self,
-        round: u64,
-        buffer: &RowBuffer,
-        row: &BufferedRow,
-        subject: &mut BatchedSubject,
-        set: &RuleSet,
-        key: &DigestKey,
-    ) -> bool {
-        if self.rows.len() >= BATCH_ROWS_MAX || self.counters.text_bytes + self.texts.text_bytes >= BATCH_TEXT_BYTES_MAX
-        {
-            if self.waiting.len() >= WAITING_LEN_MAX {
-                return false;
-            }
+    /// Returns true if the batch describes a subject and has room for a row of it.
+    #[inline]
+    pub(super) fn has_room_for_row_of(&self, subject: &BatchedSubject) -> bool {
+        subject.sequence == self.name.sequence && self.rows.len() < BATCH_ROWS_MAX
+    }
+
+    /// Closes a batch that is full; returns false if there is no room for another one.
+    pub(super) fn make_room(&mut self, round: u64) -> bool {
+        let dictionaries = self.counters.encoded_len + self.texts.encoded_len + self.descriptor_sets.encoded_len;
+        if self.rows.len() < BATCH_ROWS_MAX && dictionaries < DICTIONARIES_LEN_MAX {
+            return true;
+        }
+        let has_room = self.waiting.len() < WAITING_LEN_MAX;
+        if has_room {
             // More rows of the round may follow.
             self.close(round, round - 1);
         }
+        has_room
+    }
+
+    /// Adds a row of a subject that the batch describes.
+    #[inline]
+    pub(super) fn push(&mut self, round: u64, subject: &BufferedRow, row: OwnValues, batched: &BatchedSubject) {
         if self.rows.is_empty() {
             self.opened_in = round;
         }
-        if subject.sequence != self.name.sequence {
-            *subject = self.batched(buffer, row, set, key);
-        }
-        let counter = subject.counter;
-        let home =
-            row.home.map(|(source, _)| Home { descriptors: subject.descriptors, decider: subject.decider, source });
+        let BatchedSubject { counter, descriptors, decider, .. } = *batched;
+        let home = row.source.map(|source| Home { descriptors, decider, source });
         // A caller may have been suspended between its decision and its row.
         let at = if home.is_some() { row.at.max(self.complete_through) } else { row.at };
         // Such a row does not tell the instant of its charge.
         let outcome = if at > row.at && row.outcome == Outcome::Charged { Outcome::Admitted } else { row.outcome };
-        let sub_window = row.counter.map_or(0, |counter| counter.window.sub_window(row.at));
-        self.rows.push(Row { call: row.call, counter, at, sub_window, cost: row.cost, outcome, home });
-        true
+        let sub_window = subject.counter.map_or(0, |counter| {
+            if !counter.window.is_in(self.sub_window, row.at) {
+                self.sub_window = counter.window.sub_window(row.at);
+            }
+            self.sub_window
+        });
+        self.rows.push(Row { call: row.call, counter, at, sub_window, cost: subject.cost, outcome, home });
     }
 
-    /// Adds the values of a row's subject that are not in the batch yet.
-    fn batched(&mut self, buffer: &RowBuffer, row: &BufferedRow, set: &RuleSet, key: &DigestKey) -> BatchedSubject {
-        let descriptors = || buffer.descriptors(row);
-        let counter = row.counter.map(|counter| self.index_of_counter(&counter, set, descriptors(), key));
-        let Some((_, decider)) = row.home else { return BatchedSubject { counter, ..BatchedSubject::default() } };
+    /// Adds the values of a subject that are not in the batch yet.
+    pub(super) fn batched(
+        &mut self,
+        buffer: &RowBuffer,
+        subject: &BufferedRow,
+        set: &RuleSet,
+        key: &DigestKey,
+    ) -> BatchedSubject {
+        let BatchName { partition, sequence, .. } = self.name;
+        let descriptors = || buffer.descriptors(subject);
+        let counter = subject.counter.map(|counter| self.index_of_counter(&counter, set, descriptors(), key));
+        let Some((_, decider)) = subject.home else { return BatchedSubject { counter, ..BatchedSubject::default() } };
         BatchedSubject {
-            sequence: self.name.sequence,
+            partition,
+            sequence,
             counter,
             descriptors: self.index_of_set(descriptors(), |name, value| key.shown(value, set.is_secret(name))),
             decider: decider.map(|decider| self.index_of_text(buffer.text(decider), || buffer.text(decider).into())),
@@ -96,8 +115,15 @@ impl OpenBatch {
     }
 
     /// Closes the batch if it is due, or in any case, once it has all rows of a round.
-    pub(super) fn close_round(&mut self, now: Timestamp, round: u64, complete_through: Timestamp, always: bool) {
-        if always || now >= self.closes_at() && self.waiting.len() < WAITING_LEN_MAX {
+    pub(super) fn close_round(
+        &mut self,
+        now: Timestamp,
+        round: u64,
+        complete_through: Timestamp,
+        rows_due_at: Timestamp,
+        always: bool,
+    ) {
+        if always || now >= self.closes_at(rows_due_at) && self.waiting.len() < WAITING_LEN_MAX {
             (self.closed_at, self.complete_through) = (now, complete_through);
             self.close(round, round);
         }
@@ -137,7 +163,8 @@ impl OpenBatch {
         // The indexes of texts are others in each batch.
         self.descriptor_sets.index_of(&digest, |_| false).unwrap_or_else(|| {
             let pairs = descriptors.map(|(name, value)| {
-                (self.index_of_text(name, || name.to_owned()), self.index_of_text((name, value), || shown(name, value)))
+                let value = self.index_of_text((name, value), || shown(name, value).into());
+                (self.index_of_text(name, || name.into()), value)
             });
             let pairs = pairs.collect();
             self.descriptor_sets.add(digest, pairs)
@@ -160,7 +187,7 @@ impl OpenBatch {
     }
 
     /// Returns the index of the text with this key.
-    fn index_of_text(&mut self, key: impl Hash, text: impl FnOnce() -> String) -> u32 {
+    fn index_of_text(&mut self, key: impl Hash, text: impl FnOnce() -> Box<str>) -> u32 {
         let digest = self.texts.hasher().hash_one(key);
         self.texts.index_of(&digest, |_| true).unwrap_or_else(|| self.texts.add(digest, text()))
     }
@@ -172,14 +199,13 @@ impl OpenBatch {
         self.descriptor_sets.forget();
     }
 
-    /// Returns the time from which the batch is closed. Its rows have waited in their buffers; without rows, the partition is
-    /// silent.
-    fn closes_at(&self) -> Timestamp {
-        if self.rows.is_empty() { self.closed_at.plus_ms(SILENCE_MS_MAX) } else { Timestamp::default() }
+    /// Returns the time from which the batch is closed: that of its rows, or without rows that of a silent partition.
+    fn closes_at(&self, rows_due_at: Timestamp) -> Timestamp {
+        if self.rows.is_empty() { self.closed_at.plus_ms(SILENCE_MS_MAX) } else { rows_due_at }
     }
 
-    pub(super) fn due_at(&self) -> Timestamp {
-        if self.waiting.is_empty() { self.closes_at() } else { Timestamp::default() }
+    pub(super) fn due_at(&self, rows_due_at: Timestamp) -> Timestamp {
+        if self.waiting.is_empty() { self.closes_at(rows_due_at) } else { Timestamp::default() }
     }
 
     /// Closes the batch in a round. All rows through another round are in this batch or in earlier ones.
@@ -187,6 +213,7 @@ impl OpenBatch {
         let first = if self.rows.is_empty() { u64::MAX } else { self.opened_in };
         // A row that came while the round was collected says the next one.
         let rounds = BatchRounds { through, first, last: round + 1 };
+        let rows = Vec::with_capacity(self.rows.len());
         let batch = Batch {
             name: self.name.clone(),
             region: self.region.clone(),
@@ -194,7 +221,7 @@ impl OpenBatch {
             counters: self.counters.take(),
             texts: self.texts.take(),
             descriptor_sets: self.descriptor_sets.take(),
-            rows: std::mem::take(&mut self.rows),
+            rows: mem::replace(&mut self.rows, rows),
         };
         self.waiting.push_back(ClosedBatch { batch, rounds });
         self.name.sequence += 1;
@@ -211,5 +238,5 @@ fn entry(counter: &ChargedCounter, set: &RuleSet, call: &Call<'_>, key: &DigestK
         rule.per.iter().map(|name| format!("{name}={}", value(name))).collect::<Vec<_>>().join(" ")
     };
     let ChargedCounter { id, quota, window, .. } = *counter;
-    CounterEntry { id, rule: rule.name.clone(), label, generation: set.generation, quota, window }
+    CounterEntry { id, rule: rule.name.clone(), label: label.into(), generation: set.generation, quota, window }
 }

@@ -18,7 +18,7 @@ use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Charging, LimitPolicy, ListMatch, Origin, Positions};
 
 use crate::active_rules::ActiveRules;
-use crate::enforce::{Authority, Enforcement, Facts, Plan, RuleVerdict, plan};
+use crate::enforce::{Authority, ChargeFacts, Enforcement, Facts, Plan, RuleVerdict, plan};
 use crate::engine::{Context, Engine};
 use crate::known_calls::{KnownCall, SoleRule};
 use crate::matched_rule::{is_of_slots, status};
@@ -116,7 +116,9 @@ impl Engine {
             place: None,
         };
         let decide = |entry: &mut TableEntry| {
-            let decided = match plan(policy, generation, &entry.view, &facts, cost, Enforcement::Normal) {
+            let enforcement = Enforcement::Normal;
+            let charge = ChargeFacts { policy, generation, view: &entry.view, cost, enforcement };
+            let decided = match plan(&charge, &facts) {
                 Plan::Decided(verdict, source, _) => {
                     (RuleVerdict::new(policy, verdict, policy.quota.units(), source), None)
                 }

@@ -17,7 +17,7 @@ use crate::view::CoveredRounds;
 pub(crate) use breaker::Breaker;
 pub(crate) use combine::{Combined, RuleVerdict, combine};
 pub(crate) use part::equal as equal_part;
-pub(crate) use plan::{Enforcement, Plan, StoreAccess, plan, plan_late, plan_recovering};
+pub(crate) use plan::{ChargeFacts, Enforcement, Plan, StoreAccess, plan, plan_late, plan_recovering};
 
 /// Facts from which an agent plans.
 #[derive(Clone, Debug)]

@@ -53,16 +53,24 @@ pub(crate) enum Enforcement {
     NeverDeny,
 }
 
-/// Plans a charge of `cost` units on the counter of this view.
+/// Facts about one charge: its counter and its call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChargeFacts<'a> {
+    /// Policy for the caller.
+    pub(crate) policy: &'a LimitPolicy,
+    /// Generation of the policy.
+    pub(crate) generation: Generation,
+    /// View of the counter.
+    pub(crate) view: &'a CounterView,
+    /// Cost of the call, in units.
+    pub(crate) cost: u64,
+    pub(crate) enforcement: Enforcement,
+}
+
+/// Plans a charge, while the store may be asked or is away.
 #[inline]
-pub(crate) fn plan<'a>(
-    policy: &LimitPolicy,
-    generation: Generation,
-    view: &CounterView,
-    facts: &'a Facts,
-    cost: u64,
-    enforcement: Enforcement,
-) -> Plan<'a> {
+pub(crate) fn plan<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
+    let ChargeFacts { policy, generation, view, cost, enforcement } = *charge;
     let cached = view.denial.as_ref().filter(|denial| {
         enforcement == Enforcement::Normal && denial.holds(policy, generation, cost, facts.own_now, facts.now)
     });
@@ -101,16 +109,9 @@ pub(crate) fn plan<'a>(
 
 /// Plans a charge on a store that may lack units of other agents: this agent keeps to its part, and the store must have room,
 /// too.
-pub(crate) fn plan_recovering<'a>(
-    policy: &LimitPolicy,
-    generation: Generation,
-    view: &CounterView,
-    facts: &'a Facts,
-    cost: u64,
-    enforcement: Enforcement,
-) -> Plan<'a> {
-    match plan(policy, generation, view, facts, cost, enforcement) {
-        denial @ Plan::Decided(_, _, None) if enforcement == Enforcement::Normal => denial,
+pub(crate) fn plan_recovering<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
+    match plan(charge, facts) {
+        denial @ Plan::Decided(_, _, None) if charge.enforcement == Enforcement::Normal => denial,
         _ => Plan::NeedsStore,
     }
 }
@@ -119,19 +120,13 @@ pub(crate) fn plan_recovering<'a>(
 /// to their parts. `bounded` admits from this agent's part, as long as agents have no line of credit, and `on_failure: open`
 /// admits. Every other call is denied until the store has answered or the breakers of the agents that ask it are open. A slot is
 /// not admitted early, because it is released by the instant at which the store charged it.
-pub(crate) fn plan_late<'a>(
-    policy: &LimitPolicy,
-    generation: Generation,
-    view: &CounterView,
-    facts: &'a Facts,
-    cost: u64,
-    enforcement: Enforcement,
-) -> Plan<'a> {
+pub(crate) fn plan_late<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
+    let ChargeFacts { policy, enforcement, .. } = *charge;
     let deadline_ms = u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX);
     let again_at = facts.now.earliest.plus_ms(u64::from(OPEN_AT) * deadline_ms.max(1));
     let is_open = policy.on_failure == OnFailure::Open || enforcement == Enforcement::NeverDeny;
     let has_part = policy.consistency == Consistency::Bounded && policy.algorithm != Algorithm::Concurrency;
-    match plan(policy, generation, view, facts, cost, enforcement) {
+    match plan(charge, facts) {
         // The store may have room for it.
         Plan::Decided(verdict, Source::Fallback, None) => {
             Plan::Decided(Verdict { retry_at: again_at, ..verdict }, Source::Fallback, None)
@@ -177,7 +172,8 @@ mod tests {
             let part = FleetPart::OneOf(NonZeroU32::new(4).unwrap());
             let authority = Authority::Fallback(CoveredRounds::default());
             let facts = Facts { now: TimeBounds::exactly(now), at: now, own_now: now, authority, part, place: None };
-            let plan = plan_late(&policy, 1, &CounterView::default(), &facts, cost, Enforcement::Normal);
+            let (view, enforcement) = (&CounterView::default(), Enforcement::Normal);
+            let plan = plan_late(&ChargeFacts { policy: &policy, generation: 1, view, cost, enforcement }, &facts);
             let Plan::Decided(verdict, Source::Fallback, admission) = plan else { panic!("{name}: {plan:?}") };
             assert_eq!((verdict.admitted, admission.is_some()), (is_admitted, is_admitted), "{name}");
             if !is_admitted {

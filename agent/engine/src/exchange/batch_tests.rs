@@ -73,10 +73,10 @@ fn a_known_counter_is_described_in_each_batch_and_anew_under_other_rules() {
         let [batch] = &batches[..] else { panic!("{batches:?}") };
         assert_eq!((batch.rows.len(), batch.counters.len(), batch.descriptor_sets.len()), (2, 1, 1));
         assert!(
-            batch.descriptor_sets[0].iter().all(|(name, value)| batch.texts[*name as usize] == "key" && name != value)
+            batch.descriptor_sets[0].iter().all(|(name, value)| batch.texts[*name as usize] == *"key" && name != value)
         );
-        let value = batch.texts[batch.descriptor_sets[0][0].1 as usize].clone();
-        (batch.counters[0].generation, batch.counters[0].label.clone(), value)
+        let value = batch.texts[batch.descriptor_sets[0][0].1 as usize].to_owned();
+        (batch.counters[0].generation, batch.counters[0].label.to_string(), value)
     };
     let plain = (1, "key=alice-and-bob".to_owned(), "alice-and-bob".to_owned());
     assert_eq!([shown(&mut publisher), shown(&mut publisher)], [plain.clone(), plain]);
@@ -134,7 +134,7 @@ fn published(batch: &Batch) -> Vec<(&str, u64, bool, Source, u64)> {
     let of_row = |row: &Row| {
         let home = row.home.as_ref().expect("a home row");
         let [(_, value)] = batch.descriptor_sets[home.descriptors as usize][..] else { panic!("{row:?}") };
-        let text = |index: u32| &*batch.texts[index as usize];
+        let text = |index: u32| &batch.texts[index as usize];
         assert_eq!((text(home.decider.expect("a decider")), row.at), ("per-key", START.max(row.at)));
         (text(value), row.cost.unsigned_abs(), row.outcome == Outcome::Admitted, home.source, row.call)
     };

@@ -55,8 +55,9 @@ pub enum ExchangeInput {
         /// Offset in the log, or nothing if the batch is lost.
         offset: Option<Offset>,
     },
-    /// The agent stops: everything that is left goes out, and no round follows. To be repeated once the bus had time to
-    /// make room: batches that were refused go out again, and those that are refused then are lost.
+    /// The agent stops: everything that is left goes out, and no round follows; later rows are dropped and counted. To be
+    /// repeated once the bus had time to make room: batches that were refused go out again, and those that are refused then
+    /// are lost.
     Stop,
 }
 
@@ -171,7 +172,9 @@ impl Exchange {
                 self.drops_refused = self.stopped;
                 self.stopped = true;
                 self.collecting = None;
+                self.engine.rows.close();
                 self.collect(now, STRIPES, effects);
+                self.engine.rows.free_closed();
                 effects.push(ExchangeEffect::Announce(self.presence(now)));
             }
         }
@@ -226,15 +229,17 @@ impl Exchange {
     /// are closed and handed over, if the bus is ready for more.
     fn collect(&mut self, now: Timestamp, stripes: usize, effects: &mut Vec<ExchangeEffect>) {
         let engine = &self.engine;
+        let batcher = &mut self.batcher;
         let round = self.collecting.get_or_insert_with(|| {
+            batcher.begin_round(engine.rows.due_at().unwrap_or(now));
             let complete_through = engine.complete_through(now);
             Round { number: engine.rows.begin_round(), complete_through, next_stripe: 0 }
         });
         let mut refused = Vec::new();
         let end = STRIPES.min(round.next_stripe + stripes);
         for stripe in mem::replace(&mut round.next_stripe, end)..end {
-            let add = |buffer: &_, row: &_, subject: &mut _| {
-                refused.extend(self.batcher.add(round.number, buffer, row, subject).err());
+            let add = |buffer: &_, subject: &_, row, batched: &mut _| {
+                refused.extend(batcher.add(round.number, buffer, subject, row, batched).err());
             };
             if self.collector.collect(&engine.rows, stripe, add) > 0 {
                 self.look_again_at = now.plus_ms(LINGER_MS);
@@ -249,7 +254,8 @@ impl Exchange {
             return;
         }
         self.collecting = None;
-        if self.stopped || self.in_flight.may_send(now) {
+        // Rows that were taken to make room in their ring wait here for further ones.
+        if self.stopped || self.in_flight.may_send(now) && self.batcher.due_at() <= now {
             self.batcher.close(now, number, complete_through, self.stopped);
             self.in_flight.begin_round(now);
             for partition in 0..self.engine.settings.partitions {

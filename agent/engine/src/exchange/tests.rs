@@ -108,6 +108,18 @@ fn rows_linger_and_a_silent_partition_gets_an_empty_batch_each_second() {
     assert_eq!(fixture.taken, [(1, 2, 0)], "partition 0 was written to later");
 }
 
+/// A batch describes each of its callers once, so many short ones would cost more than one long one.
+#[test]
+fn rows_that_are_taken_because_a_buffer_is_full_wait_for_their_linger() {
+    let mut fixture = Fixture::new();
+    fixture.add_rows(10, 0, 4_096);
+    fixture.tick(11);
+    assert_eq!((&fixture.taken, fixture.wake_ms(11), fixture.engine.held().waiting_rows), (&vec![], 15, 4_096));
+    fixture.add_rows(12, 1, 7);
+    fixture.tick(15);
+    assert_eq!(fixture.taken, [(0, 2, 4_096), (1, 2, 7)]);
+}
+
 #[test]
 fn a_round_waits_for_the_acknowledgement_of_the_one_before_it_or_100_ms() {
     // Time of the report, and the times at which ticks find the next batch sent or not.
@@ -201,6 +213,20 @@ fn a_stop_sends_everything_that_is_left_and_nothing_afterwards() {
     fixture.tick(5_000);
     assert_eq!(fixture.taken, []);
     assert!(fixture.wake_ms(5_000) > 1_000_000_000);
+}
+
+/// capped: nobody takes rows after a stop. They are dropped and counted, and take no memory.
+#[test]
+fn rows_after_a_stop_are_dropped() {
+    let mut fixture = Fixture::new();
+    fixture.add_rows(10, 0, 3);
+    fixture.poll(12, ExchangeInput::Stop);
+    assert!(fixture.taken.contains(&(0, 2, 3)), "those before it are sent");
+    fixture.acknowledge_all(13);
+    fixture.add_rows(20, 0, 200_000);
+    assert_eq!((fixture.engine.dropped_rows(), fixture.engine.rows.waiting_rows()), (200_000, 0));
+    fixture.poll(21, ExchangeInput::Stop);
+    assert!(fixture.taken.iter().all(|(_, _, rows)| *rows == 0));
 }
 
 #[test]

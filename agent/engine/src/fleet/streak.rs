@@ -1,10 +1,10 @@
 //! A run of heartbeats that arrive without a longer gap: the proof that their source works.
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::presence::INTERVAL_MS;
+use tollgate_core::messages::presence::GAP_MS_MAX;
 
 /// Gap between heartbeats that ends a streak, in ms.
-pub(super) const SILENT_MS: u64 = 3 * INTERVAL_MS;
+pub(super) const SILENT_MS: u64 = GAP_MS_MAX;
 
 /// Run of heartbeats from one source. It ends when the next one is more than [`SILENT_MS`] late.
 #[derive(Clone, Copy, Debug, Default)]

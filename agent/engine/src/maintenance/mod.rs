@@ -288,6 +288,9 @@ impl Maintenance {
         self.probe = None;
         self.reached = false;
         self.pace.missed(now);
+        if error == StoreError::TimedOut && self.pace.is_connecting(now) {
+            return self.engine.metrics().store_error(error);
+        }
         self.engine.unanswered(error);
         // Until the breaker is open, calls are denied meanwhile.
         if error == StoreError::TimedOut && !self.engine.is_degraded() {

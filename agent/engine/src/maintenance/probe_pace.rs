@@ -1,4 +1,5 @@
-//! Pace of the probes: a store that answers pings and then no calls, again and again, is probed less and less often.
+//! Pace of the probes: a store that answers pings and then no calls, again and again, is probed less and less often. The first
+//! connection has its own time, in which calls wait for it until their deadlines, and a ping that is not answered says nothing.
 
 use tollgate_core::clock::Timestamp;
 
@@ -8,6 +9,8 @@ const PROBE_INTERVAL_MS: u64 = 10;
 const RELAPSE_MS: u64 = 1_000;
 /// Maximum pause after a relapse, in ms.
 const PAUSE_MS_MAX: u64 = 500;
+/// Time from the first miss in which the first connection to the store may still be in progress, in ms.
+const CONNECTING_MS_MAX: u64 = 1_000;
 
 /// Time of the next probe.
 #[derive(Debug, Default)]
@@ -16,9 +19,17 @@ pub(super) struct ProbePace {
     pub(super) probe_at: Timestamp,
     found_at: Option<Timestamp>,
     pause_ms: u64,
+    /// Time of the first miss.
+    missed_first: Option<Timestamp>,
 }
 
 impl ProbePace {
+    /// Returns true if the first connection may still be in progress.
+    pub(super) fn is_connecting(&self, now: Timestamp) -> bool {
+        let has_time = self.missed_first.is_some_and(|first| now.ms_since(first) < CONNECTING_MS_MAX);
+        has_time && self.found_at.is_none()
+    }
+
     /// Records that the store answered a probe. If it had no room for some units, the next probe comes as after a relapse.
     pub(super) fn found(&mut self, now: Timestamp, are_units_left: bool) {
         let is_soon = |found_at| now.ms_since(found_at) < RELAPSE_MS + self.pause_ms;
@@ -30,6 +41,7 @@ impl ProbePace {
 
     /// Records that the store did not answer a probe.
     pub(super) fn missed(&mut self, now: Timestamp) {
+        self.missed_first.get_or_insert(now);
         self.probe_at = now.plus_ms(PROBE_INTERVAL_MS);
     }
 }
@@ -58,6 +70,18 @@ mod tests {
         assert_eq!(pace.probe_at, now.plus_ms(RELAPSE_MS + PAUSE_MS_MAX), "it held for a while");
         pace.found(now.plus_ms(60_000), true);
         assert_eq!(pace.probe_at, now.plus_ms(60_010), "it had no room");
+    }
+
+    #[test]
+    fn the_first_connection_is_in_progress_until_the_store_was_found_or_its_time_is_over() {
+        let mut pace = ProbePace::default();
+        assert!(!pace.is_connecting(at(10_000)), "nothing was missed");
+        pace.missed(at(10_000));
+        pace.missed(at(10_060));
+        assert!(pace.is_connecting(at(10_999)) && !pace.is_connecting(at(11_000)));
+        pace.found(at(10_500), false);
+        pace.missed(at(10_600));
+        assert!(!pace.is_connecting(at(10_700)), "it was made");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::CounterId;
+use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::LimitPolicy;
@@ -59,11 +59,22 @@ pub(crate) struct RowOrder {
 /// Numbers by which rows of one subject name its values in an open batch. The batcher keeps them here.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BatchedSubject {
+    pub(crate) partition: Partition,
     /// Number of the batch, of the subject's partition; 0 for none.
     pub(crate) sequence: u64,
     pub(crate) counter: Option<u32>,
     pub(crate) descriptors: u32,
     pub(crate) decider: Option<u32>,
+}
+
+/// The part of a row in which it differs from other rows of its subject.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnValues {
+    pub(crate) call: u64,
+    pub(crate) at: Timestamp,
+    pub(crate) outcome: Outcome,
+    /// On the home row, the authority.
+    pub(crate) source: Option<Source>,
 }
 
 /// Counter of a row, with what its description needs.
@@ -81,6 +92,22 @@ impl ChargedCounter {
     /// Creates the counter of the rule at this position, under the caller's policy.
     pub(crate) fn new(id: CounterId, rule: usize, policy: &LimitPolicy) -> Self {
         Self { id, rule, quota: policy.quota.units(), window: policy.window }
+    }
+}
+
+impl From<&BufferedRow> for OwnValues {
+    fn from(row: &BufferedRow) -> Self {
+        let BufferedRow { call, at, outcome, home, .. } = *row;
+        Self { call, at, outcome, source: home.map(|(source, _)| source) }
+    }
+}
+
+impl From<KnownRow> for OwnValues {
+    /// The rows of known calls are their home rows.
+    fn from(row: KnownRow) -> Self {
+        let KnownRow { call, at, admitted, source } = row;
+        let outcome = if admitted { Outcome::Admitted } else { Outcome::Denied };
+        Self { call, at, outcome, source: Some(source) }
     }
 }
 
@@ -130,14 +157,6 @@ impl RowBuffer {
         let home = row.home.map(|(source, index)| (source, index.map(decider)));
         let rules = self.index_of_rules(&buffer.rules[row.rules]);
         self.rows.push(BufferedRow { home, rules, descriptors, ..*row });
-    }
-
-    /// Returns a row of the subject at an index.
-    pub(super) fn row_of_subject(&self, index: usize, row: KnownRow) -> BufferedRow {
-        let KnownRow { call, at, admitted, source } = row;
-        let (subject, outcome) = (&self.rows[index], if admitted { Outcome::Admitted } else { Outcome::Denied });
-        let home = subject.home.map(|(_, decider)| (source, decider));
-        BufferedRow { call, at, outcome, home, ..*subject }
     }
 
     /// Returns the length of all texts, in bytes.

@@ -1,12 +1,12 @@
 //! Collects the rows of the stripes in the order in which their calls added them, for the publishing thread.
 //!
-//! It keeps the subjects of each stripe, as the rows of a buffer, and makes whole rows of those of known calls. A row that
+//! It keeps the subjects of each stripe, as the rows of a buffer, and passes each row with its subject. A row that
 //! makes a subject known says how many rows of known calls came before it, so that each of these finds its subject in the list of
 //! its time.
 
 use std::sync::atomic::Ordering;
 
-use super::{BatchedSubject, BufferedRow, RowBuffer, RowBuffers};
+use super::{BatchedSubject, BufferedRow, OwnValues, RowBuffer, RowBuffers};
 use crate::stripes::STRIPES;
 
 /// Maximum number of rows of known calls whose places are freed at once.
@@ -34,13 +34,13 @@ impl Default for RowCollector {
 }
 
 impl RowCollector {
-    /// Takes the rows of a stripe, and passes each with its buffer and what is kept of its subject to a function. Returns the
-    /// number of rows.
+    /// Takes the rows of a stripe, and passes each to a function: the buffer of its subject, the subject, the row's own values, and
+    /// what is kept of the subject. Returns the number of rows.
     pub(crate) fn collect(
         &mut self,
         rows: &RowBuffers,
         stripe: usize,
-        mut add: impl FnMut(&RowBuffer, &BufferedRow, &mut BatchedSubject),
+        mut add: impl FnMut(&RowBuffer, &BufferedRow, OwnValues, &mut BatchedSubject),
     ) -> usize {
         let through = rows.take(stripe, &mut self.empty);
         let subjects = &mut self.subjects[stripe];
@@ -48,7 +48,7 @@ impl RowCollector {
         for row in &self.empty.rows {
             taken += collect_known(rows, stripe, row.order.after, subjects, &mut add);
             let mut batched = BatchedSubject::default();
-            add(&self.empty, row, &mut batched);
+            add(&self.empty, row, row.into(), &mut batched);
             if let Some(index) = row.order.subject {
                 if index == 0 {
                     subjects.rows.clear();
@@ -70,7 +70,7 @@ fn collect_known(
     stripe: usize,
     through: usize,
     subjects: &mut Subjects,
-    add: &mut impl FnMut(&RowBuffer, &BufferedRow, &mut BatchedSubject),
+    add: &mut impl FnMut(&RowBuffer, &BufferedRow, OwnValues, &mut BatchedSubject),
 ) -> usize {
     let known = rows.known_rows(stripe);
     let mut taken = 0;
@@ -78,7 +78,7 @@ fn collect_known(
         let mut len = 0;
         for (subject, row) in known.rows(through).take(FREED_LEN) {
             let Subjects { rows, batched } = &mut *subjects;
-            add(rows, &rows.row_of_subject(subject, row), &mut batched[subject]);
+            add(rows, &rows.rows[subject], row.into(), &mut batched[subject]);
             len += 1;
         }
         if len == 0 {

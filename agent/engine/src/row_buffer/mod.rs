@@ -19,7 +19,7 @@ use atomic_waker::AtomicWaker;
 use parking_lot::Mutex;
 use tollgate_core::clock::Timestamp;
 
-pub(crate) use buffer::{BatchedSubject, BufferedRow, ChargedCounter, RowBuffer, RowOrder};
+pub(crate) use buffer::{BatchedSubject, BufferedRow, ChargedCounter, OwnValues, RowBuffer, RowOrder};
 pub(crate) use collector::RowCollector;
 
 use crate::known_rows::{AddedRow, KnownRow, KnownRows, SubjectList, SubjectPlace};
@@ -66,6 +66,8 @@ struct RowStripe {
 struct BufferedRows {
     buffer: RowBuffer,
     subjects: SubjectList,
+    /// True if nobody will take rows any more.
+    is_closed: bool,
 }
 
 impl RowBuffers {
@@ -94,9 +96,9 @@ impl RowBuffers {
         let stripe = self.stripes.own();
         let (ring, is_alone) = (&stripe.value.known, stripe.is_alone());
         let mut buffered = stripe.value.buffered.lock();
-        let BufferedRows { buffer, subjects } = &mut *buffered;
+        let BufferedRows { buffer, subjects, is_closed } = &mut *buffered;
         let text_bytes = buffer.text_bytes();
-        if buffer.rows.len() >= ROWS_LEN_MAX || text_bytes >= TEXT_BYTES_MAX {
+        if *is_closed || buffer.rows.len() >= ROWS_LEN_MAX || text_bytes >= TEXT_BYTES_MAX {
             self.dropped_rows.add(1);
             return None;
         }
@@ -133,6 +135,24 @@ impl RowBuffers {
     /// Begins to collect the rows of a round: later rows say the next one. Returns the number of the round.
     pub(crate) fn begin_round(&self) -> u64 {
         self.round.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Drops and counts all later rows. Those of known calls come to the buffer again, because their lists of subjects end.
+    pub(crate) fn close(&self) {
+        for stripe in self.stripes.iter() {
+            stripe.buffered.lock().is_closed = true;
+            stripe.known.end_list();
+        }
+    }
+
+    /// Frees the memory of buffers that are closed and empty.
+    pub(crate) fn free_closed(&self) {
+        for stripe in self.stripes.iter() {
+            let buffered = &mut *stripe.buffered.lock();
+            if buffered.is_closed && buffered.buffer.rows.is_empty() {
+                buffered.buffer = RowBuffer::default();
+            }
+        }
     }
 
     /// Returns the number of rows that are in no closed batch yet.

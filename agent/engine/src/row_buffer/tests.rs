@@ -1,10 +1,16 @@
 //! Rows of several threads and rounds.
 
+use std::sync::Arc;
+
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
+use tollgate_core::rules::RuleSet;
 
 use super::*;
+use crate::active_rules::ActiveRules;
+use crate::metrics::EngineMetrics;
 use crate::stripes::use_stripe;
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -74,6 +80,34 @@ fn a_full_buffer_drops_rows_and_another_stripe_has_room() {
     let mut buffer = RowBuffer::default();
     buffers.take(3, &mut buffer);
     assert_eq!((buffer.rows.len(), buffers.is_any_full()), (ROWS_LEN_MAX, false));
+}
+
+/// A thread that knows the call of a row uses no lock, and learns that all is closed all the same.
+#[test]
+fn a_known_call_adds_no_row_once_the_buffers_are_closed() {
+    use_stripe(5);
+    let (buffers, mut place) = (RowBuffers::default(), None);
+    let active = Arc::new(ActiveRules::new(RuleSet::none_yet(), &EngineMetrics::default()));
+    let whole = |buffer: &mut RowBuffer| BufferedRow {
+        call: 1,
+        at: NOW,
+        cost: 1,
+        outcome: Outcome::Admitted,
+        counter: None,
+        home: None,
+        rules: buffer.index_of_rules(&active),
+        descriptors: buffer.add_descriptors(1, &Call::new().with("name", "a")),
+        order: RowOrder::default(),
+    };
+    buffers.add_subject(NOW, &mut place, whole);
+    let add_known = || {
+        let row = KnownRow { call: 2, at: NOW, admitted: true, source: Source::Local };
+        buffers.add_known(NOW, place.expect("the stripe is its own"), row)
+    };
+    assert!(add_known());
+    buffers.close();
+    assert!(!add_known());
+    assert_eq!((add(&buffers, 5, 3, "a"), buffers.dropped_rows.get(), buffers.waiting_rows()), (None, 1, 2));
 }
 
 #[test]

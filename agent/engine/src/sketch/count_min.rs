@@ -10,6 +10,9 @@
 //! rarely, as invented ones do: all cells rise together. So many callers that call once cost a newcomer, on average, 0.1
 //! units at 0.85 w, 1 unit at 3.1 w, and 10 units at 23 w.
 //!
+//! Size: a cell has 32 bits. Of a quota beyond them, it counts multiples of a power of two: 4 units of 10 billion. A charge is
+//! rounded up to them, so no caller gets more than the quota.
+//!
 //! Time: there is a set of rows for each sub-window of a coarse [`Ring`], which does the arithmetic of the window. The cells of a
 //! caller lie in one stripe, so a charge takes one lock. Cells are chosen by a hash with a random key, because the key
 //! of counters may be public, and callers could be invented that fall on the cells of others.
@@ -23,7 +26,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::window::{Ring, SubWindow, Window};
 
-use super::sketch_limit::SketchLimit;
+use super::sketch_limit::{SketchForm, SketchLimit};
 
 /// Number of rows, and so of cells of a caller in a sub-window.
 const ROWS: usize = 4;
@@ -36,6 +39,7 @@ const CELL_BYTES: usize = size_of::<u32>();
 /// Counts of callers in the sub-windows of one window.
 pub(super) struct CountMin {
     window: Window,
+    unit_bits: u32,
     hasher: RandomState,
     row_len: usize,
     stripes: Box<[Mutex<SketchStripe>]>,
@@ -50,14 +54,15 @@ struct SketchStripe {
 
 impl CountMin {
     /// Creates an empty sketch of at most so many bytes. The memory is taken from the system as cells are used.
-    pub(super) fn new(window: Window, bytes_max: usize) -> Self {
+    pub(super) fn new(form: SketchForm, bytes_max: usize) -> Self {
+        let SketchForm { window, unit_bits } = form;
         let row_len = bytes_max / CELL_BYTES / kept_sub_windows(window) / ROWS;
         let stripes = (row_len / ROW_LEN_MIN).clamp(1, STRIPES_MAX);
         let row_len = (row_len / stripes).max(1);
         let stripe =
             || Mutex::new(SketchStripe { newest: 0, cells: vec![0; kept_sub_windows(window) * ROWS * row_len].into() });
         let stripes = (0..stripes).map(|_| stripe()).collect();
-        Self { window, hasher: RandomState::default(), row_len, stripes }
+        Self { window, unit_bits, hasher: RandomState::default(), row_len, stripes }
     }
 
     /// Returns the number of bytes of all cells.
@@ -82,7 +87,7 @@ impl CountMin {
                 .map(|bits| reduced(bits, self.row_len));
         let columns = std::array::from_fn(|row| row * self.row_len + columns[row]);
         stripe.roll_to(self.window.sub_window(now), self.window);
-        let mut ring = stripe.ring(self.window, columns);
+        let mut ring = stripe.ring(self.window, columns, self.unit_bits);
         let used = ring.used(now, limit.estimate);
         let admitted = is_forced || used.saturating_add(cost) <= limit.units;
         let retry_at = match limit.units.checked_sub(cost) {
@@ -93,7 +98,7 @@ impl CountMin {
         };
         if admitted {
             let newest = stripe.newest;
-            let count = ring.get(newest).saturating_add(cost);
+            let count = ring.get(newest).saturating_add(cost).div_ceil(1 << self.unit_bits);
             stripe.raise(self.window, columns, u32::try_from(count).unwrap_or(u32::MAX));
             ring.add(newest, cost);
         }
@@ -115,13 +120,13 @@ impl SketchStripe {
     }
 
     /// Returns the counts of a caller.
-    fn ring(&mut self, window: Window, columns: [usize; ROWS]) -> Ring {
+    fn ring(&mut self, window: Window, columns: [usize; ROWS], unit_bits: u32) -> Ring {
         let (mut ring, newest) = (Ring::new(window), self.newest);
         ring.roll_to(newest);
         for sub_window in (newest + 1).saturating_sub(kept_sub_windows(window) as u64)..=newest {
             let cells = self.of_sub_window(sub_window, window);
             let count = columns.map(|column| cells[column]).into_iter().min().unwrap_or_default();
-            ring.add(sub_window, count.into());
+            ring.add(sub_window, u64::from(count) << unit_bits);
         }
         ring
     }

@@ -18,11 +18,10 @@ use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::rules::{LimitPolicy, Rule};
-use tollgate_core::window::Window;
 
 use crate::enforce::Facts;
 use count_min::CountMin;
-use sketch_limit::SketchLimit;
+use sketch_limit::{SketchForm, SketchLimit};
 
 /// Default memory of all sketches of an agent, in bytes.
 pub const SKETCH_BYTES_DEFAULT: usize = 64 << 20;
@@ -33,8 +32,8 @@ const ROOM_PERCENT: usize = 60;
 
 /// Returns the number of sketches that these rules can have.
 pub(crate) fn kinds(rules: &[Arc<Rule>]) -> usize {
-    let windows = |rule: &Arc<Rule>| rule.all_policies().map(|policy| SketchLimit::of(policy, None).window).collect();
-    rules.iter().map(|rule| HashSet::<Window>::len(&windows(rule))).sum()
+    let forms = |rule: &Arc<Rule>| rule.all_policies().map(|policy| SketchForm::of(policy)).collect();
+    rules.iter().map(|rule| HashSet::<SketchForm>::len(&forms(rule))).sum()
 }
 
 /// Sketches of the rules with callers past the cap.
@@ -51,7 +50,7 @@ pub(crate) struct Sketches {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SketchKind {
     rule: Arc<str>,
-    window: Window,
+    form: SketchForm,
 }
 
 /// Charge of a caller without a place in the table.
@@ -75,7 +74,8 @@ impl Sketches {
     /// Charges a caller, and returns the verdict with the limit that gave it. Each of `kinds` rules has an equal part of the memory.
     pub(crate) fn charge(&self, now: Timestamp, charge: &SketchCharge<'_>, kinds: usize) -> (Verdict, u64) {
         let limit = SketchLimit::of(charge.policy, charge.shares.as_ref());
-        let kind = SketchKind { rule: charge.rule.clone(), window: limit.window };
+        let form = SketchForm::of(charge.policy);
+        let kind = SketchKind { rule: charge.rule.clone(), form };
         let apply = |sketch: &CountMin| sketch.charge(charge.caller, now, &limit, charge.cost, charge.is_forced);
         self.used_ms.store(now.as_ms(), Ordering::Relaxed);
         if let Some(sketch) = self.by_kind.read().get(&kind) {
@@ -90,7 +90,7 @@ impl Sketches {
                 sketches.clear();
             }
         }
-        (apply(sketches.entry(kind).or_insert_with(|| CountMin::new(limit.window, bytes_max))), limit.units)
+        (apply(sketches.entry(kind).or_insert_with(|| CountMin::new(form, bytes_max))), limit.units)
     }
 
     /// Records that a counter found no place. Returns true if it is the first one.
@@ -101,7 +101,7 @@ impl Sketches {
     /// Drops the sketches if the table of so many counters has room again; returns true if it did.
     pub(crate) fn end_use(&self, now: Timestamp, counters: usize, counters_max: usize) -> bool {
         let is_unused = now.ms_since(Timestamp::from_ms(self.used_ms.load(Ordering::Relaxed))) > UNUSED_MS;
-        let has_room = counters < counters_max / 100 * ROOM_PERCENT;
+        let has_room = counters.saturating_mul(100) < counters_max.saturating_mul(ROOM_PERCENT);
         if !(self.is_used() && is_unused && has_room) {
             return false;
         }

@@ -20,6 +20,23 @@ pub(super) struct SketchLimit {
     pub(super) estimate: Estimate,
 }
 
+/// Window of a sketch, and the size of the numbers in its cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SketchForm {
+    pub(super) window: Window,
+    /// A cell counts multiples of two to this power, so that it can hold the quota.
+    pub(super) unit_bits: u32,
+}
+
+impl SketchForm {
+    /// Returns the form under a policy, which does not depend on the number of agents.
+    pub(super) fn of(policy: &LimitPolicy) -> Self {
+        let limit = SketchLimit::of(policy, None);
+        let bits = u64::BITS - limit.units.leading_zeros();
+        Self { window: limit.window, unit_bits: bits.saturating_sub(u32::BITS) }
+    }
+}
+
 impl SketchLimit {
     /// Returns the limit under a policy. An agent with a store admits its part of the quota only, because the others have
     /// sketches of their own; if the part is less than one unit, a `bounded` rule admits one.

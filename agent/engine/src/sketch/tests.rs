@@ -71,6 +71,25 @@ fn each_caller_has_its_quota_and_no_more() {
     }
 }
 
+/// A quota of bytes is larger than a cell: each caller has it all the same, and no more.
+#[test]
+fn a_quota_beyond_a_cell_is_enforced() {
+    const GB: u64 = 1_000_000_000;
+    for consistency in [Consistency::Strict, Consistency::Bounded] {
+        let mut fixture = Fixture::new(1 << 20, "10000000000/h", consistency);
+        for (caller, cost, calls) in [(1, GB, 10), (2, 3 * GB + 1, 3), (3, 10 * GB, 1), (4, 10 * GB + 1, 0)] {
+            let admitted = (0..12).filter(|_| fixture.charge(caller, cost, false).admitted).count();
+            assert_eq!(admitted, calls, "{consistency:?}, calls of {cost}");
+        }
+        assert!(fixture.charge(1, 100 * GB, true).admitted, "counted in any case");
+        assert_eq!(fixture.charge(1, 1, false).remaining, 0);
+        let before = fixture.charge(5, 1, true).remaining;
+        assert!((10 * GB - 4..10 * GB).contains(&before), "{before}: small costs are rounded up by a little");
+        fixture.now = fixture.now.plus_ms(9_000_000);
+        assert!(fixture.charge(2, 10 * GB, false).admitted, "room comes back");
+    }
+}
+
 /// I6: no window of a strict rule holds more than the quota, and a steady caller gets four fifths of it.
 #[test]
 fn a_strict_window_is_never_over() {
@@ -91,7 +110,7 @@ fn a_strict_window_is_never_over() {
     assert!(steady.count() >= 594, "one call per second passes");
 }
 
-/// K5: the row of issue 12, at a tenth of its size: ten minutes at 20,000 invented keys per second, 1000/24h, 64 MB.
+/// K5: ten minutes at 20,000 invented keys per second, 1000/24h, 64 MB, at a tenth of the size.
 #[test]
 fn honest_newcomers_pass_within_a_flood_of_invented_keys() {
     let fixture = Fixture::new(SKETCH_BYTES_DEFAULT / 10, "1000/d", Consistency::Bounded);
@@ -135,6 +154,10 @@ fn a_sketch_lives_from_the_first_caller_without_a_place_until_there_is_room() {
     assert!(!sketches.end_use(later, 600, 1_000), "too little room");
     assert!(sketches.end_use(later, 599, 1_000) && !sketches.end_use(later, 0, 1_000));
     assert_eq!((sketches.bytes(), sketches.is_used()), (0, false));
+    for (counters_max, most) in [(1, 0), (20, 11), (99, 59)] {
+        assert!(sketches.begin_use() && !sketches.end_use(later, most + 1, counters_max));
+        assert!(sketches.end_use(later, most, counters_max), "a small table has room, too: {counters_max}");
+    }
 }
 
 /// The table of `docs/fleet.md`: after so many invented callers, less than 1% of the calls of newcomers who use up their quota are

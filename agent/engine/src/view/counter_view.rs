@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::RequestId;
 use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
@@ -14,7 +15,7 @@ use super::flow::Flow;
 use super::local_usage::LocalUsage;
 use super::signal_budget::SignalBudget;
 use super::store_count::KnownUnits;
-use super::unsynced_units::UnsyncedUnits;
+use super::unsynced_units::{UnsyncedSize, UnsyncedUnits};
 
 /// An agent's knowledge about one counter.
 #[derive(Clone, Debug, Default)]
@@ -82,9 +83,9 @@ impl CounterView {
         self.unsynced.as_ref().is_some_and(|unsynced| unsynced.has_units())
     }
 
-    /// Returns the number of units that were admitted and that the store does not know.
-    pub(crate) fn unsynced_units(&self) -> u64 {
-        self.unsynced.as_ref().map_or(0, |unsynced| unsynced.units())
+    /// Returns the size of the units that were admitted and that the store does not know.
+    pub(crate) fn unsynced_size(&self) -> UnsyncedSize {
+        self.unsynced.as_ref().map_or(UnsyncedSize::default(), |unsynced| unsynced.size())
     }
 
     /// Returns true if a call can carry all units that the store does not know.
@@ -95,6 +96,11 @@ impl CounterView {
     /// Returns true if units of exactly this instant were admitted and never sent to the store.
     pub(crate) fn holds_unsent(&self, at: Timestamp, units: u64) -> bool {
         self.unsynced.as_ref().is_some_and(|unsynced| unsynced.holds_unsent(at, units))
+    }
+
+    /// Returns true if a call holds slots that were never sent to the store.
+    pub(crate) fn holds_unsent_slots(&self, call: RequestId) -> bool {
+        self.unsynced.as_ref().is_some_and(|unsynced| unsynced.holds_unsent_slots(call))
     }
 
     /// Returns true if nothing here matters any more. The place of a counter is kept for longer than a cached denial.

@@ -35,9 +35,11 @@ impl CounterView {
         let acknowledged = local.map_or(Timestamp::default(), |local| local.acknowledged);
         let is_first_since_loss = acknowledged < answer.lost_before && at < answer.lost_before.plus_ms(width_ms);
         let own = local.filter(|local| local.ring.window() == policy.window).map(|local| local.acknowledged);
+        let own = own.filter(|charged| *charged > answer.own_proves_after);
         let remote = self.remote.as_ref().filter(|remote| remote.admitted.window() == policy.window);
-        let charged = own.max(remote.map(|remote| remote.charged_at)).unwrap_or_default();
-        let is_in_window = charged > answer.proves_after && charged < at && charged.plus_ms(width_ms) > at;
+        let remote = remote.map(|remote| remote.charged_at).filter(|charged| *charged > answer.proves_after);
+        let charged = own.max(remote).unwrap_or_default();
+        let is_in_window = charged < at && charged.plus_ms(width_ms) > at;
         let is_behind = charged < answer.born || charged > answer.previous;
         let is_lost = is_first_since_loss || answer.is_comparable() && is_in_window && is_behind;
         let has_signal = self.remote.as_ref().is_some_and(|remote| !remote.admitted.is_empty_at(at));
@@ -105,9 +107,9 @@ mod tests {
     }
 
     fn answer(ms: u64, born_ms: u64, previous_ms: u64) -> Acknowledgement {
-        let (lost_before, proves_after) = (Timestamp::default(), Timestamp::default());
+        let (lost_before, proves_after, own_proves_after) = Default::default();
         let (born, previous) = (at(born_ms), at(previous_ms));
-        Acknowledgement { at: at(ms), born, previous, proves_after, lost_before, floor: 0 }
+        Acknowledgement { at: at(ms), born, previous, proves_after, own_proves_after, lost_before, floor: 0 }
     }
 
     /// A view with a charge that the store acknowledged to this agent, and a signal with one that it acknowledged to another.
@@ -162,12 +164,20 @@ mod tests {
         // Name, policy of the charges and of the answer, and the answer.
         let cases = [
             ("re-based", &this, &this, Acknowledgement { born: Timestamp::default(), ..lost }),
-            ("the clock was set back", &this, &this, Acknowledgement { proves_after: at(50), ..lost }),
+            (
+                "the clock was set back",
+                &this,
+                &this,
+                Acknowledgement { proves_after: at(50), own_proves_after: at(50), ..lost },
+            ),
             ("another window", &policy("100/h"), &this, lost),
         ];
         for (name, charged, policy, answer) in cases {
             assert_eq!(view(charged, Some(50), Some(50)).lost_units(policy, &answer), None, "{name}");
         }
+        let ahead = Acknowledgement { proves_after: at(3_600_000), ..lost };
+        let found = view(&this, Some(50), None).lost_units(&this, &ahead);
+        assert!(found.is_some(), "own charges are forgotten with a large step, and later ones prove a loss");
         let of_limit = |own, signalled| view(&own_window, own, signalled).lost_units(&own_window, &lost);
         assert!(of_limit(Some(50), None).is_none() && of_limit(None, Some(50)).is_some());
     }

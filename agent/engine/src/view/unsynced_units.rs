@@ -3,29 +3,65 @@
 //!
 //! A view holds them while the counter is in the queue of unsynced counters, or in a backfill request. Units to backfill have
 //! an id from their admission on, and the store charges an id once. So they are sent as often as it takes, with calls on the
-//! counter and by the maintenance, until an answer confirms them. A refund has no id; it is sent once.
+//! counter and by the maintenance, until an answer confirms them. A refund that names its request is repeated, too; another one is
+//! sent once. Units that no window
+//! holds any more are dropped.
+//!
+//! Units of calls without an id become one entry where there are many. A call with an id has an entry of its own, by which the
+//! store knows a retry of the call. Past the caps, such a call is one of many, too: no unit is lost, but the store charges a
+//! retry of it again.
+
+use std::collections::VecDeque;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::RequestId;
 
-/// Maximum number of entries that were never sent; past the cap, units of neighbouring times become one, and the oldest join the
-/// next ones.
-const UNSYNCED_LEN_MAX: usize = 128;
+use super::ageing::Ageing;
+
+#[cfg(test)]
+mod tests;
+
+/// Maximum number of entries that further units may join; past the cap, units of neighbouring times become one, and the oldest
+/// join the next ones.
+const OPEN_LEN_MAX: usize = 128;
+/// Maximum number of entries of one counter that are closed to further units: of calls with an id, or sent.
+const CLOSED_LEN_MAX: usize = 4_096;
+/// Maximum number of refunds that wait for the maintenance. Past the cap, the oldest is forgotten and counted: its units stay
+/// charged, and leave the window first.
+const REFUNDS_LEN_MAX: usize = 1_024;
+/// Maximum number of calls whose unsynced slots are known one by one. Past the cap, the slot of the oldest call is backfilled
+/// even if the call is released before.
+const SLOTS_LEN_MAX: usize = 1_024;
 /// Maximum number of entries that a call carries to the store. A call on a counter with more does not ask the store until the
 /// maintenance has sent them.
 const CARRIED_LEN_MAX: usize = 8;
+/// Maximum number of entries of one counter: a sent batch of open entries may come on top of those of calls with an id.
+pub const UNSYNCED_ENTRIES_OF_COUNTER_MAX: usize = CLOSED_LEN_MAX + 2 * (OPEN_LEN_MAX + 1) + CARRIED_LEN_MAX;
 
-/// Units that were admitted without the store.
+/// Units that a call was admitted without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unsynced {
     /// Instant of the admission in store time; never too early.
     pub(crate) at: Timestamp,
     /// Number of units.
     pub(crate) units: u64,
+    /// Identifier of the call under which the store charges it once, if it has one and is not one of too many.
+    pub(crate) request: Option<RequestId>,
+    /// Identifier that only this agent gives, under which the store charges the units of calls without one.
+    pub(crate) own_id: RequestId,
+    /// True if the agent has room for an entry of the call's own.
+    pub(crate) has_room: bool,
+}
+
+/// Units that the store charges as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnsyncedEntry {
+    /// Instant of the last admission in store time; never too early.
+    pub(crate) at: Timestamp,
+    /// Number of units.
+    pub(crate) units: u64,
     /// Identifier under which the store charges them once.
     pub(crate) id: RequestId,
-    /// True as long as further units may join the entry. The store may have charged an entry that was sent as it was.
-    pub(crate) is_open: bool,
 }
 
 /// Units that the store has charged or will be told of, and must give back.
@@ -39,186 +75,210 @@ pub(crate) struct UnsyncedRefund {
     pub(crate) request: Option<RequestId>,
 }
 
-/// Unsynced units of one counter, oldest first.
+/// Size of the unsynced units of one counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UnsyncedSize {
+    /// Number of units to backfill.
+    pub(crate) units: u64,
+    /// Number of entries.
+    pub(crate) entries: usize,
+    /// Number of calls with an id that are not known by it, because there were too many.
+    pub(crate) joined: u64,
+    /// Units of refunds that were forgotten.
+    pub(crate) forgotten_refund_units: u64,
+}
+
+/// Unsynced units of one counter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnsyncedUnits {
-    entries: Vec<Unsynced>,
+    /// Entries that were sent, which the store may have charged as they are, and those of calls with an id; oldest first.
+    closed: VecDeque<UnsyncedEntry>,
+    /// Entries that further units may join, oldest first.
+    open: VecDeque<UnsyncedEntry>,
+    /// Sum of the units of all entries.
+    units: u64,
+    /// Number of calls with an id that are part of an open entry.
+    joined: u64,
     refunds: Vec<UnsyncedRefund>,
+    /// Calls that hold unsynced slots, oldest first. Calls of one instant share an entry, and each is released alone.
+    slots: Vec<UnsyncedSlots>,
+    /// Units of refunds that were forgotten.
+    forgotten: u64,
+}
+
+/// Unsynced slots of one call.
+#[derive(Clone, Copy, Debug)]
+struct UnsyncedSlots {
+    /// Identifier of the units of the call.
+    call: RequestId,
+    /// Identifier of the entry that contains them.
+    entry: RequestId,
+    units: u64,
 }
 
 impl UnsyncedUnits {
     /// Returns true if nothing is left: all was confirmed or refunded.
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.refunds.is_empty()
+        !self.has_units() && self.refunds.is_empty()
     }
 
-    /// Returns the number of units to backfill.
-    pub(super) fn units(&self) -> u64 {
-        self.entries.iter().map(|entry| entry.units).sum()
+    /// Returns the size.
+    pub(super) fn size(&self) -> UnsyncedSize {
+        let Self { units, joined, forgotten, .. } = *self;
+        UnsyncedSize { units, entries: self.len(), joined, forgotten_refund_units: forgotten }
+    }
+
+    fn len(&self) -> usize {
+        self.closed.len() + self.open.len()
     }
 
     /// Returns true if a call can carry all entries.
     pub(super) fn fits_in_call(&self) -> bool {
-        self.entries.len() <= CARRIED_LEN_MAX
+        self.len() <= CARRIED_LEN_MAX
     }
 
     /// Returns true if units were admitted that the store does not know.
     pub(super) fn has_units(&self) -> bool {
-        !self.entries.is_empty()
+        !(self.closed.is_empty() && self.open.is_empty())
     }
 
-    /// Enters units. When there are many entries, units within `part_ms` become one; the later time is never too early.
-    pub(super) fn add(&mut self, new: Unsynced, part_ms: u64) {
-        let open = self.entries.iter().filter(|entry| entry.is_open).count();
-        let near_ms = if open < UNSYNCED_LEN_MAX { 0 } else { part_ms };
-        match self.entries.last_mut().filter(|newest| newest.is_open && new.is_open) {
-            Some(newest) if apart_ms(newest.at, new.at) <= near_ms => {
-                newest.at = newest.at.max(new.at);
-                newest.units += new.units;
-            }
-            _ => self.entries.push(new),
+    /// Enters units.
+    pub(super) fn add(&mut self, new: Unsynced, ageing: Ageing) {
+        self.enter(new, ageing);
+    }
+
+    /// Enters units. When there are many entries, units within a part of the window become one; the later time is never too
+    /// early. Returns the identifier of their entry.
+    fn enter(&mut self, new: Unsynced, ageing: Ageing) -> RequestId {
+        self.units = self.units.saturating_add(new.units);
+        let Unsynced { at, units, request, own_id, has_room } = new;
+        if self.closed.len() >= CLOSED_LEN_MAX {
+            self.drop_past(new.at, ageing);
         }
-        if open > UNSYNCED_LEN_MAX
-            && let Some(oldest) = self.entries.iter().position(|entry| entry.is_open)
+        if let Some(id) = request.filter(|_| has_room && self.closed.len() < CLOSED_LEN_MAX) {
+            self.closed.push_back(UnsyncedEntry { at, units, id });
+            return id;
+        }
+        self.joined += u64::from(request.is_some());
+        let near_ms = if self.open.len() < OPEN_LEN_MAX { 0 } else { ageing.part_ms };
+        match self.open.back_mut() {
+            Some(newest) if apart_ms(newest.at, at) <= near_ms => {
+                newest.at = newest.at.max(at);
+                newest.units = newest.units.saturating_add(units);
+            }
+            _ => self.open.push_back(UnsyncedEntry { at, units, id: own_id }),
+        }
+        if self.open.len() > OPEN_LEN_MAX
+            && let Some(oldest) = self.open.pop_front()
+            && let Some(next) = self.open.front_mut()
         {
-            let units = self.entries.remove(oldest).units;
-            if let Some(next) = self.entries[oldest..].iter_mut().find(|entry| entry.is_open) {
-                next.units = next.units.saturating_add(units);
+            next.units = next.units.saturating_add(oldest.units);
+            next.at = next.at.max(oldest.at);
+            self.slots.iter_mut().filter(|slots| slots.entry == oldest.id).for_each(|slots| slots.entry = next.id);
+        }
+        self.open.back().map_or(own_id, |newest| newest.id)
+    }
+
+    /// Enters the slots of a call, which are found again by the identifier of its units.
+    pub(super) fn add_slots(&mut self, new: Unsynced, ageing: Ageing) {
+        let entry = self.enter(new, ageing);
+        if self.slots.len() >= SLOTS_LEN_MAX {
+            self.slots.remove(0);
+        }
+        self.slots.push(UnsyncedSlots { call: new.request.unwrap_or(new.own_id), entry, units: new.units });
+    }
+
+    /// Drops the oldest entries that no store holds any more.
+    fn drop_past(&mut self, now: Timestamp, ageing: Ageing) {
+        for entries in [&mut self.closed, &mut self.open] {
+            while let Some(oldest) = entries.front().filter(|oldest| ageing.is_past(oldest.at, now)) {
+                self.units = self.units.saturating_sub(oldest.units);
+                entries.pop_front();
+            }
+        }
+        self.refunds.retain(|refund| !ageing.is_past(refund.at, now));
+    }
+
+    /// Enters units that the store must give back. Those of one instant become one, unless the store knows them by a request.
+    pub(super) fn add_refund(&mut self, new: UnsyncedRefund) {
+        let is_same = |known: &&mut UnsyncedRefund| (known.at, known.request, new.request) == (new.at, None, None);
+        if let Some(known) = self.refunds.iter_mut().find(is_same) {
+            known.units = known.units.saturating_add(new.units);
+            return;
+        }
+        self.refunds.push(new);
+        if self.refunds.len() > REFUNDS_LEN_MAX
+            && let Some((oldest, _)) = self.refunds.iter().enumerate().min_by_key(|(_, refund)| refund.at)
+        {
+            self.forgotten = self.forgotten.saturating_add(self.refunds.remove(oldest).units);
+        }
+    }
+
+    /// Removes the slots of a call. If they were sent, they are not sent again.
+    pub(super) fn remove_slots(&mut self, call: RequestId) {
+        // A request with an id may have been admitted more than once, as one charge.
+        for slots in self.slots.extract_if(.., |slots| slots.call == call) {
+            let holds = |entry: &UnsyncedEntry| entry.id == slots.entry && entry.units >= slots.units;
+            for entries in [&mut self.open, &mut self.closed] {
+                let Some(position) = entries.iter().position(holds) else { continue };
+                entries[position].units -= slots.units;
+                self.units = self.units.saturating_sub(slots.units);
+                if entries[position].units == 0 {
+                    entries.remove(position);
+                }
+                break;
             }
         }
     }
 
-    /// Enters units that the store must give back.
-    pub(super) fn add_refund(&mut self, refund: UnsyncedRefund) {
-        self.refunds.push(refund);
-    }
-
-    /// Removes units of exactly this instant. If they were sent, they are not sent again.
-    pub(super) fn remove(&mut self, at: Timestamp, units: u64) {
-        let holds = |entry: &Unsynced| entry.at == at && entry.units >= units;
-        // The newest entry: one that was sent only if there is no other.
-        let open = self.entries.iter().rposition(|entry| entry.is_open && holds(entry));
-        if let Some(position) = open.or_else(|| self.entries.iter().rposition(holds)) {
-            self.entries[position].units -= units;
-            if self.entries[position].units == 0 {
-                self.entries.remove(position);
-            }
-        }
+    /// Returns true if the slots of a call were never sent.
+    pub(super) fn holds_unsent_slots(&self, call: RequestId) -> bool {
+        let is_unsent = |id| self.open.iter().any(|entry| entry.id == id);
+        self.slots.iter().any(|slots| slots.call == call && is_unsent(slots.entry))
     }
 
     /// Returns true if units of exactly this instant were never sent.
     pub(super) fn holds_unsent(&self, at: Timestamp, units: u64) -> bool {
-        self.entries.iter().any(|entry| entry.is_open && entry.at == at && entry.units >= units)
+        self.open.iter().any(|entry| entry.at == at && entry.units >= units)
     }
 
-    /// Returns all units to backfill, which are sent now.
-    pub(super) fn send(&mut self) -> &[Unsynced] {
-        self.entries.iter_mut().for_each(|entry| entry.is_open = false);
-        &self.entries
+    /// Returns the entries that a call carries, which are sent now: so many at most, the newest. The maintenance sends the
+    /// oldest first.
+    pub(super) fn send(&mut self, len_max: usize) -> impl Iterator<Item = &UnsyncedEntry> {
+        self.closed.extend(self.open.drain(..));
+        self.closed.iter().skip(self.closed.len().saturating_sub(len_max))
     }
 
-    /// Returns the next units of the maintenance: those that were sent and not confirmed, else all. So what grows while a store
-    /// answers nothing stays in few entries.
-    pub(super) fn send_next(&mut self) -> Vec<Unsynced> {
-        if self.entries.iter().all(|entry| entry.is_open) {
-            self.send();
+    /// Returns the next entries of the maintenance at this instant of store time, so many at most: those that are closed, else
+    /// the open ones. So what grows while a store answers nothing stays in few entries. Refunds follow all entries, since
+    /// the units that they refund may be there.
+    pub(super) fn send_next(
+        &mut self,
+        now: Timestamp,
+        ageing: Ageing,
+        len_max: usize,
+    ) -> (Vec<UnsyncedEntry>, Vec<UnsyncedRefund>) {
+        self.drop_past(now, ageing);
+        if self.closed.is_empty() {
+            self.closed.extend(self.open.drain(..));
         }
-        self.entries.iter().filter(|entry| !entry.is_open).copied().collect()
+        let entries: Vec<_> = self.closed.iter().take(len_max).copied().collect();
+        let are_all_sent = entries.len() == self.len();
+        let refunds = if are_all_sent { len_max - entries.len() } else { 0 };
+        (entries, self.refunds.drain(..refunds.min(self.refunds.len())).collect())
     }
 
-    /// Takes the units that the store must give back, which are sent now.
-    pub(super) fn take_refunds(&mut self) -> Vec<UnsyncedRefund> {
-        std::mem::take(&mut self.refunds)
-    }
-
-    /// Drops the units that were sent under an id; returns their number.
+    /// Drops an entry that was sent under an id; returns its units.
     pub(super) fn end(&mut self, id: RequestId) -> u64 {
-        let before = self.units();
-        self.entries.retain(|entry| entry.is_open || entry.id != id);
-        before - self.units()
+        // The oldest are sent first.
+        let position = self.closed.iter().position(|entry| entry.id == id);
+        let units = position.and_then(|position| self.closed.remove(position)).map_or(0, |ended| ended.units);
+        self.units = self.units.saturating_sub(units);
+        self.slots.retain(|slots| slots.entry != id);
+        units
     }
 }
 
 fn apart_ms(one: Timestamp, other: Timestamp) -> u64 {
     one.max(other).ms_since(one.min(other))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn at(ms: u64) -> Timestamp {
-        Timestamp::from_ms(ms)
-    }
-
-    fn new(ms: u64, units: u64) -> Unsynced {
-        Unsynced { at: at(ms), units, id: id(ms), is_open: true }
-    }
-
-    const fn id(ms: u64) -> RequestId {
-        RequestId::from_u128(ms as u128)
-    }
-
-    #[test]
-    fn units_are_unsynced_until_the_store_has_confirmed_them() {
-        let mut unsynced = UnsyncedUnits::default();
-        unsynced.add(new(10, 2), 100);
-        unsynced.add(new(10, 1), 100);
-        assert_eq!(unsynced.send(), [Unsynced { is_open: false, ..new(10, 3) }], "units of one instant are one entry");
-        unsynced.add(new(20, 4), 100);
-        assert!(unsynced.holds_unsent(at(20), 4) && !unsynced.holds_unsent(at(20), 5));
-        assert!(!unsynced.holds_unsent(at(10), 3), "the store may know them");
-        let ids: Vec<_> = unsynced.send_next().iter().map(|entry| entry.id).collect();
-        assert_eq!(ids, [id(10)], "what was sent is sent again, under its id");
-        assert_eq!(unsynced.send().len(), 2, "a call carries all");
-        assert_eq!([unsynced.end(id(10)), unsynced.end(id(10))], [3, 0]);
-        assert_eq!((unsynced.units(), unsynced.is_empty()), (4, false));
-        unsynced.end(id(20));
-        assert!(unsynced.is_empty());
-    }
-
-    /// C6: refunds of units that were sent are kept until the store confirms them.
-    #[test]
-    fn units_that_are_refunded_are_not_sent_again() {
-        let mut unsynced = UnsyncedUnits::default();
-        unsynced.add(new(10, 1), 100);
-        unsynced.send();
-        unsynced.add(Unsynced { id: id(99), ..new(10, 1) }, 100);
-        unsynced.remove(at(10), 1);
-        let left = |unsynced: &UnsyncedUnits| unsynced.entries.iter().map(|entry| entry.id).collect::<Vec<_>>();
-        assert_eq!(left(&unsynced), [id(10)], "one that was never sent goes first");
-        unsynced.remove(at(10), 1);
-        unsynced.remove(at(10), 1);
-        assert!(unsynced.is_empty());
-    }
-
-    #[test]
-    fn a_long_outage_needs_few_entries_and_a_call_carries_few() {
-        let mut unsynced = UnsyncedUnits::default();
-        for ms in 0..10_000 {
-            unsynced.add(new(ms, 1), 1_000);
-        }
-        assert!(unsynced.entries.len() <= UNSYNCED_LEN_MAX + 10 && !unsynced.fits_in_call());
-        assert_eq!(unsynced.units(), 10_000);
-    }
-
-    /// capped, I12: a burst, and then calls that are far apart: entries become one, and no unit is lost.
-    #[test]
-    fn past_the_cap_no_unit_is_lost() {
-        let mut unsynced = UnsyncedUnits::default();
-        let bursts = UNSYNCED_LEN_MAX as u64 + 2;
-        (0..bursts).for_each(|ms| unsynced.add(new(ms, 1), 1));
-        (1..=20).for_each(|calls| unsynced.add(new(calls * 6_000, 1), 5_000));
-        assert!(unsynced.entries.len() <= UNSYNCED_LEN_MAX + 1);
-        assert_eq!(unsynced.units(), bursts + 20);
-    }
-
-    #[test]
-    fn a_refund_is_sent_once() {
-        let mut unsynced = UnsyncedUnits::default();
-        let refund = UnsyncedRefund { at: at(10), units: 2, request: None };
-        unsynced.add_refund(refund);
-        assert!(!unsynced.is_empty() && !unsynced.has_units());
-        assert_eq!((unsynced.take_refunds(), unsynced.is_empty()), (vec![refund], true));
-    }
 }

@@ -11,11 +11,12 @@ use tollgate_core::rules::LimitPolicy;
 use tollgate_core::window::Estimate;
 
 use super::acknowledgement::Acknowledgement;
+use super::ageing::Ageing;
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
 use super::flow::Flow;
 use super::uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
-use super::unsynced_units::{Unsynced, UnsyncedRefund};
+use super::unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 
 /// Event that changes the view of a counter.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +72,8 @@ pub(crate) enum ViewEvent<'a> {
         at: Timestamp,
         /// Units.
         units: u64,
-        /// True if the store may not know of the refund: it also applies to unsynced units.
-        is_unsynced: bool,
+        /// Call whose unsynced slots end, too; none if the units hold no slots.
+        slots_of: Option<RequestId>,
         /// True if the store may know of the refund and admit earlier than it denied.
         by_store: bool,
     },
@@ -149,11 +150,11 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
         }
         ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
         ViewEvent::UnsyncedRefund(refund) => view.unsynced.get_or_insert_default().add_refund(refund),
-        ViewEvent::Refunded { at, units, is_unsynced, by_store } => {
+        ViewEvent::Refunded { at, units, slots_of, by_store } => {
             view.local(policy).refund(at, units);
             view.pace.iter_mut().for_each(|pace| pace.refund(at, units));
-            if is_unsynced {
-                view.unsynced.iter_mut().for_each(|unsynced| unsynced.remove(at, units));
+            if let (Some(call), Some(unsynced)) = (slots_of, view.unsynced.as_deref_mut()) {
+                unsynced.remove_slots(call);
             }
             if by_store {
                 view.denial = None;
@@ -194,21 +195,32 @@ pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &C
 }
 
 fn enter_unsynced(policy: &LimitPolicy, view: &mut CounterView, unsynced: Unsynced) {
-    view.unsynced.get_or_insert_default().add(unsynced, policy.window.part_ms());
+    let (units, ageing) = (view.unsynced.get_or_insert_default(), Ageing::of(policy));
+    if policy.algorithm == Algorithm::Concurrency {
+        units.add_slots(unsynced, ageing);
+    } else {
+        units.add(unsynced, ageing);
+    }
 }
 
-/// Returns the units that a call on the counter carries to the store.
-pub(crate) fn carry_unsynced(view: &mut CounterView) -> &[Unsynced] {
-    view.unsynced.as_mut().map_or(&[], |unsynced| unsynced.send())
+/// Returns the units that a call on the counter carries to the store: so many entries at most.
+pub(crate) fn carry_unsynced(view: &mut CounterView, len_max: usize) -> impl Iterator<Item = &UnsyncedEntry> {
+    view.unsynced.as_mut().into_iter().flat_map(move |unsynced| unsynced.send(len_max))
 }
 
-/// Returns the units that the maintenance sends to the store next, and those that the store must give back.
-pub(crate) fn send_unsynced(view: &mut CounterView) -> (Vec<Unsynced>, Vec<UnsyncedRefund>) {
+/// Returns the units that the maintenance sends to the store next, and those that the store must give back: so many at most.
+/// Units that no store holds any more at `now`, an instant of store time, are dropped.
+pub(crate) fn send_unsynced(
+    policy: &LimitPolicy,
+    view: &mut CounterView,
+    now: Timestamp,
+    len_max: usize,
+) -> (Vec<UnsyncedEntry>, Vec<UnsyncedRefund>) {
     let unsynced = view.unsynced.as_mut();
-    unsynced.map(|unsynced| (unsynced.send_next(), unsynced.take_refunds())).unwrap_or_default()
+    unsynced.map(|unsynced| unsynced.send_next(now, Ageing::of(policy), len_max)).unwrap_or_default()
 }
 
-/// Drops the units that were sent under this id: the store has charged them, or never will. Returns their number.
+/// Drops units that were sent under this id: the store has charged them, or never will. Returns their number.
 pub(crate) fn end_backfill(view: &mut CounterView, id: RequestId) -> u64 {
     view.unsynced.as_mut().map_or(0, |unsynced| unsynced.end(id))
 }

@@ -1,7 +1,11 @@
 //! Requests in the format of envoyproxy/ratelimit.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use http::StatusCode;
 use tollgate::{Agent, RulesSource};
+use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_rules::import::EnvoySettings;
 
 use crate::support::{Answer, Client, Sidecar};
@@ -213,4 +217,34 @@ async fn an_invalid_rate_limit_request_is_rejected() {
         let detail = client.ask("POST", "/json", &[], body.to_owned()).await.problem(400);
         assert!(detail.contains(reason), "{body}: {detail}");
     }
+}
+
+/// A clock that a test sets, in ms since 1970.
+struct HandClock(AtomicU64);
+
+impl Clock for HandClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// The protocol has no release: a slot is held until the window of its quota ends, and the rules say so when they are read.
+#[tokio::test]
+async fn a_request_under_concurrency_keeps_its_slot_until_the_window_ends() {
+    const START_MS: u64 = 1_700_000_000_000;
+    let rules = "descriptors: { domain: { header: x-domain }, user: { header: x-user } }
+rules: [{ name: exports, match: { domain: web, user: '*' }, per: [user], quota: 1/10min, algorithm: concurrency, consistency: strict }]
+";
+    let rules = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("valid rules");
+    let warnings: Vec<_> = rules.warnings.iter().map(ToString::to_string).collect();
+    assert!(warnings.iter().any(|warning| warning.contains("`POST /json` has no release")), "{warnings:?}");
+    let clock = Arc::new(HandClock(AtomicU64::new(START_MS)));
+    let agent = Agent::builder().clock(clock.clone()).rules(rules).start().expect("an agent in memory");
+    let mut client = Sidecar::of(agent).await.client().await;
+    let mut code_at = async |ms: u64| {
+        clock.0.store(START_MS + ms, Ordering::Relaxed);
+        ask(&mut client, &[&[("user", "u")]]).await.json()["overallCode"].as_str().unwrap_or_default().to_owned()
+    };
+    let codes = [code_at(0).await, code_at(599_999).await, code_at(600_000).await, code_at(600_001).await];
+    assert_eq!(codes, ["OK", "OVER_LIMIT", "OK", "OVER_LIMIT"]);
 }

@@ -21,7 +21,7 @@ use super::{Container, HandClock, Loses, REQUESTS};
 use crate::store::StoreError;
 
 /// Every algorithm, with its burst in hundredths of the quota; 0 for none.
-pub(in crate::store) const KINDS: [(Algorithm, u64); 9] = [
+pub(in crate::store) const KINDS: [(Algorithm, u64); 10] = [
     (Algorithm::SlidingWindow(Estimate::Interpolated), 0),
     (Algorithm::SlidingLog, 0),
     (Algorithm::TokenBucket, 100),
@@ -31,6 +31,8 @@ pub(in crate::store) const KINDS: [(Algorithm, u64); 9] = [
     (Algorithm::SlidingWindow(Estimate::Interpolated), 120),
     (Algorithm::Concurrency, 0),
     (Algorithm::SlidingWindow(Estimate::Conservative), 150),
+    // It drains more slowly than a window passes.
+    (Algorithm::LeakyBucket, 300),
 ];
 const START: Timestamp = Timestamp::from_ms(1_000_000_000_000);
 const COUNTERS: u128 = 3;

@@ -1,4 +1,12 @@
 -- Applies the evaluated charges, writes the counters, and answers.
+local TTL_MS_MAX = 3155760000000
+
+-- Keeps the id of a request on a counter.
+local function keep_id(c, name)
+  local ttl = string.format('%.0f', min(c.lasts_ms, TTL_MS_MAX))
+  redis.call('SET', name, string.format('%.0f', c.last), 'PX', ttl)
+end
+
 for i = 1, #ARGV do
   local c, mode, cost, at, name, companion, token = unpack(charges[i], 1, 7)
   if mode == TAKE_BACK then
@@ -9,9 +17,9 @@ for i = 1, #ARGV do
     end
   elseif mode == REFUND then
     -- A refund with a request id is made once.
-    if name and c.is_kept then redis.call('SET', name, string.format('%.0f', c.last), 'PX', c.width) end
+    if name and c.is_kept then keep_id(c, name) end
   elseif cost and (room or mode ~= ENFORCE) then
-    if name then redis.call('SET', name, string.format('%.0f', c.last), 'PX', c.width) end
+    if name then keep_id(c, name) end
     if token and mode == ENFORCE and (cost > 0 or name) then
       tentative.enter(companion, token, parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
     end
@@ -58,8 +66,8 @@ for i = 1, #ARGV do
       state, ttl = pack('<I6I7', c.at, c.level), max(ttl, meter.idle_in(c))
     end
     local header = pack(HEADER, c.kind, c.parts, c.width, c.quota, c.burst, c.generation, c.born, c.last, size)
-    ttl = string.format('%.0f', min(ttl + CLOCK_ERROR_MAX_MS, 3155760000000))
+    ttl = string.format('%.0f', min(ttl + CLOCK_ERROR_MAX_MS, TTL_MS_MAX))
     if c.count then log.write(c, header, ttl) else redis.call('SET', c.key, header .. state, 'PX', ttl) end
   end
 end
-return pack('<I1I6', room and CHARGED or REFUSED, now) .. answer
+return pack('<I1I6', room and CHARGED or REFUSED, now) .. (answers and table.concat(answers) or answer)

@@ -55,7 +55,7 @@ local function refund(c, at, units)
     c.text, c.count = sub(c.text, 1, 4 * from) .. sub(c.text, 4 * (from + units) + 1), c.count - units
     c.newest = log.time_at(c, c.count - 1)
   elseif c.level then
-    c.level = math.max(c.level - units * c.unit, 0)
+    meter.refund(c, at, units)
   else
     local part = c.width / c.parts
     local slot = math.floor(c.last / part) - math.floor(at / part) + 1

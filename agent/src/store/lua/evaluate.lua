@@ -9,8 +9,10 @@ local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, REOPEN, NAMED = 0, 2, 3, 4
 local REPEATED = 1
 
 -- Of each charge: its counter, mode, cost (false if it is not charged) and instant; then, of some, the key of the request id,
--- that of tentative units, and the token of the call.
+-- that of tentative units, and the token of the call. A step of several charges also has the counters by key and the parts of
+-- its answer, so that its time is linear in them.
 local charges, answer, room, extra = {}, '', true, #ARGV
+local of_key, answers = extra > 1 and {}, extra > 1 and {}
 for i = 1, #ARGV do
   if i > 1 then mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[i]) end
   local key, expires_at, flags = KEYS[i], time, 0
@@ -31,10 +33,7 @@ for i = 1, #ARGV do
   if (mode < BACKFILL or token) and expires_at < now then return pack('<I1I6', EXPIRED, now) end
 
   -- The counter, from an earlier charge of this step or from its key.
-  local c
-  for earlier = 1, i - 1 do
-    if KEYS[earlier] == key then c = charges[earlier][1] end
-  end
+  local c = of_key and of_key[key]
   if not c then
     local value = i == 1 and first_value or redis.pcall('GETRANGE', key, '0', '1023')
     if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
@@ -51,7 +50,7 @@ for i = 1, #ARGV do
         log = log or make_log(HEADER_LEN)
         readable = of_kind <= SLOTS and log.read(c, value)
       elseif of_kind >= TOKEN_BUCKET then
-        meter = meter or make_meter(HEADER_LEN)
+        meter = meter or make_meter(HEADER_LEN, CLOCK_ERROR_MAX_MS)
         readable = meter.read(c, value)
       else
         local place = HEADER_LEN + 1
@@ -69,6 +68,7 @@ for i = 1, #ARGV do
       end
     end
     if not readable then return { err = 'UNREADABLE ' .. key } end
+    if of_key then of_key[key] = c end
   end
 
   -- The newest policy that is known holds; a refund of tentative units needs none.
@@ -102,10 +102,11 @@ for i = 1, #ARGV do
     c.last = now
   end
 
-  -- A request that was charged within the window is admitted again and costs nothing.
+  -- A request whose charge may still count is admitted again and costs nothing. Its id is kept for that time.
   local needed, charged, at = cost, cost, c.last
+  if name then c.lasts_ms = c.level and meter.lasts_ms(c) or c.width end
   local charged_at = name and mode ~= TAKE_BACK and redis.call('GET', name)
-  if charged_at and charged_at + c.width > c.last then needed, charged, flags = 0, false, REPEATED end
+  if charged_at and charged_at + c.lasts_ms > c.last then needed, charged, flags = 0, false, REPEATED end
   if mode == EVALUATE then
     charged = false
   elseif mode == REOPEN then
@@ -126,5 +127,6 @@ for i = 1, #ARGV do
   if mode == ENFORCE and not admits(c, needed) then room = false end
   local shown, runs = c.raw, ''
   if c.count and shown ~= '' then shown, runs = sub(shown, 1, HEADER_LEN), log.runs(c, needed) end
-  answer = answer .. pack('<I1I2', flags, #shown + #runs) .. shown .. runs
+  answer = pack('<I1I2', flags, #shown + #runs) .. shown .. runs
+  if answers then answers[i] = answer end
 end

@@ -1,6 +1,6 @@
 -- The meter of buckets, as `Meter` in common/core/src/algorithm: with p units per q ms in lowest terms a unit is q of the
 -- level, and a millisecond drains p. Levels are at most 2^53, so they are exact; larger products only have to compare right.
-local function make_meter(HEADER_LEN)
+local function make_meter(HEADER_LEN, CLOCK_ERROR_MAX_MS)
   local min, max = math.min, math.max
 
   local function set_rate(c)
@@ -56,6 +56,18 @@ local function make_meter(HEADER_LEN)
         return
       end
       c.level = min(c.level + units * c.unit, 2 ^ 53)
+    end,
+
+    -- What has drained since `at` holds a whole bucket less; an instant from before a step back of the clock gives nothing back.
+    refund = function(c, at, units)
+      if at > c.last + CLOCK_ERROR_MAX_MS then return end
+      local rest = max(c.burst * c.unit - c.drains * max(c.last - at, 0), 0)
+      c.level = max(c.level - min(units * c.unit, rest), 0)
+    end,
+
+    -- Time after which a charge has no effect any more: a window, or that in which a whole bucket drains.
+    lasts_ms = function(c)
+      return max(c.width, drain_ms(c, c.burst * c.unit))
     end,
 
     -- Time until the last charge has left a window and all has drained.

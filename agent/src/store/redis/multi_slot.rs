@@ -41,7 +41,7 @@ pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
     if charges.iter().all(|charge| charge.slot == charges[0].slot) {
         return steps.run(charges, StepScope::WholeCall).await;
     }
-    let socket = steps.connection.socket()?;
+    let socket = steps.connection.awaited_socket().await?;
     let mut places: Vec<usize> = (0..charges.len()).collect();
     places.sort_by_key(|place| charges[*place].slot);
     let by_slot = places.chunk_by(|one, other| charges[*one].slot == charges[*other].slot);

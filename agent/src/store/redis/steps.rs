@@ -69,7 +69,7 @@ impl Steps {
 
     /// Evaluates and charges these counters in one step.
     pub(super) async fn run(&self, charges: &[Charge], scope: StepScope) -> Result<ChargeResults, StoreError> {
-        let socket = self.connection.socket()?;
+        let socket = self.connection.awaited_socket().await?;
         self.run_on(&socket, charges, scope).await
     }
 

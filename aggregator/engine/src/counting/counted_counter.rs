@@ -48,7 +48,7 @@ impl CountedCounter {
         Self {
             id: counter.id,
             rule: counter.rule.clone(),
-            label: counter.label.as_str().into(),
+            label: counter.label.clone(),
             generation: counter.generation,
             quota: counter.quota,
             admitted: Ring::new(counter.window),
@@ -138,7 +138,7 @@ pub(super) mod tests {
         CounterEntry {
             id: CounterId::from_u128(id),
             rule: "r".into(),
-            label: format!("c{id}"),
+            label: format!("c{id}").into(),
             generation,
             quota,
             window: Window::new(width_ms, 1).unwrap(),

@@ -166,7 +166,7 @@ mod tests {
         fn charge(&mut self, id: u128, units: u64) {
             let window = Window::new(3_600_000, 1).unwrap();
             let (rule, id) = ("r".into(), CounterId::from_u128(id));
-            let entry = CounterEntry { id, rule, label: String::new(), generation: 1, quota: QUOTA, window };
+            let entry = CounterEntry { id, rule, label: "".into(), generation: 1, quota: QUOTA, window };
             let (slot, _) = self.table.slot(&entry, at(0)).unwrap();
             let row = Row {
                 call: 1,

@@ -16,6 +16,7 @@ pub const PARTITIONS_DEFAULT: u32 = 8;
 
 /// Addresses of the brokers, and the settings of the connection.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KafkaSettings {
     /// Addresses as `host:port`, separated by commas.
     pub brokers: String,
@@ -107,6 +108,25 @@ impl KafkaSettings {
             topic_prefix: String::new(),
             settings: Vec::new(),
         }
+    }
+
+    /// Returns the same settings with another number of partitions of `calls` and `signals`.
+    #[must_use]
+    pub fn partitioned(self, partitions: u32) -> Self {
+        Self { partitions, ..self }
+    }
+
+    /// Returns the same settings with another prefix of every topic name.
+    #[must_use]
+    pub fn prefixed(self, topic_prefix: impl Into<String>) -> Self {
+        Self { topic_prefix: topic_prefix.into(), ..self }
+    }
+
+    /// Returns the same settings with more settings of librdkafka.
+    #[must_use]
+    pub fn with(mut self, settings: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.settings.extend(settings);
+        self
     }
 
     pub(super) fn validate(&self) -> Result<(), BusError> {

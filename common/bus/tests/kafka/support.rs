@@ -31,12 +31,12 @@ pub(crate) fn broker() -> Arc<Broker> {
 pub(crate) fn settings(broker: &Broker, partitions: u32) -> KafkaSettings {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let topic_prefix = format!("test{}.", NEXT.fetch_add(1, Ordering::Relaxed));
-    KafkaSettings { partitions, topic_prefix, ..KafkaSettings::new(&broker.brokers()) }
+    KafkaSettings::new(&broker.brokers()).partitioned(partitions).prefixed(topic_prefix)
 }
 
 pub(crate) fn with(settings: &KafkaSettings, more: &[(&str, &str)]) -> KafkaSettings {
     let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    KafkaSettings { settings: more.collect(), ..settings.clone() }
+    settings.clone().with(more)
 }
 
 /// Creates a bus and prepares it.

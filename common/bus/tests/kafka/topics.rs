@@ -59,7 +59,7 @@ fn another_number_of_partitions_is_refused_even_if_settings_and_topics_agree() {
     let broker = broker();
     let two = settings(&broker, 2);
     prepared(&two);
-    let three = KafkaSettings { partitions: 3, ..two.clone() };
+    let three = two.clone().partitioned(3);
     let remedy = "; set the number of partitions to 2";
     let refused = refusal(&three);
     assert!(refused.contains("laid out for 2 partitions") && refused.contains(remedy), "{refused}");

@@ -7,7 +7,7 @@
 //! rate x window within any window.
 
 use super::Limit;
-use crate::clock::Timestamp;
+use crate::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use crate::window::Window;
 
 /// Maximum level. Numbers up to this one are exact in Redis's Lua, where they are doubles.
@@ -125,8 +125,16 @@ impl Meter {
         self.level = self.level.saturating_add(size).min(LEVEL_MAX);
     }
 
-    pub(super) fn refund(&mut self, _at: Timestamp, units: u64) {
-        self.level = self.level.saturating_sub(units.saturating_mul(self.rate.ms));
+    /// Refunds units that were charged at `at`. What has drained since then holds a whole bucket less; a refund lowers the level
+    /// by no more than the rest. An instant that the counter has not reached is one from before a step back of its clock, and
+    /// gives nothing back.
+    pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
+        if at > self.last.plus_ms(CLOCK_ERROR_MAX_MS) {
+            return;
+        }
+        let drained = self.rate.units.saturating_mul(self.last.ms_since(at));
+        let size = units.saturating_mul(self.rate.ms).min(self.capacity().saturating_sub(drained));
+        self.level = self.level.saturating_sub(size);
     }
 
     pub(super) fn move_to(&mut self, now: Timestamp) {
@@ -168,6 +176,12 @@ impl Meter {
         let last = std::iter::once((self.at, self.level.div_ceil(self.rate.ms)));
         let inside = |at: Timestamp| at.plus_ms(self.window.width_ms()) > self.last;
         before.chain(last).filter(|(at, units)| *units > 0 && inside(*at)).collect()
+    }
+
+    /// Returns the time in ms in which a full bucket drains.
+    pub(super) fn drain_whole_ms(limit: &Limit) -> u64 {
+        let meter = Self::new(limit);
+        meter.drain_ms(meter.capacity())
     }
 
     fn capacity(&self) -> u64 {

@@ -66,6 +66,17 @@ impl Limit {
     pub const fn capacity(&self) -> u64 {
         if self.burst > 0 { self.burst } else { self.units }
     }
+
+    /// Returns the time in ms after which a charge has no effect any more: the window, or the time in which a whole bucket
+    /// drains if that is longer. For this time, a store knows the ids of requests.
+    #[must_use]
+    pub fn lasts_ms(&self) -> u64 {
+        let width_ms = self.window.width_ms();
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => width_ms.max(Meter::drain_whole_ms(self)),
+            _ => width_ms,
+        }
+    }
 }
 
 /// Evaluation of a charge by one counter.

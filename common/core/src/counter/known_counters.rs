@@ -42,17 +42,23 @@ pub(super) fn counter<'a>(
     }
     let (low, high) = (low.finish(), high.finish());
     let hash = u128::from(high) << 64 | u128::from(low);
-    KNOWN.with_borrow_mut(|known| {
+    let mut digest = Some(digest);
+    let known = KNOWN.try_with(|known| {
+        let mut known = known.borrow_mut();
         if known.is_empty() {
             known.resize(KNOWN_LEN, (0, CounterId::from_u128(0)));
         }
         #[expect(clippy::cast_possible_truncation, reason = "the lower bits are enough")]
         let place = &mut known[low as usize % KNOWN_LEN];
-        if place.0 != hash {
+        if place.0 != hash
+            && let Some(digest) = digest.take()
+        {
             *place = (hash, digest());
         }
         place.1
-    })
+    });
+    // A thread that ends knows none any more.
+    known.unwrap_or_else(|_| digest.take().expect("it is not computed yet")())
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use foldhash::fast::RandomState;
 use super::{Charge, ChargeMode, ChargeResult, RequestId};
 use crate::algorithm::{CounterState, Limit, Verdict};
 use crate::clock::Timestamp;
-use crate::window::Window;
 
 /// Maximum number of request ids of one counter. Past the cap the oldest quarter is dropped; a retry of one of those is
 /// charged again.
@@ -29,7 +28,7 @@ pub struct StoredCounter {
     requests: Option<Box<ChargedRequests>>,
 }
 
-/// Ids of the requests that were charged within the last window, and the instants of their charges.
+/// Ids of the requests whose charges may still count, and the instants of their charges.
 #[derive(Clone, Debug)]
 struct ChargedRequests {
     charged_at: HashMap<RequestId, Timestamp, RandomState>,
@@ -78,7 +77,8 @@ impl StoredCounter {
     #[must_use]
     pub fn is_idle_at(&self, now: Timestamp) -> bool {
         let expired = |requests: &ChargedRequests| {
-            requests.charged_at.values().all(|at| has_expired(*at, self.limit.window, now))
+            let lasts_ms = self.limit.lasts_ms();
+            requests.charged_at.values().all(|at| has_expired(*at, lasts_ms, now))
         };
         self.state.is_idle_at(now) && self.requests.as_deref().is_none_or(expired)
     }
@@ -87,7 +87,7 @@ impl StoredCounter {
     /// agents take it for lost if it is gone while a charge that was acknowledged would still be in the window.
     #[must_use]
     pub fn may_be_dropped_at(&self, now: Timestamp) -> bool {
-        has_expired(self.state.last(), self.limit.window, now) && self.is_idle_at(now)
+        has_expired(self.state.last(), self.limit.window.width_ms(), now) && self.is_idle_at(now)
     }
 
     /// Evaluates a charge before anything of its request is charged. A refund is applied at once, so its result and those
@@ -140,13 +140,13 @@ impl StoredCounter {
         }
         if let Some(id) = charge.request {
             let requests = self.requests.get_or_insert_with(Box::default);
-            requests.insert(id, result.at, self.limit.window);
+            requests.insert(id, result.at, self.limit.lasts_ms());
         }
     }
 
     fn has_charged(&self, id: RequestId, now: Timestamp) -> bool {
         let charged_at = self.requests.as_ref().and_then(|requests| requests.charged_at.get(&id));
-        charged_at.is_some_and(|at| !has_expired(*at, self.limit.window, now))
+        charged_at.is_some_and(|at| !has_expired(*at, self.limit.lasts_ms(), now))
     }
 }
 
@@ -157,10 +157,10 @@ impl Default for ChargedRequests {
 }
 
 impl ChargedRequests {
-    fn insert(&mut self, id: RequestId, now: Timestamp, window: Window) {
+    fn insert(&mut self, id: RequestId, now: Timestamp, lasts_ms: u64) {
         if self.charged_at.len() >= self.sweep_at_len {
             let is_full = self.charged_at.len() >= COUNTER_REQUESTS_MAX;
-            self.charged_at.retain(|_, at| !has_expired(*at, window, now));
+            self.charged_at.retain(|_, at| !has_expired(*at, lasts_ms, now));
             if is_full {
                 self.drop_oldest(COUNTER_REQUESTS_MAX / 4 * 3);
             }
@@ -186,13 +186,16 @@ fn backfilled_at(at: Timestamp, now: Timestamp, last: Timestamp) -> Timestamp {
     if at <= now { at.plus_ms(last.ms_since(now)) } else { at.min(last) }
 }
 
-fn has_expired(charged_at: Timestamp, window: Window, now: Timestamp) -> bool {
-    charged_at.plus_ms(window.width_ms()) <= now
+fn has_expired(charged_at: Timestamp, lasts_ms: u64, now: Timestamp) -> bool {
+    charged_at.plus_ms(lasts_ms) <= now
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::Algorithm;
+    use crate::counter::CounterId;
+    use crate::window::Window;
 
     #[test]
     fn backfilled_units_are_as_old_on_a_counter_that_stands_still_as_by_the_clock() {
@@ -211,12 +214,39 @@ mod tests {
         }
     }
 
+    /// B8: a settlement that is repeated for longer than its call may count in the bucket gives its units back once.
+    #[test]
+    fn a_refund_of_a_bucket_is_made_once() {
+        for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+            let (window, at) = (Window::new(1_000, 1).unwrap(), |ms| Timestamp::from_ms(1_000_000 + ms));
+            let limit = Limit { algorithm, units: 10, window, burst: 1_000 };
+            let call = Charge::enforce(CounterId::from_u128(1), limit, 1, 500, Timestamp::from_ms(u64::MAX));
+            let id = Some(RequestId::from_u128(7));
+            let refund = Charge { mode: ChargeMode::Refund { at: at(0) }, request: id, ..call.clone() };
+            let mut counter = StoredCounter::new(&call);
+            let mut step = |charge: &Charge, ms| {
+                let mut result = counter.evaluate(charge, at(ms));
+                counter.commit(charge, &mut result, at(ms));
+                (result.repeated, result.verdict.remaining)
+            };
+            assert_eq!(step(&call, 0), (false, 500));
+            assert_eq!(step(&call, 0), (false, 0));
+            assert_eq!(step(&refund, 1_100), (false, 511));
+            for seconds in 2..91 {
+                let (repeated, remaining) = step(&refund, 1_100 * seconds);
+                assert!(repeated && remaining == (500 + 11 * seconds).min(1_000), "{algorithm:?}: {remaining}");
+            }
+            // The id is forgotten, and nothing of the call is left.
+            assert_eq!(step(&call, 200_000).1, 500);
+            assert_eq!(step(&refund, 200_000), (false, 500), "{algorithm:?}");
+        }
+    }
+
     #[test]
     fn a_counter_remembers_so_many_requests_and_drops_the_oldest() {
-        let window = Window::new(60_000, 12).unwrap();
         let mut requests = ChargedRequests::default();
         for id in 0..30_000_u32 {
-            requests.insert(RequestId::from_u128(id.into()), Timestamp::from_ms(u64::from(id) / 1_000), window);
+            requests.insert(RequestId::from_u128(id.into()), Timestamp::from_ms(u64::from(id) / 1_000), 60_000);
             assert!(requests.charged_at.len() <= COUNTER_REQUESTS_MAX);
         }
         let knows = |id: u128| requests.charged_at.contains_key(&RequestId::from_u128(id));

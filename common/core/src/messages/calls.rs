@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use crate::clock::Timestamp;
 use crate::counter::{CounterId, Partition};
 use crate::decision::Source;
+use crate::messages::texts::Texts;
 use crate::rules::Generation;
 use crate::window::{SubWindow, Window};
 
@@ -39,7 +40,7 @@ pub struct Batch {
     /// Counters that rows refer to by index.
     pub counters: Vec<CounterEntry>,
     /// Names and values of descriptors and names of deciding rules, without duplicates; secret values are truncated.
-    pub texts: Vec<String>,
+    pub texts: Texts,
     /// Descriptor sets that home rows refer to by index.
     pub descriptor_sets: Vec<DescriptorSet>,
     /// Charges.
@@ -54,7 +55,7 @@ pub struct CounterEntry {
     /// Name of its rule.
     pub rule: Arc<str>,
     /// Label for display.
-    pub label: String,
+    pub label: Arc<str>,
     /// Generation of the rule set that charged it.
     pub generation: Generation,
     /// Quota in units.

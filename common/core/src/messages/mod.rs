@@ -1,5 +1,6 @@
 //! Messages between agents and aggregators, one file per topic of the bus. `tollgate-wire` encodes them.
 
+pub mod texts;
 pub mod calls;
 pub mod emergency;
 pub mod signals;

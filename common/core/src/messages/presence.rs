@@ -12,6 +12,8 @@ pub const INTERVAL_MS: u64 = 1_000;
 /// Time without a heartbeat after which a member counts as gone, in ms. Together with the heartbeat interval and the
 /// interval of the check, every member learns of a loss within 15 s.
 pub const GONE_AFTER_MS: u64 = 13_000;
+/// Maximum time between two heartbeats of a member that is heard all the time, in ms.
+pub const GAP_MS_MAX: u64 = 3 * INTERVAL_MS;
 
 /// One record of the topic `presence`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +56,9 @@ pub enum Role {
 /// The live agents in the store, as the answer to an announcement shows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PresenceSet {
-    /// Time since the set was created, by the store's clock, in ms. A young set may lack live agents.
+    /// Time since the set was created, in ms. A step of the store's clock adds at most [`GAP_MS_MAX`]. A young set may lack live
+    /// agents.
     pub age_ms: u64,
-    /// Ids of the agents, and the store's time of the last announcement of each.
+    /// Ids of the agents, and the time of the last announcement of each, by the clock of the set.
     pub agents: Vec<(Arc<str>, Timestamp)>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::clock::Timestamp;
 use crate::counter::{CounterId, Partition};
 use crate::rules::Generation;
-use crate::window::Ring;
+use crate::window::{Estimate, Ring};
 
 /// Offset of a record in one partition of a log.
 pub type Offset = u64;
@@ -91,4 +91,14 @@ pub struct AgentUnits {
     pub agent: u32,
     /// Units in the window, about.
     pub units: u64,
+}
+
+impl SignalBatch {
+    /// Returns true if a change of its counter caused a signal of the batch, as seen at `now`. Before a lower threshold is
+    /// announced, the counters above it are signalled, too; the age of their charges is no lag.
+    #[must_use]
+    pub fn is_of_change(&self, signal: &Signal, now: Timestamp) -> bool {
+        let used = u128::from(signal.admitted.used(now, Estimate::Conservative));
+        used * 1_000 >= u128::from(self.threshold_permille) * u128::from(signal.quota)
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{DEADLINE_MS_DEFAULT, Quota};
+use super::{DEADLINE_MS_DEFAULT, DEADLINE_MS_MAX, Quota};
 use crate::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate, SLIDING_LOG_QUOTA_MAX, SLIDING_LOG_WIDTH_MS_MAX};
 use crate::window::{Estimate, Window};
 
@@ -75,6 +75,9 @@ pub enum PolicyError {
         "a burst lets more pass than the quota, and `consistency: strict` promises that nothing does; write `burst: false` for none, or `consistency: bounded`"
     )]
     BurstOfStrict,
+    /// A time for the store that is out of range.
+    #[error("`deadline` is `{}ms`; write 1ms to {DEADLINE_MS_MAX}ms", .0.as_millis())]
+    Deadline(Duration),
     /// Numbers too large for exact arithmetic.
     #[error(
         "{0} with a burst of {1} cannot be counted exactly; write rounder numbers (1000000/d, not 999999/d), or a smaller burst"
@@ -146,7 +149,10 @@ impl LimitPolicy {
     /// When a value exceeds the range of the algorithm, or two values contradict each other.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), PolicyError> {
-        let Self { quota, burst, .. } = *self;
+        let Self { quota, burst, deadline, .. } = *self;
+        if !(1..=u128::from(DEADLINE_MS_MAX)).contains(&deadline.as_millis()) {
+            return Err(PolicyError::Deadline(deadline));
+        }
         let too_many = quota.units() > SLIDING_LOG_QUOTA_MAX;
         let too_long = quota.width_ms() > SLIDING_LOG_WIDTH_MS_MAX;
         match self.algorithm {
@@ -186,5 +192,25 @@ impl LimitPolicy {
     #[must_use]
     pub fn limit(&self) -> Limit {
         Limit { algorithm: self.algorithm, units: self.quota.units(), window: self.window, burst: self.burst }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rule in Rust has the range of a rules file: a deadline of 0 would decide each call without the store.
+    #[test]
+    fn a_deadline_out_of_range_is_refused() {
+        let policy = LimitPolicy::of("100/min".parse().expect("a quota"));
+        for (ms, refusal) in [
+            (0, Some("`deadline` is `0ms`; write 1ms to 10000ms")),
+            (1, None),
+            (10_000, None),
+            (60_000, Some("`deadline` is `60000ms`; write 1ms to 10000ms")),
+        ] {
+            let checked = LimitPolicy { deadline: Duration::from_millis(ms), ..policy }.check();
+            assert_eq!(checked.err().map(|error| error.to_string()).as_deref(), refusal);
+        }
     }
 }

@@ -34,6 +34,8 @@ pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_un
 
 /// Default of the time that a call waits for the store, in ms.
 pub const DEADLINE_MS_DEFAULT: u64 = 15;
+/// Maximum of the time that a call waits for the store, in ms.
+pub const DEADLINE_MS_MAX: u64 = 10_000;
 /// Maximum number of rules in a set.
 pub const RULES_LEN_MAX: usize = 10_000;
 

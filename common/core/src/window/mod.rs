@@ -93,6 +93,13 @@ impl Window {
         at.as_ms() / self.part_ms()
     }
 
+    /// Returns true if a sub-window contains an instant. It divides nothing.
+    #[must_use]
+    pub fn is_in(self, sub_window: SubWindow, at: Timestamp) -> bool {
+        let start = sub_window.checked_mul(self.part_ms());
+        start.and_then(|start| at.as_ms().checked_sub(start)).is_some_and(|ms| ms < self.part_ms())
+    }
+
     /// Returns the first instant of a sub-window.
     #[must_use]
     pub fn start_of(self, sub_window: SubWindow) -> Timestamp {
@@ -117,6 +124,19 @@ mod tests {
         assert_eq!(parts(1_000), 10);
         assert_eq!(parts(7), 1);
         assert_eq!(parts(9), 3);
+    }
+
+    #[test]
+    fn an_instant_is_in_the_sub_window_that_contains_it() {
+        let window = Window::new(60_000, 12).unwrap();
+        for ms in [0, 4_999, 5_000, 1_763_700_000_123, u64::MAX] {
+            let (at, natural) = (Timestamp::from_ms(ms), window.sub_window(Timestamp::from_ms(ms)));
+            let around = [natural.saturating_sub(1), natural, natural + 1, u64::MAX];
+            assert!(
+                around.into_iter().all(|sub_window| window.is_in(sub_window, at) == (sub_window == natural)),
+                "{ms}"
+            );
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::AsyncConnectionConfig;
+use tokio::time::timeout;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
 
@@ -13,7 +14,7 @@ use super::{Connection, Socket};
 /// Maximum number of requests that wait to be written.
 const UNWRITTEN_LEN_MAX: usize = 1_024;
 /// Maximum time of one attempt.
-const CONNECT_MAX: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Minimum time from the beginning of one attempt to that of the next.
 const CONNECT_PAUSE_MIN_MS: u64 = 100;
 /// Maximum time between attempts that time out: a server that is back is used within a second.
@@ -26,12 +27,20 @@ pub(super) struct AttemptSchedule {
     pause_ms: u64,
 }
 
-/// Connects, unless an attempt is in progress or it is too early for one. Returns the server's time.
+/// Connects, and returns the server's time. If an attempt is in progress, its end is awaited, and its socket is asked: only the
+/// end says that the server cannot be reached. It may be too early for the next attempt.
 pub(super) async fn connect(connection: Arc<Connection>) -> Result<Timestamp, StoreError> {
+    let Ok(mut schedule) = connection.schedule.try_lock() else {
+        connection.connecting_ends().await;
+        let socket = connection.socket.load_full().filter(|socket| !socket.is_silent());
+        return connection.time(&socket.ok_or(StoreError::Unreachable)?).await;
+    };
     let now = connection.clock.now();
-    let schedule = connection.schedule.try_lock().ok().filter(|schedule| schedule.not_before <= now);
-    let mut schedule = schedule.ok_or(StoreError::Unreachable)?;
-    let connected = tokio::time::timeout(CONNECT_MAX, open_socket(&connection)).await;
+    if schedule.not_before > now {
+        return Err(StoreError::Unreachable);
+    }
+    connection.is_connecting.send_replace(true);
+    let connected = timeout(CONNECT_MAX, open_socket(&connection)).await;
     if matches!(connected, Err(_) | Ok(Err(StoreError::Refused))) {
         let pause_ms = schedule.pause_ms.max(CONNECT_PAUSE_MIN_MS);
         schedule.not_before = connection.clock.now().plus_ms(pause_ms);
@@ -40,6 +49,9 @@ pub(super) async fn connect(connection: Arc<Connection>) -> Result<Timestamp, St
         // No server listens, or this attempt succeeded.
         *schedule = AttemptSchedule { not_before: now.plus_ms(CONNECT_PAUSE_MIN_MS), pause_ms: 0 };
     }
+    // Before the lock is released: the next attempt raises it again.
+    connection.is_connecting.send_replace(false);
+    drop(schedule);
     connected.unwrap_or(Err(StoreError::Unreachable))
 }
 

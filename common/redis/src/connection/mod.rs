@@ -1,7 +1,9 @@
 //! The connection to a Redis: one socket at a time, replaced when it breaks, on which all requests are pipelined.
 //!
-//! No request waits for a socket: there is one or there is none. Only [`Connection::ping`] connects, each attempt in a task
-//! of its own ([`attempt`]), because a pinging caller gives up long before a distant server could answer.
+//! Only [`Connection::ping`] connects, each attempt in a task of its own ([`attempt`]), because a pinging caller gives up long
+//! before a distant server could answer. While an attempt is in progress, and before the first one, nothing says that the server
+//! cannot be reached: [`Connection::awaited_socket`] waits for the end of the attempt. Otherwise there is a socket or there is
+//! none.
 //!
 //! A stopped server keeps its sockets and answers everything when it continues, so a silent socket is kept until another
 //! one answers.
@@ -15,7 +17,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use redis::{Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, ToRedisArgs};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
+use tokio::time::timeout;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::StoreError;
 
@@ -23,7 +26,7 @@ use crate::errors::ErrorLog;
 use crate::eviction;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
-use attempt::{AttemptSchedule, connect};
+use attempt::{AttemptSchedule, CONNECT_MAX, connect};
 
 pub use socket::Socket;
 
@@ -39,6 +42,8 @@ pub struct Connection {
     errors: ErrorLog,
     socket: ArcSwapOption<Socket>,
     schedule: Mutex<AttemptSchedule>,
+    /// True before the first attempt to connect, and while one is in progress.
+    is_connecting: watch::Sender<bool>,
 }
 
 impl Connection {
@@ -50,8 +55,8 @@ impl Connection {
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>, ping: Script) -> Result<Self, RedisAddressError> {
         let (client, address) = settings.client()?;
         let errors = ErrorLog::new(address, clock.clone());
-        let (socket, schedule) = (ArcSwapOption::empty(), Mutex::default());
-        Ok(Self { client, clock, ping, errors, socket, schedule })
+        let (socket, schedule, is_connecting) = (ArcSwapOption::empty(), Mutex::default(), watch::Sender::new(true));
+        Ok(Self { client, clock, ping, errors, socket, schedule, is_connecting })
     }
 
     /// Address of the server, without the password.
@@ -67,6 +72,26 @@ impl Connection {
     pub fn socket(&self) -> Result<Arc<Socket>, StoreError> {
         let socket = self.socket.load_full().ok_or(StoreError::Unreachable)?;
         if socket.is_full() { Err(StoreError::Busy) } else { Ok(socket) }
+    }
+
+    /// The current socket, as [`Connection::socket`]. If there is none yet, the attempt in progress or the first one is awaited,
+    /// at most as long as an attempt may take: the caller has a deadline of its own.
+    ///
+    /// # Errors
+    /// When there is none after the attempt.
+    pub async fn awaited_socket(&self) -> Result<Arc<Socket>, StoreError> {
+        match self.socket() {
+            Err(StoreError::Unreachable) if *self.is_connecting.borrow() => {
+                self.connecting_ends().await;
+                self.socket()
+            }
+            socket => socket,
+        }
+    }
+
+    async fn connecting_ends(&self) {
+        let mut is_connecting = self.is_connecting.subscribe();
+        let _ = timeout(CONNECT_MAX, is_connecting.wait_for(|is_connecting| !is_connecting)).await;
     }
 
     /// Runs a script on the current socket.
@@ -122,7 +147,8 @@ impl Connection {
         self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), StoreError::Unreadable)
     }
 
-    /// The server's time. Connects if there is no socket or the socket is silent; must be called inside a tokio runtime.
+    /// The server's time. Connects if there is no socket or the socket is silent, or waits for the attempt in progress; must be
+    /// called inside a tokio runtime.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
@@ -132,9 +158,7 @@ impl Connection {
             Some(socket) if !socket.is_silent() => {
                 socket.pings_lost.fetch_add(1, Ordering::Relaxed);
                 let time = async move { connection.time(&socket).await };
-                tokio::spawn(async {
-                    tokio::time::timeout(PING_WAIT_MAX, time).await.unwrap_or(Err(StoreError::TimedOut))
-                })
+                tokio::spawn(async { timeout(PING_WAIT_MAX, time).await.unwrap_or(Err(StoreError::TimedOut)) })
             }
             _ => tokio::spawn(connect(connection)),
         };

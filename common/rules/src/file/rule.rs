@@ -14,6 +14,9 @@ use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{Charging, Consistency, DescriptorSpec, Matches, Rule};
 
+/// Descriptor that holds the domain of a request of `POST /json`.
+const ENVOY_DOMAIN: &str = "domain";
+
 /// Names that decisions by lists are shown under.
 const RESERVED: [&str; 2] = ["lists.deny", "lists.allow"];
 
@@ -42,6 +45,7 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
     check_costs(reader, &fields, &rule, known);
     check_each(reader, &fields, &rule);
     warn_bounded(reader, &fields, &rule);
+    warn_unreleased(reader, &fields, &rule);
     Some(rule)
 }
 
@@ -66,6 +70,19 @@ fn warn_bounded(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
     if rule.all_policies().any(|policy| policy.consistency == Consistency::Bounded) {
         let text = format!(
             "rule `{}`: `consistency: bounded` has no allowance yet; the store grants nothing beyond the quota",
+            rule.name
+        );
+        reader.warn(fields.line(), text);
+    }
+}
+
+/// Warns of slots that nobody can release: a rule whose conditions are `domain` and the entries of a descriptor applies to
+/// requests of `POST /json`.
+fn warn_unreleased(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
+    let mut slots = rule.all_policies().filter(|policy| policy.algorithm == Algorithm::Concurrency);
+    if rule.matches.len() > 1 && &*rule.matches[0].0 == ENVOY_DOMAIN && slots.next().is_some() {
+        let text = format!(
+            "rule `{}`: `POST /json` has no release, so its requests keep their slots until the window of the quota ends; limit calls that end earlier through `POST /check` and `POST /release`",
             rule.name
         );
         reader.warn(fields.line(), text);

@@ -3,15 +3,12 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::rules::{Consistency, LimitPolicy, OnFailure, parse_duration_ms, show_duration_ms};
+use tollgate_core::rules::{Consistency, DEADLINE_MS_MAX, LimitPolicy, OnFailure, parse_duration_ms, show_duration_ms};
 use tollgate_core::window::{Estimate, Window};
 
 use super::layer::PolicyEdit;
 use super::{parse_quota, word_of};
 use crate::yaml::{Node, YamlReader, line_of};
-
-/// Maximum value of `deadline`, in ms.
-const DEADLINE_MS_MAX: u64 = 10_000;
 
 const ALGORITHMS: [(&str, Algorithm); 6] = [
     ("sliding_window", Algorithm::SlidingWindow(Estimate::Interpolated)),

@@ -69,13 +69,13 @@ impl FaultedFleet {
         let has_kafka = receipts.is_some();
         let rules = RuleSet::new(1, Limiting::ALL.map(Limiting::rule));
         let prefix = if has_kafka { "with-kafka:" } else { "alone:" };
-        let redis = RedisSettings { prefix: prefix.into(), ..RedisSettings::new(&servers.redis_url()) };
+        let redis = RedisSettings::new(&servers.redis_url()).prefixed(prefix);
         let agent = |number| -> Result<Agent, ExperimentError> {
             let mut builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone());
             builder = builder.rules(rules.clone()).redis(redis.clone()).agents_expected(FLEET_SIZE);
             if let Some(receipts) = receipts.cloned() {
                 let kafka = KafkaSettings::new(&servers.kafka.brokers());
-                builder = builder.kafka(KafkaSettings { topic_prefix: TOPIC_PREFIX.into(), ..kafka });
+                builder = builder.kafka(kafka.prefixed(TOPIC_PREFIX));
                 builder = builder.observe_signals(move |batch, _| receipts.received(number, batch.partition));
             }
             Ok(builder.start()?)

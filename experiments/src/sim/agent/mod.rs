@@ -27,13 +27,12 @@ use super::event::{AgentEvent, AgentShell, Life, SimEvent, Writer};
 use super::faults::StoreState;
 use super::observation::{Observation, RecordName, SimNode, Ticket};
 use super::planted_bugs::{LateRows, PlantedBug};
+use super::presence_set::agent_id;
 use super::scheduler::shifted;
 use super::settings::{SimAgentSettings, SimSettings};
-use super::store::agent_id;
+pub use operations::Correction;
 use operations::SimRequest;
 use sleep::Sleep;
-
-pub use operations::Correction;
 
 /// Interval at which the readers poll, in ms.
 const READ_MS: u64 = 5;
@@ -168,7 +167,8 @@ impl<'c> SimAgent<'c> {
         if let Some(running) = &mut self.running {
             running.exchange(env, ExchangeInput::Stop);
             if env.store.state == StoreState::Up {
-                env.store.forget(self.index);
+                let now = env.now();
+                env.store.forget(now, self.index);
             }
         }
         self.crash(env);

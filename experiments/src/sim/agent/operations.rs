@@ -105,7 +105,7 @@ impl<'c> AgentLife<'c> {
             }
             Correction::Release(decided) => (Operation::Release { call: &call, decided }, None, Some(decided)),
         };
-        let decided = decided.map(|decided| decided.at);
+        let decided = decided.map(DecidedCall::at);
         let progress = self.engine.begin(self.now(env), operation);
         let (agent, charges, error) = (self.index, Vec::new(), None);
         let mut corrected = CorrectedCall { agent, call, generation, units, decided, charges, error };

@@ -7,7 +7,7 @@ use tollgate_core::messages::signals::{Signal, SignalBatch};
 use tollgate_core::rules::{Consistency, Quota};
 use tollgate_core::window::Ring;
 
-use super::super::{Authority, Enforcement, Plan, plan};
+use super::super::{Authority, ChargeFacts, Enforcement, Plan, plan};
 use super::*;
 use crate::fleet::FleetPart;
 use crate::time_bounds::TimeBounds;
@@ -87,8 +87,9 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
 fn admitted(policy: &LimitPolicy, known: Known, authority: Authority, place: Option<u32>) -> u64 {
     let (mut view, part) = (view(policy, known), FleetPart::OneOf(NonZeroU32::new(AGENTS).unwrap()));
     let facts = Facts { now: TimeBounds::exactly(NOW), at: NOW, own_now: NOW, authority, part, place };
-    (0..CALLS)
-        .take_while(|_| match plan(policy, 1, &view, &facts, 1, Enforcement::Normal) {
+    let mut is_admitted = || {
+        let charge = ChargeFacts { policy, generation: 1, view: &view, cost: 1, enforcement: Enforcement::Normal };
+        match plan(&charge, &facts) {
             Plan::Decided(Verdict { admitted: true, .. }, _, Some(event)) => {
                 update(policy, &mut view, event);
                 true
@@ -98,8 +99,9 @@ fn admitted(policy: &LimitPolicy, known: Known, authority: Authority, place: Opt
                 false
             }
             Plan::NeedsStore => panic!("the store is away"),
-        })
-        .count() as u64
+        }
+    };
+    (0..CALLS).take_while(|_| is_admitted()).count() as u64
 }
 
 fn fresh(threshold_permille: u32) -> Authority {

@@ -8,23 +8,44 @@ use crate::store_request::StoreRequest;
 
 #[test]
 fn a_silent_store_is_probed_until_it_answers() {
-    let mut fixture = Fixture::new(ON_REDIS);
+    let mut fixture = Fixture::reached(ALONE);
     for turn in 0..5 {
-        fixture.tick(turn * 60);
+        let ms = 10_000 + turn * 60;
+        fixture.tick(ms);
         assert_eq!(fixture.waiting(), ["ping"]);
         fixture.requests.clear();
-        fixture.poll(turn * 60 + 50, pinged(Err(StoreError::TimedOut)));
+        fixture.poll(ms + 50, pinged(Err(StoreError::TimedOut)));
         if turn < 4 {
             assert_eq!(fixture.waiting(), ["ping"], "at once, because calls may be denied meanwhile");
         }
     }
     assert!(fixture.engine.is_degraded(), "pings count as misses");
-    assert_eq!((fixture.waiting(), fixture.wake_ms(290)), (vec![], 300));
+    assert_eq!((fixture.waiting(), fixture.wake_ms(10_290)), (vec![], 10_300));
     assert_eq!(fixture.notices, [Notice::StoreUnavailable(StoreError::TimedOut)]);
-    fixture.tick(300);
-    fixture.answer_all(301);
+    fixture.tick(10_300);
+    fixture.answer_all(10_301);
     assert!(!fixture.engine.is_degraded());
     assert_eq!(fixture.notices[1..], [Notice::StoreRecovered]);
+}
+
+/// Calls wait for the first connection, each until its own deadline, so the breaker stays closed while it may be in progress. A
+/// store that never answers opens it, and an error after which none can answer opens it at once.
+#[test]
+fn pings_that_are_not_answered_while_the_first_connection_is_made_open_no_breaker() {
+    let opened_ms = |error| {
+        let mut fixture = Fixture::new(ALONE);
+        let mut turns = (0..40).map(|turn| turn * 60);
+        turns.find(|ms| {
+            fixture.tick(*ms);
+            assert_eq!(fixture.waiting(), ["ping"]);
+            fixture.requests.clear();
+            fixture.poll(ms + 50, pinged(Err(error)));
+            fixture.engine.is_degraded()
+        })
+    };
+    assert_eq!(opened_ms(StoreError::Unreachable), Some(0));
+    let silent = opened_ms(StoreError::TimedOut).expect("it opens");
+    assert!((1_000..=1_500).contains(&silent), "{silent} ms");
 }
 
 /// C6: the store receives what passed without it before calls ask it again.

@@ -98,7 +98,7 @@ fn a_step_gives_up_and_has_charged_nothing() {
 fn a_fleet_that_changes_its_rules_under_load_keeps_the_quota() {
     for slots in [Slots::Together, Slots::Multi] {
         let prefix = own_prefix();
-        let settings = RedisSettings { slots, prefix, ..RedisSettings::new(&SHARED.url()) };
+        let settings = RedisSettings::new(&SHARED.url()).prefixed(prefix).with_slots(slots);
         let agents: Vec<_> = (0..4)
             .map(|_| Arc::new(RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address")))
             .collect();

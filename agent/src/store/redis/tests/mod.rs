@@ -44,7 +44,7 @@ fn own_prefix() -> String {
 
 /// A store that has not yet connected.
 fn store(url: &str, prefix: &str) -> RedisStore {
-    let settings = RedisSettings { prefix: prefix.to_owned(), ..RedisSettings::new(url) };
+    let settings = RedisSettings::new(url).prefixed(prefix);
     RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address")
 }
 
@@ -112,7 +112,7 @@ impl Loses for RedisStore {
 
 /// A store of its own on the shared server that goes by this clock.
 fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
-    let settings = RedisSettings { prefix: own_prefix(), slots, ..RedisSettings::new(&SHARED.url()) };
+    let settings = RedisSettings::new(&SHARED.url()).prefixed(own_prefix()).with_slots(slots);
     let pace: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let store = RedisStore::new(&settings, pace).expect("an address");
     let store = RedisStore { steps: store.steps.clone().at_test_time(clock), ..store };

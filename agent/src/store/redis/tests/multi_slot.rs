@@ -11,7 +11,7 @@ use conformance::HandClock;
 const NOW: u64 = 1_000_000_000_000;
 
 fn agent(redis: &Redis, prefix: &str) -> RedisStore {
-    let settings = RedisSettings { prefix: prefix.to_owned(), slots: Slots::Multi, ..RedisSettings::new(&redis.url()) };
+    let settings = RedisSettings::new(&redis.url()).prefixed(prefix).with_slots(Slots::Multi);
     let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
     wait_for_answer(&store);
     store

@@ -90,18 +90,29 @@ fn a_stopped_server_is_not_flooded() {
 
 /// A proxy between a store and a Redis that can swallow the bytes of the first connection.
 fn proxy(redis: &Redis, swallow: Arc<AtomicBool>) -> String {
-    fn pass(mut from: TcpStream, mut to: TcpStream, swallow: &AtomicBool) {
-        let mut bytes = [0; 4096];
-        while let Ok(len @ 1..) = from.read(&mut bytes) {
-            if !swallow.load(Ordering::Relaxed) && to.write_all(&bytes[..len]).is_err() {
-                break;
-            }
+    let (listener, url) = listener();
+    accept(listener, redis.port(), swallow);
+    url
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, swallow: &AtomicBool) {
+    let mut bytes = [0; 4096];
+    while let Ok(len @ 1..) = from.read(&mut bytes) {
+        if !swallow.load(Ordering::Relaxed) && to.write_all(&bytes[..len]).is_err() {
+            break;
         }
-        let _ = to.shutdown(Shutdown::Both);
     }
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+/// A port that accepts no connection yet, and its address as that of a Redis.
+fn listener() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("redis://{}", listener.local_addr().expect("it is bound"));
-    let port = redis.port();
+    (listener, url)
+}
+
+fn accept(listener: TcpListener, port: u16, swallow: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         for (number, client) in listener.incoming().flatten().enumerate() {
             let server = TcpStream::connect(("127.0.0.1", port)).expect("Redis listens");
@@ -111,7 +122,24 @@ fn proxy(redis: &Redis, swallow: Arc<AtomicBool>) -> String {
             std::thread::spawn(move || pass(copies.1, copies.0, &AtomicBool::new(false)));
         }
     });
-    url
+}
+
+/// no-wait, I10: a charge and a ping that come while the first connection is being made wait for its end.
+#[test]
+fn what_comes_before_the_first_connection_waits_for_it() {
+    let redis = Redis::start();
+    let (listener, url) = listener();
+    let store = store(&url, "early:");
+    let early = [ask(1, 1)];
+    // In the order of the first polls: the charge comes first, and the server answers last.
+    let (charged, pinged, joined, ()) = on(async {
+        tokio::join!(store.charge(&early), store.ping(), store.ping(), async {
+            tokio::task::yield_now().await;
+            accept(listener, redis.port(), Arc::default());
+        })
+    });
+    assert!(charged.expect("it is sent on the connection")[0].charged);
+    assert!(pinged.is_ok() && joined.is_ok(), "{pinged:?} {joined:?}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn monitored(redis: &Redis, during: impl FnOnce()) -> Vec<String> {
 fn a_call_is_one_command() {
     let redis = Redis::start();
     for (slots, commands) in [(Slots::Together, 5), (Slots::Multi, 10)] {
-        let settings = RedisSettings { slots, prefix: format!("{slots:?}:"), ..RedisSettings::new(&redis.url()) };
+        let settings = RedisSettings::new(&redis.url()).prefixed(format!("{slots:?}:")).with_slots(slots);
         let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
         on(store.ping()).expect("Redis answers");
         let beside = Charge { slot: SlotId::of(CounterId::from_u128(2)), ..ask(3, 30) };

@@ -90,7 +90,7 @@ fn a_burst_that_fills_for_ages_is_charged_like_any_other() {
 fn every_key_expires() {
     let redis = Redis::start();
     for slots in [Slots::Together, Slots::Multi] {
-        let settings = RedisSettings { slots, prefix: format!("{slots:?}:"), ..RedisSettings::new(&redis.url()) };
+        let settings = RedisSettings::new(&redis.url()).prefixed(format!("{slots:?}:")).with_slots(slots);
         let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
         on(store.ping()).expect("Redis answers");
         for (counter, (algorithm, _)) in (0..).zip(conformance::KINDS) {

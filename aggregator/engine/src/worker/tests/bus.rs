@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, Outcome, Row};
 use tollgate_core::messages::signals::{LogEnd, LogId, SignalBatch};
+use tollgate_core::messages::texts::Texts;
 use tollgate_core::window::Window;
 
 use super::super::*;
@@ -40,7 +41,7 @@ pub(super) fn batch(partition: Partition, sequence: u64, units: i64) -> Batch {
             quota: QUOTA,
             window,
         }],
-        texts: Vec::new(),
+        texts: Texts::default(),
         descriptor_sets: Vec::new(),
         rows: vec![row],
     }

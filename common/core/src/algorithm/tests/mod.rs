@@ -1,6 +1,7 @@
 //! Guarantees of the algorithms, and of a change between two of them.
 
 mod properties;
+mod refunds;
 
 use super::*;
 
@@ -249,17 +250,6 @@ fn a_change_of_the_algorithm_gives_no_second_quota() {
             let bucket = matches!(to, Algorithm::TokenBucket | Algorithm::LeakyBucket);
             assert!(early <= if bucket { 5 } else { 0 }, "{from:?} to {to:?}: {early}");
         }
-    }
-}
-
-#[test]
-fn refunded_units_are_free_again() {
-    for algorithm in [WINDOWS[0], WINDOWS[2], Algorithm::FixedWindow, Algorithm::TokenBucket] {
-        let limit = limit(algorithm, 10, 60_000, 12);
-        let mut state = CounterState::new(&limit);
-        assert!(state.step(&limit, at(600_000), 10).admitted);
-        state.refund(at(600_000), 4);
-        assert_eq!(state.step(&limit, at(600_500), 0).remaining, 4, "{algorithm:?}");
     }
 }
 

@@ -204,6 +204,10 @@ fn parts_that_are_probably_not_meant_are_warnings() {
         ("quota: 10/s, shadow: true, group: g", "only counts (`shadow`)"),
         ("quota: 10/s, match: { endpiont: /a }", "did you mean `endpoint`?"),
         ("quota: 10/s, costs: { endpiont: { /a: 1 } }", "did you mean `endpoint`?"),
+        (
+            "quota: 10/s, match: { domain: { exact: web }, ip: '*' }, algorithm: concurrency",
+            "rule `a`: `POST /json` has no release, so its requests keep their slots until the window of the quota ends",
+        ),
     ] {
         let set = accepted(&format!("rules: [{{ name: a, per: [ip], consistency: strict, {settings} }}]"));
         let warnings: Vec<_> = set.warnings.iter().map(ToString::to_string).collect();

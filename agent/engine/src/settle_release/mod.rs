@@ -1,11 +1,15 @@
 //! Settlements and releases: corrections of a call after its decision.
 //!
 //! A settlement charges or refunds the difference between the requested and the real cost, under every rule that goes by the
-//! call's own cost. A release frees the slots of `concurrency` rules; a slot is identified by the instant of its decision.
+//! call's own cost. A release frees the slots of `concurrency` rules; the store knows a slot by the instant of its decision, and
+//! the agent that has not told the store of it yet, by its call.
 //!
 //! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever agents
 //! they come through. What an agent corrects without the store, it remembers itself ([`Corrections`]) until the store learns of it: a refund with
 //! the units that it refunds, by [`backfill`](crate::backfill).
+
+#[cfg(test)]
+mod tests;
 
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
@@ -19,7 +23,7 @@ use tollgate_core::rules::MatchScope;
 use crate::decide::combine_enforced;
 use crate::decide::verdicts_of;
 use crate::engine::{Context, Engine};
-use crate::match_rules::has_place;
+use crate::match_rules::{ShadowedRules, has_place};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
 use crate::view::{UnsyncedRefund, ViewEvent, update};
@@ -34,6 +38,8 @@ pub(crate) struct Adjustment<'a> {
     is_refund: bool,
     /// Request by which the correction is made once, if it names a decision.
     pub(crate) request: Option<RequestId>,
+    /// Identifier of the unsynced units of the call, if this agent may have them.
+    unsynced: Option<RequestId>,
     /// Instant at which the units count as used or refunded.
     at: Timestamp,
 }
@@ -50,13 +56,15 @@ impl Engine {
     ) -> (Charges, Adjustment<'a>) {
         let (set, key) = (&context.active.set, &self.settings.digest_key);
         let is_refund = settled.is_none_or(i64::is_negative);
-        let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, |decided| decided.at);
+        let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, DecidedCall::at);
         let request = decided.map(|decided| decided.correction(key, settled.is_none()));
-        let units_max = decided.map_or(0, |decided| decided.units);
+        let unsynced = decided.and_then(|decided| self.unsynced_of_decision(decided));
+        let units_max = decided.map_or(0, DecidedCall::units);
         let mode = if is_refund { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
         let mut matched = MatchedRules::new();
         let is_repeated = request.is_some_and(|request| self.corrections.lock().contains(request));
-        if is_repeated || self.match_call(context, call, MatchScope::default(), true, &mut matched).is_err() {
+        let (scope, mut shadowed) = (MatchScope::default(), ShadowedRules::new());
+        if is_repeated || self.match_call(context, call, scope, true, &mut matched, &mut shadowed).is_err() {
             matched.clear();
         }
         let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
@@ -64,7 +72,7 @@ impl Engine {
             matched.iter().map(|matched| has_place(context, &mut table, matched)).collect();
         drop(table);
         let mut adjustment =
-            Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at, request };
+            Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at, request, unsynced };
         let mut charges = Charges::new();
         for (matched, has_place) in matched.into_iter().zip(have_places) {
             let is_concerned = match settled {
@@ -85,7 +93,7 @@ impl Engine {
                     let _ = self.charge_sketch(context, &matched, units, true);
                     self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
                 }
-            } else if is_refund && self.is_degraded() && self.refund_unsynced(&matched, at, units, request) {
+            } else if is_refund && self.is_degraded() && self.refund_unsynced(&matched, &adjustment, units) {
                 self.corrections.lock().extend(request);
                 self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
             } else {
@@ -124,8 +132,8 @@ impl Engine {
             let event = if *is_refund {
                 // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store. The caller of
                 // any other refund learns that it failed, and may try again.
-                let is_unsynced = matched.is_slot();
-                ViewEvent::Refunded { at, units, is_unsynced, by_store: true }
+                let slots_of = adjustment.unsynced.filter(|_| matched.is_slot());
+                ViewEvent::Refunded { at, units, slots_of, by_store: true }
             } else {
                 let result = answer.as_ref().ok().and_then(|results| results.get(place));
                 let acknowledged = result.map(|result| self.acknowledgement(context.now, matched, result));
@@ -152,26 +160,42 @@ impl Engine {
 
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.
     /// A slot is free at once. Other units reach the store with their refund, so that it knows the request of the refund when
-    /// another agent repeats it.
-    fn refund_unsynced(
-        &self,
-        matched: &MatchedRule<'_>,
-        at: Timestamp,
-        units: u64,
-        request: Option<RequestId>,
-    ) -> bool {
+    /// another agent repeats it; those of one instant are alike.
+    fn refund_unsynced(&self, matched: &MatchedRule<'_>, adjustment: &Adjustment<'_>, units: u64) -> bool {
+        let Adjustment { at, request, unsynced, .. } = *adjustment;
+        let Some(call) = unsynced else { return false };
+        let slots_of = matched.is_slot().then_some(call);
         self.counting_unsynced(matched.counter, |view| {
-            let is_unsynced = view.holds_unsent(at, units);
+            let is_unsynced =
+                slots_of.map_or_else(|| view.holds_unsent(at, units), |call| view.holds_unsent_slots(call));
             if is_unsynced {
-                let is_slot = matched.is_slot();
-                let refunded = ViewEvent::Refunded { at, units, is_unsynced: is_slot, by_store: false };
-                update(&matched.policy, view, refunded);
-                if !is_slot {
+                update(&matched.policy, view, ViewEvent::Refunded { at, units, slots_of, by_store: false });
+                if slots_of.is_none() {
                     update(&matched.policy, view, ViewEvent::UnsyncedRefund(UnsyncedRefund { at, units, request }));
                 }
             }
             is_unsynced
         })
+    }
+
+    /// Gives back the slots that a denied call was charged at `at` by a rule in shadow, or beside one that is counted always:
+    /// nobody releases them, because a denied call has no permit.
+    pub(crate) fn give_back_slots(&self, context: &Context<'_>, matched: &MatchedRule<'_>, at: Timestamp) {
+        let (generation, units) = (context.active.set.generation, matched.cost);
+        if self.settings.owns_table {
+            let refund = matched.charge(generation, units, ChargeMode::Refund { at });
+            let _ = self.charge_own_table(context.now, &[refund]);
+        } else {
+            let refund = UnsyncedRefund { at, units, request: None };
+            self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
+        }
+    }
+
+    /// Returns the identifier of the units that a call was admitted without the store; nothing if another agent decided it.
+    fn unsynced_of_decision(&self, decided: &DecidedCall) -> Option<RequestId> {
+        let (id, request) = (decided.id(), decided.request());
+        let is_own = id.life == self.life;
+        (is_own || request.is_some()).then(|| self.unsynced_id(id.call, request))
     }
 }
 
@@ -184,31 +208,5 @@ impl Adjustment<'_> {
     fn row(&self, units: u64) -> CallRow {
         let cost = if self.is_refund { -signed(units) } else { signed(units) };
         CallRow { call: self.number, at: self.at, cost, outcome: Outcome::Admitted }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tollgate_core::rules::{Rule, RuleSet};
-
-    use super::*;
-    use crate::engine::EngineSettings;
-    use crate::operation::{Operation, Progress};
-
-    #[test]
-    fn a_rule_in_shadow_would_have_denied_a_call_once_however_often_it_is_corrected() {
-        let start = Timestamp::from_ms(1_000_000);
-        let rule = Rule { shadow: true, ..Rule::denying("closed", Vec::new()) };
-        let settings = EngineSettings { owns_table: true, ..EngineSettings::new("a", start) };
-        let engine = Engine::new(settings, RuleSet::new(1, [rule]));
-        let call = Call::new();
-        let Progress::Done(output) = engine.begin(start, Operation::check(&call)) else { panic!("no store is asked") };
-        let decision = output.into_decisions().pop().expect("a decision");
-        let decided = DecidedCall::new(&engine.settings().digest_key, &call, &decision).expect("an admission");
-        let _ = engine.begin(start, Operation::Settle { call: &call, units: 1, decided: None });
-        let _ = engine.begin(start, Operation::Release { call: &call, decided: &decided });
-        let counts = engine.metrics().rules();
-        let denials: u64 = counts.iter().map(|(_, counts)| counts.shadow_denials.get()).sum();
-        assert_eq!(denials, 1);
     }
 }

@@ -1,0 +1,45 @@
+//! The set of live agents in the store of a simulation, with the clock that `fleet_registry.lua` keeps in it: a step of the store's
+//! clock moves it by three heartbeats at most. As a key of Redis, the set is gone after the removal time by the store's own clock.
+
+use std::collections::BTreeMap;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::presence::{GAP_MS_MAX, GONE_AFTER_MS, PresenceSet};
+
+/// The set of live agents.
+#[derive(Debug, Default)]
+pub(super) struct SimPresenceSet {
+    /// The set's time of each agent's last announcement.
+    agents: BTreeMap<usize, Timestamp>,
+    /// The set's time of its creation.
+    created: Timestamp,
+    /// The set's time of the last announcement.
+    time: Timestamp,
+    /// The store's time of the last announcement; nothing before the first one.
+    seen: Option<Timestamp>,
+}
+
+impl SimPresenceSet {
+    /// Announces an agent, or removes one that leaves, at a time of the store. Returns the live agents.
+    pub(super) fn update(&mut self, store_now: Timestamp, agent: usize, is_leaving: bool) -> PresenceSet {
+        match self.seen.filter(|seen| store_now.ms_since(*seen) <= GONE_AFTER_MS) {
+            Some(seen) => self.time = self.time.plus_ms(store_now.ms_since(seen).min(GAP_MS_MAX)),
+            None => *self = Self { created: store_now, time: store_now, ..Self::default() },
+        }
+        self.seen = Some(store_now);
+        if is_leaving {
+            self.agents.remove(&agent);
+        } else {
+            self.agents.insert(agent, self.time);
+        }
+        let time = self.time;
+        self.agents.retain(|_, announced| time.ms_since(*announced) <= GONE_AFTER_MS);
+        let agents = self.agents.iter().map(|(agent, announced)| (agent_id(*agent).into(), *announced)).collect();
+        PresenceSet { age_ms: time.ms_since(self.created), agents }
+    }
+}
+
+/// Returns the id of the agent of this index.
+pub(super) fn agent_id(index: usize) -> String {
+    format!("agent-{}", index + 1)
+}
