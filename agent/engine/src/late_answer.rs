@@ -224,7 +224,7 @@ mod tests {
             let mut request = request(&engine, &call);
             request.leave();
             let late = late.map(|charged| answer(&request, charged));
-            engine.late_answer(START, request, late);
+            engine.late_answer(START, request, late.clone());
             let seen: Vec<_> = engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect();
             assert_eq!(seen, [(LateOutcome::NAMES[outcome as usize].1, 1)], "{id:?} {late:?}");
             assert_eq!((engine.metrics().unsynced_units.get(), backfill(&engine)), (0, follows), "{id:?} {late:?}");

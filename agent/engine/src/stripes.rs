@@ -189,9 +189,9 @@ mod tests {
             for index in 0..2 {
                 let own = number.of(StripeOfThread { index, is_alone: true });
                 scope.spawn(move || {
-                    (0..200_000).for_each(|_| {
+                    for _ in 0..200_000 {
                         own.add(1);
-                    })
+                    }
                 });
             }
         });

@@ -102,7 +102,7 @@ fn units_admitted_during_a_backfill_that_the_store_cannot_charge_are_kept() {
     assert!(matches!(output, Output::Backfilled(Ok(()))) && engine.has_unsynced());
     let mut second = backfill(&engine).expect("a request");
     let modes: Vec<_> = second.charges().iter().map(|charge| charge.mode).collect();
-    assert_eq!(modes, [ChargeMode::Backfill { at: later.at }]);
+    assert_eq!(modes, [ChargeMode::Backfill { at: later.at() }]);
     let _ = engine.finish(START, &mut second, Ok(ChargeResults::new()));
     assert!(!engine.has_unsynced());
 }

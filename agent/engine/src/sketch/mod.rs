@@ -32,7 +32,7 @@ const ROOM_PERCENT: usize = 60;
 
 /// Returns the number of sketches that these rules can have.
 pub(crate) fn kinds(rules: &[Arc<Rule>]) -> usize {
-    let forms = |rule: &Arc<Rule>| rule.all_policies().map(|policy| SketchForm::of(policy)).collect();
+    let forms = |rule: &Arc<Rule>| rule.all_policies().map(SketchForm::of).collect();
     rules.iter().map(|rule| HashSet::<SketchForm>::len(&forms(rule))).sum()
 }
 

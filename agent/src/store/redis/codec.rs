@@ -131,11 +131,11 @@ fn result(rest: &mut &[u8], charges: &[Charge], now: Timestamp, all_charged: boo
     let flags = rest.try_get_u8().ok()?;
     let len = usize::try_from(number(rest, 2)?).ok()?;
     // Only a refund or another policy changes what the charges after it find: hundreds of backfilled ones need no repetition.
-    let changes = |earlier: &Charge| {
+    let affects = |earlier: &Charge| {
         let is_same_policy = (earlier.limit, earlier.generation) == (charge.limit, charge.generation);
         matches!(earlier.mode, ChargeMode::Refund { .. }) || !is_same_policy || std::ptr::eq(earlier, charge)
     };
-    let is_of_counter = |earlier: &&Charge| earlier.counter == charge.counter && changes(earlier);
+    let is_of_counter = |earlier: &&Charge| earlier.counter == charge.counter && affects(earlier);
     let of_counter = charges.iter().filter(is_of_counter).map(value::exact_charge);
     let (shown, others) = rest.split_at_checked(len)?;
     *rest = others;

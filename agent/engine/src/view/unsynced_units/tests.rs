@@ -164,7 +164,9 @@ fn calls_with_an_id_are_capped_and_no_unit_is_lost() {
 fn entries_of_one_id_end_one_by_one() {
     let mut unsynced = UnsyncedUnits::default();
     let twice = [named(10), Unsynced { at: at(20), ..named(10) }];
-    twice.into_iter().for_each(|new| unsynced.add(new, AGEING));
+    for new in twice {
+        unsynced.add(new, AGEING);
+    }
     assert_eq!(sent(&mut unsynced, 30, 1).len(), 1);
     assert_eq!((unsynced.end(id(1_000_010)), unsynced.size().units), (1, 1));
     assert_eq!((unsynced.end(id(1_000_010)), unsynced.is_empty()), (1, true));
@@ -189,7 +191,9 @@ fn units_that_have_left_their_window_are_dropped() {
 fn a_refund_is_sent_once_and_with_or_after_its_units() {
     let mut unsynced = UnsyncedUnits::default();
     let refund = UnsyncedRefund { at: at(10), units: 2, request: None };
-    [10, 20].into_iter().for_each(|ms| unsynced.add(named(ms), AGEING));
+    for ms in [10, 20] {
+        unsynced.add(named(ms), AGEING);
+    }
     unsynced.add_refund(refund);
     let (first, refunds) = unsynced.send_next(at(30), AGEING, 1);
     assert_eq!((first.len(), refunds), (1, vec![]));
