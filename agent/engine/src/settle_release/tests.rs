@@ -3,7 +3,7 @@
 use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::counter::ChargeResult;
 use tollgate_core::decision::Decision;
-use tollgate_core::rules::{Rule, RuleSet};
+use tollgate_core::rules::{OnFailure, Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
@@ -52,7 +52,8 @@ fn answer(request: &StoreRequest, at: Timestamp, has_room: impl Fn(&Charge) -> b
 #[test]
 fn a_release_leaves_the_unsynced_slot_of_another_call_of_the_same_instant() {
     for is_asked in [true, false] {
-        let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [slots("slots", 9)]));
+        let rule = slots("slots", 9).with(|policy| policy.on_failure = OnFailure::Open);
+        let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]));
         let (call, later) = (call(), START.plus_ms(1));
         engine.note_store_time(later, later, later);
         let mut request = begin_at(&engine, later, Operation::check(&call)).expect_err("the store is asked");
