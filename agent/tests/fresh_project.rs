@@ -18,8 +18,9 @@ impl FreshProject {
         fs::copy(agent.join("../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
         let manifest = format!(
             "[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[dependencies]\n\
-             tollgate = {{ path = {agent:?}, features = {features:?} }}\n\
-             tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n"
+             tollgate = {{ path = '{}', features = {features:?} }}\n\
+             tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n",
+            agent.display()
         );
         fs::write(folder.join("Cargo.toml"), manifest).unwrap();
         Self(folder)

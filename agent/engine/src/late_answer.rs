@@ -223,11 +223,12 @@ mod tests {
             let call = if let Some(id) = id { call.identified(id.to_owned()) } else { call };
             let mut request = request(&engine, &call);
             request.leave();
+            let case = format!("{id:?} {late:?}");
             let late = late.map(|charged| answer(&request, charged));
             engine.late_answer(START, request, late.clone());
             let seen: Vec<_> = engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect();
-            assert_eq!(seen, [(LateOutcome::NAMES[outcome as usize].1, 1)], "{id:?} {late:?}");
-            assert_eq!((engine.metrics().unsynced_units.get(), backfill(&engine)), (0, follows), "{id:?} {late:?}");
+            assert_eq!(seen, [(LateOutcome::NAMES[outcome as usize].1, 1)], "{case}");
+            assert_eq!((engine.metrics().unsynced_units.get(), backfill(&engine)), (0, follows), "{case}");
             assert!(!engine.is_degraded(), "it says nothing about the store");
         }
     }
