@@ -55,7 +55,9 @@ pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
             calls += request.len();
             checks.arrive(agent, request.len());
             sim.check(agent, request.clone());
-            request.iter().for_each(|call| checks.begun(&sim, agent, call));
+            for call in &request {
+                checks.begun(&sim, agent, call);
+            }
             check(&mut sim, &mut checks, &mut workload, &mut trace)?;
         }
         incidents.strike(&mut rng, &mut sim);
