@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tollgate::{Agent, Call, Decision, OnFailure, Rule, Source};
+use tollgate::rules::OnFailure;
+use tollgate::{Agent, Call, Decision, Rule, Source};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::counter::DigestKey;

@@ -132,7 +132,7 @@ fn check(
 ) -> Result<(), String> {
     for call in checks.check(sim)? {
         (call.answered, call.decision.allowed, call.decision.source, call.decision.at).hash(trace);
-        correct(sim, checks, workload, call);
+        correct(sim, checks, workload, &call);
     }
     Ok(())
 }
@@ -141,9 +141,9 @@ fn correct(
     sim: &mut Simulation<'static>,
     checks: &mut Invariants,
     workload: &mut Workload,
-    call: AnsweredCall<'static>,
+    call: &AnsweredCall<'static>,
 ) {
-    if let Some(correction) = workload.correction(&call) {
+    if let Some(correction) = workload.correction(call) {
         sim.correct(call.agent, call.call.clone(), correction);
         checks.begun(sim, call.agent, &call.call);
     }
