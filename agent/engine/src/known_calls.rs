@@ -25,7 +25,8 @@ use crate::table::AgentTable;
 use crate::time_bounds::TimeBounds;
 use crate::view::CachedDenial;
 
-/// Bounds of the number of pairs of places of a thread: it doubles while calls push each other out. All take 1 MB.
+/// Bounds of the number of pairs of places of a thread. The number doubles while calls push each other out. All places take
+/// 1 MB, and up to 8 MB more for keys that are too long to lie in their places, of at most 1 KB each.
 const PAIRS_LEN_MIN: usize = 32;
 const PAIRS_LEN_MAX: usize = 4_096;
 

@@ -26,7 +26,8 @@ pub(crate) struct Losses {
     /// Instant up to which acknowledged charges prove nothing, in ms: the latest one that the store's clock may have shown before
     /// it was set back.
     shown_ms: AtomicU64,
-    /// The same for charges of this agent, which forgets them when the clock is set back by much.
+    /// Instant up to which this agent's own acknowledged charges prove nothing, in ms. The agent forgets them after a large step
+    /// back of the clock, so only small steps move this instant.
     own_shown_ms: AtomicU64,
     /// Store's time from which lost counters are worth another notice, in ms.
     notice_at_ms: AtomicU64,

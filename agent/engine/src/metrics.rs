@@ -60,7 +60,7 @@ pub struct RuleCounts {
 /// Counts of one engine.
 #[derive(Debug, Default)]
 pub struct EngineMetrics {
-    /// Counters that the store re-based after its clock stepped back.
+    /// Steps of the store's clock by more than a second, back or forward.
     pub store_clock_steps: Total,
     /// Units that were admitted without the store and that it does not know yet.
     pub unsynced_units: Amount,

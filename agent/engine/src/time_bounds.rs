@@ -29,7 +29,8 @@ pub(crate) struct ServerClock {
     /// Latest instant that the clock may have shown before it was set back, by however little. Until the clock has passed it,
     /// instants of before and after cannot be told apart.
     pub(crate) shown: Timestamp,
-    /// The same of steps that nothing was re-based for, since the last one that agents re-base for.
+    /// Latest instant that the clock may have shown before a small step back, for which nothing is re-based. A large step back
+    /// clears it.
     pub(crate) shown_by_small_steps: Timestamp,
 }
 

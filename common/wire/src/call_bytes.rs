@@ -21,19 +21,19 @@ const BYTES: u32 = 2;
 
 /// Fields of a message in the order of their numbers. A number or a text of its default value is not written.
 #[derive(Default)]
-struct Fields(Vec<u8>);
+struct FieldBytes(Vec<u8>);
 
 /// Columns of the rows, by the numbers of their fields.
 struct Columns {
-    call_delta: Fields,
-    counter: Fields,
-    at_delta: Fields,
-    sub_window_delta: Fields,
-    cost: Fields,
-    outcome: Fields,
-    home_descriptors: Fields,
-    home_decider: Fields,
-    home_source: Fields,
+    call_delta: FieldBytes,
+    counter: FieldBytes,
+    at_delta: FieldBytes,
+    sub_window_delta: FieldBytes,
+    cost: FieldBytes,
+    outcome: FieldBytes,
+    home_descriptors: FieldBytes,
+    home_decider: FieldBytes,
+    home_source: FieldBytes,
 }
 
 /// Returns the bytes of a batch.
@@ -45,7 +45,7 @@ pub(super) fn encode(batch: &Batch) -> Vec<u8> {
         + batch.texts.bytes()
         + batch.texts.len() * TEXT_LEN
         + batch.descriptor_sets.len() * TEXT_LEN * 2;
-    let mut bytes = Fields(Vec::with_capacity(HEAD_LEN + dictionaries + columns.len()));
+    let mut bytes = FieldBytes(Vec::with_capacity(HEAD_LEN + dictionaries + columns.len()));
     bytes.number(1, VERSION.into());
     bytes.text(2, &batch.name.agent);
     bytes.number(3, batch.name.epoch);
@@ -53,7 +53,7 @@ pub(super) fn encode(batch: &Batch) -> Vec<u8> {
     bytes.number(5, batch.name.sequence);
     bytes.text(6, &batch.region);
     bytes.number(7, batch.complete_through.as_ms());
-    let mut message = Fields::default();
+    let mut message = FieldBytes::default();
     for counter in &batch.counters {
         message.0.clear();
         message.counter(counter);
@@ -62,7 +62,7 @@ pub(super) fn encode(batch: &Batch) -> Vec<u8> {
     for text in batch.texts.iter() {
         bytes.bytes(9, text.as_bytes());
     }
-    let (mut lens, mut indexes) = (Fields::default(), Fields::default());
+    let (mut lens, mut indexes) = (FieldBytes::default(), FieldBytes::default());
     for set in &batch.descriptor_sets {
         lens.varint(set.len() as u64);
         for (name, value) in set {
@@ -78,7 +78,7 @@ pub(super) fn encode(batch: &Batch) -> Vec<u8> {
 
 impl Columns {
     fn of(batch: &Batch) -> Self {
-        let column = || Fields(Vec::with_capacity(batch.rows.len()));
+        let column = || FieldBytes(Vec::with_capacity(batch.rows.len()));
         let mut columns = Self {
             call_delta: column(),
             counter: column(),
@@ -119,7 +119,7 @@ impl Columns {
         }
     }
 
-    fn in_order(&self) -> [&Fields; 9] {
+    fn in_order(&self) -> [&FieldBytes; 9] {
         let Self { call_delta, counter, at_delta, sub_window_delta, cost, .. } = self;
         let Self { outcome, home_descriptors, home_decider, home_source, .. } = self;
         [call_delta, counter, at_delta, sub_window_delta, cost, outcome, home_descriptors, home_decider, home_source]
@@ -129,14 +129,14 @@ impl Columns {
         self.in_order().map(|column| column.0.len()).iter().sum()
     }
 
-    fn write(&self, bytes: &mut Fields) {
+    fn write(&self, bytes: &mut FieldBytes) {
         for (column, number) in self.in_order().into_iter().zip(11..) {
             bytes.column(number, column);
         }
     }
 }
 
-impl Fields {
+impl FieldBytes {
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a digest")]
     fn counter(&mut self, counter: &CounterEntry) {
         let id = counter.id.as_u128();

@@ -7,10 +7,9 @@ use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
-use crate::operation::{Operation, Output, Progress};
-use crate::store_request::StoreRequest;
 use crate::unsynced_queue::UNSYNCED_COUNTERS_MAX;
 use crate::view::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
+use crate::{Operation, Output, Progress, StoreRequest};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 const HOUR_MS: u64 = 3_600_000;

@@ -7,8 +7,7 @@ use tollgate_core::rules::{OnFailure, Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
-use crate::store_request::StoreRequest;
-use crate::{Operation, Output, Progress};
+use crate::{Operation, Output, Progress, StoreRequest};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 
