@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tollgate::rules::OnFailure;
 use tollgate::{Agent, Call, Decision, Rule, Source};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Stopwatch;
