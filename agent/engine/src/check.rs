@@ -40,7 +40,7 @@ impl Engine {
         scope: MatchScope<'_>,
     ) -> Result<Decision, PlannedCall<'a>> {
         let mut planned = PlannedCall::new(self.next_call(), context.bounds);
-        planned.request = call.id().map(|id| self.settings.digest_key.request(id));
+        planned.request = call.id().map(|id| self.settings.digest_key.request(id, call.cost()));
         let mut table = self.plan_call(context, call, scope, &mut planned);
         if planned.asks_store() {
             if !self.settings.owns_table {
@@ -113,7 +113,7 @@ impl Engine {
         charges: &mut Charges,
     ) {
         let key = &self.settings.digest_key;
-        let request = call.id().map(|id| key.request(id));
+        let request = call.id().map(|id| key.request(id, call.cost()));
         for matched in planned.matched.iter().filter(|matched| matched.sketched.is_none()) {
             let mode = match (matched.is_counted_always(), is_denied) {
                 (true, _) => ChargeMode::CountOnly { expires_at },

@@ -53,6 +53,15 @@ fn settle(agents: &mut [Client; 2]) {
         assert_eq!(remaining(agent, &settlement("k", -3, id)), 97, "another call gives nothing to settle it again");
     }
 
+    // The same id with another cost is another request, so that a settlement refunds what was charged for this one.
+    let named = |cost: u64| json!({ "descriptors": { "api_key": "named" }, "cost": cost, "id": "q" });
+    let [small, again, large] = [1, 1, 30].map(|cost| post(&mut agents[0], "/check", &named(cost)).json());
+    assert_eq!([&small, &again, &large].map(|answer| answer["remaining"].as_u64()), [99, 99, 69].map(Some));
+    for (answer, left) in [(&large, 99), (&small, 100), (&again, 100), (&large, 100)] {
+        let id = answer["id"].as_str().expect("an id");
+        assert_eq!(remaining(&mut agents[1], &settlement("named", -30, id)), left);
+    }
+
     let unnamed = |units: i64| json!({ "descriptors": { "api_key": "k" }, "units": units });
     assert_eq!(
         refused(&mut agents[0], &unnamed(-1)),

@@ -162,7 +162,7 @@ impl Ledger {
     fn answered(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) {
         if let Some(id) = answered.call.id() {
             // The store knows what its requests charged.
-            self.named.insert(DigestKey::default().request(id));
+            self.named.insert(DigestKey::default().request(id, answered.call.cost()));
             return;
         }
         let is_late = answered.error == Some(StoreError::TimedOut);

@@ -173,10 +173,11 @@ impl DigestKey {
         SlotId(self.digest(DigestDomain::Slot, [value]))
     }
 
-    /// Returns the identifier of a request with the caller's `id`.
+    /// Returns the identifier of a request with the caller's `id` and this cost. A retry has both; the same `id` with another
+    /// cost is another request, because a settlement refunds by the cost.
     #[must_use]
-    pub fn request(&self, id: &str) -> RequestId {
-        RequestId(self.digest(DigestDomain::Request, [id]))
+    pub fn request(&self, id: &str, cost: u64) -> RequestId {
+        RequestId(self.digest(DigestDomain::Request, [id, &cost.to_string()]))
     }
 
     /// Returns the identifier of the correction of a decision or a request.
