@@ -110,7 +110,7 @@ async fn every_unit_is_in_redis_after_connections_were_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_check_that_is_cancelled_keeps_nothing() {
     let redis = Redis::start();
-    let patient = |rule: Rule| rule.with(|policy| policy.deadline = Duration::from_secs(30));
+    let patient = |rule: Rule| rule.with(|policy| policy.deadline = Duration::from_secs(10));
     let slots = Rule::per("slots", &["api_key"], "2/10min".parse().expect("a quota"));
     let agent = Agent::builder()
         .rule(patient(slots.counted_by(Algorithm::Concurrency)))

@@ -100,7 +100,20 @@ impl Subject {
         Self { exchange: Exchange::new(engine.clone()), engine, store, is_fast, batches: Vec::new() }
     }
 
+    /// Runs an operation, and the maintenance that follows it: slots of denied calls are given back to a store by it, and in
+    /// the own table at once.
     fn run(&mut self, now: Timestamp, operation: Operation<'_, '_>) -> Output {
+        let output = self.run_alone(now, operation);
+        while let (Some(store), Progress::NeedsStore(mut request)) =
+            (&self.store, self.engine.begin(now, Operation::Backfill))
+        {
+            let answer = store.try_charge(request.charges()).expect("a memory store answers at once");
+            self.engine.finish(now, &mut request, answer);
+        }
+        output
+    }
+
+    fn run_alone(&mut self, now: Timestamp, operation: Operation<'_, '_>) -> Output {
         if let (true, Operation::Check { calls: [call], .. }) = (self.is_fast, operation)
             && let Some(decision) = self.engine.decide(now, call, Some, || None)
         {

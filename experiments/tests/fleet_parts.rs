@@ -2,8 +2,8 @@
 //! joins, crashes, cuts, and outages of store and bus one after the other.
 //!
 //! Excused, as the documents state: agents that go by the expected number; agents that are cut off from store or bus alone,
-//! or were a short time ago; agents that have heard nobody in their life; and for a short time, agents that start during an
-//! outage.
+//! or were a short time ago; agents that have heard nobody in their life; for a short time, agents that start during an
+//! outage; and agents that reach neither store nor bus, while another one that started since then has never heard them.
 
 use std::collections::BTreeMap;
 
@@ -154,6 +154,8 @@ struct Book {
     /// Instant until which an agent is excused because it was cut off alone.
     cut_until: BTreeMap<usize, u64>,
     started: BTreeMap<usize, u64>,
+    /// Last instant at which others could hear an agent.
+    audible: BTreeMap<usize, u64>,
     /// Agents that have followed the fleet in their life.
     has_met: BTreeMap<usize, bool>,
     last_outage: u64,
@@ -161,7 +163,7 @@ struct Book {
 }
 
 impl Book {
-    fn check(&mut self, sim: &mut Simulation<'static>, cuts: &[Cut], is_outage: bool) -> Result<(), String> {
+    fn check(&mut self, sim: &mut Simulation<'static>, cuts: &[Cut], store: bool, bus: bool) -> Result<(), String> {
         let now = sim.now().as_ms();
         for observation in sim.observations() {
             if let Observation::Started(SimNode::Agent(agent)) = observation {
@@ -170,12 +172,17 @@ impl Book {
                 self.last_start = now;
             }
         }
-        if is_outage {
+        if !(store && bus) {
             self.last_outage = now;
         }
         for (agent, cut) in cuts.iter().enumerate().filter(|(_, cut)| cut.store || cut.bus_reads) {
             debug_assert!(*cut != Cut::default());
             self.cut_until.insert(agent, now + CUT_MS);
+        }
+        for (agent, cut) in cuts.iter().enumerate() {
+            if bus && !cut.bus_writes || store && !cut.store {
+                self.audible.insert(agent, now);
+            }
         }
         if now < self.last_start + START_MS && now < self.last_outage + START_MS {
             return Ok(());
@@ -186,7 +193,10 @@ impl Book {
             let has_met = self.has_met.entry(agent).or_default();
             *has_met |= !is_frozen && now > self.started.get(&agent).copied().unwrap_or(0) + 4_000;
             let is_new = now <= self.started.get(&agent).copied().unwrap_or(0) + 4_000;
-            let is_excused = self.cut_until.get(&agent).is_some_and(|until| now < *until) || !(*has_met || is_new);
+            let audible = self.audible.get(&agent).copied().unwrap_or(0);
+            let is_unheard = audible < now && self.started.iter().any(|(other, at)| *other != agent && *at > audible);
+            let was_cut = self.cut_until.get(&agent).is_some_and(|until| now < *until);
+            let is_excused = was_cut || is_unheard && cuts[agent].bus_writes || !(*has_met || is_new);
             if let Some(FleetPart::OneOf(agents)) = part
                 && !is_excused
             {
@@ -207,8 +217,7 @@ fn random_run(seed: u64) -> Result<u32, String> {
         let until = sim.now().plus_ms(rng.u64(1..12_000));
         while sim.now() < until {
             sim.run_until(sim.now().plus_ms(50).min(until));
-            book.check(&mut sim, &cuts, !(is_store_up && is_bus_up))
-                .map_err(|broken| format!("seed {seed}: {broken}"))?;
+            book.check(&mut sim, &cuts, is_store_up, is_bus_up).map_err(|broken| format!("seed {seed}: {broken}"))?;
             degraded += u32::from(!is_store_up && !is_bus_up);
         }
         let agent = rng.usize(0..agents);
