@@ -108,7 +108,7 @@ impl Subject {
             (&self.store, self.engine.begin(now, Operation::Backfill))
         {
             let answer = store.try_charge(request.charges()).expect("a memory store answers at once");
-            self.engine.finish(now, &mut request, answer);
+            let _ = self.engine.finish(now, &mut request, answer);
         }
         output
     }

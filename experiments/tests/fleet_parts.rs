@@ -179,6 +179,10 @@ impl Book {
             debug_assert!(*cut != Cut::default());
             self.cut_until.insert(agent, now + CUT_MS);
         }
+        if !store && !bus {
+            // Nobody tells an agent that was cut off that it was removed.
+            self.cut_until.values_mut().filter(|until| now < **until).for_each(|until| *until = now + CUT_MS);
+        }
         for (agent, cut) in cuts.iter().enumerate() {
             if bus && !cut.bus_writes || store && !cut.store {
                 self.audible.insert(agent, now);

@@ -5,7 +5,6 @@
 //! it once, so both may send it. A call with more units than it can carry is decided without the store until then. A request
 //! holds up the store for other agents, so it has few charges, and a counter with more is sent in several requests.
 
-use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;
 
@@ -31,8 +30,7 @@ impl Engine {
 
     /// Begins to charge the units of the next few counters; there are no charges once the round is over. The units stay
     /// unsynced until the store has confirmed them.
-    pub(crate) fn begin_backfill(&self, now: Timestamp) -> (Charges, Vec<UnsyncedCounter>) {
-        let now = self.store_time(now).earliest;
+    pub(crate) fn begin_backfill(&self) -> (Charges, Vec<UnsyncedCounter>) {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
         let counters_max = if self.unsynced.is_next_alone() { 1 } else { REQUEST_COUNTERS_MAX };
         while counters.len() < counters_max && charges.len() < BACKFILL_CHARGES_MAX {
@@ -40,7 +38,7 @@ impl Engine {
             let UnsyncedCounter { matched, generation } = &counter;
             let len = charges.len();
             let (is_queued, (units, refunds)) = self.counting_unsynced(matched.counter, |view| {
-                let sent = send_unsynced(&matched.policy, view, now, BACKFILL_CHARGES_MAX - len);
+                let sent = send_unsynced(view, BACKFILL_CHARGES_MAX - len);
                 if sent.0.is_empty() && sent.1.is_empty() {
                     update(&matched.policy, view, ViewEvent::LeavesQueue);
                 }

@@ -153,7 +153,7 @@ impl Engine {
                 (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
             }
             Operation::Backfill => {
-                let (charges, counters) = self.begin_backfill(now);
+                let (charges, counters) = self.begin_backfill();
                 (&[], charges, UNATTENDED_DEADLINE, Pending::Backfill(counters))
             }
             Operation::Reopen => {

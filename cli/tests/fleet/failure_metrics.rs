@@ -9,7 +9,7 @@ use crate::fleet::{Fleet, Member, check};
 use crate::log;
 use crate::support::wait_for;
 
-const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 1s }]";
+const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 50ms }]";
 const LATE: &str = "tollgate_late_answers_total";
 /// The log line of each change: its text, and its subject or remedy.
 const LINES: [(&str, &str); 7] = [

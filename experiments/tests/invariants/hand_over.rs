@@ -1,8 +1,8 @@
 //! Restore and hand-over: a count is announced as complete once the log is read to the end that it had at the assignment,
 //! and a partition that is counted stays counted until its next owner has restored it.
 //!
-//! Excused: a gap that follows the end of an aggregator, if the last holder had restored the partition before that end,
-//! because it may trust an announcement of the ended one; and counts of a topic that was recreated, also those of another
+//! Excused: a gap that follows the end of an aggregator, if the last holder had restored the partition before an announcement
+//! of the ended one can have arrived, because it may trust that announcement; and counts of a topic that was recreated, also those of another
 //! aggregator that has not noticed it, as long as its announcement may be on its way.
 
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl HandOver {
             let is_recent = |at: &Timestamp| sim.now().ms_since(*at) <= ANNOUNCEMENT_MS_MAX;
             let is_excused = log != sim.bus().log_id
                 || self.outdated_at.get(&partition).is_some_and(is_recent)
-                || self.ended_at.is_some_and(|ended_at| ended_at >= restored_at);
+                || self.ended_at.is_some_and(|ended_at| ended_at.plus_ms(ANNOUNCEMENT_MS_MAX) >= restored_at);
             if !is_excused && !self.counted.contains_key(&partition) {
                 return Err(format!("hand-over: nobody counts partition {partition} any more"));
             }

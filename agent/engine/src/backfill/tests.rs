@@ -2,6 +2,7 @@
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::rules::{Rule, RuleSet};
 
@@ -188,15 +189,6 @@ fn a_request_has_few_charges_however_many_calls_have_an_id() {
     }
     assert_eq!((units, engine.metrics().backfilled_units.get()), (CALLS, CALLS));
     assert!(!engine.has_unsynced() && requests <= 24, "{requests} requests");
-}
-
-/// Units that have left every window are not sent to a store that comes back after a long time.
-#[test]
-fn units_of_an_earlier_window_are_not_backfilled() {
-    let engine = engine_with_named_calls(1_000);
-    let progress = engine.begin(START.plus_ms(HOUR_MS), Operation::Backfill);
-    assert!(matches!(progress, Progress::Done(Output::Backfilled(Ok(())))) && !engine.has_unsynced());
-    assert_eq!((engine.metrics().unsynced_units.get(), engine.metrics().backfilled_units.get()), (0, 0));
 }
 
 /// C6: a refund that names its request is made once by the store, so it is repeated until the store answers; another one might

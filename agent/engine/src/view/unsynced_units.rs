@@ -4,11 +4,11 @@
 //! A view holds them while the counter is in the queue of unsynced counters, or in a backfill request. Units to backfill have
 //! an id from their admission on, and the store charges an id once. So they are sent as often as it takes, with calls on the
 //! counter and by the maintenance, until an answer confirms them. A refund that names its request is repeated, too; another one
-//! is sent once. Units that no window holds any more are dropped.
+//! is sent once.
 //!
 //! Units of calls without an id become one entry where there are many. A call with an id has an entry of its own, by which the
 //! store knows a retry of the call. Past the caps, such a call is one of many, too: no unit is lost, but the store charges a
-//! retry of it again.
+//! retry of it again. Units that no window holds any more make room first.
 
 use std::collections::VecDeque;
 
@@ -248,16 +248,10 @@ impl UnsyncedUnits {
         self.closed.iter().skip(self.closed.len().saturating_sub(len_max))
     }
 
-    /// Returns the next entries of the maintenance at this instant of store time, so many at most: those that are closed, else
-    /// the open ones. So what grows while a store answers nothing stays in few entries. Refunds follow all entries, since
-    /// the units that they refund may be there.
-    pub(super) fn send_next(
-        &mut self,
-        now: Timestamp,
-        ageing: Ageing,
-        len_max: usize,
-    ) -> (Vec<UnsyncedEntry>, Vec<UnsyncedRefund>) {
-        self.drop_past(now, ageing);
+    /// Returns the next entries of the maintenance, so many at most: those that are closed, else the open ones. So what grows
+    /// while a store answers nothing stays in few entries. Refunds follow all entries, since the units that they refund may be
+    /// there.
+    pub(super) fn send_next(&mut self, len_max: usize) -> (Vec<UnsyncedEntry>, Vec<UnsyncedRefund>) {
         if self.closed.is_empty() {
             self.closed.extend(self.open.drain(..));
         }

@@ -209,15 +209,8 @@ pub(crate) fn carry_unsynced(view: &mut CounterView, len_max: usize) -> impl Ite
 }
 
 /// Returns the units that the maintenance sends to the store next, and those that the store must give back: so many at most.
-/// Units that no store holds any more at `now`, an instant of store time, are dropped.
-pub(crate) fn send_unsynced(
-    policy: &LimitPolicy,
-    view: &mut CounterView,
-    now: Timestamp,
-    len_max: usize,
-) -> (Vec<UnsyncedEntry>, Vec<UnsyncedRefund>) {
-    let unsynced = view.unsynced.as_mut();
-    unsynced.map(|unsynced| unsynced.send_next(now, Ageing::of(policy), len_max)).unwrap_or_default()
+pub(crate) fn send_unsynced(view: &mut CounterView, len_max: usize) -> (Vec<UnsyncedEntry>, Vec<UnsyncedRefund>) {
+    view.unsynced.as_mut().map(|unsynced| unsynced.send_next(len_max)).unwrap_or_default()
 }
 
 /// Drops units that were sent under this id: the store has charged them, or never will. Returns their number.

@@ -22,8 +22,8 @@ const fn id(ms: u64) -> RequestId {
 }
 
 /// The ids of the entries that the maintenance sends next.
-fn sent(unsynced: &mut UnsyncedUnits, now_ms: u64, len_max: usize) -> Vec<RequestId> {
-    unsynced.send_next(at(now_ms), AGEING, len_max).0.iter().map(|entry| entry.id).collect()
+fn sent(unsynced: &mut UnsyncedUnits, len_max: usize) -> Vec<RequestId> {
+    unsynced.send_next(len_max).0.iter().map(|entry| entry.id).collect()
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn units_are_unsynced_until_the_store_has_confirmed_them() {
     unsynced.add(new(20, 4), AGEING);
     assert!(unsynced.holds_unsent(at(20), 4) && !unsynced.holds_unsent(at(20), 5));
     assert!(!unsynced.holds_unsent(at(10), 3), "the store may know them");
-    assert_eq!(sent(&mut unsynced, 30, 9), [id(10)], "what was sent is sent again, under its id");
+    assert_eq!(sent(&mut unsynced, 9), [id(10)], "what was sent is sent again, under its id");
     assert_eq!(unsynced.send(9).count(), 2, "a call carries all");
     assert_eq!([unsynced.end(id(10)), unsynced.end(id(10))], [3, 0]);
     assert_eq!((unsynced.size().units, unsynced.is_empty()), (4, false));
@@ -113,7 +113,7 @@ fn past_the_cap_the_oldest_refund_is_forgotten_and_counted() {
     assert_eq!((unsynced.refunds.len(), unsynced.size().forgotten_refund_units), (REFUNDS_LEN_MAX, 10_005));
     let mut left = 0;
     while !unsynced.is_empty() {
-        let sent = unsynced.send_next(at(20), AGEING, 128).1;
+        let sent = unsynced.send_next(128).1;
         assert!(sent.len() <= 128 && sent.iter().all(|refund| refund.at >= at(10)), "{sent:?}");
         left += sent.iter().map(|refund| refund.units).sum::<u64>();
     }
@@ -152,7 +152,7 @@ fn calls_with_an_id_are_capped_and_no_unit_is_lost() {
     assert_eq!((units, joined), (calls, calls - CLOSED_LEN_MAX as u64));
     let mut ended = 0;
     while unsynced.has_units() {
-        let ids = sent(&mut unsynced, calls, 100);
+        let ids = sent(&mut unsynced, 100);
         assert!(ids.len() <= 100, "the rest travels with the next request");
         ended += ids.iter().map(|id| unsynced.end(*id)).sum::<u64>();
     }
@@ -167,23 +167,21 @@ fn entries_of_one_id_end_one_by_one() {
     for new in twice {
         unsynced.add(new, AGEING);
     }
-    assert_eq!(sent(&mut unsynced, 30, 1).len(), 1);
+    assert_eq!(sent(&mut unsynced, 1).len(), 1);
     assert_eq!((unsynced.end(id(1_000_010)), unsynced.size().units), (1, 1));
     assert_eq!((unsynced.end(id(1_000_010)), unsynced.is_empty()), (1, true));
 }
 
-/// Units that no window holds are neither sent nor counted, and make room.
+/// capped: units that no window holds, and their refunds, make room for others.
 #[test]
-fn units_that_have_left_their_window_are_dropped() {
+fn past_the_cap_units_that_have_left_their_window_are_dropped() {
     let mut unsynced = UnsyncedUnits::default();
     (0..CLOSED_LEN_MAX as u64).for_each(|ms| unsynced.add(named(ms), AGEING));
     unsynced.add_refund(UnsyncedRefund { at: at(10), units: 1, request: None });
     let later = 60_000 + CLOSED_LEN_MAX as u64;
     unsynced.add(named(later), AGEING);
     assert_eq!(unsynced.size(), UnsyncedSize { units: 1, entries: 1, ..UnsyncedSize::default() });
-    let none = (Vec::new(), Vec::new());
-    assert_eq!(unsynced.send_next(at(later + 60_001), AGEING, 9), none, "nor is their refund");
-    assert!(unsynced.is_empty());
+    assert_eq!(unsynced.send_next(9).1, vec![], "nor is their refund");
 }
 
 /// A refund that overtakes its units would find none in the store.
@@ -195,9 +193,9 @@ fn a_refund_is_sent_once_and_with_or_after_its_units() {
         unsynced.add(named(ms), AGEING);
     }
     unsynced.add_refund(refund);
-    let (first, refunds) = unsynced.send_next(at(30), AGEING, 1);
+    let (first, refunds) = unsynced.send_next(1);
     assert_eq!((first.len(), refunds), (1, vec![]));
-    let (both, refunds) = unsynced.send_next(at(30), AGEING, 3);
+    let (both, refunds) = unsynced.send_next(3);
     assert_eq!((both.len(), refunds), (2, vec![refund]));
     let ended: u64 = both.iter().map(|entry| unsynced.end(entry.id)).sum();
     assert_eq!((ended, unsynced.is_empty()), (2, true));
