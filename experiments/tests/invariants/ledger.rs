@@ -6,13 +6,15 @@
 //! charged too late is sent once; if its answer is lost, it counts as made. These count as the store executed them: a call with
 //! a request id, which the store charges once however the agent learns of it; one that a rule of `charge: each` denies after the
 //! other rules have charged it; and several calls of one request that are not all admitted. After a release that failed, the
-//! slots of its counter are not balanced. Agents that crash take their
+//! slots of its counter are not balanced, nor are they after a call that was denied or held back: what it was charged is given
+//! back, at a time that the agent chooses. Agents that crash take their
 //! unsynced units with them. Callers that share an overflow counter and agents with their own table are not balanced.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tollgate::Source;
 use tollgate::store::StoreError;
+use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, DigestKey, RequestId};
 use tollgate_core::decision::LimitStatus;
@@ -47,7 +49,7 @@ struct Accounts {
     /// Units that the agent's answers mean, less those that the store executed.
     missing: BTreeMap<CounterId, i64>,
     changed: BTreeSet<CounterId>,
-    /// Counters of slots whose release failed: it is not known if the slot is free.
+    /// Counters of slots whose release failed, or that were given back: it is not known if the slot is free.
     uncertain: BTreeSet<CounterId>,
 }
 
@@ -175,6 +177,10 @@ impl Ledger {
             applied.iter().any(|applied| *applied.rule.name == *denied_by.rule && applied.counts_denials())
         };
         let is_held_back = answered.is_joint && !answered.is_admitted;
+        if !answered.decision.allowed || is_held_back {
+            let slots = applied.iter().filter(|applied| applied.policy.algorithm == Algorithm::Concurrency);
+            accounts.uncertain.extend(slots.map(|applied| applied.counter));
+        }
         if by_store && (is_held_back || denied_by.is_some_and(is_counted_each)) {
             return;
         }
