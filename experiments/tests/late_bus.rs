@@ -1,6 +1,5 @@
 //! A bus that is late: the reason for which signals are never the only source of truth.
 
-#[allow(dead_code, reason = "random worlds use the rest")]
 mod invariants;
 
 use fastrand::Rng;

@@ -3,8 +3,8 @@
 //!
 //! [`super::never_over`] counts the charges that the store made; an agent that admitted calls without them would pass it. So
 //! while the breaker of an agent is closed, it admits no call under a `strict` rule before the store has charged it. A request
-//! id that was charged before counts as charged. Excused: rules in shadow, callers on a list, counters for which a sketch
-//! decides, and calls of an agent that takes the store for down.
+//! id that was charged before counts as charged. Excused: rules in shadow, callers on a list, callers that share an overflow
+//! counter, and calls of an agent that takes the store for down.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,9 @@ impl Charged {
                 }
                 Ok(())
             }
-            Observation::Answered(answered) if !sim.agents()[answered.agent].settings.owns_table => {
+            Observation::Answered(answered)
+                if !sim.agents()[answered.agent].settings.owns_table && !facts.overflows() =>
+            {
                 self.answered(facts, sim, answered)
             }
             _ => Ok(()),
@@ -62,8 +64,7 @@ impl Charged {
         }
         let charged = answered.ticket.and_then(|ticket| self.requests.get(&ticket));
         let applied = facts.applied(answered.generation, &answered.call);
-        let is_sketched = |applied: &Applied| facts.is_sketched(answered.agent, applied.counter);
-        for applied in applied.into_iter().filter(|applied| !applied.rule.shadow && !is_sketched(applied)) {
+        for applied in applied.into_iter().filter(|applied| !applied.rule.shadow) {
             if !charged.is_some_and(|charged| charged.contains(&applied.counter)) {
                 let (rule, agent) = (&applied.rule.name, answered.agent);
                 return Err(format!("never-over: agent {agent} admits by the store, which `{rule}` did not charge"));
@@ -86,11 +87,7 @@ impl Charged {
         let applied = facts.applied(answered.generation, &answered.call);
         let is_strict = |applied: &&Applied| {
             let policy = &applied.policy;
-            let is_sketched = facts.is_sketched(answered.agent, applied.counter);
-            !applied.rule.shadow
-                && !is_sketched
-                && policy.consistency == Consistency::Strict
-                && policy.on_failure != OnFailure::Open
+            !applied.rule.shadow && policy.consistency == Consistency::Strict && policy.on_failure != OnFailure::Open
         };
         if let Some(applied) = applied.iter().find(is_strict) {
             let (rule, agent, error) = (&applied.rule.name, answered.agent, answered.error);

@@ -2,8 +2,8 @@
 //! window within the limit that `on_failure` states: the quota for `share`, the stated quota for `limit`, nothing for `closed`.
 //!
 //! Only the rule that the answer shows is known to have been decided by `on_failure`. Excused: runs in which the store's clock
-//! stepped back, because local usage is kept in store time; calls with a request id; callers on a list; and counters for which a
-//! sketch has decided, which is no local usage.
+//! stepped back, because local usage is kept in store time; calls with a request id; callers on a list; and callers that share
+//! an overflow counter.
 
 use std::collections::HashMap;
 
@@ -44,14 +44,15 @@ impl Degraded {
     fn answered(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
         let (agent, at) = (answered.agent, answered.decision.at.as_ms());
         let is_listed = facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted;
-        let is_checked = answered.decision.source == Source::Fallback && !(is_listed || self.has_stepped_back);
+        let is_checked =
+            answered.decision.source == Source::Fallback && !(is_listed || facts.overflows() || self.has_stepped_back);
         let shown = answered.decision.status.as_ref().filter(|_| is_checked).map(|status| &*status.rule);
         for applied in facts.applied(answered.generation, &answered.call) {
             let admitted = self.admitted.entry((agent, applied.counter)).or_default();
             let begin = (at + 1).saturating_sub(applied.policy.quota.width_ms());
             admitted.retain(|(at, _)| *at >= begin);
             admitted.push((at, i64::try_from(applied.cost).unwrap_or(i64::MAX)));
-            if shown != Some(&*applied.rule.name) || facts.is_sketched(agent, applied.counter) {
+            if shown != Some(&*applied.rule.name) {
                 continue;
             }
             let most = match applied.policy.on_failure {

@@ -1,23 +1,19 @@
 //! The facts that several invariants share: all rule sets, and the charges that a call means under one of them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate::{Call, RuleSet};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::rules::{ApplicableRule, Charging, Generation, LimitPolicy, ListMatch, Rule};
-use tollgate_experiments::sim::{CorrectedCall, Simulation};
+use tollgate_experiments::sim::CorrectedCall;
 
 /// All rule sets that agents may be given.
 pub(crate) struct Facts {
     rules: BTreeMap<Generation, RuleSet>,
     key: DigestKey,
     counters_max: usize,
-    /// Counters without a place in the table of an agent, at which the sketch has decided once.
-    sketched: HashSet<(usize, CounterId)>,
-    /// Number of calls past the cap whose counters all had places.
-    pub(crate) placed: usize,
 }
 
 /// A rule that applies to a call, and its counter.
@@ -31,27 +27,16 @@ pub(crate) struct Applied {
 impl Facts {
     pub(crate) fn new(rules: Vec<RuleSet>, counters_max: usize) -> Self {
         let rules = rules.into_iter().map(|rules| (rules.generation, rules)).collect();
-        Self { rules, key: DigestKey::default(), counters_max, sketched: HashSet::new(), placed: 0 }
+        Self { rules, key: DigestKey::default(), counters_max }
     }
 
     pub(crate) fn counters_max(&self) -> usize {
         self.counters_max
     }
 
-    /// Notes for which counters of a call that an agent has just begun the sketch decides.
-    pub(crate) fn begun(&mut self, sim: &Simulation<'_>, agent: usize, call: &Call<'_>) {
-        let Some(engine) = sim.agents()[agent].engine().filter(|engine| engine.is_table_full()) else { return };
-        let generation = engine.with_rules(|rules| rules.generation);
-        let applied = self.applied(generation, call);
-        let sketched = applied.iter().filter(|applied| !engine.has_place(applied.counter));
-        let sketched: Vec<_> = sketched.map(|applied| (agent, applied.counter)).collect();
-        self.placed += usize::from(sketched.is_empty());
-        self.sketched.extend(sketched);
-    }
-
-    /// Returns true if the sketch of an agent has decided for a counter, whose units that agent does not know.
-    pub(crate) fn is_sketched(&self, agent: usize, counter: CounterId) -> bool {
-        self.sketched.contains(&(agent, counter))
+    /// Returns true if callers may share an overflow counter, which is not named by their descriptors.
+    pub(crate) fn overflows(&self) -> bool {
+        self.counters_max < 1_000
     }
 
     pub(crate) fn rules(&self, generation: Generation) -> &RuleSet {

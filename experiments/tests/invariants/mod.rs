@@ -20,7 +20,7 @@ mod forgeries;
 
 use std::collections::BTreeMap;
 
-use tollgate::{Call, RuleSet, Source};
+use tollgate::{RuleSet, Source};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
 use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation};
@@ -88,8 +88,6 @@ pub(crate) struct Totals {
     pub(crate) bounded: usize,
     /// Forged records that a node passed over.
     pub(crate) forged: usize,
-    /// Calls past the cap on counters whose counters all had places.
-    pub(crate) placed: usize,
     /// Most units that were admitted in a window, in thousandths of its quota.
     pub(crate) worst_permille: u64,
 }
@@ -120,11 +118,6 @@ impl Invariants {
     /// Notes that calls arrive at an agent.
     pub(crate) fn arrive(&mut self, agent: usize, calls: usize) {
         self.answers.arrive(agent, calls);
-    }
-
-    /// Notes that an agent has begun a call or its correction, before anything else happens.
-    pub(crate) fn begun(&mut self, sim: &Simulation<'_>, agent: usize, call: &Call<'_>) {
-        self.facts.begun(sim, agent, call);
     }
 
     /// Checks everything after one step. Returns the calls that were answered.
@@ -158,7 +151,7 @@ impl Invariants {
         self.last_good.check(sim)?;
         self.notices.check(sim)?;
         self.forgeries.check(sim)?;
-        self.wake_ups.check(sim)?;
+        self.wake_ups.check(&self.facts, sim)?;
         Ok(answered)
     }
 
@@ -169,7 +162,7 @@ impl Invariants {
         HandOver::finish(sim)?;
         Ledger::finish(&self.facts, sim)?;
         Forgeries::finish(sim)?;
-        self.capped.finish(sim)?;
+        self.capped.finish(&self.facts, sim)?;
         Ok(Totals {
             answered: self.answers.answered(),
             by_source: self.answers.by_source().clone(),
@@ -182,7 +175,6 @@ impl Invariants {
             late: self.charged.late,
             bounded: self.degraded.bounded,
             forged: self.forgeries.passed_over,
-            placed: self.facts.placed,
             worst_permille: self.never_over.worst_permille,
         })
     }

@@ -4,8 +4,8 @@
 //! against them. For an agent that keeps its own table, its answers in one life count, and the remaining units that they
 //! state. Under rules of different generations the largest quota holds. Time is that of the store, but it never goes back: after
 //! a step back it goes on from where it was, in the same fixed window. So a unit counts for a whole window however often the
-//! clock steps back. A refund of units from before a step back counts at its own time. Excused: counters of an agent's own table
-//! for which a sketch has decided; `bounded` rules, interpolated windows, and `concurrency`.
+//! clock steps back. A refund of units from before a step back counts at its own time. Excused: callers that share an overflow
+//! counter, up to twice the quota; `bounded` rules, interpolated windows, and `concurrency`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -110,7 +110,7 @@ impl NeverOver {
             _ => (now, units),
         };
         self.enter(key, Entry { at, steps, units, is_enforced }, now);
-        if is_enforced { self.check(key, now) } else { Ok(()) }
+        if is_enforced { self.check(key, now, 1) } else { Ok(()) }
     }
 
     fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
@@ -136,11 +136,10 @@ impl NeverOver {
             let held: i64 = by_anyone.iter().map(|entry| entry.units).sum();
             let permille = held.unsigned_abs() * 1_000 / applied.policy.quota.units().max(1);
             self.worst_permille = self.worst_permille.max(permille);
-            let is_sketched = facts.is_sketched(answered.agent, applied.counter);
-            if owns_table && !applied.counts_denials() && !is_sketched {
+            if owns_table && !applied.counts_denials() {
                 let (key, at) = ((Some(answered.agent), applied.counter), answered.decision.at.as_ms());
                 self.enter(key, Entry { at, steps: 0, units, is_enforced: true }, at);
-                self.check(key, at)?;
+                self.check(key, at, if facts.overflows() { 2 } else { 1 })?;
             }
         }
         if owns_table { self.check_remaining(facts, answered) } else { Ok(()) }
@@ -150,15 +149,15 @@ impl NeverOver {
     /// live counts is never dropped.
     fn check_remaining(&self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
         let decision = &answered.decision;
-        let Some(status) = decision.status.as_ref().filter(|_| decision.source == Source::Store) else { return Ok(()) };
+        let Some(status) = decision.status.as_ref().filter(|_| decision.source == Source::Store && !facts.overflows())
+        else {
+            return Ok(());
+        };
         let mut applied = facts.applied(answered.generation, &answered.call).into_iter();
         let Some(shown) = applied.find(|applied| *applied.rule.name == *status.rule && !applied.counts_denials())
         else {
             return Ok(());
         };
-        if facts.is_sketched(answered.agent, shown.counter) {
-            return Ok(());
-        }
         let key = (Some(answered.agent), shown.counter);
         let Some(bound) = self.bounds.get(&key.1).copied().flatten().filter(|bound| !bound.is_bucket) else {
             return Ok(());
@@ -215,10 +214,10 @@ impl NeverOver {
     }
 
     /// Checks the window that ends with an admission at `at`.
-    fn check(&self, key: (Option<usize>, CounterId), at: u64) -> Result<(), String> {
+    fn check(&self, key: (Option<usize>, CounterId), at: u64, times: u64) -> Result<(), String> {
         let Some(bound) = self.bounds.get(&key.1).copied().flatten() else { return Ok(()) };
         let held = self.held(key, at, bound);
-        if held > 0 && held.unsigned_abs() > bound.units {
+        if held > 0 && held.unsigned_abs() > times * bound.units {
             return Err(format!("never-over: {} holds {held} of {} in a window", key.1, bound.units));
         }
         Ok(())

@@ -3,7 +3,8 @@
 //! their arrival.
 //!
 //! So a refund of units of the counter, a charge under rules of another generation and a step of the store's clock excuse a
-//! denial for 250 ms. Not checked are callers that a sketch denies, and agents that keep their own table, which is not the store.
+//! denial for 250 ms. Not checked are callers that share an overflow counter, and agents that keep their own table, which is not
+//! the store.
 
 use std::collections::HashMap;
 
@@ -46,7 +47,7 @@ impl TrueDenial {
                     }
                 }
             }
-            Observation::Answered(answered) => return self.check(facts, sim, answered),
+            Observation::Answered(answered) if !facts.overflows() => return self.check(facts, sim, answered),
             _ => {}
         }
         Ok(())
@@ -73,8 +74,8 @@ impl TrueDenial {
         // The store goes by the newest rules that have charged the counter.
         let newest = self.charged.get(&counter).and_then(|charged| charged.keys().max());
         let applied = of(newest.copied().unwrap_or(answered.generation))?;
-        let by_store = !sim.agents()[answered.agent].settings.owns_table && !facts.is_sketched(answered.agent, counter);
-        if !answers || !by_store || self.excuses(answered.arrived, applied.counter, answered.generation) {
+        let owns_table = sim.agents()[answered.agent].settings.owns_table;
+        if !answers || owns_table || self.excuses(answered.arrived, applied.counter, answered.generation) {
             return Ok(());
         }
         let state = sim.store().peek(applied.counter);

@@ -1,8 +1,8 @@
 //! wake-up: an agent that sleeps wakes in time. Rows are handed to the bus once the batch has lingered and the previous round
 //! is acknowledged, refused or given up; a store that is needed is probed, at the pace that its relapses allow.
 //!
-//! Excused: rows of calls to which no rule applies, because their partition is not known here; and agents that are not scheduled,
-//! or were not a moment ago.
+//! Excused: rows of calls to which no rule applies, and of callers that share an overflow counter, because their partition is
+//! not known here; and agents that are not scheduled, or were not a moment ago.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,7 +73,7 @@ impl WakeUps {
                 let caught_up_ms = self.caught_up_ms.entry(*agent).or_default();
                 *caught_up_ms = (*caught_up_ms).max(until.as_ms() + CATCH_UP_MS);
             }
-            Observation::Answered(answered) => self.answered(facts, sim, answered),
+            Observation::Answered(answered) if !facts.overflows() => self.answered(facts, sim, answered),
             Observation::Sent(SimNode::Agent(agent), RecordName { partition, tag, .. }) => {
                 let writer = self.writers.entry(*agent).or_default();
                 writer.begin_round(now);
@@ -121,11 +121,11 @@ impl WakeUps {
         }
     }
 
-    pub(crate) fn check(&mut self, sim: &Simulation<'_>) -> Result<(), String> {
+    pub(crate) fn check(&mut self, facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
         let now = sim.now().as_ms();
         self.caught_up_ms.retain(|_, until| *until >= now);
         let runs = |agent: &usize| !self.caught_up_ms.contains_key(agent);
-        for (agent, writer) in self.writers.iter().filter(|(agent, _)| runs(agent)) {
+        for (agent, writer) in self.writers.iter().filter(|(agent, _)| !facts.overflows() && runs(agent)) {
             for (partition, since) in &writer.waits_since {
                 let due = writer.may_send_ms().max(since + LINGER_MS) + COLLECT_MS_MAX;
                 if now > due {

@@ -54,10 +54,7 @@ pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
             let request = workload.request(group(&sim, agent));
             calls += request.len();
             checks.arrive(agent, request.len());
-            sim.check(agent, request.clone());
-            for call in &request {
-                checks.begun(&sim, agent, call);
-            }
+            sim.check(agent, request);
             check(&mut sim, &mut checks, &mut workload, &mut trace)?;
         }
         incidents.strike(&mut rng, &mut sim);
@@ -132,20 +129,14 @@ fn check(
 ) -> Result<(), String> {
     for call in checks.check(sim)? {
         (call.answered, call.decision.allowed, call.decision.source, call.decision.at).hash(trace);
-        correct(sim, checks, workload, &call);
+        correct(sim, workload, call);
     }
     Ok(())
 }
 
-fn correct(
-    sim: &mut Simulation<'static>,
-    checks: &mut Invariants,
-    workload: &mut Workload,
-    call: &AnsweredCall<'static>,
-) {
-    if let Some(correction) = workload.correction(call) {
-        sim.correct(call.agent, call.call.clone(), correction);
-        checks.begun(sim, call.agent, &call.call);
+fn correct(sim: &mut Simulation<'static>, workload: &mut Workload, call: AnsweredCall<'static>) {
+    if let Some(correction) = workload.correction(&call) {
+        sim.correct(call.agent, call.call, correction);
     }
 }
 
