@@ -74,6 +74,7 @@ pub(crate) enum PresenceSource {
 }
 
 /// Facts about the fleet.
+#[derive(Default)]
 struct FleetState {
     others: Members,
     /// Own heartbeats, by source.
@@ -102,20 +103,14 @@ impl Fleet {
         let expected = agents_expected.unwrap_or(default);
         let is_known = saved.is_some();
         let others = Members::saved(saved.unwrap_or_default(), &id);
-        let state = FleetState {
-            others,
-            own: <_>::default(),
-            others_on_bus: Streak::default(),
-            standing: Standing::default(),
-            is_known,
-            set: KnownSet::new(newcomers_len_max(agents_expected)),
-        };
+        let set = KnownSet::new(newcomers_len_max(agents_expected));
+        let state = Mutex::new(FleetState { others, is_known, set, ..FleetState::default() });
         let fleet = Self {
             id,
             epoch,
             expected,
             is_default: agents_expected.is_none(),
-            state: Mutex::new(state),
+            state,
             part: SharedPart::new(FleetPart::Nothing),
             agents: AtomicU32::new(0),
             is_frozen: AtomicBool::default(),

@@ -27,10 +27,16 @@ pub(super) struct KnownSet {
     len_max: usize,
     /// Number of new members in the last answer, if there were too many.
     refused: Option<usize>,
-    /// The same, as the log tells it.
+    /// True if the log tells that there were too many.
     is_told: bool,
     /// True if the set is old enough that a live agent which is missing in it has gone.
     is_complete: bool,
+}
+
+impl Default for KnownSet {
+    fn default() -> Self {
+        Self::new(NEWCOMERS_LEN_MAX)
+    }
 }
 
 impl KnownSet {
