@@ -48,12 +48,12 @@ impl StoreCount {
     /// sub-window, and those of others count until the last of them has left.
     pub(super) fn known(&self, own: u64, now: Timestamp) -> Option<KnownUnits> {
         let Self { others, since, until, drain_ms } = *self;
-        let left = || match drain_ms {
-            0 => others.saturating_add(own.saturating_sub(since)),
-            _ => {
-                let left = u128::from(others) * u128::from(until.ms_since(now).min(drain_ms));
-                u64::try_from(left.div_ceil(u128::from(drain_ms))).unwrap_or(others)
+        let left = || {
+            if drain_ms == 0 {
+                return others.saturating_add(own.saturating_sub(since));
             }
+            let left = u128::from(others) * u128::from(until.ms_since(now).min(drain_ms));
+            u64::try_from(left.div_ceil(u128::from(drain_ms))).unwrap_or(others)
         };
         (now < until).then(|| KnownUnits { units: left(), since, count: *self })
     }
