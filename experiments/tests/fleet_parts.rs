@@ -104,6 +104,24 @@ fn a_store_that_comes_back_empty_makes_no_fleet_of_one() {
     }
 }
 
+/// I10: a presence set that is emptied every 200 ms, for longer than the removal time, makes no fleet smaller: the next outage
+/// admits the quota once.
+#[test]
+fn a_set_that_is_emptied_again_and_again_makes_no_fleet_smaller() {
+    let mut sim = simulation(5, 3);
+    sim.set_bus_up(false);
+    run_ms(&mut sim, 20_000);
+    assert_eq!(shares(&sim), [3, 3, 3], "known from the store alone");
+    for _ in 0..150 {
+        sim.empty_presence_set();
+        run_ms(&mut sim, 200);
+        assert_eq!(shares(&sim), [3, 3, 3]);
+    }
+    sim.set_store(StoreState::Unreachable);
+    let most = admitted_in_a_minute(&mut sim, 1_500, 100);
+    assert!((90..=105).contains(&most), "{most} of 100");
+}
+
 /// I10: a step of the store's clock forward by about the removal time, by more, or back: an agent that is replaced meanwhile does
 /// not take the others for gone, although they have not announced themselves since the step.
 #[test]

@@ -16,7 +16,7 @@ const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 /// Time after which all agents know each other and have read signals for long enough, in ms.
 const KNOWN_MS: u64 = 3_500;
 /// Number of fleets with random traffic.
-const SEEDS: u64 = 24;
+const SEEDS: u64 = 48;
 /// Time in which all agents have a signal that contains a call, in ms.
 const SIGNALLED_MS: u64 = 400;
 
@@ -182,6 +182,37 @@ fn a_known_caller_keeps_its_quota_by_signals() {
     assert_eq!(outage.burst(0, "new", 20), 3, "an equal part");
 }
 
+/// I1, I4: with a burst, three agents have their parts of what the store has left free, and the sum is within the printed bound.
+/// With signals, the burst of a caller whom nobody knows goes by the traffic, of which the first agent has all.
+#[test]
+fn a_known_caller_keeps_its_burst_without_the_store() {
+    // Settings; calls through the store and those that are left for the outage, without signals.
+    let cases = [
+        ("quota: 60/h, algorithm: token_bucket, burst: 90", 60, 30),
+        ("quota: 60/h, algorithm: leaky_bucket, burst: 90", 60, 30),
+        ("quota: 30/h, burst: 90", 60, 30),
+        ("quota: 60/h, algorithm: token_bucket, burst: 90", 0, 90),
+        ("quota: 30/h, burst: 90", 0, 90),
+    ];
+    for (settings, before, left) in cases {
+        for with_signals in [true, false] {
+            let mut outage = Outage::of(3, settings);
+            assert_eq!(outage.calls(&[0, 1, 2], "k", before, 0), before, "{settings}");
+            outage.fail(with_signals);
+            let admitted = (0..3).map(|agent| outage.calls(&[agent], "k", 60, 0)).sum::<usize>();
+            let bound = outage.bound();
+            let most = if with_signals { bound.by_signals } else { bound.alone.expect("a bound") };
+            assert!((before + admitted) as u64 <= most, "{settings}, {with_signals}: {admitted} of {most}");
+            let is_right = match (with_signals, before) {
+                (true, 0) => 2 * admitted >= left,
+                (true, _) => admitted + 3 >= left,
+                (false, _) => admitted.abs_diff(left) <= 3,
+            };
+            assert!(is_right, "{settings}, {with_signals}: {admitted}, {left} left");
+        }
+    }
+}
+
 /// never-over while the store is down: whatever callers do, no window holds more than the printed bound; with signals, the calls
 /// of the time in which the signals of two agents differ are added.
 #[test]
@@ -193,8 +224,13 @@ fn no_window_exceeds_the_printed_bound() {
         let on_failure = ["share", "limit 2/10s", "closed", "open"][rng.usize(0..4)];
         let consistency = ["strict", "bounded"][rng.usize(0..2)];
         let quota = rng.u64(2..30);
-        let settings =
-            format!("quota: {quota}/10s, estimate: conservative, consistency: {consistency}, on_failure: {on_failure}");
+        let settings = match seed % 4 {
+            0 => format!("algorithm: token_bucket, burst: {quota}, consistency: {consistency}"),
+            1 => format!("algorithm: leaky_bucket, burst: {}, consistency: {consistency}", 2 * quota),
+            2 => format!("estimate: conservative, burst: {}, consistency: bounded", 2 * quota),
+            _ => format!("estimate: conservative, consistency: {consistency}"),
+        };
+        let settings = format!("quota: {quota}/10s, on_failure: {on_failure}, {settings}");
         let mut outage = Outage::of(agents, &settings);
         let mut calls: Vec<(Timestamp, bool)> = Vec::new();
         for call in 0..180 {

@@ -21,7 +21,7 @@ use crate::active_rules::{ActiveRules, RulesInForce};
 use crate::corrections::Corrections;
 use crate::dead_letters::DeadLetterCounts;
 use crate::enforce::Breaker;
-use crate::fleet::{AgentIds, Fleet, FleetPart};
+use crate::fleet::{AgentIds, Fleet, FleetPart, newcomers_len_max};
 use crate::losses::Losses;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::{Notice, NoticeQueue};
@@ -39,8 +39,6 @@ pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
 /// Time from an agent's first heartbeat to the one from which on it counts, in ms: less than one interval, and more than a
 /// repetition of the same record takes.
 const HEARD_MS_MIN: u64 = INTERVAL_MS / 2;
-/// Maximum number of agents that may come within seconds, unless a larger fleet is expected.
-const NEWCOMERS_LEN_MAX: usize = 1_000;
 
 /// Identity of an agent, and its caps.
 #[derive(Clone, Debug)]
@@ -147,7 +145,7 @@ impl EngineSettings {
 
     /// Returns the maximum number of agents that may come within seconds.
     pub(crate) fn newcomers_len_max(&self) -> usize {
-        self.agents_expected.map_or(0, |agents| 2 * agents.get() as usize).max(NEWCOMERS_LEN_MAX)
+        newcomers_len_max(self.agents_expected)
     }
 }
 

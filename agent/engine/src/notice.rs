@@ -101,6 +101,19 @@ pub enum Notice {
     /// The other agents hear this one again.
     #[error("heartbeats of this agent come back: it has its part of each quota again")]
     HeartbeatsBack,
+    /// The presence set in the store names too many new agents.
+    #[error(
+        "Redis names {named} new agents at once, more than {len_max}: none of them is counted, and none that it lacks is removed; if nobody started so many, DEL tollgate:agents in Redis (with your --redis-prefix instead of tollgate:), the agents enter themselves again; if somebody did, start agents with --agents-expected"
+    )]
+    AgentsRefused {
+        /// Number of new agents.
+        named: usize,
+        /// Maximum number of agents that may come within seconds.
+        len_max: usize,
+    },
+    /// The presence set is believed again.
+    #[error("the agents that Redis names are counted again")]
+    AgentsBelieved,
     /// Earlier notices of the state that the next notice tells were held back.
     #[error("the next line is the last of {changes} changes of the same state within {} s: check the load of the server and the network to it", PERIOD_MS / 1_000)]
     HeldBack {
@@ -137,6 +150,7 @@ impl Notice {
                 | Self::TableHasRoom
                 | Self::FleetUnfrozen { .. }
                 | Self::HeartbeatsBack
+                | Self::AgentsBelieved
                 | Self::EmergencyOff
         )
     }
@@ -150,6 +164,7 @@ impl Notice {
             Self::FleetUnfrozen { agents } => discriminant(&Self::FleetFrozen { agents }),
             Self::TableHasRoom => discriminant(&Self::TableFull { counters_max: 0 }),
             Self::HeartbeatsBack => discriminant(&Self::HeartbeatsLost),
+            Self::AgentsRefused { .. } => discriminant(&Self::AgentsBelieved),
             notice => discriminant(&notice),
         }
     }

@@ -2,12 +2,15 @@
 //!
 //! | `on_failure` | with fresh signals | without |
 //! | --- | --- | --- |
-//! | `share` | this agent's part of the units that the signal leaves free | the least of this agent's parts of the quota and of the units that the last answer of the store and the last signal leave free |
+//! | `share` | this agent's part of the units that the signal leaves free | the least of this agent's parts of the window and of the units that the last answer of the store and the last signal leave free |
 //! | `open` | denies only calls that the signal proves to be over the quota | admits |
 //! | `closed` | denies | denies |
 //! | `limit` | its quota on each agent, and no more than the signal leaves free | its quota on each agent |
 //!
-//! [`plan`](super::plan()) chooses the column by the authority. Buckets are also held to a [`pace`](super::pace).
+//! A window is the most units that it may hold: the quota, the burst of a `sliding_window`, or burst and quota of a bucket.
+//! Where a rule has a burst, the units of a window do not tell the units that are free: the last answer of the store then takes
+//! the place of the agent's part of the window, and admissions are also held to a [`pace`](super::pace).
+//! [`plan`](super::plan()) chooses the column by the authority.
 
 #[cfg(test)]
 mod tests;
@@ -39,13 +42,13 @@ pub(crate) fn by_signal(
     cost: u64,
 ) -> (Verdict, Source) {
     let now = facts.now.earliest;
-    let quota = policy.quota.units();
+    let most_in_window = policy.most_in_window();
     let remote = view.remote.as_deref();
     let own = |at| own_beyond(view, &fresh.covered, policy, at);
     // Units that the signal leaves free. A counter without a newer signal may hold any count below the threshold.
     let free = || {
-        let unsignalled = quota.saturating_mul(u64::from(fresh.threshold_permille)) / 1_000;
-        quota.saturating_sub(remote.map_or(0, |remote| used(remote, policy, now)).max(unsignalled))
+        let unsignalled = policy.quota.units().saturating_mul(u64::from(fresh.threshold_permille)) / 1_000;
+        most_in_window.saturating_sub(remote.map_or(0, |remote| used(remote, policy, now)).max(unsignalled))
     };
     let next_sub_window = policy.window.start_of(policy.window.sub_window(now) + 1).max(now.plus_ms(1));
     let room = match policy.on_failure {
@@ -54,9 +57,9 @@ pub(crate) fn by_signal(
             // At the latest possible time: units that are still in the window then are in the window.
             let at = facts.now.latest;
             let used = remote.map_or(0, |remote| used(remote, policy, at)).saturating_add(own(at));
-            let most = quota.checked_sub(cost.saturating_add(own(at)));
+            let most = most_in_window.checked_sub(cost.saturating_add(own(at)));
             let retry_at = remote.zip(most).map(|(remote, most)| falls_to(remote, policy, most, now));
-            Room { units: quota.saturating_sub(used), retry_at: retry_at.unwrap_or(next_sub_window) }
+            Room { units: most_in_window.saturating_sub(used), retry_at: retry_at.unwrap_or(next_sub_window) }
         }
         OnFailure::Share => {
             let part = part::by_flow(policy, facts, view, free());
@@ -75,10 +78,11 @@ pub(crate) fn by_signal(
 /// Returns a denial by the last signal, whatever its age, if its count alone still leaves no room.
 pub(crate) fn denied_by_signal(policy: &LimitPolicy, view: &CounterView, facts: &Facts, cost: u64) -> Option<Verdict> {
     let (now, remote) = (facts.now.earliest, view.remote.as_deref()?);
-    let most = policy.quota.units().checked_sub(cost)?;
+    let most_in_window = policy.most_in_window();
+    let most = most_in_window.checked_sub(cost)?;
     // At the latest possible time: units that are still in the window then are in the window.
     let used = used(remote, policy, facts.now.latest);
-    let room = Room { units: policy.quota.units().saturating_sub(used), retry_at: falls_to(remote, policy, most, now) };
+    let room = Room { units: most_in_window.saturating_sub(used), retry_at: falls_to(remote, policy, most, now) };
     (used > most).then(|| verdict(now, &room, cost, falls_to(remote, policy, 0, now)))
 }
 
@@ -91,35 +95,38 @@ pub(crate) fn alone(
     cost: u64,
 ) -> Verdict {
     let now = facts.now.earliest;
-    let quota = policy.quota.units();
+    let most_in_window = policy.most_in_window();
     let reset_at = view.admitted(policy).map_or(now, |ring| ring.falls_to(0, now, Estimate::Conservative));
     let room = match policy.on_failure {
         OnFailure::Closed => return closed(now),
         OnFailure::Open => {
-            let remaining = own_room(policy, view, quota, now, 0).units.saturating_sub(cost);
+            let remaining = own_room(policy, view, most_in_window, now, 0).units.saturating_sub(cost);
             return Verdict { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 };
         }
         OnFailure::Limit(limit) => own_room(policy, view, limit.units(), now, cost),
         OnFailure::Share => {
             let part = |free| part::equal(policy, facts, free);
-            let by_quota = own_room(policy, view, part(quota), now, cost);
+            // The units that must be free for the part of them to have room for the call, beside so many own units.
+            let agents = facts.part.agents().map_or(u64::MAX, |agents| agents.get().into());
+            let wanted = |own: u64| cost.saturating_add(own).saturating_mul(agents);
+            let never = now.plus_ms(STORE_RETRY_MS);
+            let by_window = own_room(policy, view, part(most_in_window), now, cost);
             let by_store = view.store_count(now).map(|count| Room {
-                units: part(quota.saturating_sub(count.units)).saturating_sub(count.since),
-                retry_at: count.until,
+                units: part(policy.at_once().saturating_sub(count.units)).saturating_sub(count.since),
+                retry_at: count.falls_to(policy.at_once().saturating_sub(wanted(count.since))),
             });
             let by_signal = view.remote.as_deref().map(|remote| {
                 let own = own_beyond(view, covered, policy, now);
-                // The count at which the part of the free units has room for the call.
-                let agents = facts.part.agents().map_or(u64::MAX, |agents| agents.get().into());
-                let wanted = cost.saturating_add(own).saturating_mul(agents);
                 let falls_to = |units| falls_to(remote, policy, units, now);
                 Room {
-                    units: part(quota.saturating_sub(used(remote, policy, now))).saturating_sub(own),
-                    retry_at: quota.checked_sub(wanted).map_or(now.plus_ms(STORE_RETRY_MS), falls_to),
+                    units: part(most_in_window.saturating_sub(used(remote, policy, now))).saturating_sub(own),
+                    retry_at: most_in_window.checked_sub(wanted(own)).map_or(never, falls_to),
                 }
             });
-            let known = by_store.into_iter().chain(by_signal);
-            known.fold(by_quota, |least, room| if room.units < least.units { room } else { least })
+            // What the agent has admitted through the store may be more than its part of a burst that is free again.
+            let by_window = (policy.burst == 0 || by_store.is_none()).then_some(by_window);
+            let rooms = by_window.into_iter().chain(by_store).chain(by_signal);
+            rooms.min_by_key(|room| room.units).unwrap_or(Room { units: 0, retry_at: never })
         }
     };
     verdict(now, &room, cost, reset_at)

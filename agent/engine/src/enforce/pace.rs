@@ -1,5 +1,5 @@
-//! The pace of a bucket without the store: a meter holds the agent's admissions to its part of rate and burst. While the store
-//! is away, a burst is no larger and a queue no faster.
+//! The pace of a limit with a burst without the store: a meter holds the agent's admissions to its part of rate and burst. While
+//! the store is away, a burst is no larger, it is refilled no sooner, and a queue is no faster.
 
 use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Verdict};
 use tollgate_core::clock::Timestamp;
@@ -8,9 +8,10 @@ use tollgate_core::rules::{LimitPolicy, OnFailure};
 use super::{Authority, Facts, part};
 use crate::view::CounterView;
 
-/// Returns the limit that paces admissions under a bucket; none if `on_failure` is `open`.
+/// Returns the limit that paces admissions under a policy with a burst; none if `on_failure` is `open`.
 pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts, view: &CounterView) -> Option<Limit> {
-    if !matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
+    let has_reserve = matches!(policy.algorithm, Algorithm::SlidingWindow(_)) && policy.burst > 0;
+    if !has_reserve && !matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
         return None;
     }
     match policy.on_failure {

@@ -13,6 +13,7 @@
 mod streak;
 mod members;
 mod part;
+mod presence_set;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,8 @@ use crate::notice::Notice;
 use members::Members;
 pub use part::FleetPart;
 use part::SharedPart;
+use presence_set::KnownSet;
+pub(crate) use presence_set::newcomers_len_max;
 use standing::Standing;
 use streak::{SILENT_MS, Streak};
 
@@ -80,8 +83,7 @@ struct FleetState {
     standing: Standing,
     /// True if the members are known, and not only a part of them. It stays true: members are removed one by one.
     is_known: bool,
-    /// True if the presence set is old enough that a live agent which is missing in it has gone.
-    is_set_complete: bool,
+    set: KnownSet,
 }
 
 impl PresenceSource {
@@ -101,7 +103,8 @@ impl Fleet {
         let expected = agents_expected.unwrap_or(default);
         let is_known = saved.is_some();
         let others = Members::saved(saved.unwrap_or_default(), &id);
-        let state = Mutex::new(FleetState { others, is_known, ..FleetState::default() });
+        let set = KnownSet::new(newcomers_len_max(agents_expected));
+        let state = Mutex::new(FleetState { others, is_known, set, ..FleetState::default() });
         let fleet = Self {
             id,
             epoch,
@@ -139,10 +142,15 @@ impl Fleet {
     /// Applies the store's answer to an announcement of this agent.
     pub(crate) fn announced(&self, now: Timestamp, set: &PresenceSet) {
         let mut state = self.state.lock();
-        state.own[PresenceSource::Store as usize].heard(now);
-        state.is_set_complete = set.age_ms >= GONE_AFTER_MS;
-        for (id, announced) in set.agents.iter().filter(|(id, _)| *id != self.id) {
-            state.others.announcement(now, id, *announced);
+        let FleetState { own, others, set: known_set, .. } = &mut *state;
+        own[PresenceSource::Store as usize].heard(now);
+        let named = || set.agents.iter().filter(|(id, _)| *id != self.id);
+        let new = named().map(|(id, _)| id).filter(|id| !others.knows(id));
+        let is_believed = known_set.answered(now, set, new);
+        for (id, announced) in named() {
+            if is_believed || others.knows(id) {
+                others.announcement(now, id, *announced);
+            }
         }
     }
 
@@ -150,8 +158,11 @@ impl Fleet {
     pub(crate) fn tick(&self, now: Timestamp) -> Vec<Notice> {
         let mut notices = Vec::new();
         let mut state = self.state.lock();
-        let own = state.own;
-        state.others.remove_gone(now, |source| own[source as usize].lasted_ms(now) >= GONE_AFTER_MS);
+        notices.extend(state.set.take_notice());
+        let (own, is_set_complete) = (state.own, state.set.is_complete());
+        state.others.remove_gone(now, |source| {
+            own[source as usize].lasted_ms(now) >= GONE_AFTER_MS && (source == PresenceSource::Bus || is_set_complete)
+        });
         let standing = state.standing_at(now);
         if let Some(notice) = standing.notice_after(state.standing) {
             notices.push(notice);
@@ -246,13 +257,13 @@ impl FleetState {
 
     /// Returns true if the presence set, which was read lately, names no other agent.
     fn is_alone_in_set(&self, now: Timestamp) -> bool {
-        self.others.is_empty() && self.own[PresenceSource::Store as usize].goes_on(now)
+        self.others.is_empty() && !self.set.is_refused() && self.own[PresenceSource::Store as usize].goes_on(now)
     }
 
     fn standing_at(&self, now: Timestamp) -> Standing {
         if self.is_mute(now) {
             Standing::Removed
-        } else if self.own_lasts_anywhere(now, JOINED_AFTER_MS) || self.is_set_complete && self.is_alone_in_set(now) {
+        } else if self.own_lasts_anywhere(now, JOINED_AFTER_MS) || self.set.is_complete() && self.is_alone_in_set(now) {
             Standing::Joined
         } else {
             self.standing
@@ -263,7 +274,7 @@ impl FleetState {
     /// one that is missing in a young set may not have found it yet.
     fn knows_all(&self, now: Timestamp) -> bool {
         self.own_lasted(now, PresenceSource::Bus, JOINED_AFTER_MS)
-            || self.is_set_complete && self.own[PresenceSource::Store as usize].goes_on(now)
+            || self.set.is_complete() && self.own[PresenceSource::Store as usize].goes_on(now)
     }
 
     /// Returns the own part of so many agents. Saved members are no more than expected while nobody could be heard yet.

@@ -64,7 +64,12 @@ impl LocalUsage {
 
     /// Remembers the count of an answer of the store at `at`; all its units have left the window at `until`.
     pub(super) fn answered(&mut self, at: Timestamp, used: u64, until: Timestamp) {
-        self.by_store = StoreCount::new(used, self.ring.used(at, Estimate::Conservative), until);
+        self.by_store = StoreCount::of_window(used, self.ring.used(at, Estimate::Conservative), until);
+    }
+
+    /// Remembers the level of a bucket in an answer of the store at `at`; all its units have drained at `until`.
+    pub(super) fn answered_by_bucket(&mut self, at: Timestamp, level: u64, until: Timestamp) {
+        self.by_store = StoreCount::of_bucket(level, at, until);
     }
 
     /// Returns what is left in the window of the count in the last answer of the store.

@@ -127,10 +127,13 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             if units > 0 {
                 local.admit(result.at, units, round.or(UNPUBLISHED));
             }
-            // The level of a bucket is no count of a window.
-            if !matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
-                let used = policy.at_once().saturating_sub(verdict.remaining);
-                local.answered(result.at, used, verdict.reset_at);
+            let used = policy.at_once().saturating_sub(verdict.remaining);
+            if matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
+                local.answered_by_bucket(result.at, used, verdict.reset_at);
+            } else {
+                // A reserve is refilled for longer than its units are in the window.
+                let left_at = result.at.plus_ms(policy.window.width_ms() + policy.window.part_ms());
+                local.answered(result.at, used, verdict.reset_at.min(left_at));
             }
         }
         ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged } => {

@@ -187,6 +187,17 @@ impl LimitPolicy {
         if self.burst > 0 { self.burst } else { self.quota.units() }
     }
 
+    /// Returns the largest number of units that a window holds, as the algorithm and its estimate count them. A bucket adds to
+    /// its burst what its rate gives meanwhile.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn most_in_window(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => self.quota.units().saturating_add(self.burst),
+            _ => self.at_once(),
+        }
+    }
+
     /// Returns the parameters of a store step.
     #[doc(hidden)]
     #[must_use]

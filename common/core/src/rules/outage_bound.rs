@@ -2,8 +2,6 @@
 
 use std::num::NonZeroU32;
 
-use crate::algorithm::Algorithm;
-
 use super::{Consistency, LimitPolicy, OnFailure};
 
 /// Most units that any window holds while the store is down, as the rule's algorithm and estimate count them. Units that the
@@ -22,10 +20,7 @@ impl OutageBound {
     #[must_use]
     pub fn of(policy: &LimitPolicy, agents: NonZeroU32) -> Self {
         let agents = u64::from(agents.get());
-        let quota = match policy.algorithm {
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => policy.quota.units().saturating_add(policy.burst),
-            _ => policy.at_once(),
-        };
+        let quota = policy.most_in_window();
         // If an equal part is less than one unit, agents have one each, unless units are placed.
         let is_short = policy.quota.units() < agents;
         let has_one_each = is_short && policy.consistency == Consistency::Bounded;
