@@ -26,9 +26,7 @@ pub enum Notice {
     #[error("the store answers again and decides")]
     StoreRecovered,
     /// The breaker opened.
-    #[error(
-        "signals decide, or each rule's on_failure, until the store answers: {0}; check that it runs and is not overloaded, and the network to it"
-    )]
+    #[error("signals decide, or each rule's on_failure, until the store answers: {0}; {remedy}", remedy = remedy(*.0))]
     StoreUnavailable(StoreError),
     /// The store has lost units of all counters.
     #[error(
@@ -152,6 +150,16 @@ impl Notice {
             Self::HeartbeatsBack => discriminant(&Self::HeartbeatsLost),
             notice => discriminant(&notice),
         }
+    }
+}
+
+/// Returns the remedy of a store that does not answer. A store that refuses has said why, and the log has it already.
+const fn remedy(error: StoreError) -> &'static str {
+    match error {
+        StoreError::Refused | StoreError::Full | StoreError::Unreadable => {
+            "the warning about it before this one has its answer and the remedy"
+        }
+        _ => "check that it runs and is not overloaded, and the network to it",
     }
 }
 

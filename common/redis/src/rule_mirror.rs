@@ -12,13 +12,14 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
 use crate::connection::Connection;
+use crate::remedy::OwnKey;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
 
 /// The published rules in Redis.
 pub struct RuleMirror {
     connection: Arc<Connection>,
-    key: String,
+    key: OwnKey,
     publish: Script,
 }
 
@@ -35,7 +36,9 @@ impl RuleMirror {
     /// A mirror that shares a connection; the connection's owner pings it.
     #[must_use]
     pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {
-        Self { connection, key: format!("{prefix}rules"), publish: Script::new(include_str!("lua/rule_mirror.lua")) }
+        let after_deletion = "publish the rules again with `tollgate rules publish FILE`";
+        let key = OwnKey { name: format!("{prefix}rules"), after_deletion };
+        Self { connection, key, publish: Script::new(include_str!("lua/rule_mirror.lua")) }
     }
 
     /// Address of the server, without the password.
@@ -57,7 +60,7 @@ impl RuleMirror {
         self.connection.ping().await?;
         let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
         let args = [generation.as_str(), &published.name, &published.text];
-        self.connection.run(&self.publish, &[&self.key], &args).await
+        self.connection.run_at(&self.key, &self.publish, &args).await
     }
 
     /// The published rules and their generation, if there are any.
@@ -65,9 +68,9 @@ impl RuleMirror {
     /// # Errors
     /// When Redis does not answer, or refuses.
     pub async fn read(&self) -> Result<Option<(Generation, Published)>, StoreError> {
-        let read = Cmd::hmget(&self.key, &["generation", "name", "text"]);
+        let read = Cmd::hmget(&self.key.name, &["generation", "name", "text"]);
         let (generation, name, text): (Option<Generation>, Option<String>, Option<String>) =
-            self.connection.request(&read).await?;
+            self.connection.request_at(&self.key, &read).await?;
         let published = text.map(|text| Published { name: name.unwrap_or_default(), text });
         Ok(generation.zip(published))
     }

@@ -24,6 +24,7 @@ use tollgate_core::counter::StoreError;
 
 use crate::errors::ErrorLog;
 use crate::eviction;
+use crate::remedy::OwnKey;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
 use attempt::{AttemptSchedule, CONNECT_MAX, connect};
@@ -119,22 +120,26 @@ impl Connection {
         keys: &[impl ToRedisArgs],
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
-        let answer = match socket.exchange(&script.by_hash(keys, args)).await {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                socket.exchange(&script.by_text(keys, args)).await
-            }
-            answer => answer,
-        };
-        answer.map_err(|error| self.failed(socket, &error))
+        let answer = exchange_script(socket, script, keys, args).await;
+        answer.map_err(|error| self.failed(socket, &error, None))
     }
 
-    /// Sends a command that needs no script.
-    ///
-    /// # Errors
-    /// When Redis does not answer, or refuses.
-    pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
+    /// Runs a script on a key that holds no counter.
+    pub(crate) async fn run_at<T: FromRedisValue>(
+        &self,
+        key: &OwnKey,
+        script: &Script,
+        args: &[impl ToRedisArgs],
+    ) -> Result<T, StoreError> {
         let socket = self.socket()?;
-        socket.exchange(command).await.map_err(|error| self.failed(&socket, &error))
+        let answer = exchange_script(&socket, script, &[&key.name], args).await;
+        answer.map_err(|error| self.failed(&socket, &error, Some(key)))
+    }
+
+    /// Sends a command that needs no script, about a key that holds no counter.
+    pub(crate) async fn request_at<T: FromRedisValue>(&self, key: &OwnKey, command: &Cmd) -> Result<T, StoreError> {
+        let socket = self.socket()?;
+        socket.exchange(command).await.map_err(|error| self.failed(&socket, &error, Some(key)))
     }
 
     /// The error for an answer to a script that does not have the form of its answers; it is logged.
@@ -182,12 +187,26 @@ impl Connection {
         Ok(Timestamp::from_ms(now_ms))
     }
 
-    fn failed(&self, socket: &Arc<Socket>, error: &RedisError) -> StoreError {
+    fn failed(&self, socket: &Arc<Socket>, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
         if error.is_io_error() || error.is_unrecoverable_error() {
             self.socket.compare_and_swap(&Some(socket.clone()), None);
         } else {
             socket.pings_lost.store(0, Ordering::Relaxed);
         }
-        self.errors.request_failed(error)
+        self.errors.request_failed(error, own_key)
+    }
+}
+
+async fn exchange_script<T: FromRedisValue>(
+    socket: &Socket,
+    script: &Script,
+    keys: &[impl ToRedisArgs],
+    args: &[impl ToRedisArgs],
+) -> RedisResult<T> {
+    match socket.exchange(&script.by_hash(keys, args)).await {
+        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+            socket.exchange(&script.by_text(keys, args)).await
+        }
+        answer => answer,
     }
 }
