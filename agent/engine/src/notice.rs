@@ -99,6 +99,11 @@ pub enum Notice {
     /// The other agents hear this one again.
     #[error("heartbeats of this agent come back: it has its part of each quota again")]
     HeartbeatsBack,
+    /// Another agent has the name of this one.
+    #[error(
+        "another agent of the fleet has the same name, and the fleet counts the two as one: without the store, they admit too much; start each agent with a --node of its own"
+    )]
+    NameShared,
     /// Earlier notices of the state that the next notice tells were held back.
     #[error("the next line is the last of {changes} changes of the same state within {} s: check the load of the server and the network to it", PERIOD_MS / 1_000)]
     HeldBack {

@@ -8,7 +8,7 @@ use tollgate_servers::Redis;
 use crate::support::{Up, tollgate, wait_for};
 
 /// Starts an agent on a Redis at this address, and returns it with the lines of its log.
-fn agent(url: &str) -> (Up, impl Iterator<Item = String>) {
+fn agent(url: &str) -> (Up, impl Iterator<Item = String> + use<>) {
     let limit = ["--limit", "5/s per api_key", "--agents-expected", "1"];
     let args = ["agent", "--http", "127.0.0.1:0", "--node", "gw-1"];
     let mut up = Up::of(tollgate(&args).args(limit).env("TOLLGATE_REDIS", url));

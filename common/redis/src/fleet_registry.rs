@@ -51,9 +51,9 @@ impl FleetRegistry {
         let (gone_after_ms, gap_ms_max) = (GONE_AFTER_MS.to_string(), GAP_MS_MAX.to_string());
         let args = [agent, leaving, &gone_after_ms, &AGENTS_LEN_MAX.to_string(), &gap_ms_max];
         let answer = self.connection.run_at(&self.key, &self.announce, &args).await?;
-        let (age_ms, agents): (u64, Vec<(String, u64)>) = answer;
+        let (age_ms, agents, before): (u64, Vec<(String, u64)>, Option<u64>) = answer;
         let agents = agents.into_iter().map(|(id, announced)| (id.into(), Timestamp::from_ms(announced))).collect();
-        Ok(PresenceSet { age_ms, agents })
+        Ok(PresenceSet { age_ms, agents, own_before: before.map(Timestamp::from_ms) })
     }
 }
 
@@ -112,6 +112,10 @@ mod tests {
         assert_eq!(ids(registry.announce("one").await), ["one"]);
         assert_eq!(ids(registry.announce("other").await), ["one", "other"]);
         assert_eq!(ids(registry.announce("one").await).len(), 2);
+        let own_before = registry.announce("one").await.map(|set| set.own_before);
+        assert!(own_before.expect("Redis answers").is_some());
+        assert_eq!(registry.announce("new").await.map(|set| set.own_before), Ok(None));
+        registry.leave("new").await.expect("Redis answers");
         assert_eq!(ids(registry.leave("other").await), ["one"]);
         assert_eq!(redis.command("ZADD fleet:agents 1000 silent"), ":1");
         let before = registry.announce("one").await.expect("Redis answers");

@@ -11,6 +11,7 @@
 //! set is young and names none, or if no other agent is expected, the part of the expected number.
 
 mod streak;
+mod namesake;
 mod members;
 mod part;
 mod standing;
@@ -30,6 +31,7 @@ use tollgate_core::rendezvous;
 
 use crate::notice::Notice;
 use members::Members;
+use namesake::Namesake;
 pub use part::FleetPart;
 use part::SharedPart;
 use standing::Standing;
@@ -82,6 +84,7 @@ struct FleetState {
     is_known: bool,
     /// True if the presence set is old enough that a live agent which is missing in it has gone.
     is_set_complete: bool,
+    namesake: Namesake,
 }
 
 impl PresenceSource {
@@ -128,6 +131,8 @@ impl Fleet {
             state.others.heartbeat(now, presence);
         } else if presence.epoch == self.epoch.as_ms() && !presence.leaving {
             state.own[PresenceSource::Bus as usize].heard(now);
+        } else if presence.epoch > self.epoch.as_ms() && !presence.leaving {
+            state.namesake.heartbeat(now);
         }
     }
 
@@ -136,9 +141,11 @@ impl Fleet {
         self.state.lock().others.knows(id)
     }
 
-    /// Applies the store's answer to an announcement of this agent.
-    pub(crate) fn announced(&self, now: Timestamp, set: &PresenceSet) {
+    /// Applies the store's answer to an announcement of this agent; nothing if there was none.
+    pub(crate) fn announced(&self, now: Timestamp, set: Option<&PresenceSet>) {
         let mut state = self.state.lock();
+        state.namesake.announced(now, &self.id, set);
+        let Some(set) = set else { return };
         state.own[PresenceSource::Store as usize].heard(now);
         state.is_set_complete = set.age_ms >= GONE_AFTER_MS;
         for (id, announced) in set.agents.iter().filter(|(id, _)| *id != self.id) {
@@ -157,6 +164,7 @@ impl Fleet {
             notices.push(notice);
         }
         state.standing = standing;
+        notices.extend(state.namesake.notice(now));
         state.is_known |= state.knows_all(now);
         let agents = u32::try_from(state.others.len()).unwrap_or(u32::MAX).saturating_add(1);
         let agents = NonZeroU32::new(agents).unwrap_or(NonZeroU32::MIN);
