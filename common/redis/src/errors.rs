@@ -87,7 +87,7 @@ impl ErrorLog {
     }
 
     /// Logs that another program has written under a key of Tollgate.
-    fn foreign_value(&self, key: &OwnKey, text: &str) -> StoreError {
+    pub(crate) fn foreign_value(&self, key: &OwnKey, text: &str) -> StoreError {
         let OwnKey { name, after_deletion } = key;
         if self.is_first(name) {
             let (store, answer) = (&self.address, one_line(text.trim_end()));

@@ -136,6 +136,15 @@ impl Connection {
         answer.map_err(|error| self.failed(&socket, &error, Some(key)))
     }
 
+    /// Sends a command that needs no script.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
+        let socket = self.socket()?;
+        socket.exchange(command).await.map_err(|error| self.failed(&socket, &error, None))
+    }
+
     /// Sends a command that needs no script, about a key that holds no counter.
     pub(crate) async fn request_at<T: FromRedisValue>(&self, key: &OwnKey, command: &Cmd) -> Result<T, StoreError> {
         let socket = self.socket()?;
@@ -150,6 +159,11 @@ impl Connection {
     /// The error for a foreign value, which has passed the checks of a script; it is logged.
     pub fn value_unreadable(&self, key: &str) -> StoreError {
         self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), StoreError::Unreadable)
+    }
+
+    /// The error for a foreign value under a key that holds no counter, which Redis took for one of the right type; it is logged.
+    pub(crate) fn own_value_unreadable(&self, key: &OwnKey) -> StoreError {
+        self.errors.foreign_value(key, "a field cannot be read")
     }
 
     /// The server's time. Connects if there is no socket or the socket is silent, or waits for the attempt in progress; must be
