@@ -23,6 +23,7 @@ const FILE_LEN_MAX: usize = 32 << 20;
 
 /// Content of the state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "an object with `other_agents`")]
 pub(crate) struct SavedState {
     /// Ids of the other agents of the fleet. The own id is left out, because the next life may have another one.
     pub(crate) other_agents: Option<Vec<String>>,
@@ -33,6 +34,7 @@ pub(crate) struct SavedState {
 
 /// Published rules, with their generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "an object with `generation`, `name` and `text`")]
 pub(crate) struct SavedRules {
     pub(crate) generation: Generation,
     #[serde(flatten, with = "PublishedFields")]
@@ -41,6 +43,7 @@ pub(crate) struct SavedRules {
 
 /// Latest change of the emergency switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "an object with `changed_at_ms` and `quota`")]
 pub(crate) struct SavedEmergency {
     changed_at_ms: u64,
     /// Units and window of the quota; none if the switch is off.
@@ -48,7 +51,7 @@ pub(crate) struct SavedEmergency {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Published")]
+#[serde(remote = "Published", expecting = "an object with `name` and `text`")]
 struct PublishedFields {
     name: String,
     text: String,
@@ -62,6 +65,7 @@ pub(crate) struct StateDir {
 
 /// JSON form of the state file.
 #[derive(Serialize, Deserialize)]
+#[serde(expecting = "an object with `version`")]
 struct StateFile<S> {
     version: u32,
     #[serde(flatten)]
@@ -154,6 +158,11 @@ mod tests {
         assert_eq!(file, serde_json::json!({ "version": 1, "other_agents": ["a", "b"], "rules": rules }));
         fs::write(folder.join(FILE), "{").unwrap();
         assert_eq!(StateDir::open(&folder).unwrap().saved(), SavedState::default());
+        for text in ["[]", "7", "{\"version\": 1, \"rules\": 7}", "{\"version\": 1, \"emergency\": \"on\"}"] {
+            fs::write(folder.join(FILE), text).unwrap();
+            let error = StateDir::read(&folder.join(FILE)).unwrap_err();
+            assert!(error.contains("expected an object with `") && !error.contains("struct"), "{text}: {error}");
+        }
         fs::remove_file(folder.join(FILE)).unwrap();
         std::os::unix::fs::symlink("/dev/zero", folder.join(FILE)).unwrap();
         assert_eq!(

@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use tollgate::{Agent, Builder, read_text};
 use tollgate_core::clock::SystemClock;
 use tollgate_core::counter::DigestKey;
-use tollgate_engine::FLEET_EXPECTED_DEFAULT;
+use tollgate_engine::{COUNTERS_MAX_RANGE, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
 
 use crate::exit::{Exit, Usage};
 use crate::limited_calls;
@@ -34,7 +35,8 @@ pub(crate) struct AgentArgs {
     pub(crate) redis: RedisArgs,
     #[command(flatten)]
     pub(crate) kafka: KafkaArgs,
-    /// Name of the agent in answers and logs [default: agent-RANDOM]
+    /// Name of the agent in answers and logs, different for each agent of a fleet, because agents of one name count as one
+    /// [default: agent-RANDOM]
     #[arg(long, value_name = "NAME", value_parser = serve::node)]
     pub(crate) node: Option<String>,
     /// Region of the agent
@@ -48,10 +50,10 @@ pub(crate) struct AgentArgs {
     ))]
     agents_expected: Option<NonZeroU32>,
     /// Cap on the counters of this agent; callers past the cap are limited by a sketch
-    #[arg(long, value_name = "N", default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT)]
-    counters_max: usize,
+    #[arg(long, value_name = "N", default_value_t = tollgate_engine::COUNTERS_MAX_DEFAULT as u64, value_parser = counters_max)]
+    counters_max: u64,
     /// Memory of the sketch in bytes, which is taken only while the counters are at their cap
-    #[arg(long, value_name = "N", default_value_t = tollgate_engine::SKETCH_BYTES_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1 << 16..))]
+    #[arg(long, value_name = "N", default_value_t = tollgate_engine::SKETCH_BYTES_DEFAULT as u64, value_parser = sketch_bytes)]
     sketch_bytes: u64,
     /// File with the key of all digests, 32 hexadecimal digits, the same for all agents [default: a public key]
     #[arg(long, value_name = "FILE")]
@@ -91,7 +93,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     builder = args.limits.apply(builder, &clock)?;
     let listener = serve::listen(args.http).await?;
     let agent = builder.start()?;
-    announce(&agent, listener.local_addr()?)?;
+    announce(&agent, listener.local_addr()?);
     serve::reload_at(hang_ups, agent.clone());
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.shutdown().await;
@@ -100,14 +102,14 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
 }
 
 /// Reports the warnings of the rules, the calls that no rule limits, and the address.
-pub(crate) fn announce(agent: &Agent, address: SocketAddr) -> std::io::Result<()> {
+pub(crate) fn announce(agent: &Agent, address: SocketAddr) {
     for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
         tracing::warn!("{warning}");
     }
     if let Some(notice) = agent.engine().with_rules(limited_calls::notice) {
         tracing::info!("{notice}");
     }
-    output::say(format_args!("listening on http://{address}"))
+    output::announce(format_args!("listening on http://{address}"));
 }
 
 /// Logs the totals of the agent's decisions, at its end.
@@ -122,8 +124,8 @@ pub(crate) fn log_totals(agent: &Agent) {
 impl AgentArgs {
     /// Applies all flags to an agent, except for its limits and servers.
     pub(crate) fn apply(&self, builder: Builder) -> anyhow::Result<Builder> {
-        let sketch_bytes = usize::try_from(self.sketch_bytes)?;
-        let mut builder = builder.region(&*self.region).counters_max(self.counters_max).sketch_bytes(sketch_bytes);
+        let (counters_max, sketch_bytes) = (usize::try_from(self.counters_max)?, usize::try_from(self.sketch_bytes)?);
+        let mut builder = builder.region(&*self.region).counters_max(counters_max).sketch_bytes(sketch_bytes);
         if let Some(node) = &self.node {
             builder = builder.node(node);
         }
@@ -142,6 +144,24 @@ impl AgentArgs {
         }
         Ok(self.tokens.apply(builder)?)
     }
+}
+
+/// Parses a cap on counters.
+fn counters_max(text: &str) -> Result<u64, String> {
+    within(text, &COUNTERS_MAX_RANGE).ok_or_else(|| {
+        format!("write a number of counters from {} to {}", COUNTERS_MAX_RANGE.start(), COUNTERS_MAX_RANGE.end())
+    })
+}
+
+/// Parses the memory of the sketch.
+fn sketch_bytes(text: &str) -> Result<u64, String> {
+    let (min, max) = SKETCH_BYTES_RANGE.into_inner();
+    within(text, &SKETCH_BYTES_RANGE)
+        .ok_or_else(|| format!("write a number of bytes from {min} ({} KiB) to {max} ({} GiB)", min >> 10, max >> 30))
+}
+
+fn within(text: &str, range: &RangeInclusive<u64>) -> Option<u64> {
+    text.parse().ok().filter(|number| range.contains(number))
 }
 
 fn digest_key(path: &Path) -> anyhow::Result<DigestKey> {

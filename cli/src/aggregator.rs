@@ -71,7 +71,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let id = settings.id.clone();
     let dead_letters = args.state_dir.as_ref().map(|folder| folder.join("dead-letters"));
     let mut aggregator = Aggregator::start(&kafka, settings, dead_letters, clock)?;
-    output::say(format_args!("listening on http://{}", listener.local_addr()?))?;
+    output::announce(format_args!("listening on http://{}", listener.local_addr()?));
     let metrics = aggregator.metrics();
     let metrics = move || tollgate_metrics::join([metrics(), process_metrics::encode()]);
     let router = api::router(id, aggregator.queries(), metrics);

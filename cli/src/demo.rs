@@ -5,6 +5,7 @@ use std::io::{ErrorKind, IsTerminal, stdout};
 use tollgate_experiments::{ExperimentError, demo};
 
 use crate::exit::Exit;
+use crate::output;
 use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 
@@ -30,8 +31,12 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     serve::block_on(async {
         let terminal = stdout().is_terminal();
         match demo::run(&mut stdout(), terminal, args.redis.settings(), args.kafka.settings()).await {
-            // The reader of the lines has read enough.
-            Err(ExperimentError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Done),
+            Err(ExperimentError::Io(error))
+                if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::StorageFull) =>
+            {
+                output::written(Err(error))?;
+                Ok(Exit::Done)
+            }
             ended => Ok(ended.map(|()| Exit::Done)?),
         }
     })

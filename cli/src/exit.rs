@@ -57,7 +57,13 @@ fn kind(error: &anyhow::Error) -> (Exit, bool) {
         || rules_error.is_some()
         || matches!(
             start_error,
-            Some(StartError::NoRules | StartError::Keys(_) | StartError::Redis(_) | StartError::Kafka(_))
+            Some(
+                StartError::NoRules
+                    | StartError::Cap { .. }
+                    | StartError::Keys(_)
+                    | StartError::Redis(_)
+                    | StartError::Kafka(_)
+            )
         )
         || matches!(error.downcast_ref(), Some(BusError::Setting { .. }))
         || error.is::<Usage>()

@@ -1,6 +1,6 @@
 //! Logs on standard error, filtered by `TOLLGATE_LOG`, as text or as JSON.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{self, IsTerminal, Write, stderr};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -16,13 +16,33 @@ pub(crate) struct LogArgs {
     pub(crate) log_format: Format,
 }
 
+/// Standard error. Line breaks inside a line, such as those of a server's text, are escaped.
+struct OneLine;
+
+impl Write for OneLine {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let (body, end) = line.strip_suffix(b"\n").map_or((line, &b""[..]), |body| (body, b"\n"));
+        if body.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+            let escaped = String::from_utf8_lossy(body).replace('\n', "\\n").replace('\r', "\\r");
+            stderr().write_all(&[escaped.as_bytes(), end].concat())?;
+        } else {
+            stderr().write_all(line)?;
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        stderr().flush()
+    }
+}
+
 /// Starts logging with the filter of `TOLLGATE_LOG`, or with the default.
 pub(crate) fn start(default: &str, format: Format) -> Result<(), Usage> {
     let text = std::env::var("TOLLGATE_LOG").unwrap_or_default();
     let filter = parse(if text.is_empty() { default } else { &text })?;
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     // A closed standard error must not end a limiter.
-    let log = tracing_subscriber::fmt().with_writer(stderr).log_internal_errors(false).with_env_filter(filter);
+    let log = tracing_subscriber::fmt().with_writer(|| OneLine).log_internal_errors(false).with_env_filter(filter);
     match format {
         Format::Text => log.with_ansi(colours).with_target(false).init(),
         Format::Json => log.json().flatten_event(true).with_current_span(false).with_span_list(false).init(),

@@ -19,13 +19,28 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Writes text and ends the line. A closed pipe is not an error, because the reader may have read enough.
+/// Writes text and ends the line.
+///
+/// # Errors
+/// As [`written`].
 pub(crate) fn say(text: impl Display) -> io::Result<()> {
     let text = text.to_string();
     let mut out = io::stdout().lock();
-    match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+    written(writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()))
+}
+
+/// Names standard output in the error of writing to it. A closed pipe is not an error, because the reader may have read enough.
+pub(crate) fn written(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Ok(()),
+        kind => Err(io::Error::new(kind, format!("cannot write to standard output: {error}; direct it elsewhere"))),
+    })
+}
+
+/// Writes text as a limiter does: if that fails, the log has the text, and the limiter goes on.
+pub(crate) fn announce(text: impl Display) {
+    if let Err(error) = say(&text) {
+        tracing::warn!("{error}; this line was for it: {text}");
     }
 }
 

@@ -68,8 +68,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
     if report.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         return Ok(Exit::Done); // the reader of the decisions has read enough
     }
-    let report =
-        report.with_context(|| format!("{}: cannot write decisions", decisions.map_or("", |(name, _)| name)))?;
+    let report = report.with_context(|| decisions.map_or("", |(error, _)| error))?;
     match args.format {
         Format::Text => say(&report)?,
         Format::Json => {
@@ -94,8 +93,8 @@ fn rules(limits: &Limits) -> anyhow::Result<RuleSet> {
 
 fn create(path: &Path) -> anyhow::Result<(&'static str, Box<dyn Write>)> {
     if path == Path::new("-") {
-        return Ok(("standard output", Box::new(BufWriter::new(std::io::stdout()))));
+        return Ok(("cannot write to standard output", Box::new(BufWriter::new(std::io::stdout()))));
     }
     let file = File::create(path).with_context(|| format!("{}: cannot write decisions", path.display()))?;
-    Ok(("--decisions", Box::new(BufWriter::with_capacity(1 << 16, file))))
+    Ok(("--decisions: cannot write decisions", Box::new(BufWriter::with_capacity(1 << 16, file))))
 }

@@ -38,8 +38,8 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     if args.redis.settings().is_none() {
         tracing::warn!("counters are in memory, so limits are per process and are lost when it stops");
     }
-    announce(&agent, address)?;
-    output::say(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))))?;
+    announce(&agent, address);
+    output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))));
     serve::reload_at(hang_ups, agent.clone());
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.shutdown().await;

@@ -20,7 +20,7 @@ impl Fleet {
     fn new(rules: &str, owns_table: bool) -> Self {
         let rules = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("valid rules");
         let agents = vec![SimAgentSettings { clock_offset_ms: 0, owns_table }];
-        let settings = SimSettings { aggregators: 0, has_bus: false, agents, ..SimSettings::fleet(START, 1) };
+        let settings = SimSettings { aggregators: 0, agents, ..SimSettings::fleet(START, 1) };
         let mut fleet = Self { sim: Simulation::new(settings, &rules) };
         fleet.pass(SYNCED_MS);
         fleet

@@ -70,12 +70,13 @@ pub use metrics::{
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
 pub use receive::{Incoming, Receipt};
-pub use sketch::SKETCH_BYTES_DEFAULT;
+pub use sketch::{SKETCH_BYTES_DEFAULT, SKETCH_BYTES_RANGE};
 pub use store_request::StoreRequest;
 #[doc(hidden)]
 pub use stripes::{STRIPES, use_stripe};
 #[doc(hidden)]
 pub use table::AgentTable;
+pub use table::COUNTERS_MAX_RANGE;
 pub use time_bounds::TimeBounds;
 pub use tollgate_core::counter::StoreError;
 pub use unsynced_queue::UNSYNCED_COUNTERS_MAX;

@@ -12,6 +12,9 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
 use tollgate_core::rules::Quota;
 
+#[cfg(test)]
+mod tests;
+
 /// Maximum number of notices that wait for the shell. Past it, the oldest are dropped.
 const QUEUE_LEN_MAX: usize = 64;
 /// Period in which a state is told at most [`LINES_MAX`] times, in ms.
@@ -26,9 +29,7 @@ pub enum Notice {
     #[error("the store answers again and decides")]
     StoreRecovered,
     /// The breaker opened.
-    #[error(
-        "signals decide, or each rule's on_failure, until the store answers: {0}; check that it runs and is not overloaded, and the network to it"
-    )]
+    #[error("signals decide, or each rule's on_failure, until the store answers: {0}; {remedy}", remedy = remedy(*.0))]
     StoreUnavailable(StoreError),
     /// The store has lost units of all counters.
     #[error(
@@ -114,6 +115,11 @@ pub enum Notice {
     /// The presence set is believed again.
     #[error("the agents that Redis names are counted again")]
     AgentsBelieved,
+    /// Another agent has the name of this one.
+    #[error(
+        "another agent of the fleet has the same name, and the fleet counts the two as one: without the store, they admit too much; start each agent with a --node of its own"
+    )]
+    NameShared,
     /// Earlier notices of the state that the next notice tells were held back.
     #[error("the next line is the last of {changes} changes of the same state within {} s: check the load of the server and the network to it", PERIOD_MS / 1_000)]
     HeldBack {
@@ -170,6 +176,16 @@ impl Notice {
     }
 }
 
+/// Returns the remedy of a store that does not answer. A store that refuses has said why, and the log has it already.
+const fn remedy(error: StoreError) -> &'static str {
+    match error {
+        StoreError::Refused | StoreError::Full | StoreError::Unreadable => {
+            "the warning about it before this one has its answer and the remedy"
+        }
+        _ => "check that it runs and is not overloaded, and the network to it",
+    }
+}
+
 impl NoticeQueue {
     /// Queues a notice.
     pub(crate) fn push(&mut self, notice: Notice) {
@@ -215,80 +231,5 @@ impl NoticeQueue {
                 write(notice);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LOST: Notice = Notice::StoreUnavailable(StoreError::TimedOut);
-    const FOUND: Notice = Notice::StoreRecovered;
-
-    fn taken(queue: &mut NoticeQueue, ms: u64) -> Vec<Notice> {
-        let mut written = Vec::new();
-        queue.take(Timestamp::from_ms(ms), |notice| written.push(notice));
-        written
-    }
-
-    #[test]
-    fn a_change_is_told_at_once() {
-        let mut queue = NoticeQueue::default();
-        assert_eq!((queue.due_at(), taken(&mut queue, 1_000)), (None, vec![]));
-        for outage in 0..3 {
-            let at = 20_000 * outage;
-            queue.push(LOST);
-            assert_eq!(queue.due_at(), Some(Timestamp::default()));
-            assert_eq!(taken(&mut queue, at), [LOST]);
-            queue.push(FOUND);
-            assert_eq!((taken(&mut queue, at + 300), queue.due_at()), (vec![FOUND], None));
-        }
-    }
-
-    #[test]
-    fn a_state_that_comes_and_goes_is_told_once_in_a_period_with_the_number_of_changes() {
-        let mut queue = NoticeQueue::default();
-        let mut lines = Vec::new();
-        for ms in (0..35_000).step_by(100) {
-            queue.push(if ms % 200 == 0 { LOST } else { FOUND });
-            lines.extend(taken(&mut queue, ms).into_iter().map(|notice| (ms, notice)));
-        }
-        let held = |changes| Notice::HeldBack { changes };
-        let expected = [
-            (0, LOST),
-            (100, FOUND),
-            (10_000, held(99)),
-            (10_000, LOST),
-            (20_000, held(100)),
-            (20_000, LOST),
-            (30_000, held(100)),
-            (30_000, LOST),
-        ];
-        assert_eq!(lines, expected);
-        assert_eq!(queue.due_at(), Some(Timestamp::from_ms(40_000)), "the last change is not lost");
-        assert_eq!(taken(&mut queue, 40_000), [held(49), FOUND]);
-        queue.push(LOST);
-        assert_eq!(taken(&mut queue, 50_000), [LOST], "after a quiet period a change is told at once");
-    }
-
-    #[test]
-    fn one_state_does_not_hold_back_another() {
-        let mut queue = NoticeQueue::default();
-        for notice in [LOST, FOUND, LOST] {
-            queue.push(notice);
-        }
-        let stepped = Notice::StoreClockSteppedBack(Duration::from_secs(5));
-        queue.push(stepped);
-        assert_eq!(taken(&mut queue, 0), [LOST, FOUND, stepped]);
-    }
-
-    #[test]
-    fn the_queue_has_a_cap() {
-        let mut queue = NoticeQueue::default();
-        (0..100).for_each(|_| queue.push(LOST));
-        assert_eq!(
-            (taken(&mut queue, 0).len(), taken(&mut queue, PERIOD_MS)),
-            (2, vec![Notice::HeldBack { changes: 62 }, LOST])
-        );
     }
 }

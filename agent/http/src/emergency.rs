@@ -26,7 +26,7 @@ const WIDTH_MAX: Duration = Duration::from_hours(1);
 
 /// Body of `POST /emergency`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `on` and `quota`")]
 struct SwitchRequest {
     on: bool,
     quota: Option<String>,

@@ -129,13 +129,15 @@ impl<S: ChargeStore> Builder<S> {
         self
     }
 
-    /// Sets the cap on counters in the memory of the agent; a million by default. Past the cap, a sketch limits unknown callers.
+    /// Sets the cap on counters in the memory of the agent; a million by default, and a billion at
+    /// most. Past the cap, a sketch limits unknown callers.
     pub fn counters_max(mut self, counters_max: usize) -> Self {
         self.engine.counters_max = counters_max;
         self
     }
 
-    /// Sets the memory of the sketch in bytes; 64 MiB by default. It is taken only while the counters are at their cap.
+    /// Sets the memory of the sketch in bytes; 64 MiB by default, 64 KiB to 4 GiB. It is taken only while the counters
+    /// are at their cap.
     pub fn sketch_bytes(mut self, bytes: usize) -> Self {
         self.engine.sketch_bytes = bytes;
         self

@@ -1,6 +1,7 @@
 //! Start of an agent: from the builder's settings to a running agent, or the reason why it cannot start.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +13,7 @@ use tokio::time::sleep;
 use tollgate_core::clock::Clock;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, LimitPolicy, PolicyError, RuleSet};
-use tollgate_engine::{Engine, FLEET_EXPECTED_DEFAULT};
+use tollgate_engine::{COUNTERS_MAX_RANGE, Engine, EngineSettings, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
 
 use super::builder::{AgentParts, Builder};
 use super::{Agent, Shared};
@@ -44,6 +45,16 @@ pub enum StartError {
     /// There are no rules.
     #[error("an agent needs rules: give a rules file, a rule set or a rule")]
     NoRules,
+    /// A cap is outside its range.
+    #[error("`{name}` cannot be {value}: give a number from {} to {}", range.start(), range.end())]
+    Cap {
+        /// Name of the setting.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// Values that it may have.
+        range: RangeInclusive<u64>,
+    },
     /// The address of Redis is not valid.
     #[cfg(feature = "redis")]
     #[error(transparent)]
@@ -99,6 +110,7 @@ impl<S: ChargeStore> Builder<S> {
         let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         // A runtime tells nobody what it lacks, until a timer is made.
         catch_unwind(|| drop(sleep(Duration::ZERO))).map_err(|_| StartError::NoTimers)?;
+        check_caps(&self.engine)?;
         let state = self.parts.state_dir.take().map(|folder| StateDir::open(&folder).map(Arc::new));
         let state = state.transpose().map_err(StartError::StateDir)?;
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
@@ -218,6 +230,15 @@ impl AgentParts {
             given => given.map(checked).transpose(),
         }
     }
+}
+
+fn check_caps(engine: &EngineSettings) -> Result<(), StartError> {
+    let caps = [
+        ("counters_max", engine.counters_max as u64, COUNTERS_MAX_RANGE),
+        ("sketch_bytes", engine.sketch_bytes as u64, SKETCH_BYTES_RANGE),
+    ];
+    let refused = caps.into_iter().find(|(_, value, range)| !range.contains(value));
+    refused.map_or(Ok(()), |(name, value, range)| Err(StartError::Cap { name, value, range }))
 }
 
 /// Checks rules that were written in Rust, as the parser checks those of a file.

@@ -24,6 +24,24 @@ fn an_agent_does_not_start_without_timers() {
     assert!(matches!(started, Err(StartError::NoTimers)));
 }
 
+/// capped: a cap that is none is refused at the start.
+#[tokio::test]
+async fn an_agent_does_not_start_with_a_cap_outside_its_range() {
+    let refused = |builder: crate::Builder| match builder.rule(strict("1/min")).start() {
+        Err(error @ StartError::Cap { .. }) => error.to_string(),
+        started => panic!("{:?}", started.err()),
+    };
+    for bytes in [0, 65_535, 4_294_967_297, usize::MAX] {
+        let expected = format!("`sketch_bytes` cannot be {bytes}: give a number from 65536 to 4294967296");
+        assert_eq!(refused(Agent::builder().sketch_bytes(bytes)), expected);
+    }
+    for counters in [0, 1_000_000_001, usize::MAX] {
+        let expected = format!("`counters_max` cannot be {counters}: give a number from 1 to 1000000000");
+        assert_eq!(refused(Agent::builder().counters_max(counters)), expected);
+    }
+    assert!(Agent::builder().sketch_bytes(65_536).counters_max(1).rule(strict("1/min")).start().is_ok());
+}
+
 /// B4: a thousand concurrent calls for the last unit, one passes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_last_unit_goes_to_one_of_a_thousand() {

@@ -9,13 +9,15 @@ mod show;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::exit::Usage;
+use crate::exit::{Exit, Usage};
+use crate::output;
 use crate::secret;
 
 pub(crate) use file::ConfigFile;
@@ -41,6 +43,11 @@ pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<(Ar
         Ok(matches) => {
             secret::refuse_on_command_line(&matches)?;
             Ok((matches, file))
+        }
+        // A help text or the version, which clap would end with 0 even if nobody can read it.
+        Err(error) if !error.use_stderr() => {
+            output::written(error.print().and_then(|()| std::io::stdout().flush()))?;
+            std::process::exit(Exit::Done as i32)
         }
         Err(error) => match refused_value(&error, file.as_ref()) {
             Some(text) => Err(Usage(text).into()),

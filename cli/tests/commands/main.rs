@@ -22,4 +22,5 @@ mod width;
 mod tokens;
 mod check;
 mod config;
+mod caps;
 mod experiment;

@@ -141,3 +141,19 @@ fn a_pipe_is_read_once() {
     let said = validate("cat \"$1\" | \"$0\" rules validate /dev/stdin");
     assert!(said.exit == 0 && said.err.contains("/dev/stdin: valid, 3 rules"), "{}", said.err);
 }
+
+/// A file of somebody else must not move the cursor of a terminal, or write lines that look like those of the command.
+#[test]
+fn control_characters_of_a_file_are_escaped() {
+    let name = "rules: [{ name: \"a\\e[2Jb\\nok.yaml: valid\", per: [ip], quota: 1/s }]";
+    let value = "rules: [{ name: a, match: { endpoint: \"/x\\e[2J\\ny\" }, per: [ip], quota: 1/s }]";
+    for (text, exit, told) in [(name, 2, "a\\u{1b}[2Jb\\nok.yaml: valid"), (value, 0, "endpoint=/x\\u{1b}[2J\\ny")] {
+        let path = file("control.yaml", text);
+        let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap()]));
+        let all = format!("{}{}", said.out, said.err);
+        assert_eq!(said.exit, exit, "{all}");
+        let words: String = all.split_whitespace().collect();
+        assert!(words.contains(&told.replace(' ', "")), "{all}");
+        assert!(!all.contains('\u{1b}'), "{all}");
+    }
+}

@@ -22,3 +22,4 @@ mod processes;
 mod parts;
 mod settlements;
 mod busy;
+mod refused;

@@ -7,7 +7,7 @@ use tollgate_core::clock::Stopwatch;
 use tollgate_servers::{Redis, free_port};
 
 use crate::fleet::{Fleet, Member, alone, check};
-use crate::support::{Client, file, wait_for};
+use crate::support::{Client, Up, file, tollgate, wait_for};
 
 const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 1s }]";
 /// Time within which agents know the size of the fleet.
@@ -107,4 +107,19 @@ fn three_agents_that_lose_redis_and_then_kafka_remain_three() {
     assert!((90..=105).contains(&sum), "{admitted:?} of 100");
     assert_eq!(counted, BTreeSet::from([3]));
     assert!(agents.iter().all(|agent| agent.metric("tollgate_fleet_frozen") == 1));
+}
+
+/// I10: two agents of one name count as one, so both say that they need names of their own. No Kafka is needed.
+#[test]
+fn agents_of_one_name_warn_of_each_other() {
+    let redis = Redis::start();
+    let start = || {
+        let args = ["agent", "--http", "127.0.0.1:0", "--node", "twin", "--limit", "5/s per api_key"];
+        Up::of(tollgate(&args).env("TOLLGATE_REDIS", redis.url()))
+    };
+    let mut agents = [start(), start()];
+    for agent in &mut agents {
+        let line = agent.log().find(|line| line.contains("has the same name")).expect("a warning");
+        assert!(line.contains("a --node of its own") && line.contains("node=twin"), "{line}");
+    }
 }

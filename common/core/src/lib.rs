@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod name;
+pub mod one_line;
 pub mod rendezvous;
 pub mod in_flight;
 pub mod log_throttle;

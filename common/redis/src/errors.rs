@@ -1,4 +1,4 @@
-//! Errors of requests to Redis: whether a request may have run, and the remedy for the operator.
+//! Errors of requests to Redis in the log: whether a request may have run, and the remedy for the operator ([`crate::remedy`]).
 //!
 //! An error is never a denial. Each reason is logged once until the server answers again, and once in 10 s if it comes and
 //! goes: with the server's address (without the password), the server's own text and a remedy.
@@ -7,9 +7,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use redis::{ErrorKind, RedisError};
+use redis::RedisError;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::StoreError;
+use tollgate_core::one_line::one_line;
+
+use crate::remedy::{OwnKey, classify, is_unreadable, remedy};
 
 /// Maximum number of reasons remembered as logged; further ones are not logged.
 const REASONS_LEN_MAX: usize = 16;
@@ -50,11 +53,15 @@ impl ErrorLog {
         !std::mem::replace(&mut state.is_connected, true)
     }
 
-    /// Logs and classifies the error of a request that was sent.
-    pub(crate) fn request_failed(&self, error: &RedisError) -> StoreError {
+    /// Logs and classifies the error of a request that was sent. A value of another type is a counter's, unless the request is
+    /// about an own key.
+    pub(crate) fn request_failed(&self, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
         let text = error.to_string();
         let (code, class) = classify(error, &text);
-        self.log(code, &text, class)
+        match own_key {
+            Some(key) if is_unreadable(error) || text.contains("WRONGTYPE") => self.foreign_value(key, &text),
+            _ => self.log(code, &text, class),
+        }
     }
 
     /// Logs and classifies the error of an attempt to connect.
@@ -62,16 +69,33 @@ impl ErrorLog {
         if error.is_io_error() {
             return self.log("CONNECT", &error.to_string(), StoreError::Unreachable);
         }
-        self.request_failed(error)
+        if is_unreadable(error) {
+            return self.log("NO-REDIS", &error.to_string(), StoreError::Refused);
+        }
+        self.request_failed(error, None)
     }
 
     /// Logs an error of this class. `code` selects the remedy.
     pub(crate) fn log(&self, code: &str, text: &str, class: StoreError) -> StoreError {
         // Each unreadable counter is a reason of its own: its key is in the text.
         if self.is_first(if code == "UNREADABLE" { text } else { code }) {
-            tracing::warn!(store = %self.address, answer = %text, remedy = remedy(code), "{class}");
+            let said =
+                if code == "NO-REDIS" { "this is not the address of a Redis".to_owned() } else { class.to_string() };
+            tracing::warn!(store = %self.address, answer = %one_line(text.trim_end()), remedy = remedy(code), "{said}");
         }
         class
+    }
+
+    /// Logs that another program has written under a key of Tollgate.
+    pub(crate) fn foreign_value(&self, key: &OwnKey, text: &str) -> StoreError {
+        let OwnKey { name, after_deletion } = key;
+        if self.is_first(name) {
+            let (store, answer) = (&self.address, one_line(text.trim_end()));
+            let name = one_line(name);
+            let remedy = format!("DEL {name}; {after_deletion}; let only Tollgate write to keys of this prefix");
+            tracing::warn!(%store, %answer, remedy, "the value under the key {name} was not written by Tollgate and cannot be used");
+        }
+        StoreError::Unreadable
     }
 
     fn is_first(&self, reason: &str) -> bool {
@@ -83,45 +107,6 @@ impl ErrorLog {
             state.is_connected = false;
         }
         is_first
-    }
-}
-
-/// Code of an error, and its class.
-fn classify<'a>(error: &'a RedisError, text: &str) -> (&'a str, StoreError) {
-    if error.is_io_error() || matches!(error.kind(), ErrorKind::Parse | ErrorKind::UnexpectedReturnType) {
-        return ("BROKEN", StoreError::AnswerLost);
-    }
-    // Before version 7 the errors of a script's commands are inside another error's text.
-    if text.contains("OOM command not allowed") || error.code() == Some("OOM") {
-        return ("OOM", StoreError::Full);
-    }
-    let code = if error.kind() == ErrorKind::AuthenticationFailed { Some("WRONGPASS") } else { error.code() };
-    match code {
-        Some(code @ ("UNREADABLE" | "WRONGTYPE")) => (code, StoreError::Unreadable),
-        code => (code.unwrap_or("ERR"), StoreError::Refused),
-    }
-}
-
-fn remedy(code: &str) -> &'static str {
-    match code {
-        "CONNECT" => "check the address, and that the server runs and accepts connections from this machine",
-        "BROKEN" => "none if the server was restarted; a new connection is made",
-        "UNREADABLE-ANSWER" => "check that nothing between agent and server changes the answers",
-        "OOM" => "raise the server's maxmemory, or give limits a Redis of their own",
-        "NOAUTH" | "WRONGPASS" => "put user and password into the address: redis://user:password@host",
-        "NOPERM" => "allow this user EVALSHA, EVAL and the commands of the scripts on keys of the prefix",
-        "LOADING" => "none: the server is loading its data",
-        "BUSY" => "another client's script runs too long; SCRIPT KILL ends it",
-        "READONLY" | "MASTERDOWN" => "give the address of the primary",
-        "CROSSSLOT" => "start all agents with --redis-slots multi: counters of a call lie in several slots",
-        "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" => {
-            "give a Redis that is no node of a cluster, or a proxy in front of one with --redis-slots multi"
-        }
-        "MISCONF" => "repair its snapshots, or set stop-writes-on-bgsave-error no: counters need no persistence",
-        "UNREADABLE" | "WRONGTYPE" => {
-            "another version of Tollgate or another program wrote this key; delete it, or start all agents with another --redis-prefix"
-        }
-        _ => "see the server's log",
     }
 }
 
@@ -158,32 +143,5 @@ mod tests {
         assert!(log.is_first("LOADING"));
         let more = (0..1_000).filter(|key| log.is_first(&format!("UNREADABLE: {key}"))).count();
         assert_eq!(more, REASONS_LEN_MAX - 1, "many foreign keys do not fill the log");
-    }
-
-    #[test]
-    fn errors_of_a_cluster_have_a_remedy_that_works() {
-        assert!(remedy("CROSSSLOT").contains("--redis-slots multi"));
-        assert!(remedy("MOVED").contains("no node of a cluster"));
-    }
-
-    #[test]
-    fn a_value_of_another_version_has_a_remedy() {
-        assert!(["UNREADABLE", "WRONGTYPE"].iter().all(|code| remedy(code).contains("another version of Tollgate")));
-    }
-
-    #[test]
-    fn a_request_may_have_run_only_when_the_connection_broke() {
-        let class = |error: &RedisError| classify(error, &error.to_string()).1;
-        let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe).into();
-        assert_eq!(class(&broken), StoreError::AnswerLost);
-        let answer = |text: &str| RedisError::from((ErrorKind::Extension, "answer", text.to_owned()));
-        assert_eq!(
-            class(&answer("Error running script: OOM command not allowed when used memory > 'maxmemory'")),
-            StoreError::Full
-        );
-        assert_eq!(
-            class(&answer("Error running script: READONLY You can't write against a read only replica")),
-            StoreError::Refused
-        );
     }
 }

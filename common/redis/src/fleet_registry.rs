@@ -9,6 +9,7 @@ use tollgate_core::counter::StoreError;
 use tollgate_core::messages::presence::{GAP_MS_MAX, GONE_AFTER_MS, PresenceSet};
 
 use crate::connection::Connection;
+use crate::remedy::OwnKey;
 use crate::script::Script;
 
 /// Maximum number of agents in an answer.
@@ -17,7 +18,7 @@ const AGENTS_LEN_MAX: usize = 10_000;
 /// The registry of live agents in Redis.
 pub struct FleetRegistry {
     connection: Arc<Connection>,
-    key: String,
+    key: OwnKey,
     announce: Script,
 }
 
@@ -26,7 +27,8 @@ impl FleetRegistry {
     #[must_use]
     pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {
         let announce = Script::at_store_time(include_str!("lua/fleet_registry.lua"));
-        Self { connection, key: format!("{prefix}agents"), announce }
+        let key = OwnKey { name: format!("{prefix}agents"), after_deletion: "the agents announce themselves again" };
+        Self { connection, key, announce }
     }
 
     /// Announces that an agent is alive. Returns the live agents.
@@ -48,10 +50,10 @@ impl FleetRegistry {
     async fn update(&self, agent: &str, leaving: &str) -> Result<PresenceSet, StoreError> {
         let (gone_after_ms, gap_ms_max) = (GONE_AFTER_MS.to_string(), GAP_MS_MAX.to_string());
         let args = [agent, leaving, &gone_after_ms, &AGENTS_LEN_MAX.to_string(), &gap_ms_max];
-        let answer = self.connection.run(&self.announce, &[&self.key], &args).await?;
-        let (age_ms, agents): (u64, Vec<(String, u64)>) = answer;
+        let answer = self.connection.run_at(&self.key, &self.announce, &args).await?;
+        let (age_ms, agents, before): (u64, Vec<(String, u64)>, Option<u64>) = answer;
         let agents = agents.into_iter().map(|(id, announced)| (id.into(), Timestamp::from_ms(announced))).collect();
-        Ok(PresenceSet { age_ms, agents })
+        Ok(PresenceSet { age_ms, agents, own_before: before.map(Timestamp::from_ms) })
     }
 }
 
@@ -87,6 +89,17 @@ mod tests {
         }
     }
 
+    /// H4: a foreign value under the registry's key is an error until it is deleted, as the log says, and nothing longer.
+    #[tokio::test]
+    async fn a_foreign_value_is_an_error_until_it_is_deleted() {
+        let redis = Redis::start();
+        let registry = registry_on(&redis).await;
+        assert_eq!(redis.command("SET fleet:agents junk"), "+OK");
+        assert_eq!(registry.announce("one").await, Err(StoreError::Unreadable));
+        assert_eq!(redis.command("DEL fleet:agents"), ":1");
+        assert_eq!(registry.announce("one").await.map(|set| set.agents.len()), Ok(1));
+    }
+
     /// E7: an agent is counted from its first announcement until it leaves or falls silent.
     #[tokio::test]
     async fn live_agents_are_counted() {
@@ -99,6 +112,10 @@ mod tests {
         assert_eq!(ids(registry.announce("one").await), ["one"]);
         assert_eq!(ids(registry.announce("other").await), ["one", "other"]);
         assert_eq!(ids(registry.announce("one").await).len(), 2);
+        let own_before = registry.announce("one").await.map(|set| set.own_before);
+        assert!(own_before.expect("Redis answers").is_some());
+        assert_eq!(registry.announce("new").await.map(|set| set.own_before), Ok(None));
+        registry.leave("new").await.expect("Redis answers");
         assert_eq!(ids(registry.leave("other").await), ["one"]);
         assert_eq!(redis.command("ZADD fleet:agents 1000 silent"), ":1");
         let before = registry.announce("one").await.expect("Redis answers");

@@ -6,6 +6,7 @@
 //! needed, since a script reads the time and then writes.
 
 mod settings;
+mod remedy;
 mod errors;
 mod script;
 mod eviction;

@@ -12,13 +12,14 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
 use crate::connection::Connection;
+use crate::remedy::OwnKey;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
 
 /// The published rules in Redis.
 pub struct RuleMirror {
     connection: Arc<Connection>,
-    key: String,
+    key: OwnKey,
     publish: Script,
 }
 
@@ -35,7 +36,9 @@ impl RuleMirror {
     /// A mirror that shares a connection; the connection's owner pings it.
     #[must_use]
     pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {
-        Self { connection, key: format!("{prefix}rules"), publish: Script::new(include_str!("lua/rule_mirror.lua")) }
+        let after_deletion = "publish the rules again with `tollgate rules publish FILE`";
+        let key = OwnKey { name: format!("{prefix}rules"), after_deletion };
+        Self { connection, key, publish: Script::new(include_str!("lua/rule_mirror.lua")) }
     }
 
     /// Address of the server, without the password.
@@ -57,7 +60,7 @@ impl RuleMirror {
         self.connection.ping().await?;
         let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
         let args = [generation.as_str(), &published.name, &published.text];
-        self.connection.run(&self.publish, &[&self.key], &args).await
+        self.connection.run_at(&self.key, &self.publish, &args).await
     }
 
     /// The published rules and their generation, if there are any.
@@ -65,9 +68,11 @@ impl RuleMirror {
     /// # Errors
     /// When Redis does not answer, or refuses.
     pub async fn read(&self) -> Result<Option<(Generation, Published)>, StoreError> {
-        let read = Cmd::hmget(&self.key, &["generation", "name", "text"]);
-        let (generation, name, text): (Option<Generation>, Option<String>, Option<String>) =
-            self.connection.request(&read).await?;
+        let read = Cmd::hmget(&self.key.name, &["generation", "name", "text"]);
+        let (generation, name, text): (Option<String>, Option<String>, Option<String>) =
+            self.connection.request_at(&self.key, &read).await?;
+        let generation = generation.map(|generation| generation.parse()).transpose();
+        let generation: Option<Generation> = generation.map_err(|_| self.connection.own_value_unreadable(&self.key))?;
         let published = text.map(|text| Published { name: name.unwrap_or_default(), text });
         Ok(generation.zip(published))
     }
@@ -101,5 +106,24 @@ mod tests {
         assert_eq!(other.read().await, Ok(Some((7, published("b")))));
         assert_eq!(other.publish(None, &published("c")).await, Ok(8));
         assert_eq!(redis.command("PTTL mirror:rules"), ":-1", "rules do not expire");
+    }
+
+    /// H4: foreign values in place of the rules are errors until rules are published again, and the connection stays.
+    #[tokio::test]
+    async fn foreign_values_are_errors_until_rules_are_published_again() {
+        let redis = Redis::start();
+        let settings = RedisSettings { prefix: "mirror:".to_owned(), ..RedisSettings::new(&redis.url()) };
+        let mirror = RuleMirror::new(&settings, Arc::new(SystemClock::start())).expect("an address");
+        assert_eq!(mirror.connection.ping().await.map(|_| ()), Ok(()));
+        assert_eq!(redis.command("RPUSH mirror:rules junk"), ":1");
+        assert_eq!(mirror.read().await, Err(StoreError::Unreadable));
+        assert_eq!(redis.command("DEL mirror:rules"), ":1");
+        assert_eq!(redis.command("HSET mirror:rules generation junk name a text b"), ":3");
+        assert_eq!(
+            (mirror.read().await, mirror.read().await),
+            (Err(StoreError::Unreadable), Err(StoreError::Unreadable))
+        );
+        assert_eq!(mirror.publish(None, &published("a")).await, Ok(1));
+        assert_eq!(mirror.read().await, Ok(Some((1, published("a")))));
     }
 }

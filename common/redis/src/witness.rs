@@ -25,7 +25,8 @@ impl Witnesses {
         Self { connection, prefix: format!("{prefix}witness:"), raise }
     }
 
-    /// Raises the number of one life of an agent, which is kept so long. Returns the server's time, and the number before.
+    /// Raises the number of one life of an agent, which is kept so long. Returns the server's time, and the number before. A
+    /// foreign value in its place counts as none.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
@@ -59,5 +60,32 @@ mod tests {
         assert_ne!(redis.command("PTTL w:witness:a@1"), ":-1");
         assert_eq!(redis.command("FLUSHALL"), "+OK");
         assert_eq!((raise(4).await, raise(5).await), (Ok(None), Ok(Some(4))));
+    }
+
+    /// I12: a value that another program wrote under the key is read as missing and written anew, whatever its type.
+    #[tokio::test]
+    async fn a_foreign_value_is_read_as_missing_and_written_anew() {
+        let redis = Redis::start();
+        let connection =
+            Connection::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start()), Script::store_time());
+        let connection = Arc::new(connection.expect("an address"));
+        connection.ping().await.expect("Redis answers");
+        let witnesses = Witnesses::on(connection, "w:");
+        let raise = async |number| witnesses.raise("a@1", number, 60_000).await.map(|(_, before)| before);
+        for command in [
+            "SET w:witness:a@1 junk",
+            "SET w:witness:a@1 inf",
+            "SET w:witness:a@1 -5",
+            "SET w:witness:a@1 0x10",
+            "SET w:witness:a@1 99999999999999999999",
+            "SETBIT w:witness:a@1 7 1",
+            "RPUSH w:witness:a@1 a b",
+            "HSET w:witness:a@1 a b",
+        ] {
+            assert_eq!(redis.command("DEL w:witness:a@1").len(), 2);
+            assert!(!redis.command(command).starts_with('-'), "{command}");
+            assert_eq!((raise(7).await, raise(8).await), (Ok(None), Ok(Some(7))), "{command}");
+            assert_ne!(redis.command("PTTL w:witness:a@1"), ":-1", "{command}");
+        }
     }
 }

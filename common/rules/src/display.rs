@@ -1,15 +1,16 @@
 //! Matches, descriptors and origins as text, in the words of the rules file. Settings are shown by `settings`.
 
 use serde_json::{Map, Value};
+use tollgate_core::one_line::one_line;
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Matches, Origin, Pattern, Rule};
 
 use crate::hint::cut;
 
-/// Returns the conditions of `match`.
+/// Returns the conditions of `match`, in one line.
 #[must_use]
 pub fn matches(matches: &Matches) -> String {
     let matches: Vec<String> = matches.iter().map(|(name, pattern)| format!("{name}={pattern}")).collect();
-    if matches.is_empty() { "every call".to_owned() } else { matches.join(" ") }
+    if matches.is_empty() { "every call".to_owned() } else { one_line(&matches.join(" ")).into_owned() }
 }
 
 /// Returns the conditions of `match` as JSON.

@@ -27,15 +27,11 @@ impl SimPresenceSet {
             None => *self = Self { created: store_now, time: store_now, ..Self::default() },
         }
         self.seen = Some(store_now);
-        if is_leaving {
-            self.agents.remove(&agent);
-        } else {
-            self.agents.insert(agent, self.time);
-        }
+        let own_before = if is_leaving { self.agents.remove(&agent) } else { self.agents.insert(agent, self.time) };
         let time = self.time;
         self.agents.retain(|_, announced| time.ms_since(*announced) <= GONE_AFTER_MS);
         let agents = self.agents.iter().map(|(agent, announced)| (agent_id(*agent).into(), *announced)).collect();
-        PresenceSet { age_ms: time.ms_since(self.created), agents }
+        PresenceSet { age_ms: time.ms_since(self.created), agents, own_before }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::{GONE_AFTER_MS, Presence};
 
-use super::PresenceSource;
+use super::streak::PresenceSource;
 
 /// Maximum number of other agents. Heartbeats of further ones are ignored.
 pub(super) const MEMBERS_LEN_MAX: usize = 10_000;

@@ -11,6 +11,7 @@
 //! set is young and names none, or if no other agent is expected, the part of the expected number.
 
 mod streak;
+mod namesake;
 mod members;
 mod part;
 mod presence_set;
@@ -31,12 +32,13 @@ use tollgate_core::rendezvous;
 
 use crate::notice::Notice;
 use members::Members;
+use namesake::Namesake;
 pub use part::FleetPart;
 use part::SharedPart;
 use presence_set::KnownSet;
 pub(crate) use presence_set::newcomers_len_max;
 use standing::Standing;
-use streak::{SILENT_MS, Streak};
+use streak::{PresenceSource, SILENT_MS, Streak};
 
 /// Number of agents that is assumed without any other number.
 pub const FLEET_EXPECTED_DEFAULT: u32 = 10;
@@ -64,15 +66,6 @@ pub(crate) struct Fleet {
     ids: ArcSwap<Vec<Arc<str>>>,
 }
 
-/// Source that reports members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PresenceSource {
-    /// Heartbeats on the bus.
-    Bus,
-    /// The presence set in the store.
-    Store,
-}
-
 /// Facts about the fleet.
 #[derive(Default)]
 struct FleetState {
@@ -84,11 +77,7 @@ struct FleetState {
     /// True if the members are known, and not only a part of them. It stays true: members are removed one by one.
     is_known: bool,
     set: KnownSet,
-}
-
-impl PresenceSource {
-    const LEN: usize = 2;
-    const ALL: [Self; Self::LEN] = [Self::Bus, Self::Store];
+    namesake: Namesake,
 }
 
 impl Fleet {
@@ -131,6 +120,8 @@ impl Fleet {
             state.others.heartbeat(now, presence);
         } else if presence.epoch == self.epoch.as_ms() && !presence.leaving {
             state.own[PresenceSource::Bus as usize].heard(now);
+        } else if presence.epoch > self.epoch.as_ms() && !presence.leaving {
+            state.namesake.heartbeat(now);
         }
     }
 
@@ -139,9 +130,11 @@ impl Fleet {
         self.state.lock().others.knows(id)
     }
 
-    /// Applies the store's answer to an announcement of this agent.
-    pub(crate) fn announced(&self, now: Timestamp, set: &PresenceSet) {
+    /// Applies the store's answer to an announcement of this agent; nothing if there was none.
+    pub(crate) fn announced(&self, now: Timestamp, set: Option<&PresenceSet>) {
         let mut state = self.state.lock();
+        state.namesake.announced(now, &self.id, set);
+        let Some(set) = set else { return };
         let FleetState { own, others, set: known_set, .. } = &mut *state;
         own[PresenceSource::Store as usize].heard(now);
         let named = || set.agents.iter().filter(|(id, _)| *id != self.id);
@@ -168,6 +161,7 @@ impl Fleet {
             notices.push(notice);
         }
         state.standing = standing;
+        notices.extend(state.namesake.notice(now));
         state.is_known |= state.knows_all(now);
         let agents = u32::try_from(state.others.len()).unwrap_or(u32::MAX).saturating_add(1);
         let agents = NonZeroU32::new(agents).unwrap_or(NonZeroU32::MIN);

@@ -106,7 +106,7 @@ mod tests {
         let (mut parts, mut notices) = (Vec::new(), Vec::new());
         for second in seconds {
             let now = START.plus_ms(second * INTERVAL_MS);
-            fleet.announced(now, &set(second));
+            fleet.announced(now, Some(&set(second)));
             notices.extend(fleet.tick(now));
             parts.push(fleet.part());
         }
@@ -117,7 +117,8 @@ mod tests {
         let announced = START.plus_ms(second * INTERVAL_MS);
         let invented = (0..invented).map(|number| format!("fake{number}"));
         let ids = ids.iter().map(|id| (*id).to_owned()).chain(invented);
-        PresenceSet { age_ms, agents: ids.map(|id| (id.as_str().into(), announced)).collect() }
+        let agents = ids.map(|id| (id.as_str().into(), announced)).collect();
+        PresenceSet { age_ms, agents, own_before: None }
     }
 
     const fn one_of(agents: u32) -> FleetPart {

@@ -6,11 +6,25 @@ use tollgate_core::messages::presence::GAP_MS_MAX;
 /// Gap between heartbeats that ends a streak, in ms.
 pub(super) const SILENT_MS: u64 = GAP_MS_MAX;
 
+/// Source that reports members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PresenceSource {
+    /// Heartbeats on the bus.
+    Bus,
+    /// The presence set in the store.
+    Store,
+}
+
 /// Run of heartbeats from one source. It ends when the next one is more than [`SILENT_MS`] late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Streak {
     first: Timestamp,
     last: Timestamp,
+}
+
+impl PresenceSource {
+    pub(super) const LEN: usize = 2;
+    pub(super) const ALL: [Self; Self::LEN] = [Self::Bus, Self::Store];
 }
 
 impl Streak {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const START: Timestamp = Timestamp::from_ms(1_000_000);
+pub(super) const START: Timestamp = Timestamp::from_ms(1_000_000);
 
 /// A fleet and its time.
 struct Fixture {
@@ -34,7 +34,8 @@ impl Fixture {
             delivery.bus.iter().for_each(|id| self.fleet.presence(now, &heartbeat(id)));
             if let Some((ids, age_ms)) = delivery.store {
                 let agents = ids.iter().map(|id| ((*id).into(), now)).collect();
-                self.fleet.announced(now, &PresenceSet { age_ms: age_ms + self.ms, agents });
+                let set = PresenceSet { age_ms: age_ms + self.ms, agents, own_before: None };
+                self.fleet.announced(now, Some(&set));
             }
             for _ in 0..10 {
                 self.notices.extend(self.fleet.tick(START.plus_ms(self.ms)));
@@ -48,7 +49,7 @@ impl Fixture {
     }
 }
 
-fn heartbeat(id: &str) -> Presence {
+pub(super) fn heartbeat(id: &str) -> Presence {
     Presence {
         id: id.into(),
         epoch: START.as_ms(),

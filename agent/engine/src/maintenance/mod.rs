@@ -150,11 +150,9 @@ impl Maintenance {
             MaintenanceInput::Reopened(request, answer) => self.reopened(now, request, answer),
             MaintenanceInput::Announced(answer) => {
                 self.announcing = false;
-                match answer {
-                    Ok(set) => self.engine.fleet.announced(now, &set),
-                    // An agent without calls would not notice otherwise that the store is unavailable.
-                    Err(_) => self.reached = false,
-                }
+                self.engine.fleet.announced(now, answer.as_ref().ok());
+                // An agent without calls would not notice otherwise that the store is unavailable.
+                self.reached &= answer.is_ok();
             }
             MaintenanceInput::RulesRead(is_answered) => {
                 self.reading_rules = false;

@@ -10,6 +10,7 @@ mod sketch_limit;
 mod tests;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -25,6 +26,8 @@ use sketch_limit::{SketchForm, SketchLimit};
 
 /// Default memory of all sketches of an agent, in bytes.
 pub const SKETCH_BYTES_DEFAULT: usize = 64 << 20;
+/// Memory of all sketches that an agent may have, in bytes: 64 KiB to 4 GiB.
+pub const SKETCH_BYTES_RANGE: RangeInclusive<u64> = 65_536..=4_294_967_296;
 /// Time without a new caller past the cap after which the sketches are dropped, in ms.
 const UNUSED_MS: u64 = 10_000;
 /// Part of the table, in percent, below which there is room again: well below the part at which a flooded rule gets no more.

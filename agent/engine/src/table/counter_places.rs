@@ -4,8 +4,12 @@
 //! here.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use foldhash::fast::RandomState;
+
+/// Caps on counters that an agent may have: a billion of them take about 256 GB.
+pub const COUNTERS_MAX_RANGE: RangeInclusive<u64> = 1..=1_000_000_000;
 
 /// Multiple of the free places that one of several rules may hold: four fifths of the table.
 const FREE_TIMES: usize = 4;

@@ -20,6 +20,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step_at_once};
 
 use crate::view::{CounterView, update_in_step};
+pub use counter_places::COUNTERS_MAX_RANGE;
 use counter_places::{LATE, Places, RuleTag};
 pub(crate) use shard::TableEntry;
 use shard::TableShard;

@@ -60,6 +60,8 @@ async fn a_body_that_is_not_understood_changes_nothing() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     for (body, reason) in [
         ("", "EOF"),
+        ("[]", "expected an object with `on` and `quota`"),
+        (r#""on""#, "expected an object with `on` and `quota`"),
         (r#"{"on": "yes"}"#, "expected a boolean"),
         (r#"{"quota": "10/s"}"#, "missing field `on`"),
         (r#"{"on": true, "qouta": "10/s"}"#, "unknown field `qouta`"),

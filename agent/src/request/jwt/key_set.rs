@@ -46,11 +46,13 @@ enum KeyMaterial {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `keys`")]
 struct JwksFile {
     keys: Vec<Jwk>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a key, which is an object with `kty`")]
 struct Jwk {
     kty: String,
     kid: Option<String>,

@@ -31,8 +31,8 @@ struct ConnectionState {
     /// Reason for which the brokers refused the client's authentication.
     auth_failure: Option<String>,
     last_error: Option<String>,
-    /// Error codes logged since the connection was established.
-    logged: Vec<Code>,
+    /// Topics and error codes logged since the connection was established.
+    logged: Vec<(String, Code)>,
 }
 
 impl KafkaContext {
@@ -53,13 +53,13 @@ impl KafkaContext {
         }
     }
 
-    /// Logs a failure other than a lost connection, once per error code and connection.
-    pub(super) fn log_failure(&self, failure: &str, code: Code) {
+    /// Logs a failure other than a lost connection, once per topic, error code and connection.
+    pub(super) fn log_failure(&self, failure: &str, topic: &str, code: Code) {
         let mut state = self.0.state.lock();
-        if !state.logged.contains(&code) {
-            state.logged.push(code);
+        if !state.logged.iter().any(|(known, logged)| known == topic && *logged == code) {
+            state.logged.push((topic.to_owned(), code));
             let (client, brokers) = (&self.0.client, &self.0.brokers);
-            tracing::error!(client, brokers, reason = %code, "{failure}; logged once per connection");
+            tracing::error!(client, brokers, topic, reason = %code, remedy = remedy(code), "{failure}; logged once per connection");
         }
     }
 
@@ -71,6 +71,28 @@ impl KafkaContext {
     /// Returns the last connection error.
     pub(super) fn last_error(&self) -> Option<String> {
         self.0.state.lock().last_error.clone()
+    }
+}
+
+/// Returns the remedy of a failure of records.
+const fn remedy(code: Code) -> &'static str {
+    match code {
+        Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => {
+            "allow this user the operations Read, Write and Describe on the topic (kafka-acls.sh --add)"
+        }
+        Code::MessageSizeTooLarge | Code::InvalidMessageSize => {
+            "raise max.message.bytes of the topic (kafka-configs.sh --alter), and message.max.bytes of this process with --kafka-set"
+        }
+        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
+            "none if the topic was deleted or recreated: Tollgate creates it again; otherwise give all processes the same --kafka-partitions"
+        }
+        Code::NotEnoughReplicas | Code::NotEnoughReplicasAfterAppend => {
+            "start the missing brokers, or lower min.insync.replicas of the topic"
+        }
+        Code::MessageTimedOut | Code::RequestTimedOut => {
+            "check that the brokers run and are not overloaded, and the network to them"
+        }
+        _ => "check the brokers' log for this topic and reason; Tollgate goes on by itself",
     }
 }
 

@@ -104,6 +104,7 @@ impl ProducerHandle {
         }
         self.context.log_failure(
             "the producer failed; its queued records are lost, and a new producer replaces it",
+            "all",
             Code::Fatal,
         );
         match self.config.create_with_context(self.context.clone()) {
@@ -127,8 +128,8 @@ impl ProducerContext for KafkaContext {
                 self.confirm_connection();
                 u64::try_from(message.offset()).ok()
             }
-            Err((error, _)) => {
-                self.log_failure("records were lost", code(error));
+            Err((error, message)) => {
+                self.log_failure("records were lost", message.topic(), code(error));
                 None
             }
         };

@@ -149,7 +149,7 @@ impl LogReader for KafkaReader {
                     taken.extend(record.filter(|record| self.accept(record) && !is_layout));
                 }
                 Some(Err(Native::MessageConsumption(code))) if !is_connection_error(code) => {
-                    self.consumer.context().log_failure("records cannot be read", code);
+                    self.consumer.context().log_failure("records cannot be read", &self.name, code);
                 }
                 Some(Err(_)) => {}
                 None if rest.is_zero() => break,

@@ -61,4 +61,6 @@ pub struct PresenceSet {
     pub age_ms: u64,
     /// Ids of the agents, and the time of the last announcement of each, by the clock of the set.
     pub agents: Vec<(Arc<str>, Timestamp)>,
+    /// Time of the announcement before under the asking agent's name, by the same clock.
+    pub own_before: Option<Timestamp>,
 }

@@ -2,9 +2,11 @@
 //!
 //! `tollgate-rules` finds them; agents keep and report them without the parser.
 
-/// One error or warning.
+use crate::one_line::one_line;
+
+/// One error or warning. As a text, it is one line, even if it quotes a name with control characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {text}")]
+#[error("{}: {}", one_line(place), one_line(text))]
 pub struct Problem {
     /// Place, such as `rules.yaml:12`, or the origin of the text.
     pub place: String,

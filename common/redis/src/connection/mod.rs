@@ -24,6 +24,7 @@ use tollgate_core::counter::StoreError;
 
 use crate::errors::ErrorLog;
 use crate::eviction;
+use crate::remedy::OwnKey;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
 use attempt::{AttemptSchedule, CONNECT_MAX, connect};
@@ -119,13 +120,20 @@ impl Connection {
         keys: &[impl ToRedisArgs],
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
-        let answer = match socket.exchange(&script.by_hash(keys, args)).await {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                socket.exchange(&script.by_text(keys, args)).await
-            }
-            answer => answer,
-        };
-        answer.map_err(|error| self.failed(socket, &error))
+        let answer = exchange_script(socket, script, keys, args).await;
+        answer.map_err(|error| self.failed(socket, &error, None))
+    }
+
+    /// Runs a script on a key that holds no counter.
+    pub(crate) async fn run_at<T: FromRedisValue>(
+        &self,
+        key: &OwnKey,
+        script: &Script,
+        args: &[impl ToRedisArgs],
+    ) -> Result<T, StoreError> {
+        let socket = self.socket()?;
+        let answer = exchange_script(&socket, script, &[&key.name], args).await;
+        answer.map_err(|error| self.failed(&socket, &error, Some(key)))
     }
 
     /// Sends a command that needs no script.
@@ -134,7 +142,13 @@ impl Connection {
     /// When Redis does not answer, or refuses.
     pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
         let socket = self.socket()?;
-        socket.exchange(command).await.map_err(|error| self.failed(&socket, &error))
+        socket.exchange(command).await.map_err(|error| self.failed(&socket, &error, None))
+    }
+
+    /// Sends a command that needs no script, about a key that holds no counter.
+    pub(crate) async fn request_at<T: FromRedisValue>(&self, key: &OwnKey, command: &Cmd) -> Result<T, StoreError> {
+        let socket = self.socket()?;
+        socket.exchange(command).await.map_err(|error| self.failed(&socket, &error, Some(key)))
     }
 
     /// The error for an answer to a script that does not have the form of its answers; it is logged.
@@ -145,6 +159,11 @@ impl Connection {
     /// The error for a foreign value, which has passed the checks of a script; it is logged.
     pub fn value_unreadable(&self, key: &str) -> StoreError {
         self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), StoreError::Unreadable)
+    }
+
+    /// The error for a foreign value under a key that holds no counter, which Redis took for one of the right type; it is logged.
+    pub(crate) fn own_value_unreadable(&self, key: &OwnKey) -> StoreError {
+        self.errors.foreign_value(key, "a field cannot be read")
     }
 
     /// The server's time. Connects if there is no socket or the socket is silent, or waits for the attempt in progress; must be
@@ -182,12 +201,26 @@ impl Connection {
         Ok(Timestamp::from_ms(now_ms))
     }
 
-    fn failed(&self, socket: &Arc<Socket>, error: &RedisError) -> StoreError {
+    fn failed(&self, socket: &Arc<Socket>, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
         if error.is_io_error() || error.is_unrecoverable_error() {
             self.socket.compare_and_swap(&Some(socket.clone()), None);
         } else {
             socket.pings_lost.store(0, Ordering::Relaxed);
         }
-        self.errors.request_failed(error)
+        self.errors.request_failed(error, own_key)
+    }
+}
+
+async fn exchange_script<T: FromRedisValue>(
+    socket: &Socket,
+    script: &Script,
+    keys: &[impl ToRedisArgs],
+    args: &[impl ToRedisArgs],
+) -> RedisResult<T> {
+    match socket.exchange(&script.by_hash(keys, args)).await {
+        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+            socket.exchange(&script.by_text(keys, args)).await
+        }
+        answer => answer,
     }
 }

@@ -1,4 +1,10 @@
 -- Raises a number, and returns the server's time and the number before, or -1. KEYS: the number; ARGV: its value, TTL in ms.
-local before = tonumber(redis.call('GET', KEYS[1]) or -1)
+-- A foreign value, of whatever type, counts as missing and is overwritten: an error would part the agents from their store.
+local found = redis.pcall('GET', KEYS[1])
+if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
+  return found
+end
+local is_number = type(found) == 'string' and #found <= 15 and string.find(found, '^%d+$')
+local before = is_number and tonumber(found) or -1
 redis.call('SET', KEYS[1], string.format('%.0f', math.max(before, ARGV[1])), 'PX', ARGV[2])
 return { now, before }

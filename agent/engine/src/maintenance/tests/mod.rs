@@ -124,7 +124,7 @@ const fn pinged(answer: Result<Timestamp, StoreError>) -> MaintenanceInput {
 /// The presence set with three agents that are alive at this time.
 fn set_of_three(ms: u64) -> PresenceSet {
     let agents = ["a", "b", "c"].map(|id| (id.into(), START.plus_ms(ms)));
-    PresenceSet { age_ms: 60_000, agents: agents.into() }
+    PresenceSet { age_ms: 60_000, agents: agents.into(), own_before: None }
 }
 
 #[test]

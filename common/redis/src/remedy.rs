@@ -1,0 +1,123 @@
+//! Classes of the errors of a Redis, and the remedy of each: a line in the log tells an operator what to do.
+
+use redis::{ErrorKind, RedisError};
+use tollgate_core::counter::StoreError;
+
+/// Commands that Tollgate sends, or that its scripts call, as rules of an ACL.
+macro_rules! commands {
+    () => {
+        "+select +eval +evalsha +time +info +get +set +del +append +getrange +setrange +pttl +pexpire +hget +hmget +hset \
+         +zadd +zrem +zscore +zrangebyscore +zremrangebyscore"
+    };
+}
+
+/// Key of Tollgate that holds no counter.
+#[derive(Debug)]
+pub(crate) struct OwnKey {
+    pub(crate) name: String,
+    /// Sentence part that follows the deletion of the key.
+    pub(crate) after_deletion: &'static str,
+}
+
+/// Code of an error, and its class.
+pub(crate) fn classify<'a>(error: &'a RedisError, text: &str) -> (&'a str, StoreError) {
+    if error.is_io_error() || is_unreadable(error) {
+        return ("BROKEN", StoreError::AnswerLost);
+    }
+    // Before version 7 the errors of a script's commands are inside another error's text.
+    if text.contains("OOM command not allowed") || error.code() == Some("OOM") {
+        return ("OOM", StoreError::Full);
+    }
+    let code = if error.kind() == ErrorKind::AuthenticationFailed { Some("WRONGPASS") } else { error.code() };
+    match code.unwrap_or("ERR") {
+        code @ ("UNREADABLE" | "WRONGTYPE") => (code, StoreError::Unreadable),
+        "ERR" | "ResponseError" => (of_text(text), StoreError::Refused),
+        code => (code, StoreError::Refused),
+    }
+}
+
+/// Returns true if the answer does not have the form that was expected.
+pub(crate) fn is_unreadable(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Parse | ErrorKind::UnexpectedReturnType)
+}
+
+/// Code of an error that Redis itself gives none.
+fn of_text(text: &str) -> &'static str {
+    let lower = text.to_ascii_lowercase();
+    let has = |part: &str| lower.contains(part);
+    if has("permissions") || has("user executing the script") {
+        "NOPERM"
+    } else if has("switch database") {
+        "DATABASE"
+    } else if has("unknown command") || has("unknown redis command") {
+        "COMMAND"
+    } else {
+        "ERR"
+    }
+}
+
+pub(crate) fn remedy(code: &str) -> &'static str {
+    match code {
+        "CONNECT" => "check the address, and that the server runs and accepts connections from this machine",
+        "BROKEN" => "none if the server was restarted; a new connection is made",
+        "NO-REDIS" => "give the address of a Redis; another kind of server listens at this one",
+        "UNREADABLE-ANSWER" => "check that nothing between agent and server changes the answers",
+        "OOM" => "raise the server's maxmemory, or give limits a Redis of their own",
+        "NOAUTH" | "WRONGPASS" => "put user and password into the address: redis://user:password@host",
+        "NOPERM" => concat!(
+            "allow this user the commands and keys of Tollgate (tollgate:* unless --redis-prefix names others): ACL SETUSER name ~tollgate:* ",
+            commands!()
+        ),
+        "DATABASE" => {
+            "give a database that the server has: a number below its setting databases, by default redis://host/0 to redis://host/15; a node of a cluster has only 0"
+        }
+        "COMMAND" => concat!(
+            "remove rename-command for the commands of Tollgate from the server's configuration and restart it, or give limits a Redis of their own, version 5 or newer; the commands are: ",
+            commands!()
+        ),
+        "LOADING" => "none: the server is loading its data",
+        "BUSY" => "another client's script runs too long; SCRIPT KILL ends it",
+        "READONLY" | "MASTERDOWN" => "give the address of the primary",
+        "CROSSSLOT" => "start all agents with --redis-slots multi: counters of a call lie in several slots",
+        "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" => {
+            "give a Redis that is no node of a cluster, or a proxy in front of one with --redis-slots multi"
+        }
+        "MISCONF" => "repair its snapshots, or set stop-writes-on-bgsave-error no: counters need no persistence",
+        "UNREADABLE" | "WRONGTYPE" => {
+            "another version of Tollgate or another program wrote this key; delete it, or start all agents with another --redis-prefix"
+        }
+        _ => "correct what the answer names, or give limits a Redis of their own, version 5 or newer",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_a_cluster_have_a_remedy_that_works() {
+        assert!(remedy("CROSSSLOT").contains("--redis-slots multi"));
+        assert!(remedy("MOVED").contains("no node of a cluster"));
+    }
+
+    #[test]
+    fn a_value_of_another_version_has_a_remedy() {
+        assert!(["UNREADABLE", "WRONGTYPE"].iter().all(|code| remedy(code).contains("another version of Tollgate")));
+    }
+
+    #[test]
+    fn a_request_may_have_run_only_when_the_connection_broke() {
+        let class = |error: &RedisError| classify(error, &error.to_string()).1;
+        let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe).into();
+        assert_eq!(class(&broken), StoreError::AnswerLost);
+        let answer = |text: &str| RedisError::from((ErrorKind::Extension, "answer", text.to_owned()));
+        assert_eq!(
+            class(&answer("Error running script: OOM command not allowed when used memory > 'maxmemory'")),
+            StoreError::Full
+        );
+        assert_eq!(
+            class(&answer("Error running script: READONLY You can't write against a read only replica")),
+            StoreError::Refused
+        );
+    }
+}
