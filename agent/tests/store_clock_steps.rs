@@ -75,6 +75,11 @@ async fn every_agent_admits_again_within_a_window_of_a_step_back() {
             if expected == 1 {
                 assert!((WIDTH..full + WIDTH + LATE).contains(&waited), "{steps_ms:?}: after {waited:?}");
             }
+            // A busy machine may have decided the call without the answer that tells the step.
+            let asked = Stopwatch::start();
+            while steps(agent) < expected && asked.elapsed() < LATE {
+                let _ = decide(agent).await;
+            }
             assert_eq!(steps(agent), expected, "{steps_ms:?} at {}", agent.node());
         }
     }

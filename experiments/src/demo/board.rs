@@ -75,7 +75,7 @@ impl<'a> Board<'a> {
             let _ = write!(text, " {source} {}", percent(count, calls));
         }
         if let Some((caller, (calls, denied))) = view.top.first() {
-            let _ = write!(text, "  top {} {calls} ({denied} denied)", load::key(*caller));
+            let _ = write!(text, "\n        top {} {calls} ({denied} denied)", load::key(*caller));
         }
         writeln!(self.out, "{text}")
     }

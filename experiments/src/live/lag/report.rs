@@ -174,8 +174,7 @@ impl LagReport {
 impl fmt::Display for LagReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Time from a call at one agent to its signal at another, in ms\n")?;
-        let mut table =
-            plain_table(&["agents", "known to", "calls", "p50", "p90", "p99", "p99.9", "max", "never signalled"], 2);
+        let mut table = plain_table(&["agents", "known to", "calls", "p50", "p90", "p99", "p99.9", "max", "never"], 2);
         for run in &self.runs {
             let mut rows = vec![("another", &run.another)];
             if run.agents > 2 {
