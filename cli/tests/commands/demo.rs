@@ -45,7 +45,7 @@ fn the_demo_prints_the_same_events_over_real_servers() {
     ] {
         assert!(done.out.contains(expected), "{expected}: {}", done.out);
     }
-    let heard = done.out.rsplit_once("its signal (").and_then(|(_, tail)| tail.split(' ').next());
+    let heard = done.out.rsplit_once("its signal (").and_then(|(_, tail)| tail.split(')').next());
     assert!(heard.is_some_and(|signals| signals != "0"), "{}", done.out);
 }
 

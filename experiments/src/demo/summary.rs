@@ -59,7 +59,7 @@ impl fmt::Display for Summary {
         writeln!(f, "under-admitted  {} calls were denied although the window had room", count(self.under_admitted))?;
         write!(
             f,
-            "signal lag      p50 {} ms, p99 {} ms from a call to its signal ({} signals);\n                {} more told of older calls when the store became unavailable",
+            "signal lag      p50 {} ms, p99 {} ms from a call to its signal ({});\n                {} more told of older calls when the store became unavailable",
             self.lag_ms.value_at_quantile(0.5),
             self.lag_ms.value_at_quantile(0.99),
             count(self.lag_ms.len()),
