@@ -39,15 +39,14 @@ impl Engine {
         call: &Call<'_>,
         scope: MatchScope<'_>,
     ) -> Result<Decision, PlannedCall<'a>> {
-        let mut planned = PlannedCall::new(self.next_call(), context.bounds);
-        planned.request = call.id().map(|id| self.settings.digest_key.request(id, call.cost()));
+        let mut planned = self.unplanned(context, call);
         let mut table = self.plan_call(context, call, scope, &mut planned);
         if planned.asks_store() {
             if !self.settings.owns_table {
                 return Err(planned);
             }
             let mut charges = Charges::new();
-            self.add_charges(context, call, &planned, false, Self::expiry(context, &planned).1, &mut charges);
+            self.add_charges(context, &planned, false, Self::expiry(context, &planned).1, &mut charges);
             let results = table.charge(&charges, context.now).unwrap_or_default();
             let whole = |(charge, result): (&Charge, &ChargeResult)| part_of(result, charge, 0, charge.cost);
             let mut applied = charges.iter().zip(&results).map(whole);
@@ -69,7 +68,7 @@ impl Engine {
         let excluded = excluded(context.active, calls, scope);
         let scope = MatchScope { excluded: &excluded, ..scope };
         let plan = |call| {
-            let mut planned = PlannedCall::new(self.next_call(), context.bounds);
+            let mut planned = self.unplanned(context, call);
             drop(self.plan_call(context, call, scope, &mut planned));
             planned
         };
@@ -78,19 +77,14 @@ impl Engine {
 
     /// Begins the charges of planned calls. Returns them and the shortest deadline of the rules that are charged. If another
     /// call is denied already, the enforced charges are only evaluated.
-    pub(crate) fn begin_check(
-        &self,
-        context: &Context<'_>,
-        calls: &[Call<'_>],
-        planned: &[PlannedCall<'_>],
-    ) -> (Charges, Duration) {
-        let asking = || calls.iter().zip(planned).filter(|(_, planned)| planned.asks_store());
-        let expiries = asking().map(|(_, planned)| Self::expiry(context, planned));
+    pub(crate) fn begin_check(&self, context: &Context<'_>, planned: &[PlannedCall<'_>]) -> (Charges, Duration) {
+        let asking = || planned.iter().filter(|planned| planned.asks_store());
+        let expiries = asking().map(|planned| Self::expiry(context, planned));
         let (deadline, expires_at) = expiries.min().unwrap_or_default();
         let is_denied = planned.iter().any(|planned| !planned.combined.allowed);
         let mut charges = Charges::new();
-        for (call, planned) in asking() {
-            self.add_charges(context, call, planned, is_denied, expires_at, &mut charges);
+        for planned in asking() {
+            self.add_charges(context, planned, is_denied, expires_at, &mut charges);
         }
         (charges, deadline)
     }
@@ -106,23 +100,23 @@ impl Engine {
     fn add_charges(
         &self,
         context: &Context<'_>,
-        call: &Call<'_>,
         planned: &PlannedCall<'_>,
         is_denied: bool,
         expires_at: Timestamp,
         charges: &mut Charges,
     ) {
-        let key = &self.settings.digest_key;
-        let request = call.id().map(|id| key.request(id, call.cost()));
         for matched in planned.matched.iter().filter(|matched| matched.sketched.is_none()) {
             let mode = match (matched.is_counted_always(), is_denied) {
                 (true, _) => ChargeMode::CountOnly { expires_at },
                 (false, true) => ChargeMode::Evaluate { expires_at },
                 (false, false) => ChargeMode::Enforce { expires_at },
             };
-            let charge = Charge { request, ..matched.charge(context.active.set.generation, matched.cost, mode) };
+            let charge = Charge {
+                request: planned.request,
+                ..matched.charge(context.active.set.generation, matched.cost, mode)
+            };
             match charges.iter_mut().find(|known| matched.shares(known)) {
-                Some(known) => join(known, &charge, key),
+                Some(known) => join(known, &charge, &self.settings.digest_key),
                 None => charges.push(charge),
             }
         }
@@ -204,6 +198,12 @@ impl Engine {
         let verdicts = self.plan(context, &planned.matched, &mut table, store, context.bounds.latest);
         planned.set_verdicts(context.bounds, verdicts.unwrap_or_default());
         table
+    }
+
+    /// Returns a call before its plan: its number and its request.
+    fn unplanned(&self, context: &Context<'_>, call: &Call<'_>) -> PlannedCall<'static> {
+        let request = call.id().map(|id| self.settings.digest_key.request(id, call.cost()));
+        PlannedCall { request, ..PlannedCall::new(self.next_call(), context.bounds) }
     }
 
     /// Returns the number of the next call.

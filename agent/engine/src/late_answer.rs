@@ -139,6 +139,21 @@ mod tests {
         }
     }
 
+    /// An engine that knows the store's time, and its request about a call with this id.
+    fn in_flight(is_strict: bool, id: Option<&str>) -> (Engine, StoreRequest) {
+        let engine = engine(is_strict);
+        engine.note_store_time(START, START, START);
+        let call = Call::new().with("api_key", "k");
+        let call = if let Some(id) = id { call.identified(id.to_owned()) } else { call };
+        let request = request(&engine, &call);
+        (engine, request)
+    }
+
+    /// Outcomes of late answers that an engine has counted.
+    fn outcomes(engine: &Engine) -> Vec<(&'static str, u64)> {
+        engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect()
+    }
+
     /// The answer of a store that charged all charges of a request, or none.
     fn answer(request: &StoreRequest, charged: bool) -> ChargeResults {
         let verdict = Verdict { admitted: charged, remaining: 9, retry_at: AT, reset_at: AT, delay_ms: 0 };
@@ -179,11 +194,7 @@ mod tests {
             (true, None, Err(StoreError::AnswerLost), LateOutcome::Lost, vec![]),
         ];
         for (is_strict, id, late, outcome, follows) in cases {
-            let engine = engine(is_strict);
-            engine.note_store_time(START, START, START);
-            let call = Call::new().with("api_key", "k");
-            let call = if let Some(id) = id { call.identified(id.to_owned()) } else { call };
-            let mut request = request(&engine, &call);
+            let (engine, mut request) = in_flight(is_strict, id);
             let output = engine.finish(answered_at, &mut request, Err(StoreError::TimedOut));
             let decision = output.into_decisions().pop().unwrap();
             let case = format!("{is_strict} {id:?} {late:?}");
@@ -193,8 +204,7 @@ mod tests {
             }
             let late = late.map(|charged| answer(&request, charged));
             engine.late_answer(answered_at, request, late);
-            let seen: Vec<_> = engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect();
-            assert_eq!(seen, [(LateOutcome::NAMES[outcome as usize].1, 1)], "{case}");
+            assert_eq!(outcomes(&engine), [(LateOutcome::NAMES[outcome as usize].1, 1)], "{case}");
             let units = follows.iter().filter(|(mode, _)| matches!(mode, ChargeMode::Backfill { .. })).count() as u64;
             assert_eq!(engine.metrics().unsynced_units.get(), units, "{case}");
             let at_decision = |(mode, has_id): (ChargeMode, bool)| match mode {
@@ -217,17 +227,12 @@ mod tests {
             (true, None, Err(StoreError::AnswerLost), LateOutcome::Lost, vec![]),
         ];
         for (is_strict, id, late, outcome, follows) in cases {
-            let engine = engine(is_strict);
-            engine.note_store_time(START, START, START);
-            let call = Call::new().with("api_key", "k");
-            let call = if let Some(id) = id { call.identified(id.to_owned()) } else { call };
-            let mut request = request(&engine, &call);
+            let (engine, mut request) = in_flight(is_strict, id);
             request.leave();
             let case = format!("{id:?} {late:?}");
             let late = late.map(|charged| answer(&request, charged));
             engine.late_answer(START, request, late.clone());
-            let seen: Vec<_> = engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect();
-            assert_eq!(seen, [(LateOutcome::NAMES[outcome as usize].1, 1)], "{case}");
+            assert_eq!(outcomes(&engine), [(LateOutcome::NAMES[outcome as usize].1, 1)], "{case}");
             assert_eq!((engine.metrics().unsynced_units.get(), backfill(&engine)), (0, follows), "{case}");
             assert!(!engine.is_degraded(), "it says nothing about the store");
         }

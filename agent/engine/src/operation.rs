@@ -141,7 +141,7 @@ impl Engine {
                     },
                     calls => self.plan_calls(&context, calls, scope),
                 };
-                let (charges, deadline) = self.begin_check(&context, calls, &planned);
+                let (charges, deadline) = self.begin_check(&context, &planned);
                 (calls, charges, deadline, Pending::Check(planned))
             }
             Operation::Settle { call, units, decided } => {

@@ -46,15 +46,19 @@ mod tests {
     use super::*;
     use crate::settings::RedisSettings;
 
-    /// I12: the number never falls, whatever the order of requests, and a flush removes it.
-    #[tokio::test]
-    async fn a_number_only_rises_until_it_is_lost() {
+    async fn witnesses() -> (Redis, Witnesses) {
         let redis = Redis::start();
         let connection =
             Connection::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start()), Script::store_time());
         let connection = Arc::new(connection.expect("an address"));
         connection.ping().await.expect("Redis answers");
-        let witnesses = Witnesses::on(connection, "w:");
+        (redis, Witnesses::on(connection, "w:"))
+    }
+
+    /// I12: the number never falls, whatever the order of requests, and a flush removes it.
+    #[tokio::test]
+    async fn a_number_only_rises_until_it_is_lost() {
+        let (redis, witnesses) = witnesses().await;
         let raise = async |number| witnesses.raise("a@1", number, 60_000).await.map(|(_, before)| before);
         assert_eq!((raise(1).await, raise(3).await, raise(2).await), (Ok(None), Ok(Some(1)), Ok(Some(3))));
         assert_ne!(redis.command("PTTL w:witness:a@1"), ":-1");
@@ -65,12 +69,7 @@ mod tests {
     /// I12: a value that another program wrote under the key is read as missing and written anew, whatever its type.
     #[tokio::test]
     async fn a_foreign_value_is_read_as_missing_and_written_anew() {
-        let redis = Redis::start();
-        let connection =
-            Connection::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start()), Script::store_time());
-        let connection = Arc::new(connection.expect("an address"));
-        connection.ping().await.expect("Redis answers");
-        let witnesses = Witnesses::on(connection, "w:");
+        let (redis, witnesses) = witnesses().await;
         let raise = async |number| witnesses.raise("a@1", number, 60_000).await.map(|(_, before)| before);
         for command in [
             "SET w:witness:a@1 junk",

@@ -1,10 +1,57 @@
-//! Decoding of the records of the topic `calls`. Rows are stored as columns, with differences between consecutive rows, to
-//! keep records small. [`crate::call_bytes`] encodes them.
+//! Records of the topic `calls`. Rows are stored as columns, with differences between consecutive rows, to keep records
+//! small.
 
-use super::{BATCH_ROWS_LEN_MAX, Twin, WireError, check, counter_from_wire, v1};
+use super::{BATCH_ROWS_LEN_MAX, Twin, VERSION, WireError, check, counter_from_wire, counter_to_wire, v1};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
+
+pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
+    let len = batch.rows.len();
+    let mut wire = v1::CallBatch {
+        version: VERSION,
+        agent: batch.name.agent.to_string(),
+        epoch: batch.name.epoch,
+        partition: batch.name.partition,
+        sequence: batch.name.sequence,
+        region: batch.region.to_string(),
+        complete_through_ms: batch.complete_through.as_ms(),
+        texts: batch.texts.iter().map(str::to_owned).collect(),
+        call_delta: Vec::with_capacity(len),
+        at_delta_ms: Vec::with_capacity(len),
+        sub_window_delta: Vec::with_capacity(len),
+        counter: Vec::with_capacity(len),
+        cost: Vec::with_capacity(len),
+        outcome: Vec::with_capacity(len),
+        home_descriptors: Vec::with_capacity(len),
+        home_decider: Vec::with_capacity(len),
+        home_source: Vec::with_capacity(len),
+        ..v1::CallBatch::default()
+    };
+    let (mut call, mut at) = (0_u64, 0_u64);
+    for row in &batch.rows {
+        wire.call_delta.push(row.call.wrapping_sub(call).cast_signed());
+        wire.at_delta_ms.push(row.at.as_ms().wrapping_sub(at).cast_signed());
+        (call, at) = (row.call, row.at.as_ms());
+        let window = row.counter.and_then(|index| batch.counters.get(index as usize)).map(|counter| counter.window);
+        let natural = window.map_or(0, |window| window.sub_window(row.at));
+        wire.sub_window_delta.push(row.sub_window.wrapping_sub(natural).cast_signed());
+        wire.counter.push(row.counter.map_or(0, |index| index + 1));
+        wire.cost.push(row.cost);
+        wire.outcome.push(row.outcome.to_wire());
+        wire.home_descriptors.push(row.home.as_ref().map_or(0, |home| home.descriptors + 1));
+        if let Some(home) = &row.home {
+            wire.home_decider.push(home.decider.map_or(0, |index| index + 1));
+            wire.home_source.push(home.source.to_wire());
+        }
+    }
+    wire.counters = batch.counters.iter().map(counter_to_wire).collect();
+    for set in &batch.descriptor_sets {
+        wire.set_len.push(u32::try_from(set.len()).unwrap_or(u32::MAX));
+        wire.set_names_and_values.extend(set.iter().flat_map(|(name, value)| [*name, *value]));
+    }
+    wire
+}
 
 pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
     let len = wire.call_delta.len();

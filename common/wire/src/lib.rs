@@ -4,7 +4,6 @@
 //! Decoding validates everything that a domain type guarantees (indexes, lengths, windows), so an undecodable record is an
 //! error here and never reaches other code. There is one file per topic; readers turn errors into dead letters.
 
-mod call_bytes;
 mod calls;
 mod signals;
 mod presence;
@@ -67,12 +66,9 @@ pub trait Record: Sized {
 /// Implements [`Record`] by the functions of a topic's file.
 macro_rules! record {
     ($message:ty, $topic:ident, $wire:ty) => {
-        record!($message, $topic, $wire, |message: &$message| $topic::to_wire(message).encode_to_vec());
-    };
-    ($message:ty, $topic:ident, $wire:ty, $encode:expr) => {
         impl Record for $message {
             fn encode(&self) -> Vec<u8> {
-                $encode(self)
+                $topic::to_wire(self).encode_to_vec()
             }
 
             fn decode(bytes: &[u8]) -> Result<Self, WireError> {
@@ -88,7 +84,7 @@ macro_rules! record {
     };
 }
 
-record!(Batch, calls, v1::CallBatch, call_bytes::encode);
+record!(Batch, calls, v1::CallBatch);
 record!(SignalBatch, signals, v1::SignalBatch);
 record!(Presence, presence, v1::Presence);
 record!(Published, rules, v1::Rules);

@@ -177,7 +177,7 @@ impl DigestKey {
     /// cost is another request, because a settlement refunds by the cost.
     #[must_use]
     pub fn request(&self, id: &str, cost: u64) -> RequestId {
-        RequestId(self.digest(DigestDomain::Request, [id, &cost.to_string()]))
+        RequestId(self.digest(DigestDomain::Request, [id.as_bytes(), &cost.to_be_bytes()]))
     }
 
     /// Returns the identifier of the correction of a decision or a request.
@@ -187,7 +187,7 @@ impl DigestKey {
 
     /// Returns a digest that proves who wrote these texts, under a key derived for it.
     pub(crate) fn proof<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> u64 {
-        let derived = Self(self.digest(DigestDomain::ProofKey, []).to_be_bytes());
+        let derived = Self(self.digest(DigestDomain::ProofKey, [""; 0]).to_be_bytes());
         (derived.digest(DigestDomain::Proof, texts) >> 64) as u64
     }
 
@@ -215,12 +215,13 @@ impl DigestKey {
         shown
     }
 
-    fn digest<'a>(&self, domain: DigestDomain, parts: impl IntoIterator<Item = &'a str>) -> u128 {
+    fn digest(&self, domain: DigestDomain, parts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> u128 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write_u8(domain as u8);
         for part in parts {
+            let part = part.as_ref();
             hasher.write_u64(part.len() as u64);
-            hasher.write(part.as_bytes());
+            hasher.write(part);
         }
         hasher.finish128().as_u128()
     }

@@ -1,8 +1,11 @@
-//! Tests of the source text: comment style, file names, type names, file sizes, dependencies, and paths and links in the documents.
+//! Tests of the text of sources and documents: comment style, file names, type names, file sizes, dependencies, paths and
+//! links.
 //!
 //! Each test collects all offenders and prints them with file and line. Rules about imports are in `layout.rs`.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod documents;
+
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,9 +27,6 @@ const FILE_LINES_MAX: usize = 300;
 const GENERATED: &str = "common/wire/src/tollgate.v1.rs";
 /// Dependencies, by the beginnings of their names, that an engine must not have.
 const BANNED: [&str; 8] = ["tokio", "redis", "rdkafka", "axum", "prometheus", "tracing", "saphyr", "prost"];
-/// Folder of the documents that the README points to.
-const DOCUMENTS_FOLDER: &str = "docs";
-
 /// A source file, its path relative to the workspace.
 struct SourceFile {
     path: PathBuf,
@@ -101,40 +101,6 @@ fn source_files() -> Vec<SourceFile> {
     files.retain(|file| file.path != Path::new(GENERATED));
     assert!(files.len() > 100, "only {} source files were found", files.len());
     files
-}
-
-/// Returns the documents, with their paths relative to the workspace.
-fn documents() -> Vec<SourceFile> {
-    let root = root();
-    let in_folder = |folder: &str| -> Vec<PathBuf> {
-        let entries = fs::read_dir(root.join(folder)).unwrap();
-        let names = entries.map(|entry| PathBuf::from(entry.unwrap().file_name()));
-        names
-            .filter(|name| name.extension().is_some_and(|ext| ext == "md"))
-            .map(|name| Path::new(folder).join(name))
-            .collect()
-    };
-    let mut paths = [in_folder(""), in_folder(DOCUMENTS_FOLDER)].concat();
-    paths.sort();
-    assert!(paths.len() > 4, "only {paths:?} were found");
-    let read = |path: PathBuf| SourceFile { text: fs::read_to_string(root.join(&path)).unwrap(), path };
-    paths.into_iter().map(read).collect()
-}
-
-/// Returns the anchors of a document's headings, as GitHub makes them.
-fn anchors(text: &str) -> BTreeSet<String> {
-    let mut is_code = false;
-    let mut anchors = BTreeSet::new();
-    for line in text.lines() {
-        is_code ^= line.starts_with("```");
-        let heading = line.trim_start_matches('#');
-        if is_code || heading == line || !heading.starts_with(' ') {
-            continue;
-        }
-        let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-        anchors.insert(kept.collect::<String>().to_lowercase().replace(' ', "-"));
-    }
-    anchors
 }
 
 fn assert_none(offenders: &[String], remedy: &str) {
@@ -260,75 +226,4 @@ fn engines_depend_on_no_input_or_output() {
         &offenders,
         "move the work that needs it into a shell; `cargo tree -i` names the way to the dependency",
     );
-}
-
-/// Paths between backticks lead somewhere, from the workspace's folder.
-#[test]
-fn the_documents_name_files_that_exist() {
-    let root = root();
-    let folders: Vec<String> = fs::read_dir(&root)
-        .unwrap()
-        .filter_map(|entry| entry.ok().filter(|entry| entry.path().is_dir())?.file_name().into_string().ok())
-        .filter(|folder| folder != "target")
-        .collect();
-    let mut offenders = Vec::new();
-    for document in documents() {
-        if document.path == Path::new("CHANGELOG.md") {
-            continue; // it names files that were renamed later
-        }
-        for (number, line) in document.text.lines().enumerate() {
-            let quoted = line.split('`').skip(1).step_by(2);
-            let missing = quoted.filter(|path| {
-                let is_path = path.split_once('/').is_some_and(|(first, _)| folders.iter().any(|known| known == first));
-                is_path && !path.contains([' ', '*', '{', '<']) && !root.join(path).exists()
-            });
-            offenders.extend(missing.map(|path| format!("{}: {path}", document.at(number))));
-        }
-    }
-    assert_none(&offenders, "correct the path");
-}
-
-/// Links between documents lead to files, and to headings in them.
-#[test]
-fn the_documents_link_to_files_and_headings_that_exist() {
-    let mut offenders = Vec::new();
-    for document in documents() {
-        let folder = root().join(document.path.parent().unwrap());
-        for (number, line) in document.text.lines().enumerate() {
-            let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-            for (target, _) in targets.filter(|(target, _)| !target.contains("://")) {
-                let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
-                let text = match path {
-                    "" => Ok(document.text.clone()),
-                    path => fs::read_to_string(folder.join(path)),
-                };
-                if !text.is_ok_and(|text| anchor.is_empty() || anchors(&text).contains(anchor)) {
-                    offenders.push(format!("{}: {target}", document.at(number)));
-                }
-            }
-        }
-    }
-    assert_none(&offenders, "correct the link");
-}
-
-/// Each row of the glossary names types and the file that defines them.
-#[test]
-fn the_glossary_names_types_where_they_are() {
-    let root = root();
-    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
-    let (_, glossary) = text.split_once("## Glossary").expect("a glossary");
-    let (glossary, _) = glossary.split_once("\n## ").expect("a section after the glossary");
-    let mut offenders = Vec::new();
-    for row in glossary.lines().filter(|line| line.starts_with('|')) {
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let [_, _, types, file, ..] = cells[..] else { panic!("{row}") };
-        let Some(file) = file.strip_prefix('`').and_then(|file| file.strip_suffix('`')) else { continue };
-        let source = fs::read_to_string(root.join(file)).unwrap_or_default();
-        for name in types.split('`').skip(1).step_by(2).filter_map(|path| path.rsplit("::").next()) {
-            if !source.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name) {
-                offenders.push(format!("ARCHITECTURE.md: `{name}` is not in {file}"));
-            }
-        }
-    }
-    assert_none(&offenders, "correct the glossary");
 }
