@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use contenders::{Contender, Limit, contenders};
 use key_set::KeySet;
-use measure::{Effort, Turn, allocations, fill, median, rounds};
+use measure::{Effort, Turns, allocations, fill, median, rounds};
 
 const FULL: Effort = Effort { rounds: 31, turn: Duration::from_millis(20) };
 const QUICK: Effort = Effort { rounds: 7, turn: Duration::from_millis(5) };
@@ -87,10 +87,8 @@ fn rows(keys: &KeySet, effort: Effort) -> Vec<Row> {
     let turns = [1, 2].map(|threads| rounds(&contenders, keys, threads, effort));
     let is_timed = keys.name == TIMED_SET;
     let row = |(position, contender): (usize, &Contender)| {
-        let times = |threads: usize| {
-            let (own, reference) = (&turns[threads][position], &turns[threads][contender.reference]);
-            Times::of(own, reference, contender.ratios_max[threads].filter(|_| is_timed))
-        };
+        let times =
+            |threads: usize| Times::of(&turns[threads][position], contender.ratios_max[threads].filter(|_| is_timed));
         let holds_table_only = contender.flush.is_none() && keys.name == MEASURED_SET;
         Row {
             name: contender.name,
@@ -105,7 +103,9 @@ fn rows(keys: &KeySet, effort: Effort) -> Vec<Row> {
 }
 
 impl Times {
-    fn of(own: &[Turn], reference: &[Turn], ratio_max: Option<Limit>) -> Self {
+    fn of(turns: &Turns, ratio_max: Option<Limit>) -> Self {
+        let Turns { own, reference } = turns;
+        let reference = if reference.is_empty() { own } else { reference };
         Self {
             ns: median(own.iter().map(|turn| turn.cpu_ns)),
             wall_ns: median(own.iter().map(|turn| turn.wall_ns)),

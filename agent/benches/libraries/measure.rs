@@ -1,7 +1,8 @@
 //! Measurements: the time of a call, its allocations, and the bytes of a counter.
 //!
-//! Contenders take short turns, so that a change of the machine's speed meets all of them; a ratio is the median of
-//! the ratios within each round. Times are the CPU times of the calling threads, because other processes use the machine,
+//! A contender and its reference take short turns, so that a change of the machine's speed meets both; a ratio is the median of
+//! the ratios within each round. No other contender runs between: cached denials would all be due for their check, which a
+//! gateway sees at most four times a second. Times are the CPU times of the calling threads, because other processes use the machine,
 //! too. A thread that waits for a lock uses no CPU, so the wall time is measured beside it.
 
 use std::sync::Barrier;
@@ -42,6 +43,14 @@ pub(crate) struct Turn {
     unexpected: usize,
 }
 
+/// Turns of a contender and of its reference, in the order of the rounds.
+#[derive(Default)]
+pub(crate) struct Turns {
+    pub(crate) own: Vec<Turn>,
+    /// Empty for a contender that is its own reference.
+    pub(crate) reference: Vec<Turn>,
+}
+
 /// Makes every key known to a contender. Returns the bytes that a counter holds.
 pub(crate) fn fill(contender: &Contender, keys: &[String]) -> f64 {
     let held = allocation_counter::measure(|| {
@@ -69,46 +78,70 @@ pub(crate) fn allocations(contender: &Contender, keys: &KeySet, effort: Effort) 
     count_total as f64 / calls as f64
 }
 
-/// Returns the turns of each contender, one for each round.
+/// Returns the turns of each contender and of its reference, which alternate. A reference has none beside itself.
 ///
 /// # Panics
 /// If a contender did not do the work that its name says.
-pub(crate) fn rounds(contenders: &[Contender], keys: &KeySet, threads: usize, effort: Effort) -> Vec<Vec<Turn>> {
+pub(crate) fn rounds(contenders: &[Contender], keys: &KeySet, threads: usize, effort: Effort) -> Vec<Turns> {
     let barrier = &Barrier::new(threads);
-    let run = move |thread: usize| {
-        pin(thread);
-        let mut turns = vec![Vec::new(); contenders.len()];
-        for round in 0..effort.rounds {
-            for (contender, turns) in contenders.iter().zip(&mut turns) {
-                let mut blocks = keys.blocks(thread, round);
-                turn(contender, &mut blocks, effort.turn / 4);
-                barrier.wait();
-                turns.push(timed_turn(contender, &mut blocks, effort.turn));
-                if barrier.wait().is_leader() {
-                    flush(contender);
-                }
-                barrier.wait();
-            }
+    let turn_of = move |contender: &Contender, thread: usize, round: usize| {
+        let mut blocks = keys.blocks(thread, round);
+        turn(contender, &mut blocks, effort.turn / 4);
+        barrier.wait();
+        let timed = timed_turn(contender, &mut blocks, effort.turn);
+        if barrier.wait().is_leader() {
+            flush(contender);
         }
-        turns
+        barrier.wait();
+        timed
     };
-    let by_thread: Vec<Vec<Vec<Turn>>> = thread::scope(|scope| {
+    let run = move |thread: usize| -> Vec<Turns> {
+        pin(thread);
+        let turns_of = |(position, contender): (usize, &Contender)| {
+            let mut turns = Turns::default();
+            for round in 0..effort.rounds {
+                if contender.reference != position {
+                    turns.reference.push(turn_of(&contenders[contender.reference], thread, round));
+                }
+                turns.own.push(turn_of(contender, thread, round));
+            }
+            turns
+        };
+        contenders.iter().enumerate().map(turns_of).collect()
+    };
+    let by_thread: Vec<Vec<Turns>> = thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || run(thread))).collect();
         running.into_iter().map(|thread| thread.join().expect("no contender panics")).collect()
     });
-    for (position, contender) in contenders.iter().enumerate() {
-        let unexpected: usize = by_thread.iter().flat_map(|turns| &turns[position]).map(|turn| turn.unexpected).sum();
-        assert_eq!((unexpected, flush(contender)), (0, 0), "{}: unexpected decisions, dropped rows", contender.name);
-    }
-    let mean = |contender: usize, round: usize| {
-        #[expect(clippy::cast_precision_loss, reason = "one or two")]
-        let mean_of = |time: fn(&Turn) -> f64| {
-            by_thread.iter().map(|turns| time(&turns[contender][round])).sum::<f64>() / threads as f64
-        };
-        let (cpu_ns, wall_ns) = (mean_of(|turn| turn.cpu_ns), mean_of(|turn| turn.wall_ns));
-        Turn { cpu_ns, wall_ns, checked: mean_of(|turn| turn.checked), unexpected: 0 }
+    let mean_of = |position: usize, turns: fn(&Turns) -> &Vec<Turn>| -> Vec<Turn> {
+        let of_round = |round| Turn::mean(by_thread.iter().map(|by_position| &turns(&by_position[position])[round]));
+        (0..turns(&by_thread[0][position]).len()).map(of_round).collect()
     };
-    (0..contenders.len()).map(|contender| (0..effort.rounds).map(|round| mean(contender, round)).collect()).collect()
+    let joined = |(position, contender): (usize, &Contender)| {
+        let turns = Turns {
+            own: mean_of(position, |turns| &turns.own),
+            reference: mean_of(position, |turns| &turns.reference),
+        };
+        let unexpected: usize = turns.own.iter().map(|turn| turn.unexpected).sum();
+        assert_eq!((unexpected, flush(contender)), (0, 0), "{}: unexpected decisions, dropped rows", contender.name);
+        turns
+    };
+    contenders.iter().enumerate().map(joined).collect()
+}
+
+impl Turn {
+    /// Returns the turn of several threads: the means of their times, and the sum of their unexpected calls.
+    #[expect(clippy::cast_precision_loss, reason = "one or two")]
+    fn mean<'a>(of_threads: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let mean =
+            |value: fn(&Self) -> f64| of_threads.clone().map(value).sum::<f64>() / of_threads.clone().count() as f64;
+        Self {
+            cpu_ns: mean(|turn| turn.cpu_ns),
+            wall_ns: mean(|turn| turn.wall_ns),
+            checked: mean(|turn| turn.checked),
+            unexpected: of_threads.map(|turn| turn.unexpected).sum(),
+        }
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]

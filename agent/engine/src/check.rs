@@ -201,7 +201,7 @@ impl Engine {
     }
 
     /// Returns a call before its plan: its number and its request.
-    fn unplanned(&self, context: &Context<'_>, call: &Call<'_>) -> PlannedCall<'static> {
+    fn unplanned<'a>(&self, context: &Context<'a>, call: &Call<'_>) -> PlannedCall<'a> {
         let request = call.id().map(|id| self.settings.digest_key.request(id, call.cost()));
         PlannedCall { request, ..PlannedCall::new(self.next_call(), context.bounds) }
     }

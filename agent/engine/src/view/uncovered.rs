@@ -37,17 +37,16 @@ pub(crate) struct UncoveredUnits {
 /// Units of neighbouring rounds.
 #[derive(Clone, Copy, Debug)]
 struct Uncovered {
-    /// First and last round that publish some of them.
-    first: RoundNumber,
-    last: RoundNumber,
+    /// First and last round that publish some of them; 0 as long as it is not known.
+    first: u64,
+    last: u64,
     at: Timestamp,
     units: u64,
 }
 
 impl CoveredRounds {
     /// Returns true if all rounds of a range are contained.
-    fn covers(&self, first: RoundNumber, last: RoundNumber) -> bool {
-        let (Some(first), Some(last)) = (first, last) else { return false };
+    fn covers(&self, first: u64, last: u64) -> bool {
         self.none_through < first && last <= self.through && self.lost.range(first..=last).next().is_none()
     }
 }
@@ -62,8 +61,9 @@ impl Uncovered {
 impl UncoveredUnits {
     /// Enters units that were admitted at `at`.
     pub(super) fn admit(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
+        let round = round.unwrap_or_default();
         match self.entries.back_mut() {
-            Some(newest) if newest.last == round && round.is_some() => {
+            Some(newest) if newest.last == round && round > 0 => {
                 newest.units += units;
                 newest.at = newest.at.max(at);
             }
@@ -80,8 +80,9 @@ impl UncoveredUnits {
 
     /// Sets the round of units that were admitted before it was known.
     pub(super) fn published(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
-        let unknown = |entry: &&mut Uncovered| entry.last.is_none() && entry.at == at && entry.units == units;
+        let unknown = |entry: &&mut Uncovered| entry.last == 0 && entry.at == at && entry.units == units;
         if let Some(entry) = self.entries.iter_mut().rev().find(unknown) {
+            let round = round.unwrap_or_default();
             (entry.first, entry.last) = (round, round);
         }
     }
