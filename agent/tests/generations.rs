@@ -135,8 +135,9 @@ async fn a_change_of_the_algorithm_keeps_the_count() {
         for (number, (from, to)) in all.iter().flat_map(|from| all.iter().map(move |to| (from, to))).enumerate() {
             let named = |algorithm: Algorithm| {
                 let burst = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { 10 } else { 0 };
-                let rule = rule("10/d").with(|policy| policy.burst = burst).counted_by(algorithm);
-                Rule { name: format!("switch-{number}").into(), ..rule }
+                let mut rule = rule("10/d").with(|policy| policy.burst = burst).counted_by(algorithm);
+                rule.name = format!("switch-{number}").into();
+                rule
             };
             let fleet = Fleet::of(&store, &clock, &named(*from)).await;
             assert!(check(&fleet.old, 10).await.allowed, "{from:?}");

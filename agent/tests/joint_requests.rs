@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate::store::{ChargeStore, MemoryStore};
 use tollgate::{Call, Decision, Rule, RuleSet};
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::rules::{MatchScope, Pattern};
+use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Engine, EngineSettings, Operation, Progress};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000_000_003);
@@ -51,15 +51,12 @@ fn call() -> Call<'static> {
 /// Agents with a rule of 20 calls a minute per key, 3 of them in the tier `free`. A wider rule for `plan: wide` replaces it.
 fn subjects() -> [Subject; 2] {
     [true, false].map(|owns_table| {
-        let rule = Rule::per("key", &["api_key"], "20/min".parse().expect("a quota")).strict();
+        let mut rule = Rule::per("key", &["api_key"], "20/min".parse().expect("a quota")).strict();
         let free = rule.policy.map(|policy| policy.with_quota("3/min".parse().expect("a quota")));
-        let rule = Rule { by_tier: vec![("free".into(), free)], ..rule };
+        rule.by_tier = vec![("free".into(), free)];
         let settings = EngineSettings { owns_table, ..EngineSettings::new("agent", START) };
-        let wide = Rule {
-            matches: vec![("plan".into(), Pattern::parse("wide"))],
-            replaces: vec!["key".into()],
-            ..Rule::per("wide", &["api_key"], "100/min".parse().expect("a quota"))
-        };
+        let mut wide = Rule::per("wide", &["api_key"], "100/min".parse().expect("a quota")).matching("plan", "wide");
+        wide.replaces = vec!["key".into()];
         let engine = Engine::new(settings, RuleSet::new(1, [rule, wide]));
         let store = (!owns_table).then(|| MemoryStore::new(Arc::new(StoppedClock)));
         Subject { engine, store }

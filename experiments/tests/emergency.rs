@@ -149,7 +149,8 @@ fn the_saved_change_holds_after_a_restart_without_the_bus() {
 fn only_a_later_change_ends_it() {
     let mut world = World::start();
     world.switch(0, Some("10/s"));
-    let rules = RuleSet { generation: 2, ..world.rules.clone() };
+    let mut rules = world.rules.clone();
+    rules.generation = 2;
     world.sim.set_rules(0, rules).expect("newer rules");
     assert_eq!(world.decide(0, "1.2.3.4").status.expect("a status").rule.to_string(), "emergency");
     let engine = world.sim.agents()[0].engine().expect("it runs");

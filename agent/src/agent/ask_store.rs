@@ -217,7 +217,7 @@ mod tests {
     async fn a_check_that_is_tried_first_is_counted_once() {
         let store = PolledStore(MemoryStore::new(Arc::new(SystemClock::start())), 2);
         let per = |name, descriptor| Rule::per(name, &[descriptor], "100/min".parse().expect("a quota"));
-        let closed = Rule { shadow: true, ..Rule::denying("closed", Vec::new()) };
+        let closed = Rule::denying("closed", Vec::new()).in_shadow();
         let rules = [closed, per("per-key", "api_key"), per("per-user", "user")];
         let agent = rules.into_iter().fold(Agent::builder(), crate::Builder::rule).counters_max(1);
         let agent = agent.store(Arc::new(store)).start_with_store().expect("the agent starts");

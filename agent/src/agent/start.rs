@@ -222,8 +222,9 @@ impl AgentParts {
         }
         let rules = std::mem::take(&mut self.rules);
         let of_rules = || {
-            let descriptors = DescriptorSpec::defaults();
-            (!rules.is_empty()).then(|| RuleSet { descriptors, ..RuleSet::new(now.as_ms(), rules) })
+            let mut set = RuleSet::new(now.as_ms(), rules);
+            set.descriptors = DescriptorSpec::defaults();
+            (!set.rules.is_empty()).then_some(set)
         };
         match self.rule_set.take().or_else(of_rules) {
             None if !self.follows_rules => Err(StartError::NoRules),

@@ -62,7 +62,8 @@ async fn the_last_unit_goes_to_one_of_a_thousand() {
 /// B8: settle 5 after an answer: remaining falls by 5; a rule with a fixed cost is not concerned.
 #[tokio::test]
 async fn the_real_cost_of_a_call_is_charged_afterwards() {
-    let fixed = Rule { cost: Some(2), ..Rule::per("fixed", &["api_key"], "50/min".parse().unwrap()) };
+    let mut fixed = Rule::per("fixed", &["api_key"], "50/min".parse().unwrap());
+    fixed.cost = Some(2);
     let agent = Agent::builder().rule(strict("100/min")).rule(fixed).start().unwrap();
     let call = Call::new().with("api_key", "k");
     let decision = agent.check(&call).await.unwrap().decision;

@@ -49,6 +49,7 @@ fn parse_decimal(text: &str) -> Option<(u64, u32)> {
 /// # Errors
 /// As [`from_yaml`].
 pub fn read_published(published: &Published, generation: Generation) -> Result<RuleSet, Problems> {
-    let set = from_yaml(&published.name, &published.text, generation)?;
-    Ok(RuleSet { generation, origin: format!("{}, published", published.name).into(), ..set })
+    let mut set = from_yaml(&published.name, &published.text, generation)?;
+    (set.generation, set.origin) = (generation, format!("{}, published", published.name).into());
+    Ok(set)
 }

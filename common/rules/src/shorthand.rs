@@ -49,7 +49,9 @@ pub fn from_shorthand(limits: &[impl AsRef<str>], generation: u64) -> Result<Rul
         let window = window.map_or_else(String::new, |(_, window)| format!("/{window}"));
         rules.push(Rule::per(&format!("per-{}{window}", limit.per.join("-")), &limit.per, limit.quota));
     }
-    Ok(RuleSet { descriptors: DescriptorSpec::defaults(), ..RuleSet::new(generation, rules) })
+    let mut set = RuleSet::new(generation, rules);
+    set.descriptors = DescriptorSpec::defaults();
+    Ok(set)
 }
 
 fn parse(text: &str) -> Result<Shorthand<'_>, ShorthandError> {

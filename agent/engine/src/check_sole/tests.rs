@@ -52,11 +52,13 @@ fn rule(algorithm: Algorithm, units: u64) -> Rule {
 fn rules(algorithm: Algorithm, units: u64, generation: u64) -> RuleSet {
     let mut per_key = rule(algorithm, units);
     per_key.by_tier = vec![("free".into(), rule(algorithm, 1).policy)];
-    let second = rule(algorithm, units + 1).matching("api_key", "k3");
-    let second = Rule { name: "second".into(), ..second };
+    let mut second = rule(algorithm, units + 1).matching("api_key", "k3");
+    second.name = "second".into();
     let deny = vec![vec![("api_key".into(), Pattern::Exact("k2".into()))]];
     let lists = Lists { deny: if units == 5 { deny } else { Vec::new() }, ..Lists::default() };
-    RuleSet { lists, ..RuleSet::new(generation, [per_key, second]) }
+    let mut rules = RuleSet::new(generation, [per_key, second]);
+    rules.lists = lists;
+    rules
 }
 
 fn engine(rules: RuleSet) -> Engine {

@@ -60,7 +60,9 @@ fn rule() -> Rule {
 fn rules(generation: u64, is_secret: bool) -> RuleSet {
     let spec =
         DescriptorSpec { public: !is_secret, ..DescriptorSpec::new("key", DescriptorSource::Header("key".into())) };
-    RuleSet { descriptors: vec![spec], ..RuleSet::new(generation, [rule()]) }
+    let mut rules = RuleSet::new(generation, [rule()]);
+    rules.descriptors = vec![spec];
+    rules
 }
 
 #[test]

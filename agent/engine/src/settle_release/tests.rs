@@ -88,7 +88,7 @@ fn a_release_leaves_the_unsynced_slot_of_another_call_of_the_same_instant() {
 #[test]
 fn a_denied_call_gives_the_slots_of_a_rule_in_shadow_back() {
     let rules = || {
-        let shadow = Rule { shadow: true, ..slots("shadow", 2) };
+        let shadow = slots("shadow", 2).in_shadow();
         RuleSet::new(1, [shadow, Rule::per("calls", &["api_key"], "1/min".parse().expect("a quota"))])
     };
     let mut settings = EngineSettings::new("a", START);
@@ -114,7 +114,7 @@ fn a_denied_call_gives_the_slots_of_a_rule_in_shadow_back() {
 #[test]
 fn a_rule_in_shadow_would_have_denied_a_call_once_however_often_it_is_corrected() {
     let start = Timestamp::from_ms(1_000_000);
-    let rule = Rule { shadow: true, ..Rule::denying("closed", Vec::new()) };
+    let rule = Rule::denying("closed", Vec::new()).in_shadow();
     let settings = EngineSettings { owns_table: true, ..EngineSettings::new("a", start) };
     let engine = Engine::new(settings, RuleSet::new(1, [rule]));
     let call = Call::new();
@@ -131,7 +131,7 @@ fn a_rule_in_shadow_would_have_denied_a_call_once_however_often_it_is_corrected(
 /// The store was late, so the call was denied; its late answer says that both rules were charged.
 #[test]
 fn a_call_that_was_denied_before_its_late_answer_gives_the_slots_of_a_rule_in_shadow_back() {
-    let shadow = Rule { shadow: true, ..slots("shadow", 2) };
+    let shadow = slots("shadow", 2).in_shadow();
     let rules = [shadow, Rule::per("calls", &["api_key"], "1/min".parse().expect("a quota")).strict()];
     let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, rules));
     let mut request = begin(&engine, Operation::check(&call())).expect_err("the store is asked");

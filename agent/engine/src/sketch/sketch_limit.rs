@@ -78,7 +78,8 @@ mod tests {
             policy
         };
         let of = |text: &str| LimitPolicy::of(text.parse().expect("a quota"));
-        let bucket = LimitPolicy { burst: 20, ..of("100/min") }.counted_by(Algorithm::TokenBucket);
+        let mut bucket = of("100/min").counted_by(Algorithm::TokenBucket);
+        bucket.burst = 20;
         let agents = |n| Some(FleetPart::OneOf(NonZeroU32::new(n).unwrap()));
         let now = TimeBounds::exactly(Timestamp::from_ms(1_000_000));
         let own_now = now.latest;

@@ -99,7 +99,7 @@ async fn a_denial_by_concurrency_speaks_of_slots() {
 /// A rule with `deny: true` and `shadow: true` would have denied the call once, whatever settles and releases follow.
 #[tokio::test]
 async fn a_deny_rule_in_shadow_is_not_counted_once_more_by_each_settle_and_release() {
-    let closed = Rule { shadow: true, ..Rule::denying("closed", Vec::new()) };
+    let closed = Rule::denying("closed", Vec::new()).in_shadow();
     let slots = Rule::per("slots", &["user"], "9/min".parse().unwrap()).counted_by(Algorithm::Concurrency);
     let mut client = client([closed, strict("100/min"), slots]).await;
     let call = client.post(r#"{"descriptors": {"user": "u"}, "cost": 2}"#).await;

@@ -58,6 +58,13 @@ impl Rule {
         self
     }
 
+    /// Returns the same rule in shadow: it counts its calls and the denials that it would give, and denies none.
+    #[must_use]
+    pub fn in_shadow(mut self) -> Self {
+        self.shadow = true;
+        self
+    }
+
     /// Returns the same rule with the guarantee that no window exceeds the quota: strict, with the conservative estimate.
     #[must_use]
     pub fn strict(self) -> Self {

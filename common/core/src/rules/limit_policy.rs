@@ -10,6 +10,7 @@ use crate::window::{Estimate, Window};
 
 /// Requirements of a rule for one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LimitPolicy {
     /// Quota: units per window.
     pub quota: Quota,

@@ -50,6 +50,7 @@ pub type CostTable = Vec<(Pattern, u64)>;
 
 /// All rules that an agent enforces at one time. A set replaces another one only if its generation is newer.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct RuleSet {
     /// Version number.
     pub generation: Generation,
@@ -86,6 +87,7 @@ pub struct Lists {
 
 /// One rule as written: the calls that it matches, and its policies. The default limits nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rule {
     /// Name, unique in the set.
     pub name: Arc<str>,

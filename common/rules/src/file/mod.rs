@@ -89,8 +89,10 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     let degraded_remaining = degraded_remaining
         .and_then(|node| reader.parse_by(node, "`degraded_remaining`", "estimate or -1", value_of))
         .unwrap_or_default();
-    let generation = generation.unwrap_or(loaded);
-    RuleSet { descriptors, slot_by, lists, deny_status, degraded_remaining, rules, ..RuleSet::new(generation, []) }
+    let mut set = RuleSet::new(generation.unwrap_or(loaded), []);
+    (set.descriptors, set.rules, set.slot_by, set.lists) = (descriptors, rules, slot_by, lists);
+    (set.deny_status, set.degraded_remaining) = (deny_status, degraded_remaining);
+    set
 }
 
 fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext) -> Vec<Arc<Rule>> {

@@ -27,7 +27,8 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
     let name = read_name(reader, &fields);
     let deny = reader.flag(&fields, "deny");
     let matches = fields.get("match").map_or_else(Vec::new, |node| read_matches(reader, node, "`match`", known));
-    let mut rule = Rule { deny, ..Rule::denying("", matches) };
+    let mut rule = Rule::denying("", matches);
+    rule.deny = deny;
     read_rule_values(reader, &fields, known, &mut rule);
     if deny {
         check_denying(reader, &fields, &rule.matches);

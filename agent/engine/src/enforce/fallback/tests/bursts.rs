@@ -12,7 +12,8 @@ struct BurstCase {
 
 impl BurstCase {
     fn new(quota: &str, algorithm: Algorithm, burst: u64, agents: u32) -> Self {
-        let policy = LimitPolicy { burst, ..LimitPolicy::of(quota.parse().expect("a quota")) }.counted_by(algorithm);
+        let mut policy = LimitPolicy::of(quota.parse().expect("a quota")).counted_by(algorithm);
+        policy.burst = burst;
         policy.check().expect("a policy");
         Self { policy, agents, view: CounterView::default(), store: CounterState::new(&policy.limit()) }
     }
