@@ -1,7 +1,5 @@
 //! Paths, links and the glossary of the documents.
 
-use std::collections::BTreeSet;
-
 use super::*;
 
 /// Folder of the documents that the README points to.
