@@ -2,8 +2,10 @@
 //!
 //! An agent follows the greatest offset, so an offset beyond the end of the log would make it ignore every later signal. The
 //! agent does not read that log: it asks the bus for the end of the log when an offset is far ahead of the ones before, and when
-//! the identity of the log is another one. This is rare, because offsets advance in small steps. A count that is wrong and
-//! plausible cannot be recognised; real signals replace it within two seconds.
+//! the identity of the log is another one. This is rare, because offsets advance in small steps. An offset that is forged and
+//! only a little beyond the end is followed: then all real records are behind it. If nothing but such records comes for a
+//! second, the agent asks for the end, too, and begins anew. A count that is wrong and plausible cannot be recognised; real
+//! signals replace it within two seconds.
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::messages::signals::{LogEnd, LogId, Offset, SignalBatch, THRESHOLD_PERMILLE_MAX};
@@ -11,6 +13,9 @@ use tollgate_core::window::Ring;
 
 /// Number of records by which the counted offset may advance without a look at the end of the log.
 const ADVANCE_RECORDS_MAX: u64 = 10_000;
+/// Time for which all records may be behind the counted offset without a look at the end of the log, in ms. Aggregators write
+/// one at least each 200 ms.
+const BEHIND_MS_MAX: u64 = 1_000;
 /// Time after a record's append time in which a counted sub-window may begin, in ms: more than the longest sub-window, because a
 /// change of the window moves units to the end of theirs.
 const AHEAD_MS_MAX: u64 = 7 * 24 * 3_600_000;
@@ -22,14 +27,25 @@ pub(crate) enum Judgement {
     Credible,
     /// It can only be judged with the end of the log.
     NeedsLogEnd,
+    /// It may be a record of an aggregator, and an earlier one was not: that one counted beyond the end of the log.
+    CredibleAgain,
     /// It cannot be true, for this reason.
     Absurd(String),
 }
 
-/// Judges a record that the bus appended at this time. `known` are the log and the offset of the signals before it; nothing if
-/// there is no such partition.
+/// The newest record of a partition that an agent follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Followed {
+    pub(crate) log: Option<LogId>,
+    pub(crate) as_of: Offset,
+    /// Time at which the bus appended it.
+    pub(crate) appended: Timestamp,
+}
+
+/// Judges a record that the bus appended at this time. `followed` is the record that the agent follows; nothing if there is no
+/// such partition.
 pub(crate) fn judge(
-    known: Option<(Option<LogId>, Offset)>,
+    followed: Option<Followed>,
     appended: Timestamp,
     batch: &SignalBatch,
     end: Option<LogEnd>,
@@ -38,7 +54,7 @@ pub(crate) fn judge(
     let absurd = |reason: String| {
         Judgement::Absurd(format!("signals of partition {partition} by {}: {reason}", batch.aggregator))
     };
-    let Some((known_log, known_as_of)) = known else {
+    let Some(followed) = followed else {
         return absurd("there is no such partition".to_owned());
     };
     if threshold_permille > THRESHOLD_PERMILLE_MAX {
@@ -53,14 +69,16 @@ pub(crate) fn judge(
     if batch.signals.iter().any(|signal| is_ahead(&signal.admitted)) {
         return absurd("a counted sub-window lies in the future".to_owned());
     }
+    let is_same_log = followed.log == Some(log);
+    let is_far_ahead = as_of > followed.as_of.saturating_add(ADVANCE_RECORDS_MAX);
+    let is_left_behind = as_of < followed.as_of && appended.ms_since(followed.appended) >= BEHIND_MS_MAX;
     match end {
-        None if known_log != Some(log) || as_of > known_as_of.saturating_add(ADVANCE_RECORDS_MAX) => {
-            Judgement::NeedsLogEnd
-        }
+        None if !is_same_log || is_far_ahead || is_left_behind => Judgement::NeedsLogEnd,
         Some(end) if log != end.log => absurd("they count another log than `calls`".to_owned()),
         Some(end) if as_of >= end.next => {
             absurd(format!("they count up to offset {as_of}, and `calls` ends at {}", end.next))
         }
+        Some(end) if is_same_log && followed.as_of >= end.next => Judgement::CredibleAgain,
         _ => Judgement::Credible,
     }
 }
@@ -109,16 +127,22 @@ mod tests {
     #[test]
     fn a_record_is_credible_unless_it_reports_what_cannot_be() {
         let end = Some(LogEnd { log: 1, next: 5_000_000 });
-        let known = Some((Some(1), 1_000));
+        let followed = |log, as_of, ago_ms| Some(Followed { log, as_of, appended: APPENDED.minus_ms(ago_ms) });
+        let known = followed(Some(1), 1_000, 200);
+        let beyond_end = followed(Some(1), 5_000_001, 1_000);
         let mut ahead = batch();
         ahead.signals[0].admitted.add(1 << 50, 1);
         let far = SignalBatch { as_of: 4_999_999, ..batch() };
         let beyond = SignalBatch { as_of: 5_000_000, ..batch() };
         let cases = [
             ("the next one", known, batch(), None, "credible"),
-            ("an outdated one", Some((Some(1), 9_999)), batch(), None, "credible"),
-            ("the first one", Some((None, 0)), batch(), None, "ask"),
-            ("the first one, verified", Some((None, 0)), batch(), end, "credible"),
+            ("an outdated one", followed(Some(1), 9_999, 999), batch(), None, "credible"),
+            ("none but outdated ones for a second", followed(Some(1), 9_999, 1_000), batch(), None, "ask"),
+            ("the same, verified", followed(Some(1), 9_999, 1_000), batch(), end, "credible"),
+            ("a real one after one beyond the end", beyond_end, batch(), None, "ask"),
+            ("the same, verified", beyond_end, batch(), end, "again"),
+            ("the first one", followed(None, 0, 200), batch(), None, "ask"),
+            ("the first one, verified", followed(None, 0, 200), batch(), end, "credible"),
             ("far ahead", known, far.clone(), None, "ask"),
             ("far ahead, verified", known, far, end, "credible"),
             ("beyond the end", known, beyond, end, "`calls` ends at 5000000"),
@@ -140,6 +164,7 @@ mod tests {
         for (name, known, batch, end, expected) in cases {
             let text = match judge(known, APPENDED, &batch, end) {
                 Judgement::Credible => "credible".to_owned(),
+                Judgement::CredibleAgain => "again".to_owned(),
                 Judgement::NeedsLogEnd => "ask".to_owned(),
                 Judgement::Absurd(reason) => reason,
             };

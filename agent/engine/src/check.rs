@@ -159,7 +159,8 @@ impl Engine {
                     if error.may_have_charged() {
                         at = context.bounds.earliest.minus_ms(context.now.ms_since(sent_at));
                     }
-                    let is_late = error.is_late() && !self.is_degraded();
+                    let deadline = Self::expiry(context, planned).0;
+                    let is_late = error.is_late() && !self.breaker.is_open_for(deadline);
                     let store = if is_late { StoreAccess::Late } else { StoreAccess::Closed };
                     let mut table = self.table.lock(planned.matched.iter().map(|matched| matched.counter));
                     self.plan(context, &planned.matched, &mut table, store, at).unwrap_or_default()
@@ -188,7 +189,8 @@ impl Engine {
             planned.rejection = Some(rejection);
         }
         let mut table = self.place(context, &mut planned.matched);
-        let store = if self.is_degraded() || !self.can_carry(&planned.matched, &mut table) {
+        let is_open = || self.breaker.is_open_for(Self::expiry(context, planned).0);
+        let store = if self.is_degraded() && is_open() || !self.can_carry(&planned.matched, &mut table) {
             StoreAccess::Closed
         } else if self.breaker.is_recovering(context.now) && !self.fleet.is_guessed() {
             StoreAccess::Recovering

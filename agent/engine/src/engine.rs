@@ -223,6 +223,8 @@ impl Engine {
         self.rules.store(ActiveRules { emergency, ..ActiveRules::new(rules, &self.metrics) });
         self.rules_accepted_ms.store(now.as_ms(), Ordering::Relaxed);
         *self.rejection.lock() = None;
+        // Calls may wait longer by the new rules.
+        self.breaker.forget_deadline();
         Ok(())
     }
 

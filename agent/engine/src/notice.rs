@@ -43,6 +43,11 @@ pub enum Notice {
          this agent (tollgate_store_lost_total); check who deletes keys there, and set maxmemory-policy noeviction"
     )]
     CountersLost,
+    /// Signals of a partition counted beyond the end of the log, and are counted anew.
+    #[error(
+        "signals counted beyond the end of `calls`, and those of a partition are read anew; find the producer that writes such records, and let only Tollgate write to the topic `signals`; after an unclean election of the broker's leader, nothing is to do"
+    )]
+    SignalsBeginAnew,
     /// Published rules can be read from the bus or from the store again.
     #[error("published rules can be read again")]
     RulesReachable,

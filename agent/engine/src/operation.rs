@@ -205,10 +205,10 @@ impl Engine {
         let PendingRequest { active, calls, charges, carried, deadline, sent_at, pending, .. } = &mut *request.0;
         self.note_time_of(*sent_at, now, &answer);
         match (&*pending, &answer) {
-            (Pending::Check(_), Ok(_)) => self.breaker.answered(),
+            (Pending::Check(_), Ok(_)) => self.breaker.answered(now.ms_since(*sent_at)),
             (Pending::Check(_), Err(error)) => self.unanswered_check(*sent_at, *deadline, now, *error),
             (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_) | Pending::Reopen(_), _) => {}
-            (_, Err(error)) => self.unanswered(*error),
+            (_, Err(error)) => self.unanswered(*error, *deadline),
         }
         let (carried, charges) = charges.split_at(*carried);
         let answer = answer.map(|results| self.learn(*sent_at, carried, charges, results));

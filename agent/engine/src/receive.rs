@@ -20,6 +20,7 @@ use crate::absurd_signals::{self, Judgement};
 use crate::active_rules::ActiveRules;
 use crate::dead_letters::IgnoredRecord;
 use crate::engine::Engine;
+use crate::notice::Notice;
 use crate::time_bounds::TimeBounds;
 use crate::view::{Flow, ViewEvent, update};
 
@@ -65,8 +66,14 @@ impl Engine {
         let dead_letter = |topic, reason| Receipt::DeadLetter(self.dead_letters.add(now, topic, reason));
         match incoming {
             Incoming::Signals { appended, batch, end } => {
-                match absurd_signals::judge(self.signals.position(batch.partition), appended, batch, end) {
+                match absurd_signals::judge(self.signals.followed(batch.partition), appended, batch, end) {
                     Judgement::Credible => self.receive_signals(now, appended, batch, lags),
+                    Judgement::CredibleAgain => {
+                        self.signals.begin_anew(batch.partition);
+                        let _ = self.dead_letters.add(now, Topic::Signals, String::new());
+                        self.notify(Notice::SignalsBeginAnew);
+                        self.receive_signals(now, appended, batch, lags);
+                    }
                     Judgement::NeedsLogEnd => return Receipt::NeedsLogEnd(batch.partition),
                     Judgement::Absurd(reason) => return dead_letter(Topic::Signals, reason),
                 }
@@ -126,7 +133,7 @@ impl Engine {
     /// Returns the offset up to which the newest signals of a partition count `calls`.
     #[must_use]
     pub fn signals_count_to(&self, partition: Partition) -> Option<Offset> {
-        self.signals.position(partition).map(|(_, as_of)| as_of)
+        self.signals.followed(partition).map(|followed| followed.as_of)
     }
 
     fn receive_presence(&self, now: Timestamp, appended: Timestamp, presence: &Presence) {
@@ -157,7 +164,7 @@ impl Engine {
         let live = self.fleet.are_members(&batch.agents);
         let flow = |signal: &Signal| self.flow_of(signal, batch, &live);
         let is_news = |signal: &&Signal| {
-            self.receive_signal(&active, store_time, batch, signal, flow(signal))
+            self.receive_signal(&active, store_time, signal, flow(signal))
                 && batch.is_of_change(signal, store_time.latest)
         };
         let lag = |signal: &Signal| Duration::from_millis(store_time.latest.ms_since(signal.newest_at));
@@ -178,14 +185,7 @@ impl Engine {
 
     /// Applies the signal of one counter. Returns true if it contains charges that no earlier signal contained. Where the
     /// counts are in the own table, signals decide nothing: only the lag of the agent's own counters is of use.
-    fn receive_signal(
-        &self,
-        active: &ActiveRules,
-        now: TimeBounds,
-        batch: &SignalBatch,
-        signal: &Signal,
-        flow: Flow,
-    ) -> bool {
+    fn receive_signal(&self, active: &ActiveRules, now: TimeBounds, signal: &Signal, flow: Flow) -> bool {
         let rule = active.set.rules.iter().find(|rule| rule.name == signal.rule);
         let mut policies = rule.into_iter().flat_map(|rule| rule.all_policies());
         let Some(policy) = policies.find(|policy| policy.window == signal.admitted.window()) else { return false };
@@ -197,7 +197,7 @@ impl Engine {
         }
         let view = table.view(signal.counter);
         let known = view.remote.as_ref().map(|remote| remote.newest_at);
-        update(policy, view, ViewEvent::Signal { signal, batch, flow, latest: now.latest });
+        update(policy, view, ViewEvent::Signal { signal, flow, latest: now.latest });
         known.is_none_or(|known| known < signal.newest_at)
     }
 }

@@ -12,8 +12,9 @@ use std::ops::RangeInclusive;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
-use tollgate_core::messages::signals::{FRESH_MS, LogId, Offset, SignalBatch};
+use tollgate_core::messages::signals::{FRESH_MS, Offset, SignalBatch};
 
+use crate::absurd_signals::Followed;
 use crate::enforce::{Authority, FreshSignals};
 use crate::time_bounds::{ServerClock, TimeBounds};
 use crate::view::CoveredRounds;
@@ -38,8 +39,7 @@ pub(crate) struct Signals {
 /// One partition of the signals.
 #[derive(Default)]
 struct SignalPartition {
-    log: Option<LogId>,
-    as_of: Offset,
+    followed: Followed,
     as_of_appended: Timestamp,
     threshold_permille: u32,
     /// Times at which the first and the last record that were read had been appended.
@@ -73,18 +73,14 @@ impl Signals {
             return false;
         }
         view.read = Some((view.read.map_or(appended, |(first, _)| first), appended));
-        if view.log.replace(batch.log).is_some_and(|log| log != batch.log) {
+        if view.followed.log.is_some_and(|log| log != batch.log) {
             // The log was recreated and contains nothing of the old one.
-            let last = view.delivered.drain(..).map(|(round, _)| round).next_back();
-            let through = view.covered.through.max(last.unwrap_or_default());
-            // Rows say a round at most two later than the last one that their batch completes.
-            view.covered.none_through = view.covered.none_through.max(through + 2);
-            view.as_of = 0;
+            view.begin_anew();
         }
-        if batch.as_of < view.as_of {
+        if batch.as_of < view.followed.as_of {
             return false;
         }
-        view.as_of = batch.as_of;
+        view.followed = Followed { log: Some(batch.log), as_of: batch.as_of, appended };
         view.as_of_appended = view.as_of_appended.max(batch.as_of_appended);
         view.threshold_permille = batch.threshold_permille;
         while let Some((round, offset)) = view.delivered.front().copied()
@@ -96,9 +92,17 @@ impl Signals {
         true
     }
 
-    /// Returns the log and the offset of the newest signals of a partition; nothing if there is no such partition.
-    pub(crate) fn position(&self, partition: Partition) -> Option<(Option<LogId>, Offset)> {
-        self.partition(partition).map(|view| (view.log, view.as_of))
+    /// Returns the record of a partition that the agent follows; nothing if there is no such partition.
+    pub(crate) fn followed(&self, partition: Partition) -> Option<Followed> {
+        self.partition(partition).map(|view| view.followed)
+    }
+
+    /// Forgets the record that the agent followed, because it counted beyond the end of the log. Signals must again be read for a
+    /// while.
+    pub(crate) fn begin_anew(&self, partition: Partition) {
+        let Some(mut view) = self.partition(partition) else { return };
+        view.begin_anew();
+        (view.as_of_appended, view.read) = (Timestamp::default(), None);
     }
 
     /// Records the offset of an own batch. The rows of all rounds through this one are in it or in earlier ones.
@@ -152,6 +156,15 @@ impl Signals {
 }
 
 impl SignalPartition {
+    /// Ends all that is known by offsets: no unit of an own batch counts as contained in a signal.
+    fn begin_anew(&mut self) {
+        let last = self.delivered.drain(..).map(|(round, _)| round).next_back();
+        let through = self.covered.through.max(last.unwrap_or_default());
+        // Rows say a round at most two later than the last one that their batch completes.
+        self.covered.none_through = self.covered.none_through.max(through + 2);
+        self.followed = Followed::default();
+    }
+
     fn has_read_enough(&self) -> bool {
         self.read.is_some_and(|(first, last)| last.ms_since(first) >= READ_FIRST_MS)
     }
@@ -159,6 +172,8 @@ impl SignalPartition {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::messages::signals::LogId;
+
     use super::*;
 
     const fn at(ms: u64) -> Timestamp {
@@ -242,6 +257,24 @@ mod tests {
         assert!(heard(&signals, 19_100).is_none(), "records between them may be missing");
         assert!(signals.received(at(21_100), at(21_000), &heartbeat(1, 11, 21_000)));
         assert!(heard(&signals, 21_100).is_some());
+    }
+
+    /// E6: after a forged record beyond the end, nothing that it said remains, and real ones are followed again.
+    #[test]
+    fn a_partition_that_begins_anew_follows_the_next_record() {
+        let signals = signals();
+        signals.delivered(0, 1, 3);
+        for (ms, as_of) in [(10_000, 2), (12_000, 9_000)] {
+            assert!(signals.received(at(ms), at(ms), &heartbeat(1, as_of, ms)));
+        }
+        assert!(!signals.received(at(12_100), at(12_100), &heartbeat(1, 4, 12_100)), "it is behind");
+        signals.begin_anew(0);
+        assert!(
+            signals.received(at(13_100), at(13_100), &heartbeat(1, 5, 13_100)) && heard(&signals, 13_100).is_none()
+        );
+        assert!(signals.received(at(15_100), at(15_100), &heartbeat(1, 6, 15_100)));
+        let covered = heard(&signals, 15_100).expect("fresh signals").covered;
+        assert!(covered.none_through >= 3, "batches that the forged record seemed to count may be in no signal");
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Engine {
         if self.settings.owns_table { TimeBounds::exactly(now) } else { self.store_clock.read().at(now) }
     }
 
-    /// Returns true while the breaker is open: calls are decided without the store.
+    /// Returns true while the breaker is open: calls are decided without the store, or at least those that wait least for it.
     #[must_use]
     #[inline]
     pub fn is_degraded(&self) -> bool {
@@ -109,14 +109,14 @@ impl Engine {
             if error.is_late() {
                 self.breaker.missed_deadline(deadline);
             }
-            self.unanswered(error);
+            self.unanswered(error, deadline);
         }
     }
 
-    /// Records a request that the store did not answer.
-    pub(crate) fn unanswered(&self, error: StoreError) {
+    /// Records a request that the store did not answer within this deadline.
+    pub(crate) fn unanswered(&self, error: StoreError, deadline: Duration) {
         self.metrics.store_error(error);
-        if self.breaker.missed(error) {
+        if self.breaker.missed(error, deadline) {
             self.notify(Notice::StoreUnavailable(error));
         } else if self.breaker.is_suspected() {
             self.maintenance_waker.wake();

@@ -4,6 +4,7 @@
 //! them to the engine. A third thread keeps the bus prepared and waits for one that is unavailable. When they
 //! end, the writer sends what is left and announces that the agent leaves.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, Thread};
@@ -11,9 +12,10 @@ use std::time::Duration;
 
 use tollgate_bus::{Bus, BusError, BusRecord, LogReader, LogWriter, ReadFrom, Topic, supervise};
 use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::rules::Published;
-use tollgate_core::messages::signals::SignalBatch;
+use tollgate_core::messages::signals::{LogEnd, SignalBatch};
 use tollgate_engine::{Engine, Exchange, ExchangeEffect, ExchangeInput, IgnoredRecord, Incoming, Receipt};
 use tollgate_wire::{Record, WireError};
 
@@ -25,6 +27,8 @@ use crate::metrics::AgentMetrics;
 const READ_WAIT: Duration = Duration::from_millis(50);
 /// Maximum number of records that the reader takes at once.
 const READ_RECORDS_LEN_MAX: usize = 1_000;
+/// Time for which an end of the log is remembered, in ms.
+const LOG_END_KEPT_MS: u64 = 1_000;
 /// Time for which a stop waits until the last records are in the log.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
@@ -59,6 +63,8 @@ struct BusReader<B: Bus> {
     presence: B::Reader,
     rules: Option<B::Reader>,
     listeners: BusListeners,
+    /// End of the log of `calls` by partition, and the instant at which the bus was asked for it.
+    log_ends: HashMap<Partition, (Timestamp, Option<LogEnd>)>,
     lags: Vec<Duration>,
 }
 
@@ -93,6 +99,7 @@ impl BusThreads {
             presence: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
             rules: listeners.rules.as_ref().map(|_| bus.reader(Topic::Rules, &[0], ReadFrom::Oldest)),
             listeners,
+            log_ends: HashMap::new(),
             lags: Vec::new(),
         };
         let stopped = stop.clone();
@@ -185,13 +192,27 @@ impl<B: Bus> BusReader<B> {
         let incoming = |end| decoded.as_ref().map(|batch| Incoming::Signals { appended, batch, end });
         let mut receipt = self.receive(Topic::Signals, incoming(None));
         if let Receipt::NeedsLogEnd(partition) = receipt {
-            let Some(end) = self.bus.log_end(Topic::Calls, partition) else { return };
+            let Some(end) = self.log_end(partition) else { return };
             receipt = self.receive(Topic::Signals, incoming(Some(end)));
         }
         if let (Receipt::Applied, Ok(batch), Some(observe)) = (&receipt, &decoded, &mut self.listeners.observer) {
             observe(batch, appended);
         }
         self.log_dead_letter(Topic::Signals, record, receipt);
+    }
+
+    /// Returns the end of the log of `calls`. The bus is asked at most once a second: it answers slowly, and anybody may write
+    /// records that call for it.
+    fn log_end(&mut self, partition: Partition) -> Option<LogEnd> {
+        let now = self.clock.now();
+        match self.log_ends.get(&partition) {
+            Some((asked, end)) if now.ms_since(*asked) < LOG_END_KEPT_MS => *end,
+            _ => {
+                let end = self.bus.log_end(Topic::Calls, partition);
+                self.log_ends.insert(partition, (self.clock.now(), end));
+                end
+            }
+        }
     }
 
     /// Passes a record to the engine, or the reason why it could not be decoded.

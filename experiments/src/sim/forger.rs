@@ -48,7 +48,7 @@ fn calls(rng: &mut Rng, mut batch: Batch) -> Batch {
 fn signals(rng: &mut Rng, mut batch: SignalBatch) -> SignalBatch {
     batch.signals.clear();
     match rng.u8(0..4) {
-        0 => batch.as_of += 1 << rng.u32(24..63),
+        0 => batch.as_of += 1 << rng.u32(0..63),
         1 => batch.threshold_permille = u32::MAX,
         2 => batch.log += 1_000,
         _ => batch.as_of_appended = batch.as_of_appended.plus_ms(1 << 40),

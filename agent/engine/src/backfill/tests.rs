@@ -8,6 +8,7 @@ use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
+use crate::operation::UNATTENDED_DEADLINE;
 use crate::unsynced_queue::UNSYNCED_COUNTERS_MAX;
 use crate::view::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
 use crate::{Operation, Output, Progress, StoreRequest};
@@ -20,7 +21,7 @@ fn engine() -> Engine {
     let rule = Rule::per("slots", &["api_key"], "100/min".parse().expect("a quota"));
     let rule = rule.with(|policy| policy.algorithm = Algorithm::Concurrency);
     let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]));
-    engine.unanswered(StoreError::Unreachable);
+    engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
     engine
 }
 
@@ -152,7 +153,7 @@ fn engine_with_named_calls(calls: u64) -> Engine {
     let rule = Rule::per("key", &["api_key"], "1000000/min".parse().expect("a quota"));
     let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]));
     engine.note_store_time(START, START, START);
-    engine.unanswered(StoreError::Unreachable);
+    engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
     for number in 0..calls {
         let call = Call::new().with("api_key", "k").identified(number.to_string());
         let Progress::Done(output) = engine.begin(START.plus_ms(number), Operation::check(&call)) else {

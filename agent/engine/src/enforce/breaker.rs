@@ -10,6 +10,11 @@
 //! and not by five callers. So the breaker is open [`OPEN_AT`] deadlines after the first call that the store does not answer.
 //! A ping closes it only if it was answered within the deadline that calls missed: they would miss it again.
 //!
+//! **Deadlines.** Rules may have different deadlines. Misses open the breaker for calls with no longer deadline than theirs, so a
+//! rule that does not wait long enough takes the store from no other rule. A ping that is answered later than in time closes it
+//! for the calls that wait that long. The missed deadline is forgotten when new rules come into force, and when the store
+//! answers as quickly again.
+//!
 //! Agents do not reach a store that is back at the same instant. For [`RECOVERY_MS`] it may lack units that other agents have
 //! admitted without it.
 
@@ -25,15 +30,20 @@ pub(crate) const OPEN_AT: u32 = 5;
 /// Time after which a store that is back has the units of all agents, in ms: they probe it at least twice a second.
 const RECOVERY_MS: u64 = 1_000;
 
+/// Longest deadline for which the breaker is open after an error with which no request can succeed.
+const ALL_DEADLINES_MS: u32 = u32::MAX;
+
 /// Breaker before the store.
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     misses: AtomicU32,
-    open: AtomicBool,
+    /// Shortest deadline of these misses, in ms.
+    missed_ms: AtomicU32,
+    /// Longest deadline of calls for which the breaker is open, in ms; 0 if it is closed.
+    open_ms: AtomicU32,
     /// True from a miss until a ping is sent, or answered in time.
     is_suspected: AtomicBool,
-    /// Deadline of the last call that missed it, in ms. It is replaced by the next one, and has no effect while no call misses
-    /// its deadline.
+    /// Shortest deadline that calls missed, in ms; 0 if they missed none.
     deadline_ms: AtomicU32,
     /// Instant of the agent's own clock, in ms, until which the store may lack units of other agents. It begins when the
     /// breaker closes.
@@ -41,25 +51,40 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
-    /// Returns true if no request is sent.
+    /// Returns true if some calls are not sent.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire)
+        self.open_ms.load(Ordering::Acquire) > 0
     }
 
-    /// Records an answer in time.
-    pub(crate) fn answered(&self) {
-        if self.misses.load(Ordering::Relaxed) > 0 {
+    /// Returns true if no request with this deadline is sent.
+    pub(crate) fn is_open_for(&self, deadline: Duration) -> bool {
+        let open_ms = self.open_ms.load(Ordering::Acquire);
+        open_ms > 0 && in_ms(deadline) <= open_ms
+    }
+
+    /// Records an answer to a call in time, which took so long.
+    pub(crate) fn answered(&self, took_ms: u64) {
+        if self.misses.load(Ordering::Relaxed) > 0 && took_ms <= self.missed_ms.load(Ordering::Relaxed).into() {
             self.misses.store(0, Ordering::Relaxed);
+            if !self.is_open() {
+                self.forget_deadline();
+            }
         }
+    }
+
+    /// Forgets which deadline calls missed: the next ping in any time closes the breaker.
+    pub(crate) fn forget_deadline(&self) {
+        self.deadline_ms.store(0, Ordering::Relaxed);
     }
 
     /// Records that a call missed its deadline.
     pub(crate) fn missed_deadline(&self, deadline: Duration) {
-        self.deadline_ms.store(u32::try_from(deadline.as_millis()).unwrap_or(u32::MAX), Ordering::Relaxed);
+        let shorter = |known| (known == 0 || in_ms(deadline) < known).then(|| in_ms(deadline));
+        let _ = self.deadline_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
     }
 
-    /// Returns the deadline of the last call that missed it; none if no call did.
+    /// Returns the shortest deadline that calls missed; none if they missed none.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let deadline_ms = self.deadline_ms.load(Ordering::Relaxed);
         (deadline_ms > 0).then(|| Duration::from_millis(deadline_ms.into()))
@@ -75,28 +100,61 @@ impl Breaker {
         self.is_suspected.store(false, Ordering::Relaxed);
     }
 
-    /// Records a miss; returns true if it opened the breaker.
-    pub(crate) fn missed(&self, error: StoreError) -> bool {
-        let opens = match error {
-            error if error.is_late() => {
-                self.is_suspected.store(true, Ordering::Relaxed);
-                self.misses.fetch_add(1, Ordering::Relaxed) + 1 >= OPEN_AT
-            }
-            error => !error.is_of_counter(),
+    /// Records a miss of a request with this deadline; returns true if it opened a closed breaker.
+    pub(crate) fn missed(&self, error: StoreError, deadline: Duration) -> bool {
+        let open_ms = if error.is_late() {
+            self.is_suspected.store(true, Ordering::Relaxed);
+            self.late(in_ms(deadline))
+        } else if error.is_of_counter() {
+            0
+        } else {
+            ALL_DEADLINES_MS
         };
-        opens && !self.open.swap(true, Ordering::Relaxed)
+        open_ms > 0 && self.open_ms.fetch_max(open_ms, Ordering::AcqRel) == 0
     }
 
-    /// Records an answered ping; returns true if it closed the breaker. A closed breaker counts requests only.
+    /// Counts a late answer; returns the longest deadline for which the breaker opens, 0 for none.
+    fn late(&self, deadline_ms: u32) -> u32 {
+        if deadline_ms <= self.open_ms.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let misses = self.misses.fetch_add(1, Ordering::Relaxed) + 1;
+        let missed_ms = if misses == 1 {
+            self.missed_ms.store(deadline_ms, Ordering::Relaxed);
+            deadline_ms
+        } else {
+            self.missed_ms.fetch_min(deadline_ms, Ordering::Relaxed).min(deadline_ms)
+        };
+        if misses < OPEN_AT {
+            return 0;
+        }
+        self.misses.store(0, Ordering::Relaxed);
+        missed_ms
+    }
+
+    /// Records a ping in time; returns true if it closed the breaker. A closed breaker counts requests only.
     pub(crate) fn close(&self, now: Timestamp) -> bool {
         let was_open = self.is_open();
         if was_open {
             self.misses.store(0, Ordering::Relaxed);
-            // First, so that no call finds the breaker closed and the store complete.
-            self.recovering_until_ms.store(now.plus_ms(RECOVERY_MS).as_ms(), Ordering::Relaxed);
-            self.open.store(false, Ordering::Release);
+            self.forget_deadline();
+            self.open_until(now, 0);
         }
         was_open
+    }
+
+    /// Records a ping that took so long, which is too late for some calls: the others ask the store again.
+    pub(crate) fn answered_late(&self, now: Timestamp, took_ms: u64) {
+        let took_ms = u32::try_from(took_ms).unwrap_or(u32::MAX).max(self.deadline_ms.load(Ordering::Relaxed));
+        if took_ms < self.open_ms.load(Ordering::Relaxed) {
+            self.open_until(now, took_ms);
+        }
+    }
+
+    fn open_until(&self, now: Timestamp, deadline_ms: u32) {
+        // First, so that no call finds the breaker closed and the store complete.
+        self.recovering_until_ms.store(now.plus_ms(RECOVERY_MS).as_ms(), Ordering::Relaxed);
+        self.open_ms.store(deadline_ms, Ordering::Release);
     }
 
     /// Returns true if the store may lack units that other agents have admitted without it.
@@ -105,16 +163,24 @@ impl Breaker {
     }
 }
 
+/// Returns a deadline in ms, at least 1.
+fn in_ms(deadline: Duration) -> u32 {
+    u32::try_from(deadline.as_millis()).unwrap_or(u32::MAX).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const DEADLINE: Duration = Duration::from_millis(15);
+    const SHORT: Duration = Duration::from_millis(5);
+
     #[test]
     fn it_opens_after_five_misses_in_a_row_and_a_ping_closes_it() {
         let breaker = Breaker::default();
-        assert!((0..4).all(|_| !breaker.missed(StoreError::TimedOut)));
-        assert!(breaker.missed(StoreError::TimedOut) && breaker.is_open());
-        assert!(!breaker.missed(StoreError::TimedOut), "reported once");
+        assert!((0..4).all(|_| !breaker.missed(StoreError::TimedOut, DEADLINE)));
+        assert!(breaker.missed(StoreError::TimedOut, DEADLINE) && breaker.is_open());
+        assert!(!breaker.missed(StoreError::TimedOut, DEADLINE), "reported once");
         let now = Timestamp::from_ms(1_000_000);
         assert!(!breaker.is_recovering(now) && breaker.close(now) && !breaker.is_open() && !breaker.close(now));
         assert!(breaker.is_recovering(now.plus_ms(999)) && !breaker.is_recovering(now.plus_ms(1_000)));
@@ -125,15 +191,51 @@ mod tests {
     fn an_answer_in_time_takes_back_all_misses_before_it() {
         let breaker = Breaker::default();
         for _ in 0..200 {
-            assert!((0..4).all(|_| !breaker.missed(StoreError::TimedOut)));
-            breaker.answered();
+            assert!((0..4).all(|_| !breaker.missed(StoreError::TimedOut, DEADLINE)));
+            breaker.answered(1);
         }
     }
 
     #[test]
     fn an_unreachable_store_opens_it_at_once() {
         let breaker = Breaker::default();
-        assert!((0..9).all(|_| !breaker.missed(StoreError::Full) && !breaker.missed(StoreError::Contended)));
-        assert!(breaker.missed(StoreError::Unreachable) && breaker.is_open());
+        assert!(
+            (0..9).all(
+                |_| !breaker.missed(StoreError::Full, DEADLINE) && !breaker.missed(StoreError::Contended, DEADLINE)
+            )
+        );
+        assert!(breaker.missed(StoreError::Unreachable, DEADLINE) && breaker.is_open());
+    }
+    /// A rule that waits 5 ms for a store that takes 10 takes it from no rule that waits longer.
+    #[test]
+    fn misses_open_it_for_no_longer_deadlines() {
+        let breaker = Breaker::default();
+        for _ in 0..OPEN_AT {
+            assert!(!breaker.is_open_for(SHORT));
+            breaker.missed_deadline(SHORT);
+            let _ = breaker.missed(StoreError::TimedOut, SHORT);
+            breaker.answered(10);
+        }
+        assert!(breaker.is_open_for(SHORT) && !breaker.is_open_for(DEADLINE) && breaker.is_open());
+        assert!((0..OPEN_AT).all(|_| !breaker.missed(StoreError::TimedOut, DEADLINE)), "it was open already");
+        assert!(breaker.is_open_for(DEADLINE) && !breaker.is_open_for(DEADLINE * 2));
+        let now = Timestamp::from_ms(1_000_000);
+        breaker.answered_late(now, 10);
+        assert!(breaker.is_open_for(SHORT) && !breaker.is_open_for(DEADLINE) && breaker.is_recovering(now));
+        breaker.answered_late(now, 1);
+        assert!(breaker.is_open_for(SHORT), "only a ping that is in time for all closes it");
+        assert_eq!(breaker.deadline(), Some(SHORT));
+        assert!(breaker.close(now) && breaker.deadline().is_none());
+    }
+
+    #[test]
+    fn a_missed_deadline_is_forgotten_with_an_answer_that_is_as_quick() {
+        let breaker = Breaker::default();
+        breaker.missed_deadline(SHORT);
+        assert!(!breaker.missed(StoreError::TimedOut, SHORT));
+        breaker.answered(6);
+        assert_eq!(breaker.deadline(), Some(SHORT));
+        breaker.answered(5);
+        assert_eq!(breaker.deadline(), None);
     }
 }

@@ -129,6 +129,7 @@ mod tests {
     use super::*;
     use crate::engine::{Engine, EngineSettings};
     use crate::notice::Notice;
+    use crate::operation::UNATTENDED_DEADLINE;
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
 
@@ -152,7 +153,7 @@ mod tests {
             requests
         };
         for ms in [0, 500] {
-            engine.unanswered(StoreError::Unreachable);
+            engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
             poll(ms, MaintenanceInput::Tick);
             let pinged = MaintenanceInput::Pinged { answer: Ok(START.plus_ms(ms + 1)), is_late: false };
             assert_eq!(poll(ms + 1, pinged), 1);

@@ -17,6 +17,7 @@ mod tests;
 
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
@@ -66,6 +67,8 @@ pub struct Maintenance {
     shell: Option<Waker>,
     /// True if the last request that the maintenance itself sent was answered.
     reached: bool,
+    /// True if the last ping was answered, but too late for some calls.
+    answers_late: bool,
     probe: Option<Probe>,
     pace: ProbePace,
     losses: LossDuties,
@@ -87,6 +90,7 @@ pub struct Maintenance {
 struct Probe {
     ping_sent: Timestamp,
     backfills: u32,
+    ping_took_ms: u64,
     /// True if calls would have missed their deadline.
     is_late: bool,
     /// True if only a miss called for it: an answer is no return of the store.
@@ -105,6 +109,7 @@ impl Maintenance {
             engine,
             settings,
             shell: None,
+            answers_late: false,
             probe: None,
             pace: ProbePace::default(),
             losses: LossDuties::default(),
@@ -134,7 +139,7 @@ impl Maintenance {
             MaintenanceInput::Pinged { answer: Ok(store_now), is_late } => {
                 if let Some(probe) = &mut self.probe {
                     self.engine.note_store_time(probe.ping_sent, now, store_now);
-                    probe.is_late = is_late;
+                    (probe.is_late, probe.ping_took_ms) = (is_late, now.ms_since(probe.ping_sent));
                 }
                 if !is_late {
                     self.engine.breaker.pinged();
@@ -176,7 +181,7 @@ impl Maintenance {
     /// Returns the times from which the duties are due that are wanted now: probe, housekeeping, witness, lost counters,
     /// announcement, rules, the fleet's agents, notices.
     fn due(&self) -> [Option<Timestamp>; 8] {
-        let store_answers = self.reached && !self.engine.is_degraded();
+        let store_answers = self.store_answers();
         let needs_probe = !self.reached || self.engine.needs_store() || self.engine.breaker.is_suspected();
         let probe_at = if needs_probe { self.pace.probe_at } else { self.resync_at };
         let has_store = !self.engine.settings().owns_table;
@@ -203,7 +208,8 @@ impl Maintenance {
             self.probe = Some(Probe { ping_sent: now, is_of_miss, ..Probe::default() });
             self.resync_at = now.plus_ms(RESYNC_INTERVAL_MS);
             self.engine.breaker.pinged();
-            effects.push(MaintenanceEffect::Send(self.ping()));
+            let (in_time, deadline) = self.ping_deadlines();
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping { in_time, deadline }));
         }
         if housekeeping {
             self.housekeeping_at = now.plus_ms(HOUSEKEEPING_INTERVAL_MS);
@@ -215,7 +221,7 @@ impl Maintenance {
             self.announcing = true;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Announce));
         }
-        if rules && self.reached && !self.engine.is_degraded() {
+        if rules && self.store_answers() {
             self.rules_at = now.plus_ms(RULES_INTERVAL_MS);
             self.reading_rules = true;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::ReadRules));
@@ -261,9 +267,11 @@ impl Maintenance {
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
             return;
         }
-        let Probe { is_late, is_of_miss, .. } = self.probe.take().unwrap_or_default();
+        let Probe { is_late, ping_took_ms, is_of_miss, .. } = self.probe.take().unwrap_or_default();
         self.reached = true;
         if is_late && self.engine.is_degraded() {
+            self.engine.breaker.answered_late(now, ping_took_ms);
+            self.answers_late = true;
             return self.pace.missed(now);
         }
         if self.rules_missed > 0 {
@@ -272,24 +280,31 @@ impl Maintenance {
         if !is_of_miss || self.engine.needs_store() {
             self.pace.found(now, self.engine.has_unsynced());
         }
+        self.answers_late = false;
         self.engine.use_store(now);
     }
 
-    /// Returns a ping. While calls use the store, it has their deadline, so that its miss counts like theirs.
-    fn ping(&self) -> MaintenanceRequest {
+    /// Returns true if the store answers requests without a caller.
+    fn store_answers(&self) -> bool {
+        self.reached && (self.answers_late || !self.engine.is_degraded())
+    }
+
+    /// Returns the time within which a ping is in time for calls, and the time that it may take. While calls use the store, it
+    /// has their deadline, so that its miss counts like theirs.
+    fn ping_deadlines(&self) -> (Duration, Duration) {
         let in_time = self.engine.breaker.deadline().unwrap_or(UNATTENDED_DEADLINE).min(UNATTENDED_DEADLINE);
-        let deadline = if self.engine.is_degraded() { UNATTENDED_DEADLINE } else { in_time };
-        MaintenanceRequest::Ping { in_time, deadline }
+        (in_time, if self.engine.is_degraded() { UNATTENDED_DEADLINE } else { in_time })
     }
 
     fn probe_missed(&mut self, now: Timestamp, error: StoreError) {
         self.probe = None;
-        self.reached = false;
+        (self.reached, self.answers_late) = (false, false);
         self.pace.missed(now);
         if error == StoreError::TimedOut && self.pace.is_connecting(now) {
             return self.engine.metrics().store_error(error);
         }
-        self.engine.unanswered(error);
+        let deadline = self.ping_deadlines().1;
+        self.engine.unanswered(error, deadline);
         // Until the breaker is open, calls are denied meanwhile.
         if error == StoreError::TimedOut && !self.engine.is_degraded() {
             self.pace.probe_at = now;

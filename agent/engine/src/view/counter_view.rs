@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::RequestId;
-use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
 
@@ -33,10 +32,6 @@ pub(crate) struct CounterView {
 /// The count of a counter in the latest signal.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteCount {
-    /// Log whose records are counted.
-    pub(crate) log: LogId,
-    /// Last offset that is counted.
-    pub(crate) as_of: Offset,
     /// Admitted units per sub-window.
     pub(crate) admitted: Ring,
     /// Instant of the newest charge that is counted.

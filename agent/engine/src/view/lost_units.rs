@@ -125,7 +125,7 @@ mod tests {
             admitted.add(policy.window.sub_window(at(ms)), 1);
             let flow = Flow::new(std::iter::empty(), 1);
             let (newest_at, charged_at, budget) = (at(ms), at(ms), SignalBudget::default());
-            Box::new(RemoteCount { log: 1, as_of: 1, admitted, newest_at, charged_at, flow, budget })
+            Box::new(RemoteCount { admitted, newest_at, charged_at, flow, budget })
         });
         view
     }

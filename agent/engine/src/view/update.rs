@@ -6,7 +6,7 @@
 use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, RequestId};
-use tollgate_core::messages::signals::{Signal, SignalBatch};
+use tollgate_core::messages::signals::Signal;
 use tollgate_core::rules::LimitPolicy;
 use tollgate_core::window::Estimate;
 
@@ -85,8 +85,6 @@ pub(crate) enum ViewEvent<'a> {
     Signal {
         /// The signal.
         signal: &'a Signal,
-        /// The record that contains it.
-        batch: &'a SignalBatch,
         /// Admissions by agent.
         flow: Flow,
         /// Latest that the store's time may be.
@@ -167,16 +165,13 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             view.unsynced.take_if(|unsynced| unsynced.is_empty());
         }
         ViewEvent::Forgotten => view.unsynced = None,
-        ViewEvent::Signal { signal, batch: &SignalBatch { log, as_of, .. }, flow, latest } => {
-            // An older signal changes nothing; offsets of different logs cannot be compared.
-            if view.remote.as_ref().is_none_or(|remote| remote.log != log || remote.as_of <= as_of) {
-                let Signal { newest_at, charged_at, .. } = *signal;
-                let mut admitted = signal.admitted.clone();
-                // Counts from before a step back of the store's clock.
-                admitted.rebase(latest, Estimate::Conservative);
-                let budget = view.remote.as_ref().map(|remote| remote.budget).unwrap_or_default();
-                view.remote = Some(Box::new(RemoteCount { log, as_of, admitted, newest_at, charged_at, flow, budget }));
-            }
+        ViewEvent::Signal { signal, flow, latest } => {
+            let Signal { newest_at, charged_at, .. } = *signal;
+            let mut admitted = signal.admitted.clone();
+            // Counts from before a step back of the store's clock.
+            admitted.rebase(latest, Estimate::Conservative);
+            let budget = view.remote.as_ref().map(|remote| remote.budget).unwrap_or_default();
+            view.remote = Some(Box::new(RemoteCount { admitted, newest_at, charged_at, flow, budget }));
         }
     }
 }

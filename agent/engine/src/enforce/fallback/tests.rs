@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::counter::{ChargeResult, CounterId};
-use tollgate_core::messages::signals::{Signal, SignalBatch};
+use tollgate_core::messages::signals::Signal;
 use tollgate_core::rules::{Consistency, Quota};
 use tollgate_core::window::Ring;
 
@@ -59,18 +59,8 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
                 newest_at: NOW,
                 charged_at: NOW,
             };
-            let batch = SignalBatch {
-                aggregator: "g".into(),
-                partition: 0,
-                log: 1,
-                as_of: 1,
-                as_of_appended: NOW,
-                threshold_permille: 0,
-                agents: Vec::new(),
-                signals: Vec::new(),
-            };
             let (signal, flow) = (&signal, Flow::default());
-            update(policy, &mut view, ViewEvent::Signal { signal, batch: &batch, flow, latest: NOW });
+            update(policy, &mut view, ViewEvent::Signal { signal, flow, latest: NOW });
         }
         Known::ByStore(units) => {
             let remaining = policy.quota.units() - units;

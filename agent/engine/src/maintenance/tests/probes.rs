@@ -52,7 +52,7 @@ fn pings_that_are_not_answered_while_the_first_connection_is_made_open_no_breake
 #[test]
 fn unsynced_units_are_backfilled_before_the_breaker_closes() {
     let mut fixture = Fixture::reached(ON_REDIS);
-    fixture.engine.unanswered(StoreError::Unreachable);
+    fixture.engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
     for key in 0..100 {
         fixture.admit_without_store(10, &key.to_string());
     }
@@ -73,7 +73,7 @@ fn unsynced_units_are_backfilled_before_the_breaker_closes() {
 #[test]
 fn a_backfill_that_fails_ends_the_probe_and_the_units_stay_unsynced() {
     let mut fixture = Fixture::reached(ALONE);
-    fixture.engine.unanswered(StoreError::Unreachable);
+    fixture.engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
     fixture.admit_without_store(10, "k");
     fixture.tick(20);
     fixture.requests.clear();
@@ -93,7 +93,7 @@ fn a_store_that_answers_pings_and_no_calls_is_probed_less_often() {
     let mut pings = 0;
     for ms in 1..20_000 {
         if !fixture.engine.is_degraded() {
-            fixture.engine.unanswered(StoreError::Unreachable);
+            fixture.engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
         }
         fixture.tick(ms);
         pings += fixture.waiting().len();
@@ -149,4 +149,46 @@ fn a_ping_that_comes_too_late_for_calls_ends_no_outage() {
     fixture.tick(120);
     fixture.answer_all(121);
     assert!(!fixture.engine.is_degraded());
+}
+
+/// A rule with a short deadline takes the store from no other, and a longer one in new rules gives it back.
+#[test]
+fn a_store_that_is_too_late_for_one_rule_answers_the_others() {
+    let rule = |name, per, deadline_ms| {
+        let rule = Rule::per(name, &[per], "100/min".parse().expect("a quota")).strict();
+        rule.with(|policy| policy.deadline = Duration::from_millis(deadline_ms))
+    };
+    let rules = |generation, quick_ms| RuleSet::new(generation, [rule("quick", "q", quick_ms), rule("slow", "s", 200)]);
+    let mut fixture = Fixture::reached(ON_REDIS);
+    fixture.engine.set_rules(START, rules(2, 5)).expect("newer rules");
+    let begin = |fixture: &Fixture, ms, descriptor: &str| {
+        let call = Call::new().with(descriptor, "k");
+        fixture.engine.begin(START.plus_ms(ms), Operation::check(&call))
+    };
+    let asks = |fixture: &Fixture, ms, descriptor| matches!(begin(fixture, ms, descriptor), Progress::NeedsStore(_));
+    for _ in 0..5 {
+        let Progress::NeedsStore(mut request) = begin(&fixture, 100, "q") else { panic!("the store is asked") };
+        let _ = fixture.engine.finish(START.plus_ms(105), &mut request, Err(StoreError::TimedOut));
+    }
+    assert!(!asks(&fixture, 106, "q") && asks(&fixture, 106, "s"));
+    // Each ping takes 10 ms.
+    for ms in [110, 2_000] {
+        fixture.tick(ms);
+        fixture.requests.retain(|request| !matches!(request, MaintenanceRequest::Ping { .. }));
+        fixture.poll(ms + 10, MaintenanceInput::Pinged { answer: Ok(START.plus_ms(ms)), is_late: true });
+        fixture.answer_all(ms + 11);
+        assert!(!asks(&fixture, ms + 12, "q") && asks(&fixture, ms + 12, "s"), "{ms}");
+    }
+    fixture.tick(4_000);
+    assert!(fixture.waiting().contains(&"announce"), "the agent's other requests reach the store");
+    fixture.answer_all(4_001);
+    fixture.engine.set_rules(START, rules(3, 200)).expect("newer rules");
+    fixture.tick(6_000);
+    let in_time = fixture.requests.iter().find_map(|request| match request {
+        MaintenanceRequest::Ping { in_time, .. } => Some(*in_time),
+        _ => None,
+    });
+    assert!(in_time.is_none_or(|in_time| in_time == UNATTENDED_DEADLINE));
+    fixture.answer_all(6_010);
+    assert!(asks(&fixture, 6_011, "q") && !fixture.engine.is_degraded());
 }

@@ -12,8 +12,9 @@ struct BurstCase {
 
 impl BurstCase {
     fn new(quota: &str, algorithm: Algorithm, burst: u64, agents: u32) -> Self {
-        let mut policy = LimitPolicy::of(quota.parse().expect("a quota")).counted_by(algorithm);
+        let mut policy = LimitPolicy::of(quota.parse().expect("a quota"));
         policy.burst = burst;
+        let policy = policy.counted_by(algorithm);
         policy.check().expect("a policy");
         Self { policy, agents, view: CounterView::default(), store: CounterState::new(&policy.limit()) }
     }
