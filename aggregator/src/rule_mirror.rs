@@ -94,9 +94,17 @@ impl<R: LogReader> RulesTopic<R> {
                 continue;
             }
             // Redis that is unavailable is logged by its connection; the next round copies again.
-            if let Ok(Ok(_)) =
+            if let Ok(Ok(stored)) =
                 runtime.block_on(async { timeout(COPY_WAIT, mirror.publish(Some(*generation), published)).await })
             {
+                if stored > *generation && copied.is_none_or(|(before, _)| before != *generation) {
+                    tracing::warn!(
+                        stored,
+                        generation,
+                        key = mirror.key(),
+                        "Redis holds newer rules than the topic, and agents follow those: rules were published to Redis alone, or the topic was recreated; delete the key in Redis, and restart the agents without their state directories"
+                    );
+                }
                 copied = Some((*generation, Stopwatch::start()));
             }
         }

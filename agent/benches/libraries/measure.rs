@@ -84,7 +84,7 @@ pub(crate) fn allocations(contender: &Contender, keys: &KeySet, effort: Effort) 
 /// If a contender did not do the work that its name says.
 pub(crate) fn rounds(contenders: &[Contender], keys: &KeySet, threads: usize, effort: Effort) -> Vec<Turns> {
     let barrier = &Barrier::new(threads);
-    let turn_of = move |contender: &Contender, thread: usize, round: usize| {
+    let take_turn = move |contender: &Contender, thread: usize, round: usize| {
         let mut blocks = keys.blocks(thread, round);
         turn(contender, &mut blocks, effort.turn / 4);
         barrier.wait();
@@ -97,17 +97,17 @@ pub(crate) fn rounds(contenders: &[Contender], keys: &KeySet, threads: usize, ef
     };
     let run = move |thread: usize| -> Vec<Turns> {
         pin(thread);
-        let turns_of = |(position, contender): (usize, &Contender)| {
+        let alternate = |(position, contender): (usize, &Contender)| {
             let mut turns = Turns::default();
             for round in 0..effort.rounds {
                 if contender.reference != position {
-                    turns.reference.push(turn_of(&contenders[contender.reference], thread, round));
+                    turns.reference.push(take_turn(&contenders[contender.reference], thread, round));
                 }
-                turns.own.push(turn_of(contender, thread, round));
+                turns.own.push(take_turn(contender, thread, round));
             }
             turns
         };
-        contenders.iter().enumerate().map(turns_of).collect()
+        contenders.iter().enumerate().map(alternate).collect()
     };
     let by_thread: Vec<Vec<Turns>> = thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || run(thread))).collect();

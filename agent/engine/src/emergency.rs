@@ -5,6 +5,7 @@
 //! with the next change only: an agent that restarts and hears nobody goes by the change that it knew last.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
@@ -37,9 +38,17 @@ impl Engine {
     /// Applies a change of the switch that another agent told, or that was saved, if it is newer than the known one.
     pub fn learn_emergency(&self, now: Timestamp, switch: EmergencySwitch) {
         let mut known = self.emergency.lock();
-        if !switch.is_newer_than(known.as_ref()) || switch.changed_at > now.plus_ms(AHEAD_MS_MAX) {
+        if !switch.is_newer_than(known.as_ref()) {
             return;
         }
+        if switch.changed_at > now.plus_ms(AHEAD_MS_MAX) {
+            drop(known);
+            if !self.refuses_emergency.swap(true, Ordering::Relaxed) {
+                self.notify(Notice::EmergencyRefused);
+            }
+            return;
+        }
+        self.refuses_emergency.store(false, Ordering::Relaxed);
         let before = known.replace(switch).and_then(|known| known.quota);
         if before == switch.quota {
             return;
@@ -110,6 +119,22 @@ mod tests {
     use crate::operation::{Operation, Output, Progress};
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
+
+    /// A host that slept has a clock that is behind. The log says so once, and the agent's own switch works.
+    #[test]
+    fn a_change_of_the_far_future_is_refused_with_one_line() {
+        let engine = Engine::new(EngineSettings::new("a", START), RuleSet::none_yet());
+        let quota = "10/s".parse().ok();
+        for ahead_ms in [AHEAD_MS_MAX + 1, AHEAD_MS_MAX + 2] {
+            engine.learn_emergency(START, EmergencySwitch { quota, changed_at: START.plus_ms(ahead_ms) });
+        }
+        assert!(engine.emergency().is_none());
+        let mut told = Vec::new();
+        engine.notices.lock().take(START, |notice| told.push(notice));
+        assert_eq!(told, [Notice::EmergencyRefused]);
+        engine.switch_emergency(START, quota);
+        assert_eq!(engine.emergency().and_then(|switch| switch.quota), quota);
+    }
 
     /// A call that was admitted in emergency charged no counter, so its settlement gives back no units of other calls.
     #[test]

@@ -107,6 +107,8 @@ pub struct Engine {
     pub(crate) metrics: EngineMetrics,
     /// Latest change of the emergency switch. Who puts rules in force holds the lock.
     pub(crate) emergency: Mutex<Option<EmergencySwitch>>,
+    /// True if the newest change that others told is refused.
+    pub(crate) refuses_emergency: AtomicBool,
     rejection: Mutex<Option<String>>,
     /// True if published rules can be read from nowhere.
     rules_unreachable: AtomicBool,
@@ -184,6 +186,7 @@ impl Engine {
             deny_list: DENY_LIST.into(),
             metrics,
             emergency: Mutex::default(),
+            refuses_emergency: AtomicBool::default(),
             rejection: Mutex::default(),
             rules_unreachable: AtomicBool::default(),
             rules_accepted_ms: AtomicU64::new(rules_accepted_ms),

@@ -43,6 +43,11 @@ pub enum Notice {
          this agent (tollgate_store_lost_total); check who deletes keys there, and set maxmemory-policy noeviction"
     )]
     CountersLost,
+    /// A change of the emergency switch lies in the future of this agent's clock.
+    #[error(
+        "the emergency switch was changed more than an hour ahead of this agent's clock, and the change has no effect here; set the clock of this host, or of the one where it was switched, and restart the agent; or send the request to this agent"
+    )]
+    EmergencyRefused,
     /// Signals of a partition counted beyond the end of the log, and are counted anew.
     #[error(
         "signals counted beyond the end of `calls`, and those of a partition are read anew; find the producer that writes such records, and let only Tollgate write to the topic `signals`; after an unclean election of the broker's leader, nothing is to do"

@@ -52,7 +52,10 @@ pub(crate) async fn explain_call<S: ChargeStore>(State(agent): State<Agent<S>>, 
     let body = body::read(request.into_body()).await?;
     let parsed = call_request::parse(&body, &EXPLAIN).map_err(ProblemDetails::bad_request)?;
     let engine = agent.engine();
-    let explanation = engine.with_rules(|rules| explain(rules, &engine.settings().digest_key, &parsed.call));
+    let mut explanation = engine.with_rules(|rules| explain(rules, &engine.settings().digest_key, &parsed.call));
+    // While it is on, its quota decides in place of the rules that follow.
+    let quota = engine.emergency().and_then(|switch| switch.quota);
+    explanation["emergency"] = quota.map(|quota| quota.to_string()).into();
     Ok(([(CONTENT_TYPE, "application/json")], explanation.to_string()).into_response())
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn receive_published(
     let in_force = engine.with_rules(|rules| rules.generation);
     if generation <= in_force {
         if generation < in_force && appended.is_some_and(|appended| appended >= engine.settings().epoch) {
-            tracing::warn!(%node, generation, "published rules ignored: generation {in_force} is in force, from another source or from a topic that was recreated; restart the agents without their state directories");
+            tracing::warn!(%node, generation, "published rules ignored: generation {in_force} is in force, from another source or from a topic that was recreated; delete the older copy of the rules in Redis (key PREFIXrules, by default tollgate:rules), if there is Redis, and then restart the agents without their state directories");
         }
         return;
     }

@@ -142,7 +142,9 @@ fn memory_returns_to_the_system_after_a_flood() {
     });
     let mut client = up.client();
     let counted = ["tollgate_counters", "tollgate_aggregator_counters"];
-    assert!(metric(&mut client, counted[1]) > callers / 2, "the aggregator has counted them");
+    wait_for("the aggregator to count them", || {
+        (metric(&mut client, "tollgate_aggregator_rows_total") > callers / 2).then_some(())
+    });
     wait_for("agent and aggregator to sweep", || {
         (counted.map(|name| metric(&mut client, name)) == [0, 0]).then_some(())
     });

@@ -41,6 +41,12 @@ impl RuleMirror {
         Self { connection, key, publish: Script::new(include_str!("lua/rule_mirror.lua")) }
     }
 
+    /// Name of the key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key.name
+    }
+
     /// Address of the server, without the password.
     #[must_use]
     pub fn address(&self) -> &str {

@@ -6,7 +6,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResults, StoreError};
 
 use super::witness::{Witness, WitnessAnswer};
-use super::{Maintenance, MaintenanceEffect, MaintenanceRequest};
+use super::{Answered, Maintenance, MaintenanceEffect, MaintenanceRequest};
 use crate::operation::{Operation, Output, Progress};
 use crate::store_request::StoreRequest;
 
@@ -89,7 +89,7 @@ impl Maintenance {
             }
             Err(error) if is_of_probe => self.probe_missed(now, error),
             // An agent without calls would not notice otherwise that the store is unavailable.
-            Err(_) => self.reached = false,
+            Err(_) => self.answered = Answered::Not,
         }
     }
 

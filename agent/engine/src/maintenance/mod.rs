@@ -65,10 +65,7 @@ pub struct Maintenance {
     settings: MaintenanceSettings,
     /// Waker of a shell that sleeps.
     shell: Option<Waker>,
-    /// True if the last request that the maintenance itself sent was answered.
-    reached: bool,
-    /// True if the last ping was answered, but too late for some calls.
-    answers_late: bool,
+    answered: Answered,
     probe: Option<Probe>,
     pace: ProbePace,
     losses: LossDuties,
@@ -83,6 +80,16 @@ pub struct Maintenance {
     housekeeping_at: Timestamp,
     saved: Option<AgentIds>,
     saved_emergency: Option<EmergencySwitch>,
+}
+
+/// Answer to the last request that the maintenance itself sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answered {
+    /// There was none.
+    Not,
+    /// It was a ping, and too late for some calls.
+    Late,
+    InTime,
 }
 
 /// Probe that is under way: a ping, and then backfills.
@@ -105,11 +112,10 @@ impl Maintenance {
     pub fn new(engine: Arc<Engine>, settings: MaintenanceSettings) -> Self {
         Self {
             // Counts in the engine's own table need no store.
-            reached: engine.has_reached_store(),
+            answered: if engine.has_reached_store() { Answered::InTime } else { Answered::Not },
             engine,
             settings,
             shell: None,
-            answers_late: false,
             probe: None,
             pace: ProbePace::default(),
             losses: LossDuties::default(),
@@ -157,7 +163,9 @@ impl Maintenance {
                 self.announcing = false;
                 self.engine.fleet.announced(now, answer.as_ref().ok());
                 // An agent without calls would not notice otherwise that the store is unavailable.
-                self.reached &= answer.is_ok();
+                if answer.is_err() {
+                    self.answered = Answered::Not;
+                }
             }
             MaintenanceInput::RulesRead(is_answered) => {
                 self.reading_rules = false;
@@ -182,7 +190,8 @@ impl Maintenance {
     /// announcement, rules, the fleet's agents, notices.
     fn due(&self) -> [Option<Timestamp>; 8] {
         let store_answers = self.store_answers();
-        let needs_probe = !self.reached || self.engine.needs_store() || self.engine.breaker.is_suspected();
+        let needs_probe =
+            self.answered == Answered::Not || self.engine.needs_store() || self.engine.breaker.is_suspected();
         let probe_at = if needs_probe { self.pace.probe_at } else { self.resync_at };
         let has_store = !self.engine.settings().owns_table;
         let announces = self.settings.announces && !self.announcing && store_answers;
@@ -204,7 +213,7 @@ impl Maintenance {
         let is_due = |at: Option<Timestamp>| at.is_some_and(|at| now >= at);
         let [probe, housekeeping, witness, reopen, announcement, rules, save, _] = self.due().map(is_due);
         if probe {
-            let is_of_miss = self.reached && !self.engine.needs_store();
+            let is_of_miss = self.answered != Answered::Not && !self.engine.needs_store();
             self.probe = Some(Probe { ping_sent: now, is_of_miss, ..Probe::default() });
             self.resync_at = now.plus_ms(RESYNC_INTERVAL_MS);
             self.engine.breaker.pinged();
@@ -268,10 +277,10 @@ impl Maintenance {
             return;
         }
         let Probe { is_late, ping_took_ms, is_of_miss, .. } = self.probe.take().unwrap_or_default();
-        self.reached = true;
+        self.answered = Answered::InTime;
         if is_late && self.engine.is_degraded() {
             self.engine.breaker.answered_late(now, ping_took_ms);
-            self.answers_late = true;
+            self.answered = Answered::Late;
             return self.pace.missed(now);
         }
         if self.rules_missed > 0 {
@@ -280,13 +289,16 @@ impl Maintenance {
         if !is_of_miss || self.engine.needs_store() {
             self.pace.found(now, self.engine.has_unsynced());
         }
-        self.answers_late = false;
         self.engine.use_store(now);
     }
 
     /// Returns true if the store answers requests without a caller.
     fn store_answers(&self) -> bool {
-        self.reached && (self.answers_late || !self.engine.is_degraded())
+        match self.answered {
+            Answered::Not => false,
+            Answered::Late => true,
+            Answered::InTime => !self.engine.is_degraded(),
+        }
     }
 
     /// Returns the time within which a ping is in time for calls, and the time that it may take. While calls use the store, it
@@ -298,7 +310,7 @@ impl Maintenance {
 
     fn probe_missed(&mut self, now: Timestamp, error: StoreError) {
         self.probe = None;
-        (self.reached, self.answers_late) = (false, false);
+        self.answered = Answered::Not;
         self.pace.missed(now);
         if error == StoreError::TimedOut && self.pace.is_connecting(now) {
             return self.engine.metrics().store_error(error);

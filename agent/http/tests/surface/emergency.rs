@@ -55,6 +55,25 @@ async fn the_switch_limits_each_caller_until_it_is_off() {
     assert_eq!((&body["rule"], &body["remaining"], &body["source"]), (&"pair".into(), &97.into(), &"store".into()));
 }
 
+/// I5, G8: the switch is for every caller, and the explanation of a call says that it is on.
+#[tokio::test]
+async fn the_switch_limits_callers_of_the_allow_list_and_is_explained() {
+    let rules = "rules: [{ name: r, per: [api_key], quota: 1/h }]\nlists: { allow: [{ user: ours }] }";
+    let rules = tollgate_rules::from_yaml("rules.yaml", rules, 1).unwrap();
+    let mut client = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await.client().await;
+    let call = r#"{"descriptors": {"api_key": "k", "user": "ours"}}"#;
+    for (quota, denied, emergency) in [(None, 0, ().into()), (Some("2/h"), 1, "2/h".into()), (None, 0, ().into())] {
+        let body = quota.map_or(r#"{"on": false}"#.into(), |quota| format!(r#"{{"on": true, "quota": "{quota}"}}"#));
+        assert_eq!(switch(&mut client, &body).await.status, StatusCode::OK);
+        let mut seen = 0;
+        for _ in 0..3 {
+            seen += usize::from(client.post(call).await.status == StatusCode::TOO_MANY_REQUESTS);
+        }
+        let explained = client.ask("POST", "/explain", &[], call).await.json();
+        assert_eq!((seen, &explained["emergency"], &explained["list"]), (denied, &emergency, &"allow".into()));
+    }
+}
+
 #[tokio::test]
 async fn a_body_that_is_not_understood_changes_nothing() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
