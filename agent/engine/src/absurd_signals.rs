@@ -8,8 +8,10 @@
 //! signals replace it within two seconds.
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
-use tollgate_core::messages::signals::{LogEnd, LogId, Offset, SignalBatch, THRESHOLD_PERMILLE_MAX};
+use tollgate_core::messages::signals::{LogEnd, SignalBatch, THRESHOLD_PERMILLE_MAX};
 use tollgate_core::window::Ring;
+
+use crate::signals::Followed;
 
 /// Number of records by which the counted offset may advance without a look at the end of the log.
 const ADVANCE_RECORDS_MAX: u64 = 10_000;
@@ -31,15 +33,6 @@ pub(crate) enum Judgement {
     CredibleAgain,
     /// It cannot be true, for this reason.
     Absurd(String),
-}
-
-/// The newest record of a partition that an agent follows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Followed {
-    pub(crate) log: Option<LogId>,
-    pub(crate) as_of: Offset,
-    /// Time at which the bus appended it.
-    pub(crate) appended: Timestamp,
 }
 
 /// Judges a record that the bus appended at this time. `followed` is the record that the agent follows; nothing if there is no

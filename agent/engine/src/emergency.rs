@@ -4,8 +4,8 @@
 //! rules that deny still do. The newest change of the switch is part of the agent's heartbeats and of its saved state; it ends
 //! with the next change only: an agent that restarts and hears nobody goes by the change that it knew last.
 
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
@@ -38,18 +38,17 @@ impl Engine {
     /// Applies a change of the switch that another agent told, or that was saved, if it is newer than the known one.
     pub fn learn_emergency(&self, now: Timestamp, switch: EmergencySwitch) {
         let mut known = self.emergency.lock();
-        if !switch.is_newer_than(known.as_ref()) {
+        if !switch.is_newer_than(known.newest.as_ref()) {
             return;
         }
         if switch.changed_at > now.plus_ms(AHEAD_MS_MAX) {
-            drop(known);
-            if !self.refuses_emergency.swap(true, Ordering::Relaxed) {
+            if !mem::replace(&mut known.is_refused, true) {
                 self.notify(Notice::EmergencyRefused);
             }
             return;
         }
-        self.refuses_emergency.store(false, Ordering::Relaxed);
-        let before = known.replace(switch).and_then(|known| known.quota);
+        known.is_refused = false;
+        let before = known.newest.replace(switch).and_then(|known| known.quota);
         if before == switch.quota {
             return;
         }
@@ -63,7 +62,7 @@ impl Engine {
     /// Returns the latest change of the switch, if there was one.
     #[must_use]
     pub fn emergency(&self) -> Option<EmergencySwitch> {
-        *self.emergency.lock()
+        self.emergency.lock().newest
     }
 
     /// Decides the calls of a request while the switch is on.

@@ -11,6 +11,7 @@ use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Verdict};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::decision::{EMERGENCY, LimitKind, LimitStatus};
+use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::name::Name;
 use tollgate_core::rules::Quota;
 use tollgate_core::window::{Estimate, Window};
@@ -19,6 +20,14 @@ use crate::metrics::RuleCounts;
 
 /// Number of slots for the counts of callers.
 const SLOTS_LEN: usize = 1 << 16;
+
+/// Knowledge about the switch.
+#[derive(Default)]
+pub(crate) struct LearnedEmergency {
+    pub(crate) newest: Option<EmergencySwitch>,
+    /// True if a newer change is refused.
+    pub(crate) is_refused: bool,
+}
 
 /// The limit in force while the switch is on.
 pub(crate) struct EmergencyLimit {

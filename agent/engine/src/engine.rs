@@ -11,7 +11,6 @@ use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, DigestKey, RequestId};
 use tollgate_core::decision::{DENY_LIST, EMERGENCY};
-use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::INTERVAL_MS;
 use tollgate_core::name::Name;
 use tollgate_core::newcomers::Newcomers;
@@ -20,6 +19,7 @@ use tollgate_core::rules::{Generation, RuleSet};
 use crate::active_rules::{ActiveRules, RulesInForce};
 use crate::corrections::Corrections;
 use crate::dead_letters::DeadLetterCounts;
+use crate::emergency_limit::LearnedEmergency;
 use crate::enforce::Breaker;
 use crate::fleet::{AgentIds, Fleet, FleetPart, newcomers_len_max};
 use crate::losses::Losses;
@@ -106,9 +106,7 @@ pub struct Engine {
     pub(crate) deny_list: Name,
     pub(crate) metrics: EngineMetrics,
     /// Latest change of the emergency switch. Who puts rules in force holds the lock.
-    pub(crate) emergency: Mutex<Option<EmergencySwitch>>,
-    /// True if the newest change that others told is refused.
-    pub(crate) refuses_emergency: AtomicBool,
+    pub(crate) emergency: Mutex<LearnedEmergency>,
     rejection: Mutex<Option<String>>,
     /// True if published rules can be read from nowhere.
     rules_unreachable: AtomicBool,
@@ -186,7 +184,6 @@ impl Engine {
             deny_list: DENY_LIST.into(),
             metrics,
             emergency: Mutex::default(),
-            refuses_emergency: AtomicBool::default(),
             rejection: Mutex::default(),
             rules_unreachable: AtomicBool::default(),
             rules_accepted_ms: AtomicU64::new(rules_accepted_ms),

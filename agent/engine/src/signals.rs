@@ -12,9 +12,8 @@ use std::ops::RangeInclusive;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
-use tollgate_core::messages::signals::{FRESH_MS, Offset, SignalBatch};
+use tollgate_core::messages::signals::{FRESH_MS, LogId, Offset, SignalBatch};
 
-use crate::absurd_signals::Followed;
 use crate::enforce::{Authority, FreshSignals};
 use crate::time_bounds::{ServerClock, TimeBounds};
 use crate::view::CoveredRounds;
@@ -34,6 +33,15 @@ pub(crate) struct Signals {
     partitions: Box<[Mutex<SignalPartition>]>,
     /// Time of the bus. A heartbeat of this agent that contradicts it replaces it.
     bus_clock: RwLock<ServerClock>,
+}
+
+/// The newest record of a partition that an agent follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Followed {
+    pub(crate) log: Option<LogId>,
+    pub(crate) as_of: Offset,
+    /// Time at which the bus appended it.
+    pub(crate) appended: Timestamp,
 }
 
 /// One partition of the signals.
@@ -172,8 +180,6 @@ impl SignalPartition {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::messages::signals::LogId;
-
     use super::*;
 
     const fn at(ms: u64) -> Timestamp {

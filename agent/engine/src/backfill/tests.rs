@@ -8,10 +8,9 @@ use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
-use crate::operation::UNATTENDED_DEADLINE;
 use crate::unsynced_queue::UNSYNCED_COUNTERS_MAX;
 use crate::view::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
-use crate::{Operation, Output, Progress, StoreRequest};
+use crate::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 const HOUR_MS: u64 = 3_600_000;

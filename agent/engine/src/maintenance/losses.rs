@@ -5,8 +5,9 @@ use std::mem;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResults, StoreError};
 
+use super::probe::LastAnswer;
 use super::witness::{Witness, WitnessAnswer};
-use super::{Answered, Maintenance, MaintenanceEffect, MaintenanceRequest};
+use super::{Maintenance, MaintenanceEffect, MaintenanceRequest};
 use crate::operation::{Operation, Output, Progress};
 use crate::store_request::StoreRequest;
 
@@ -89,7 +90,7 @@ impl Maintenance {
             }
             Err(error) if is_of_probe => self.probe_missed(now, error),
             // An agent without calls would not notice otherwise that the store is unavailable.
-            Err(_) => self.answered = Answered::Not,
+            Err(_) => self.answered = LastAnswer::Missing,
         }
     }
 

@@ -12,22 +12,22 @@ mod witness;
 mod work;
 mod losses;
 mod probe_pace;
+mod probe;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::StoreError;
 use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::INTERVAL_MS;
 
 use crate::engine::Engine;
 use crate::fleet::AgentIds;
-use crate::operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
+use crate::operation::Output;
 use losses::LossDuties;
+use probe::{LastAnswer, Probe};
 use probe_pace::ProbePace;
 pub use witness::{WITNESS_KEPT_MS, WitnessAnswer};
 pub use work::{MaintenanceEffect, MaintenanceInput, MaintenanceRequest};
@@ -45,8 +45,6 @@ const RULES_RETRY_INTERVAL_MS: u64 = 5_000;
 const RULES_MISSES_MAX: u32 = 3;
 /// Interval at which new members of the fleet are saved, in ms.
 const SAVE_INTERVAL_MS: u64 = 10_000;
-/// Maximum number of backfill requests in one probe. After them, calls use the store again even if units are left.
-const BACKFILLS_MAX: u32 = 10_000;
 
 /// Duties of an agent that depend on its store.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +63,7 @@ pub struct Maintenance {
     settings: MaintenanceSettings,
     /// Waker of a shell that sleeps.
     shell: Option<Waker>,
-    answered: Answered,
+    answered: LastAnswer,
     probe: Option<Probe>,
     pace: ProbePace,
     losses: LossDuties,
@@ -82,37 +80,13 @@ pub struct Maintenance {
     saved_emergency: Option<EmergencySwitch>,
 }
 
-/// Answer to the last request that the maintenance itself sent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Answered {
-    /// There was none.
-    Not,
-    /// It was a ping, and too late for some calls.
-    Late,
-    InTime,
-}
-
-/// Probe that is under way: a ping, and then backfills.
-#[derive(Default)]
-struct Probe {
-    ping_sent: Timestamp,
-    backfills: u32,
-    ping_took_ms: u64,
-    /// True if calls would have missed their deadline.
-    is_late: bool,
-    /// True if only a miss called for it: an answer is no return of the store.
-    is_of_miss: bool,
-    /// True if the answer of the witness comes next.
-    awaits_witness: bool,
-}
-
 impl Maintenance {
     /// Creates the maintenance of an agent.
     #[must_use]
     pub fn new(engine: Arc<Engine>, settings: MaintenanceSettings) -> Self {
         Self {
             // Counts in the engine's own table need no store.
-            answered: if engine.has_reached_store() { Answered::InTime } else { Answered::Not },
+            answered: if engine.has_reached_store() { LastAnswer::InTime } else { LastAnswer::Missing },
             engine,
             settings,
             shell: None,
@@ -164,7 +138,7 @@ impl Maintenance {
                 self.engine.fleet.announced(now, answer.as_ref().ok());
                 // An agent without calls would not notice otherwise that the store is unavailable.
                 if answer.is_err() {
-                    self.answered = Answered::Not;
+                    self.answered = LastAnswer::Missing;
                 }
             }
             MaintenanceInput::RulesRead(is_answered) => {
@@ -191,7 +165,7 @@ impl Maintenance {
     fn due(&self) -> [Option<Timestamp>; 8] {
         let store_answers = self.store_answers();
         let needs_probe =
-            self.answered == Answered::Not || self.engine.needs_store() || self.engine.breaker.is_suspected();
+            self.answered == LastAnswer::Missing || self.engine.needs_store() || self.engine.breaker.is_suspected();
         let probe_at = if needs_probe { self.pace.probe_at } else { self.resync_at };
         let has_store = !self.engine.settings().owns_table;
         let announces = self.settings.announces && !self.announcing && store_answers;
@@ -213,7 +187,7 @@ impl Maintenance {
         let is_due = |at: Option<Timestamp>| at.is_some_and(|at| now >= at);
         let [probe, housekeeping, witness, reopen, announcement, rules, save, _] = self.due().map(is_due);
         if probe {
-            let is_of_miss = self.answered != Answered::Not && !self.engine.needs_store();
+            let is_of_miss = self.answered != LastAnswer::Missing && !self.engine.needs_store();
             self.probe = Some(Probe { ping_sent: now, is_of_miss, ..Probe::default() });
             self.resync_at = now.plus_ms(RESYNC_INTERVAL_MS);
             self.engine.breaker.pinged();
@@ -263,63 +237,5 @@ impl Maintenance {
 
     fn agents_to_save(&self) -> Option<AgentIds> {
         self.engine.known_agents().filter(|agents| self.saved.as_ref() != Some(agents))
-    }
-
-    /// Sends the next unsynced units. When the round is over, the store is used again. Units that it has no room for are sent
-    /// again with the next probe.
-    fn backfill_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
-        if let Some(probe) = &mut self.probe
-            && probe.backfills < BACKFILLS_MAX
-            && let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Backfill)
-        {
-            probe.backfills += 1;
-            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
-            return;
-        }
-        let Probe { is_late, ping_took_ms, is_of_miss, .. } = self.probe.take().unwrap_or_default();
-        self.answered = Answered::InTime;
-        if is_late && self.engine.is_degraded() {
-            self.engine.breaker.answered_late(now, ping_took_ms);
-            self.answered = Answered::Late;
-            return self.pace.missed(now);
-        }
-        if self.rules_missed > 0 {
-            self.rules_at = now;
-        }
-        if !is_of_miss || self.engine.needs_store() {
-            self.pace.found(now, self.engine.has_unsynced());
-        }
-        self.engine.use_store(now);
-    }
-
-    /// Returns true if the store answers requests without a caller.
-    fn store_answers(&self) -> bool {
-        match self.answered {
-            Answered::Not => false,
-            Answered::Late => true,
-            Answered::InTime => !self.engine.is_degraded(),
-        }
-    }
-
-    /// Returns the time within which a ping is in time for calls, and the time that it may take. While calls use the store, it
-    /// has their deadline, so that its miss counts like theirs.
-    fn ping_deadlines(&self) -> (Duration, Duration) {
-        let in_time = self.engine.breaker.deadline().unwrap_or(UNATTENDED_DEADLINE).min(UNATTENDED_DEADLINE);
-        (in_time, if self.engine.is_degraded() { UNATTENDED_DEADLINE } else { in_time })
-    }
-
-    fn probe_missed(&mut self, now: Timestamp, error: StoreError) {
-        self.probe = None;
-        self.answered = Answered::Not;
-        self.pace.missed(now);
-        if error == StoreError::TimedOut && self.pace.is_connecting(now) {
-            return self.engine.metrics().store_error(error);
-        }
-        let deadline = self.ping_deadlines().1;
-        self.engine.unanswered(error, deadline);
-        // Until the breaker is open, calls are denied meanwhile.
-        if error == StoreError::TimedOut && !self.engine.is_degraded() {
-            self.pace.probe_at = now;
-        }
     }
 }

@@ -7,8 +7,7 @@ use tollgate_core::rules::{OnFailure, Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
-use crate::operation::UNATTENDED_DEADLINE;
-use crate::{Operation, Output, Progress, StoreRequest};
+use crate::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 

@@ -3,13 +3,14 @@
 mod probes;
 
 use tollgate_core::call::Call;
-use tollgate_core::counter::ChargeResults;
+use tollgate_core::counter::{ChargeResults, StoreError};
 use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
 use crate::engine::EngineSettings;
 use crate::notice::Notice;
+use crate::operation::{Operation, Progress, UNATTENDED_DEADLINE};
 use crate::receive::{Incoming, Receipt};
 use crate::tests::{WakeUps, heartbeat};
 

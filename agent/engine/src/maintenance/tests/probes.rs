@@ -1,5 +1,7 @@
 //! The probes of a store that is away or late, and the backfill.
 
+use std::time::Duration;
+
 use tollgate_core::call::Call;
 use tollgate_core::counter::ChargeResults;
 

@@ -1,0 +1,96 @@
+//! A probe of the store: a ping, and then the backfill. Its answer tells for which calls the store is used again.
+
+use std::time::Duration;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::StoreError;
+
+use super::{Maintenance, MaintenanceEffect, MaintenanceRequest};
+use crate::operation::{Operation, Progress, UNATTENDED_DEADLINE};
+
+/// Maximum number of backfill requests in one probe. After them, calls use the store again even if units are left.
+const BACKFILLS_MAX: u32 = 10_000;
+
+/// Answer to the last request that the maintenance itself sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastAnswer {
+    /// There was none.
+    Missing,
+    /// It was a ping, and too late for some calls.
+    Late,
+    InTime,
+}
+
+/// Probe that is under way: a ping, and then backfills.
+#[derive(Default)]
+pub(super) struct Probe {
+    pub(super) ping_sent: Timestamp,
+    pub(super) backfills: u32,
+    pub(super) ping_took_ms: u64,
+    /// True if calls would have missed their deadline.
+    pub(super) is_late: bool,
+    /// True if only a miss called for it: an answer is no return of the store.
+    pub(super) is_of_miss: bool,
+    /// True if the answer of the witness comes next.
+    pub(super) awaits_witness: bool,
+}
+
+impl Maintenance {
+    /// Sends the next unsynced units. When the round is over, the store is used again. Units that it has no room for are sent
+    /// again with the next probe.
+    pub(super) fn backfill_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
+        if let Some(probe) = &mut self.probe
+            && probe.backfills < BACKFILLS_MAX
+            && let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Backfill)
+        {
+            probe.backfills += 1;
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
+            return;
+        }
+        let Probe { is_late, ping_took_ms, is_of_miss, .. } = self.probe.take().unwrap_or_default();
+        self.answered = LastAnswer::InTime;
+        if is_late && self.engine.is_degraded() {
+            self.engine.breaker.answered_late(now, ping_took_ms);
+            self.answered = LastAnswer::Late;
+            return self.pace.missed(now);
+        }
+        if self.rules_missed > 0 {
+            self.rules_at = now;
+        }
+        if !is_of_miss || self.engine.needs_store() {
+            self.pace.found(now, self.engine.has_unsynced());
+        }
+        self.engine.use_store(now);
+    }
+
+    /// Returns true if the store answers requests without a caller.
+    pub(super) fn store_answers(&self) -> bool {
+        match self.answered {
+            LastAnswer::Missing => false,
+            LastAnswer::Late => true,
+            LastAnswer::InTime => !self.engine.is_degraded(),
+        }
+    }
+
+    /// Returns the time within which a ping is in time for calls, and the time that it may take. While calls use the store, it
+    /// has their deadline, so that its miss counts like theirs.
+    pub(super) fn ping_deadlines(&self) -> (Duration, Duration) {
+        let in_time = self.engine.breaker.deadline().unwrap_or(UNATTENDED_DEADLINE).min(UNATTENDED_DEADLINE);
+        (in_time, if self.engine.is_degraded() { UNATTENDED_DEADLINE } else { in_time })
+    }
+
+    pub(super) fn probe_missed(&mut self, now: Timestamp, error: StoreError) {
+        self.probe = None;
+        self.answered = LastAnswer::Missing;
+        self.pace.missed(now);
+        if error == StoreError::TimedOut && self.pace.is_connecting(now) {
+            return self.engine.metrics().store_error(error);
+        }
+        let deadline = self.ping_deadlines().1;
+        self.engine.unanswered(error, deadline);
+        // Until the breaker is open, calls are denied meanwhile.
+        if error == StoreError::TimedOut && !self.engine.is_degraded() {
+            self.pace.probe_at = now;
+        }
+    }
+}
