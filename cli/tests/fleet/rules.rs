@@ -88,3 +88,26 @@ fn a_fleet_without_kafka_is_published_to_through_redis() {
     assert_eq!(publish(MORE, &["--redis", &redis]).0, 0);
     wait_for_generation(&agent, 2);
 }
+
+/// Rules were published to Redis alone, and now they come from Kafka, whose generations begin anew: the remedy that is printed
+/// puts the new ones in force.
+#[test]
+fn the_remedy_for_newer_rules_in_redis_puts_those_of_the_topic_in_force() {
+    let fleet = Fleet::start("newer-rules", FEW);
+    let (kafka, redis) = (fleet.kafka.brokers(), fleet.redis.url());
+    assert!((0..3).all(|_| publish(FEW, &["--redis", &redis]).0 == 0));
+    let args = ["aggregator", "--kafka", &kafka, "--redis", &redis, "--http", "127.0.0.1:0"];
+    let mut aggregator = Member::start(args.map(str::to_owned).to_vec());
+    let mut agent = follower(&fleet, "newer-before");
+    wait_for_generation(&agent, 3);
+    assert_eq!(publish(MORE, &["--kafka", &kafka]).0, 0);
+    for (member, said) in [(&mut agent, "published rules ignored"), (&mut aggregator, "Redis holds newer rules")] {
+        let line = member.log().find(|line| line.contains(said)).expect("a warning");
+        assert!(line.contains("tollgate:rules") && line.contains("without their state directories"), "{line}");
+    }
+    assert_eq!(fleet.redis.command("DEL tollgate:rules"), ":1");
+    drop(agent);
+    let agent = follower(&fleet, "newer-after");
+    wait_for_generation(&agent, 1);
+    assert!(!check(&mut agent.client(), "sk_revoked_1").allowed, "by the rules of the topic");
+}
