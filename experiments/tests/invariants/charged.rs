@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate::Source;
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::rules::{Consistency, ListMatch, OnFailure};
 use tollgate_engine::Engine;
@@ -27,6 +28,8 @@ pub(crate) struct Charged {
     pub(crate) compared: usize,
     /// Number of calls that were admitted before a late answer, under rules that allow it.
     pub(crate) late: usize,
+    /// Last instant at which the breaker of each agent was seen open.
+    open_at: Vec<Timestamp>,
 }
 
 impl Charged {
@@ -36,6 +39,12 @@ impl Charged {
         sim: &Simulation<'_>,
         observation: &Observation<'_>,
     ) -> Result<(), String> {
+        self.open_at.resize(sim.agents().len(), Timestamp::default());
+        for (agent, open_at) in sim.agents().iter().zip(&mut self.open_at) {
+            if agent.engine().is_none_or(Engine::is_degraded) {
+                *open_at = sim.now();
+            }
+        }
         match observation {
             Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
                 let made = charges.iter().zip(results).filter(|(_, result)| result.charged || result.repeated);
@@ -80,7 +89,9 @@ impl Charged {
         sim: &Simulation<'_>,
         answered: &AnsweredCall<'_>,
     ) -> Result<(), String> {
-        let is_down = sim.agents()[answered.agent].engine().is_none_or(Engine::is_degraded);
+        // A call of a joint request may be decided while the breaker is open for its deadline, and answered after another call of
+        // the request, when the breaker has closed.
+        let is_down = self.open_at[answered.agent] >= answered.arrived;
         if is_down || facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
             return Ok(());
         }
