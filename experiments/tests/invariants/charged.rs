@@ -58,15 +58,15 @@ impl Charged {
             Observation::Answered(answered)
                 if !sim.agents()[answered.agent].settings.owns_table && !facts.overflows() =>
             {
-                self.answered(facts, sim, answered)
+                self.answered(facts, answered)
             }
             _ => Ok(()),
         }
     }
 
-    fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
+    fn answered(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
         if answered.is_admitted && matches!(answered.decision.source, Source::Signal | Source::Fallback) {
-            return self.decided_without_store(facts, sim, answered);
+            return self.decided_without_store(facts, answered);
         }
         if !answered.is_admitted || answered.decision.source != Source::Store {
             return Ok(());
@@ -83,12 +83,7 @@ impl Charged {
         Ok(())
     }
 
-    fn decided_without_store(
-        &mut self,
-        facts: &Facts,
-        sim: &Simulation<'_>,
-        answered: &AnsweredCall<'_>,
-    ) -> Result<(), String> {
+    fn decided_without_store(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
         // A call of a joint request may be decided while the breaker is open for its deadline, and answered after another call of
         // the request, when the breaker has closed.
         let is_down = self.open_at[answered.agent] >= answered.arrived;
