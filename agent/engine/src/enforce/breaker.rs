@@ -10,10 +10,10 @@
 //! and not by five callers. So the breaker is open [`OPEN_AT`] deadlines after the first call that the store does not answer.
 //! A ping closes it only if it was answered within the deadline that calls missed: they would miss it again.
 //!
-//! **Deadlines.** Rules may have different deadlines. Misses open the breaker for calls with no longer deadline than theirs, so a
-//! rule that does not wait long enough takes the store from no other rule. A ping that is answered later than in time closes it
-//! for the calls that wait that long. The missed deadline is forgotten when new rules come into force, and when the store
-//! answers as quickly again.
+//! **Deadlines.** Rules may have different deadlines. Five misses open the breaker for all calls whose deadline is at most the
+//! shortest of the missed ones. So a rule with a short deadline does not take the store from a rule that waits longer. A ping
+//! that comes too late for some calls closes the breaker for the calls that wait as long as the ping took. The missed deadline is
+//! forgotten with new rules, and when an answer comes within it.
 //!
 //! Agents do not reach a store that is back at the same instant. For [`RECOVERY_MS`] it may lack units that other agents have
 //! admitted without it.
