@@ -33,18 +33,22 @@ pub(crate) struct Charged {
 }
 
 impl Charged {
-    pub(crate) fn observe(
-        &mut self,
-        facts: &Facts,
-        sim: &Simulation<'_>,
-        observation: &Observation<'_>,
-    ) -> Result<(), String> {
+    /// Looks at the breakers. A call that is decided without the store is no observation before its request is answered.
+    pub(crate) fn look(&mut self, sim: &Simulation<'_>) {
         self.open_at.resize(sim.agents().len(), Timestamp::default());
         for (agent, open_at) in sim.agents().iter().zip(&mut self.open_at) {
             if agent.engine().is_none_or(Engine::is_degraded) {
                 *open_at = sim.now();
             }
         }
+    }
+
+    pub(crate) fn observe(
+        &mut self,
+        facts: &Facts,
+        sim: &Simulation<'_>,
+        observation: &Observation<'_>,
+    ) -> Result<(), String> {
         match observation {
             Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
                 let made = charges.iter().zip(results).filter(|(_, result)| result.charged || result.repeated);
