@@ -28,7 +28,8 @@ pub trait Clock: Send + Sync + 'static {
 }
 
 /// Clock that reads the system time once at its start and then advances with the monotonic clock. An adjustment of the
-/// system time therefore never affects windows.
+/// system time therefore never affects windows. On Linux, the time in which the machine is suspended counts, because it counts
+/// for the store, too.
 ///
 /// On all threads it shows the millisecond of the monotonic clock itself, as long as the processor's counter is at most a
 /// quarter slower than it was at the start of the process. However wrong the counter is, the clock is never fast, and it is
@@ -46,7 +47,7 @@ pub struct Stopwatch(Instant);
 
 /// The monotonic clock since its first use in the process, in whole milliseconds.
 struct ProcessClock {
-    started: Instant,
+    started: Duration,
     /// The processor's counter if it is steady, or else the system's clock.
     counter: quanta::Clock,
     counts_per_ms: u64,
@@ -122,13 +123,12 @@ impl Clock for SystemClock {
 }
 
 impl ProcessClock {
-    #[expect(clippy::disallowed_methods, reason = "the only file that reads clocks")]
     fn start() -> Self {
         // It compares the counter with the system's clock for a millisecond, and on a busy machine for at most 200.
         let counter = quanta::Clock::new();
         let (counts, ns) = (1 << 40, counter.delta_as_nanos(0, 1 << 40));
         let counts_per_ms = (u128::from(counts * 1_000_u64) * 1_000).checked_div(ns.into()).unwrap_or(0);
-        Self { started: Instant::now(), counter, counts_per_ms: u64::try_from(counts_per_ms).unwrap_or(0) }
+        Self { started: monotonic(), counter, counts_per_ms: u64::try_from(counts_per_ms).unwrap_or(0) }
     }
 
     #[inline]
@@ -138,11 +138,10 @@ impl ProcessClock {
     }
 
     #[cold]
-    #[expect(clippy::disallowed_methods, reason = "the only file that reads clocks")]
     fn read_ms(&self) -> u64 {
         // The counter is read first: a thread that is suspended between the two takes the millisecond for a shorter one.
         let count = self.counter.raw();
-        let read = Millisecond::at(self.started.elapsed(), count, self.counts_per_ms);
+        let read = Millisecond::at(monotonic().saturating_sub(self.started), count, self.counts_per_ms);
         LAST_READ.set(read);
         read.number
     }
@@ -178,6 +177,21 @@ impl Stopwatch {
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
+}
+
+/// Returns the time of a clock that is never set.
+#[cfg(target_os = "linux")]
+fn monotonic() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Returns the time of a clock that is never set.
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "the only file that reads clocks")]
+fn monotonic() -> Duration {
+    static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+    STARTED.elapsed()
 }
 
 fn whole_ms(duration: Duration) -> u64 {
@@ -263,7 +277,7 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the clock beside the one of the system")]
     fn the_clock_shows_the_milliseconds_of_the_monotonic_clock() {
-        let since_start = || whole_ms(PROCESS_CLOCK.started.elapsed());
+        let since_start = || whole_ms(monotonic().saturating_sub(PROCESS_CLOCK.started));
         let end = Instant::now() + Duration::from_millis(50);
         while Instant::now() < end {
             let (before, shown, after) = (since_start(), PROCESS_CLOCK.now_ms(), since_start());
