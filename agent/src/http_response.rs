@@ -83,6 +83,9 @@ fn members(decision: &Decision, id: &str) -> Value {
     let status = status.filter(|_| !is_forbidden);
     body["retry_after_ms"] = status.map(|status| status.retry_after_ms).into();
     body["source"] = decision.source.as_str().into();
+    if let Some(by) = decision.by {
+        body["by"] = by.as_str().into();
+    }
     // `/settle` and `/release` name the call by it.
     body["id"] = id.into();
     body["at_ms"] = decision.at.as_ms().into();

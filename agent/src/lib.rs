@@ -84,7 +84,7 @@ pub use tollgate_core::clock::Timestamp;
 #[doc(hidden)]
 pub use tollgate_core::decided_call::DecidedCall;
 pub use tollgate_core::decision::{
-    Decision, DecisionId, DegradedRemaining, DenyStatus, LimitKind, LimitStatus, Source,
+    Decision, DecisionId, DegradedRemaining, DenyStatus, LimitKind, LimitStatus, LocalAnswer, Source,
 };
 pub use tollgate_core::name::Name;
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};

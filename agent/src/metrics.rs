@@ -111,6 +111,10 @@ impl Collector for AgentCollector {
         encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
         let charges = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.sketch_charges.get()));
         encode_family(&mut encoder, "sketch_charges", "Charges past counters_max, which a sketch counts.", charges)?;
+        let leased = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.lease_units.get()));
+        encode_family(&mut encoder, "lease_units", "Units that the store has leased to this agent.", leased)?;
+        let stranded = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.lease_units_stranded.get()));
+        encode_family(&mut encoder, "lease_units_stranded", "Leased units that were not spent in time.", stranded)?;
         let letters =
             READ_TOPICS.map(|topic| ([("topic", topic.as_str()), ("reader", "agent")], engine.dead_letters(topic)));
         let help = "Records that changed nothing: undecodable ones, and those that report what cannot be.";

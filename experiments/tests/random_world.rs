@@ -73,8 +73,8 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     let sum = |of: fn(&Run) -> usize| runs.values().map(of).sum::<usize>();
     println!(
         "{} seeds, {} calls, by source {sources:?}; {} lost in crashes; {} partitions restored; {} counts compared, {} \
-         duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} by the store charged, {} before a late \
-         answer; {} forged records; \
+         duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} by the store charged, {} by \
+         leases, {} before a late answer; {} forged records; \
          fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
@@ -85,6 +85,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.balanced),
         sum(|run| run.totals.bounded),
         sum(|run| run.totals.charged),
+        sum(|run| run.totals.leased),
         sum(|run| run.totals.late),
         sum(|run| run.totals.forged),
         runs.values().map(|run| run.totals.worst_permille).max().unwrap_or_default(),
@@ -92,6 +93,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     // A world in which nothing ever goes wrong proves nothing.
     assert_eq!(sources.len(), 4, "every source decided");
     assert!(sum(|run| run.totals.late) > 0, "answers came late");
+    assert!(sum(|run| run.totals.leased) > 0, "agents leased units");
     assert!(sum(|run| run.totals.duplicates) > 0 && sum(|run| run.totals.balanced) > 0);
 }
 

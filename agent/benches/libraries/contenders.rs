@@ -233,7 +233,7 @@ impl InstantStore {
         let at = self.0.now();
         let limit = charge.limit.units;
         let verdict = Verdict { admitted: true, remaining: limit, retry_at: at, reset_at: at, delay_ms: 0 };
-        ChargeResult { verdict, charged: true, repeated: false, at, limit, born: at, previous: at }
+        ChargeResult { verdict, charged: true, repeated: false, leased: 0, at, limit, born: at, previous: at }
     }
 }
 

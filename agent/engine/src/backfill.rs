@@ -111,6 +111,9 @@ impl Engine {
             let was_queued = view.is_queued();
             let lost = event.acknowledged().and_then(|answer| view.lost_units(&matched.policy, answer));
             update(&matched.policy, view, event);
+            if lost.is_some() {
+                update(&matched.policy, view, ViewEvent::Lost);
+            }
             (view.is_queued() && !was_queued, lost)
         });
         if let Some(lost) = lost {

@@ -19,6 +19,7 @@ use crate::decide::{PlannedCall, verdicts_of};
 use crate::enforce::StoreAccess;
 use crate::engine::{Context, Engine};
 use crate::joint_charge::{join, part_of};
+use crate::leases::Sending;
 use crate::matched_rule::{Charges, MatchedRule};
 use crate::table::LockedTable;
 use tollgate_core::counter::StoreError;
@@ -40,7 +41,9 @@ impl Engine {
         scope: MatchScope<'_>,
     ) -> Result<Decision, PlannedCall<'a>> {
         let mut planned = self.unplanned(context, call);
-        let mut table = self.plan_call(context, call, scope, &mut planned);
+        // A request that may have been charged asks the store.
+        let may_lease = planned.request.is_none() && !self.settings.owns_table;
+        let mut table = self.plan_call(context, call, scope, &mut planned, may_lease);
         if planned.asks_store() {
             if !self.settings.owns_table {
                 return Err(planned);
@@ -69,7 +72,8 @@ impl Engine {
         let scope = MatchScope { excluded: &excluded, ..scope };
         let plan = |call| {
             let mut planned = self.unplanned(context, call);
-            drop(self.plan_call(context, call, scope, &mut planned));
+            // Another call of the request may hold back this one, so it spends no lease.
+            drop(self.plan_call(context, call, scope, &mut planned, false));
             planned
         };
         calls.iter().map(plan).collect()
@@ -106,10 +110,14 @@ impl Engine {
         charges: &mut Charges,
     ) {
         for matched in planned.matched.iter().filter(|matched| matched.sketched.is_none()) {
-            let mode = match (matched.is_counted_always(), is_denied) {
-                (true, _) => ChargeMode::CountOnly { expires_at },
-                (false, true) => ChargeMode::Evaluate { expires_at },
-                (false, false) => ChargeMode::Enforce { expires_at },
+            let mode = match (matched.is_counted_always(), is_denied, matched.wanted) {
+                (true, ..) => ChargeMode::CountOnly { expires_at },
+                (false, true, _) => ChargeMode::Evaluate { expires_at },
+                (false, false, None) => ChargeMode::Enforce { expires_at },
+                (false, false, Some(units_max)) => {
+                    let (units_max, agents) = (units_max.get(), self.fleet.size().get());
+                    ChargeMode::Lease { expires_at, units_max, agents }
+                }
             };
             let charge = Charge {
                 request: planned.request,
@@ -129,9 +137,13 @@ impl Engine {
         calls: &[Call<'_>],
         planned: &mut [PlannedCall<'_>],
         charges: &[Charge],
-        sent_at: Timestamp,
+        sent: Sending,
         answer: &Result<ChargeResults, StoreError>,
     ) -> Decisions {
+        let (sent_at, may_lease) = (sent.at, calls.len() == 1 && planned[0].request.is_none());
+        if let Ok(results) = answer {
+            self.take_leases(context.now, context.active, planned, charges, results, sent);
+        }
         // Cost of the earlier calls in each charge.
         let mut before: SmallVec<[u64; 8]> = smallvec![0; charges.len()];
         for planned in planned.iter_mut().filter(|planned| planned.asks_store()) {
@@ -163,7 +175,14 @@ impl Engine {
                     let is_late = error.is_late() && !self.breaker.is_open_for(deadline);
                     let store = if is_late { StoreAccess::Late } else { StoreAccess::Closed };
                     let mut table = self.table.lock(planned.matched.iter().map(|matched| matched.counter));
-                    self.plan(context, &planned.matched, &mut table, store, at).unwrap_or_default()
+                    let leased =
+                        (is_late && may_lease).then(|| self.spend_leases(context, &planned.matched, &mut table, at));
+                    if let Some((verdicts, leased_at)) = leased.flatten() {
+                        at = leased_at;
+                        verdicts
+                    } else {
+                        self.plan(context, &planned.matched, &mut table, store, at).unwrap_or_default()
+                    }
                 }
             };
             planned.set_verdicts(context.bounds, verdicts);
@@ -182,6 +201,7 @@ impl Engine {
         call: &Call<'_>,
         scope: MatchScope<'_>,
         planned: &mut PlannedCall<'a>,
+        may_lease: bool,
     ) -> LockedTable<'_> {
         let PlannedCall { matched, shadowed, .. } = planned;
         if let Err(rejection) = self.match_call(context, call, scope, false, matched, shadowed) {
@@ -197,7 +217,16 @@ impl Engine {
         } else {
             StoreAccess::Open
         };
-        let verdicts = self.plan(context, &planned.matched, &mut table, store, context.bounds.latest);
+        let (latest, may_lease) = (context.bounds.latest, may_lease && store == StoreAccess::Open);
+        if may_lease && let Some((verdicts, at)) = self.spend_leases(context, &planned.matched, &mut table, latest) {
+            planned.set_verdicts(context.bounds, verdicts);
+            planned.at = at;
+            return table;
+        }
+        let verdicts = self.plan(context, &planned.matched, &mut table, store, latest);
+        if may_lease && verdicts.is_none() {
+            self.want_leases(context, &mut planned.matched, &mut table);
+        }
         planned.set_verdicts(context.bounds, verdicts.unwrap_or_default());
         table
     }

@@ -8,7 +8,7 @@ use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResult, ChargeResults, CounterId, RequestId};
-use tollgate_core::decision::{Decision, DecisionId, Source};
+use tollgate_core::decision::{Decision, DecisionId, LocalAnswer, Source};
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
@@ -111,8 +111,8 @@ impl Engine {
                 StoreAccess::Recovering | StoreAccess::Closed => without_store(),
             };
             let place = if store == StoreAccess::Open { None } else { self.place_of(policy, *counter) };
-            let facts =
-                Facts { now: context.bounds, at, own_now: context.now, authority, part: self.fleet.part(), place };
+            let part = self.fleet.part();
+            let facts = Facts { now: context.bounds, at, own_now: context.now, authority, part, place };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
             let plan = match store {
@@ -123,6 +123,11 @@ impl Engine {
             let charge = ChargeFacts { policy, generation, view, cost: *cost, enforcement: *enforcement };
             match plan(&charge, &facts) {
                 Plan::NeedsStore => verdicts.push(None),
+                Plan::Denied(verdict) => {
+                    verdicts.push(Some(RuleVerdict::local(policy, verdict, LocalAnswer::CachedDenial)));
+                    verdicts.resize(matched.len(), None);
+                    return Some(verdicts);
+                }
                 Plan::Decided(verdict, source, admission) => {
                     if let Some(admission) = admission {
                         update(policy, view, admission);
@@ -148,7 +153,7 @@ impl Engine {
         held_back: bool,
     ) -> Decision {
         let PlannedCall { number, matched, rejection, bounds, at, verdicts, combined, results, .. } = planned;
-        let Combined { allowed, shown, source } = *combined;
+        let Combined { allowed, shown, source, by } = *combined;
         let at = results.first().map_or(*at, |result| result.at);
         let (decider, counts) = match (rejection, shown.map(|shown| &matched[shown])) {
             (Some(rejection), _) => (Some(&*rejection.by), &rejection.counts),
@@ -201,6 +206,10 @@ impl Engine {
                     let answer = (units > 0).then(|| self.acknowledgement(context.now, matched, result));
                     ViewEvent::Answered { result, units, round, acknowledged: answer }
                 }
+                (None, Some(rule)) if rule.by == Some(LocalAnswer::Lease) => {
+                    let (units, is_planned) = (matched.cost, false);
+                    ViewEvent::Admitted { at, units, is_planned, round, unsynced: None, acknowledged: None }
+                }
                 (None, Some(rule)) if rule.verdict.admitted && stands => {
                     let units = matched.cost;
                     // A slot is released by the instant of its decision, so a late charge cannot take its place.
@@ -227,6 +236,7 @@ impl Engine {
             .and_then(|shown| Some(matched[shown].status(context.active, matched[shown].cost, verdicts[shown]?, from)));
         let delays = verdicts.iter().flatten().map(|rule| rule.verdict.delay_ms);
         let mut decision = Decision::new(allowed, source, at, self.decision_id(*number));
+        decision.by = by.filter(|_| rejection.is_none());
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
         decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
         decision.holds_slots = allowed && !held_back && matched.iter().any(MatchedRule::is_slot);

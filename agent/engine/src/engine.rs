@@ -22,6 +22,7 @@ use crate::dead_letters::DeadLetterCounts;
 use crate::emergency_limit::LearnedEmergency;
 use crate::enforce::Breaker;
 use crate::fleet::{AgentIds, Fleet, FleetPart, newcomers_len_max};
+use crate::lease_epoch::LeaseEpochs;
 use crate::losses::Losses;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::{Notice, NoticeQueue};
@@ -78,6 +79,7 @@ pub struct Engine {
     pub(crate) sketches: Sketches,
     pub(crate) store_clock: RwLock<ServerClock>,
     pub(crate) breaker: Breaker,
+    pub(crate) lease_epochs: LeaseEpochs,
     /// True once a ping was answered.
     pub(crate) reached_store: AtomicBool,
     /// Wakes the shell of the maintenance.
@@ -163,6 +165,7 @@ impl Engine {
             sketches: Sketches::new(settings.sketch_bytes),
             store_clock: RwLock::default(),
             breaker: Breaker::default(),
+            lease_epochs: LeaseEpochs::default(),
             reached_store: AtomicBool::default(),
             maintenance_waker: AtomicWaker::default(),
             notices: Mutex::default(),

@@ -23,13 +23,13 @@ impl Engine {
         request: &mut StoreRequest,
         answer: &Result<ChargeResults, StoreError>,
     ) -> Option<Duration> {
-        let PendingRequest { charges, deadline, sent_at, is_renewed, .. } = &mut *request.0;
+        let PendingRequest { charges, deadline, sent, is_renewed, .. } = &mut *request.0;
         let (Err(StoreError::Expired(_)), false) = (answer, mem::replace(is_renewed, true)) else { return None };
-        let left_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).saturating_sub(now.ms_since(*sent_at));
+        let left_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).saturating_sub(now.ms_since(sent.at));
         if left_ms == 0 {
             return None;
         }
-        self.note_time_of(*sent_at, now, answer);
+        self.note_time_of(sent.at, now, answer);
         let expires_at = self.store_time(now).latest.plus_ms(left_ms);
         charges.iter_mut().for_each(|charge| charge.mode = charge.mode.expiring_at(expires_at));
         Some(Duration::from_millis(left_ms))

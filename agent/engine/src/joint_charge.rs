@@ -74,6 +74,7 @@ mod tests {
                 verdict,
                 charged: verdict.admitted || !is_enforced,
                 repeated: false,
+                leased: 0,
                 at: now,
                 limit: units,
                 born: now,

@@ -1,8 +1,8 @@
 //! Late answers: a request that missed its deadline stays in flight, and its answer tells if the store charged it.
 //!
 //! The caller has its decision by then. Units that were admitted and not charged are backfilled. Units that were charged for a
-//! denied call are refunded, unless the call has a request id: then the charge stays for the retry, which would pass without a
-//! charge otherwise. If there will be no answer, admitted units are backfilled, under the call's own id if it has one. A late
+//! denied call, or for one that a lease has admitted, become a lease, or are refunded where there are none; unless the call has a
+//! request id: then the charge stays for the retry, which would pass without a charge otherwise. If there will be no answer, admitted units are backfilled, under the call's own id if it has one. A late
 //! answer takes back no miss, because no call waits for it.
 
 use std::time::Duration;
@@ -10,10 +10,13 @@ use std::time::Duration;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
+use tollgate_core::decision::LocalAnswer;
 use tollgate_core::rules::Generation;
 
+use crate::active_rules::ActiveRules;
 use crate::check::PlannedCalls;
 use crate::engine::Engine;
+use crate::leases::Sending;
 use crate::metrics::LateOutcome;
 use crate::settle_release::Adjustment;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
@@ -28,13 +31,13 @@ impl Engine {
     /// Takes the answer to a request that was finished without it, or the error that there will be none:
     /// [`StoreError::AnswerLost`].
     pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
-        let PendingRequest { active, charges, carried, sent_at, pending, .. } = *request.0;
-        self.note_time_of(sent_at, now, &answer);
+        let PendingRequest { active, charges, carried, sent, pending, .. } = *request.0;
+        self.note_time_of(sent.at, now, &answer);
         let (carried, charges) = charges.split_at(carried);
-        let answer = answer.map(|results| self.learn(sent_at, carried, charges, results));
+        let answer = answer.map(|results| self.learn(sent.at, carried, charges, results));
         let generation = active.set.generation;
         let outcome = match &pending {
-            Pending::Check(planned) => self.late_check(generation, planned, charges, &answer),
+            Pending::Check(planned) => self.late_check(now, &active, planned, charges, &answer, sent),
             Pending::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
             // The units are sent again: under their ids, or to counters that have them already.
             Pending::Backfill(_) | Pending::Reopen(_) => return,
@@ -44,11 +47,17 @@ impl Engine {
 
     fn late_check(
         &self,
-        generation: Generation,
+        now: Timestamp,
+        active: &ActiveRules,
         planned: &PlannedCalls<'_>,
         charges: &[Charge],
         answer: &Result<ChargeResults, StoreError>,
+        sent: Sending,
     ) -> LateOutcome {
+        let generation = active.set.generation;
+        if let Ok(results) = answer {
+            self.take_leases(now, active, planned, charges, results, sent);
+        }
         let is_held_back = planned.iter().any(|planned| !planned.combined.allowed);
         let mut outcome = outcome_of(answer);
         for (place, charge) in charges.iter().enumerate() {
@@ -61,9 +70,14 @@ impl Engine {
             let mut stands = !charge.mode.is_enforced() && charge.limit.algorithm != Algorithm::Concurrency;
             let mut rule = None;
             for planned in planned.iter().filter(|planned| planned.error.is_some()) {
-                for matched in planned.matched.iter().filter(|matched| matched.shares(charge)) {
+                for (place, matched) in planned.matched.iter().enumerate().filter(|(_, matched)| matched.shares(charge))
+                {
                     rule = Some(matched);
                     if !planned.combined.allowed || is_held_back && !matched.is_counted_always() {
+                        continue;
+                    }
+                    // Its units were charged before.
+                    if planned.verdicts[place].is_some_and(|rule| rule.by == Some(LocalAnswer::Lease)) {
                         continue;
                     }
                     // A slot was unsynced from its decision on.
@@ -76,6 +90,10 @@ impl Engine {
             }
             let charge_made = result.ok().flatten().filter(|result| result.charged);
             if let (Some(result), Some(matched), None, false) = (charge_made, rule, charge.request, stands) {
+                if self.take_charge(now, active, matched, charge, result, sent) {
+                    outcome = LateOutcome::Leased;
+                    continue;
+                }
                 let refund = UnsyncedRefund { at: result.at, units: charge.cost, request: None };
                 self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
                 outcome = LateOutcome::Refunded;
@@ -117,7 +135,7 @@ mod tests {
     use tollgate_core::algorithm::Verdict;
     use tollgate_core::call::Call;
     use tollgate_core::counter::ChargeResult;
-    use tollgate_core::rules::{Rule, RuleSet};
+    use tollgate_core::rules::{LimitPolicy, Rule, RuleSet};
 
     use super::*;
     use crate::engine::EngineSettings;
@@ -157,7 +175,8 @@ mod tests {
     /// The answer of a store that charged all charges of a request, or none.
     fn answer(request: &StoreRequest, charged: bool) -> ChargeResults {
         let verdict = Verdict { admitted: charged, remaining: 9, retry_at: AT, reset_at: AT, delay_ms: 0 };
-        let result = ChargeResult { verdict, charged, repeated: false, at: AT, limit: 100, born: AT, previous: AT };
+        let result =
+            ChargeResult { verdict, charged, repeated: false, leased: 0, at: AT, limit: 100, born: AT, previous: AT };
         request.charges().iter().map(|_| result).collect()
     }
 
@@ -181,14 +200,13 @@ mod tests {
     fn a_late_answer_says_what_is_backfilled_or_refunded() {
         let answered_at = START.plus_ms(15);
         let owed = || vec![(ChargeMode::Backfill { at: Timestamp::default() }, true)];
-        let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
         let cases: [LateCase; 9] = [
             (false, None, Ok(true), LateOutcome::Charged, vec![]),
             (false, None, Ok(false), LateOutcome::NotCharged, owed()),
             (false, None, Err(StoreError::Expired(AT)), LateOutcome::NotCharged, owed()),
             (false, None, Err(StoreError::AnswerLost), LateOutcome::Lost, owed()),
             (false, Some("id"), Err(StoreError::AnswerLost), LateOutcome::Lost, owed()),
-            (true, None, Ok(true), LateOutcome::Refunded, refund()),
+            (true, None, Ok(true), LateOutcome::Leased, vec![]),
             (true, Some("id"), Ok(true), LateOutcome::Charged, vec![]),
             (true, None, Err(StoreError::Expired(AT)), LateOutcome::NotCharged, vec![]),
             (true, None, Err(StoreError::AnswerLost), LateOutcome::Lost, vec![]),
@@ -219,9 +237,8 @@ mod tests {
     /// A caller that leaves has no decision: its late answer is that to a denied call.
     #[test]
     fn a_call_whose_caller_has_left_is_refunded() {
-        let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
         let cases: [LateCase; 4] = [
-            (false, None, Ok(true), LateOutcome::Refunded, refund()),
+            (false, None, Ok(true), LateOutcome::Leased, vec![]),
             (false, Some("id"), Ok(true), LateOutcome::Charged, vec![]),
             (false, None, Err(StoreError::Expired(AT)), LateOutcome::NotCharged, vec![]),
             (true, None, Err(StoreError::AnswerLost), LateOutcome::Lost, vec![]),
@@ -231,11 +248,31 @@ mod tests {
             request.leave();
             let case = format!("{id:?} {late:?}");
             let late = late.map(|charged| answer(&request, charged));
-            engine.late_answer(START, request, late.clone());
+            engine.late_answer(START.plus_ms(5), request, late.clone());
             assert_eq!(outcomes(&engine), [(LateOutcome::NAMES[outcome as usize].1, 1)], "{case}");
             assert_eq!((engine.metrics().unsynced_units.get(), backfill(&engine)), (0, follows), "{case}");
             assert!(!engine.is_degraded(), "it says nothing about the store");
         }
+    }
+
+    /// Where units are not leased, or the sub-window is over, the store gives them back.
+    #[test]
+    fn a_charge_of_a_denied_call_is_refunded_where_it_cannot_be_leased() {
+        let without = |change: fn(&mut LimitPolicy), late_ms: u64| {
+            let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()).strict().with(change);
+            let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]));
+            engine.note_store_time(START, START, START);
+            let mut request = request(&engine, &Call::new().with("api_key", "k"));
+            let _ = engine.finish(START.plus_ms(15), &mut request, Err(StoreError::TimedOut));
+            let answer = answer(&request, true);
+            engine.late_answer(START.plus_ms(late_ms), request, Ok(answer));
+            (outcomes(&engine), backfill(&engine))
+        };
+        let refunded = (vec![("refunded", 1)], vec![(ChargeMode::Refund { at: AT }, false)]);
+        assert_eq!(without(|policy| policy.leases = false, 20), refunded);
+        assert_eq!(without(|policy| *policy = policy.counted_by(Algorithm::SlidingLog), 20), refunded);
+        assert_eq!(without(|_| {}, 5_000), refunded, "the sub-window has ended");
+        assert_eq!(without(|_| {}, 4_900), (vec![("leased", 1)], vec![]));
     }
 
     /// One late answer costs one decision without the store: the next call asks it, and carries what it does not know.

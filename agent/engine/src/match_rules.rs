@@ -95,6 +95,7 @@ impl Engine {
                 slot: shared.map_or_else(|| SlotId::of(counter), |(_, slot)| *slot),
                 cost: rule.cost_of(&resolved, call.cost()),
                 enforcement: enforcement(rule, exempt, call.id().is_some(), is_alone),
+                wanted: None,
             });
         }
         Ok(())

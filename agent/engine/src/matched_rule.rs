@@ -3,6 +3,7 @@
 //! [`match_rules`](crate::match_rules) makes them. The rest of an operation works on these alone and asks no rule set.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -38,6 +39,8 @@ pub(crate) struct MatchedRule<'a> {
     /// Cost of the call under this rule, in units.
     pub(crate) cost: u64,
     pub(crate) enforcement: Enforcement,
+    /// Units to lease with the charge.
+    pub(crate) wanted: Option<NonZeroU32>,
 }
 
 impl MatchedRule<'_> {
@@ -51,7 +54,7 @@ impl MatchedRule<'_> {
     pub(crate) fn sketched_result(&self, at: Timestamp) -> Option<ChargeResult> {
         let RuleVerdict { verdict, limit, .. } = **self.sketched.as_ref()?;
         let charged = verdict.admitted;
-        Some(ChargeResult { verdict, charged, repeated: false, at, limit, born: at, previous: at })
+        Some(ChargeResult { verdict, charged, repeated: false, leased: 0, at, limit, born: at, previous: at })
     }
 
     /// Returns true if the rule denies nothing.

@@ -33,6 +33,8 @@ pub enum LateOutcome {
     Charged,
     /// The store had charged a denied call, and gives the units back.
     Refunded,
+    /// The store had charged a denied call, and other calls spend the units.
+    Leased,
     /// The store had charged nothing. Units that were admitted meanwhile are backfilled.
     NotCharged,
     /// There will be no answer: the connection was lost, or the request left its cap. Units that were admitted are backfilled.
@@ -55,6 +57,10 @@ pub struct RuleCounts {
     pub shadow_denials: Total,
     /// Charges of callers past the cap on counters.
     pub sketch_charges: Total,
+    /// Units that the store has leased to this agent.
+    pub lease_units: Total,
+    /// Units of leases that ended unspent.
+    pub lease_units_stranded: Total,
 }
 
 /// Counts of one engine.
@@ -119,9 +125,10 @@ impl Amount {
 
 impl LateOutcome {
     /// All outcomes in their order, with their names in metrics.
-    pub const NAMES: [(Self, &'static str); 4] = [
+    pub const NAMES: [(Self, &'static str); 5] = [
         (Self::Charged, "charged"),
         (Self::Refunded, "refunded"),
+        (Self::Leased, "leased"),
         (Self::NotCharged, "not_charged"),
         (Self::Lost, "lost"),
     ];
@@ -142,7 +149,8 @@ impl StripedTotal {
 
 impl RuleCounts {
     fn of_stripes(len: usize) -> Self {
-        Self { decisions: Stripes::of_len(len), shadow_denials: Total::default(), sketch_charges: Total::default() }
+        let [shadow_denials, sketch_charges, lease_units, lease_units_stranded] = Default::default();
+        Self { decisions: Stripes::of_len(len), shadow_denials, sketch_charges, lease_units, lease_units_stranded }
     }
 
     /// Counts a decision.

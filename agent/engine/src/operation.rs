@@ -25,6 +25,7 @@ use tollgate_core::rules::MatchScope;
 use crate::active_rules::ActiveRules;
 use crate::check::Decisions;
 use crate::engine::{Context, Engine};
+use crate::leases::Sending;
 use crate::matched_rule::Charges;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::thread_rules::ThreadRules;
@@ -163,7 +164,8 @@ impl Engine {
         };
         if charges.is_empty() || self.settings.owns_table {
             let results = if charges.is_empty() { ChargeResults::new() } else { self.charge_own_table(now, &charges) };
-            return Progress::Done(self.complete(&context, calls, &charges, &mut pending, now, Ok(results)));
+            let sent = Sending { at: now, epoch: self.lease_epochs.current() };
+            return Progress::Done(self.complete(&context, calls, &charges, &mut pending, sent, Ok(results)));
         }
         let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
         let mut request = PendingRequest {
@@ -172,7 +174,7 @@ impl Engine {
             charges,
             carried: 0,
             deadline,
-            sent_at: now,
+            sent: Sending { at: now, epoch: self.lease_epochs.current() },
             is_renewed: false,
             pending: pending.into_owned(),
         };
@@ -202,18 +204,19 @@ impl Engine {
         request: &mut StoreRequest,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
-        let PendingRequest { active, calls, charges, carried, deadline, sent_at, pending, .. } = &mut *request.0;
-        self.note_time_of(*sent_at, now, &answer);
+        let PendingRequest { active, calls, charges, carried, deadline, sent, pending, .. } = &mut *request.0;
+        let sent = *sent;
+        self.note_time_of(sent.at, now, &answer);
         match (&*pending, &answer) {
-            (Pending::Check(_), Ok(_)) => self.breaker.answered(now.ms_since(*sent_at)),
-            (Pending::Check(_), Err(error)) => self.unanswered_check(*sent_at, *deadline, now, *error),
+            (Pending::Check(_), Ok(_)) => self.breaker.answered(now.ms_since(sent.at)),
+            (Pending::Check(_), Err(error)) => self.unanswered_check(sent.at, *deadline, now, *error),
             (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_) | Pending::Reopen(_), _) => {}
             (_, Err(error)) => self.unanswered(*error, *deadline),
         }
         let (carried, charges) = charges.split_at(*carried);
-        let answer = answer.map(|results| self.learn(*sent_at, carried, charges, results));
+        let answer = answer.map(|results| self.learn(sent.at, carried, charges, results));
         let context = Context { now, bounds: self.store_time(now), active };
-        self.complete(&context, calls, charges, pending, *sent_at, answer)
+        self.complete(&context, calls, charges, pending, sent, answer)
     }
 
     /// Learns from the results of a request: units that it carried are charged, and denials are cached. Returns the results of
@@ -242,12 +245,12 @@ impl Engine {
         calls: &[Call<'_>],
         charges: &[Charge],
         pending: &mut Pending<'_>,
-        sent_at: Timestamp,
+        sent: Sending,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
         match pending {
             Pending::Check(planned) => {
-                Output::Decisions(self.finish_check(context, calls, planned, charges, sent_at, &answer))
+                Output::Decisions(self.finish_check(context, calls, planned, charges, sent, &answer))
             }
             Pending::Adjustment(adjustment) => {
                 Output::Adjusted(self.finish_adjustment(context, &calls[0], adjustment, charges, answer))

@@ -47,6 +47,11 @@ impl Engine {
         self.rows.add(context.now, |buffer| buffered(buffer, context.active, call, counter, row, home))
     }
 
+    /// Returns the round that publishes what this thread has published, at the latest.
+    pub(crate) fn published_round(&self) -> RoundNumber {
+        self.settings.publishes.then(|| self.rows.round_of_added())
+    }
+
     /// Publishes the only row of a call. Of a call that its thread knows, it keeps the place of the row's subject, and further
     /// rows say no more than they must.
     #[inline]

@@ -33,6 +33,7 @@ impl Engine {
     /// Records that the store has lost units of all counters.
     pub(crate) fn note_loss(&self, loss: WitnessedLoss) {
         self.losses.note(loss);
+        self.end_leases();
         self.metrics.store_losses.add(1);
         self.notify(Notice::StoreLost);
     }

@@ -52,8 +52,12 @@ impl Engine {
         let mut clock = self.store_clock.write();
         // Another answer may have narrowed the bounds meanwhile.
         let Some((updated, step)) = clock.updated(sent, received, store_now) else { return };
+        let contradicts = clock.contradicts(sent, received, store_now);
         *clock = updated;
         drop(clock);
+        if contradicts {
+            self.end_leases();
+        }
         self.losses.note_shown(updated.shown, updated.shown_by_small_steps);
         if let Some(by_ms) = step {
             self.store_clock_stepped(by_ms, store_now);
@@ -116,6 +120,10 @@ impl Engine {
     /// Records a request that the store did not answer within this deadline.
     pub(crate) fn unanswered(&self, error: StoreError, deadline: Duration) {
         self.metrics.store_error(error);
+        if matches!(error, StoreError::AnswerLost | StoreError::Unreachable) {
+            // The server of the next connection may have lost the leased units.
+            self.end_leases();
+        }
         if self.breaker.missed(error, deadline) {
             self.notify(Notice::StoreUnavailable(error));
         } else if self.breaker.is_suspected() {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
-use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, StoreError};
 
 use crate::active_rules::ActiveRules;
 use crate::check::PlannedCalls;
 use crate::decide::PlannedCall;
+use crate::leases::Sending;
 use crate::losses::LostCounter;
 use crate::matched_rule::Charges;
 use crate::settle_release::Adjustment;
@@ -31,7 +31,7 @@ pub(crate) struct PendingRequest {
     /// Number of charges that are carried.
     pub(crate) carried: usize,
     pub(crate) deadline: Duration,
-    pub(crate) sent_at: Timestamp,
+    pub(crate) sent: Sending,
     /// True if it was sent once more, because the store's clock had been set.
     pub(crate) is_renewed: bool,
     pub(crate) pending: Pending<'static>,

@@ -76,6 +76,12 @@ impl ServerClock {
         }
     }
 
+    /// Returns true if an answer shows that one of the clocks was set.
+    pub(crate) fn contradicts(&self, sent: Timestamp, received: Timestamp, server_now: Timestamp) -> bool {
+        let (sample, known) = (sample(sent, received, server_now), self.at(received));
+        self.best.is_some() && (sample.latest < known.earliest || sample.earliest > known.latest)
+    }
+
     /// Returns the clock after an answer that was requested at `sent`, received at `received` and given at `server_now`, and the
     /// step that it shows; nothing if it changes nothing.
     pub(crate) fn updated(
@@ -88,11 +94,10 @@ impl ServerClock {
         if self.stepped_at.is_some_and(|stepped_at| sent <= stepped_at) {
             return None;
         }
-        // A server's clock reads whole milliseconds, so a sample is at least one wide.
-        let sample = TimeBounds { earliest: server_now, latest: server_now.plus_ms(received.ms_since(sent) + 1) };
+        let sample = sample(sent, received, server_now);
         let known = self.at(received);
         // A sample that contradicts the bounds replaces them: one of the clocks was set.
-        let contradicts = sample.latest < known.earliest || sample.earliest > known.latest;
+        let contradicts = self.contradicts(sent, received, server_now);
         let is_first = self.best.is_none();
         if !is_first && !contradicts && sample.width_ms() >= known.width_ms() {
             return None;
@@ -110,6 +115,12 @@ impl ServerClock {
         let updated = Self { best: Some((received, sample)), stepped_at, shown, shown_by_small_steps };
         Some((updated, is_step.then_some(by_ms)))
     }
+}
+
+/// Returns the bounds of a server's time at the receipt of an answer. Its clock reads whole milliseconds, so they are at least
+/// one apart.
+fn sample(sent: Timestamp, received: Timestamp, server_now: Timestamp) -> TimeBounds {
+    TimeBounds { earliest: server_now, latest: server_now.plus_ms(received.ms_since(sent) + 1) }
 }
 
 #[cfg(test)]

@@ -27,6 +27,16 @@ pub enum Source {
     Fallback,
 }
 
+/// Answer of the store by which the agent made a decision on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LocalAnswer {
+    /// A denial, which the agent repeated.
+    CachedDenial,
+    /// A lease: the store had charged the units before.
+    Lease,
+}
+
 /// Identifier of a decision, unique in the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DecisionId {
@@ -54,6 +64,8 @@ pub struct Decision {
     pub is_uncounted: bool,
     /// Authority that made the decision.
     pub source: Source,
+    /// Answer of the store by which the agent decided on its own; `None` if another source decided, or no counter.
+    pub by: Option<LocalAnswer>,
     /// Time of the decision, in store time as estimated by the agent.
     pub at: Timestamp,
     /// Identifier of the decision.
@@ -143,6 +155,17 @@ impl Source {
     }
 }
 
+impl LocalAnswer {
+    /// Returns the name used in responses.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CachedDenial => "cached_denial",
+            Self::Lease => "lease",
+        }
+    }
+}
+
 impl DegradedRemaining {
     /// Returns the name used in rules files.
     #[must_use]
@@ -181,7 +204,8 @@ impl Decision {
     /// Creates a decision without status, delay and slots.
     #[doc(hidden)]
     pub fn new(allowed: bool, source: Source, at: Timestamp, id: DecisionId) -> Self {
-        Self { allowed, status: None, delay_ms: 0, holds_slots: false, is_uncounted: false, source, at, id }
+        let (holds_slots, is_uncounted, by) = (false, false, None);
+        Self { allowed, status: None, delay_ms: 0, holds_slots, is_uncounted, source, by, at, id }
     }
 
     /// Creates a decision by one rule that holds no slots.
@@ -189,13 +213,14 @@ impl Decision {
     #[inline]
     pub fn of_rule(
         allowed: bool,
-        source: Source,
+        (source, by): (Source, Option<LocalAnswer>),
         at: Timestamp,
         id: DecisionId,
         status: LimitStatus,
         delay_ms: u64,
     ) -> Self {
-        Self { allowed, status: Some(status), delay_ms, holds_slots: false, is_uncounted: false, source, at, id }
+        let (holds_slots, is_uncounted) = (false, false);
+        Self { allowed, status: Some(status), delay_ms, holds_slots, is_uncounted, source, by, at, id }
     }
 }
 

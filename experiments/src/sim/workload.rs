@@ -7,7 +7,8 @@ use tollgate_core::counter::DigestKey;
 use super::agent::Correction;
 use super::observation::AnsweredCall;
 
-const ENDPOINTS: [&str; 4] = ["/login", "/search/all", "/about", "/other"];
+/// Endpoints; the last one has nearly half of all calls.
+const ENDPOINTS: [&str; 7] = ["/login", "/search/all", "/about", "/other", "/hot", "/hot", "/hot"];
 /// Number of different request ids; so few that some are repeated.
 const REQUESTS: u8 = 30;
 

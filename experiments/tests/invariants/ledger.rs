@@ -2,8 +2,9 @@
 //!
 //! For each agent and counter, the units that its answers and corrections mean equal the units that the store executed for it,
 //! whenever nothing of the agent is unsynced or waits for an answer, in time or late. If the answer to a request is lost, the
-//! agent backfills what it admitted, so what the store executed for that request does not count. A refund of units that were
-//! charged too late is sent once; if its answer is lost, it counts as made. These count as the store executed them: a call with
+//! agent backfills what it admitted, so what the store executed for that request does not count. Leased units are left to
+//! [`super::leases`], and so are those of a late charge that stands for no call: where the agent may lease, it spends or refunds
+//! them, and else it refunds them. Such a refund is sent once; if its answer is lost, it counts as made. These count as the store executed them: a call with
 //! a request id, which the store charges once however the agent learns of it; one that a rule of `charge: each` denies after the
 //! other rules have charged it; and several calls of one request that are not all admitted. After a release that failed, the
 //! slots of its counter are not balanced, nor are they after a call that was denied or held back: what it was charged is given
@@ -36,6 +37,8 @@ pub(crate) struct Ledger {
     named: HashSet<RequestId>,
     /// Ids of the units that were backfilled, and the store's time at which it charged them last.
     backfilled: HashMap<(CounterId, RequestId), Timestamp>,
+    /// Ids of refunds, and the store's time at which it made them last.
+    refunded: HashMap<(CounterId, RequestId), Timestamp>,
     /// Number of starts of each agent, and the last start whose life has ended.
     lives: BTreeMap<usize, u64>,
     ended: BTreeMap<usize, u64>,
@@ -49,6 +52,8 @@ struct Accounts {
     /// Units that the agent's answers mean, less those that the store executed.
     missing: BTreeMap<CounterId, i64>,
     changed: BTreeSet<CounterId>,
+    /// Units by counter and instant that were charged late and stand for no call, where the agent may lease.
+    spare: HashMap<(CounterId, Timestamp), i64>,
     /// Counters of slots whose release failed, or that were given back: it is not known if the slot is free.
     uncertain: BTreeSet<CounterId>,
 }
@@ -91,17 +96,22 @@ impl Ledger {
     /// units, and refunds, when the agent learns of them.
     fn executed(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], results: &ChargeResults) {
         for effect in charges.iter().zip(results).filter_map(effect_of) {
+            let (counter, width_ms) = (effect.charge.counter, effect.charge.limit.window.width_ms());
+            // The store forgets an id with the window of its units, at once if its clock steps forward.
+            let is_again = |known: Option<Timestamp>| known.is_some_and(|known| effect.at.ms_since(known) >= width_ms);
+            if let (ChargeMode::Refund { .. }, Some(id)) = (effect.charge.mode, effect.charge.request)
+                && is_again(self.refunded.insert((counter, id), effect.at))
+            {
+                continue;
+            }
             match (effect.charge.mode, effect.charge.request) {
                 (ChargeMode::Refund { .. }, Some(_)) if self.given_up.contains(&ticket) => {
                     self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
                 }
                 (ChargeMode::Refund { .. }, _) | (_, None) => self.executed.entry(ticket).or_default().push(effect),
                 (ChargeMode::Backfill { .. }, Some(id)) if !self.named.contains(&id) => {
-                    let before = self.backfilled.insert((effect.charge.counter, id), effect.at);
-                    // The store forgets an id with the window of its units, at once if its clock steps forward.
-                    let width_ms = effect.charge.limit.window.width_ms();
-                    if before.is_none_or(|before| effect.at.ms_since(before) < width_ms) {
-                        self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
+                    if !is_again(self.backfilled.insert((counter, id), effect.at)) {
+                        self.agents.entry(agent).or_default().enter(counter, -effect.units);
                     }
                 }
                 _ => {}
@@ -125,12 +135,20 @@ impl Ledger {
         let executed = self.executed.remove(&ticket).unwrap_or_default();
         let accounts = self.agents.entry(agent).or_default();
         match error {
-            None => executed.iter().for_each(|effect| accounts.enter(effect.charge.counter, -effect.units)),
+            None => {
+                for effect in &executed {
+                    if !accounts.is_of_spare(&effect.charge) {
+                        accounts.enter(effect.charge.counter, -effect.units);
+                    }
+                }
+            }
             // A refund that names its request is repeated, and made once; another one is given up.
             Some(error) if is_backfill && error.may_have_charged() => {
                 let is_refund = |charge: &Charge| matches!(charge.mode, ChargeMode::Refund { .. });
                 for charge in charges.iter().filter(|charge| is_refund(charge) && charge.request.is_none()) {
-                    accounts.enter(charge.counter, signed(charge.cost));
+                    if !accounts.is_of_spare(charge) {
+                        accounts.enter(charge.counter, signed(charge.cost));
+                    }
                 }
                 for Effect { charge, units, .. } in executed.iter().filter(|effect| is_refund(&effect.charge)) {
                     if charge.request.is_some() {
@@ -145,16 +163,23 @@ impl Ledger {
 
     /// Units that are only counted stay, although the call was denied; a refund was answered with an error and counts as none.
     fn answered_late(&mut self, agent: usize, ticket: Ticket, error: Option<StoreError>) {
-        let executed = self.executed.remove(&ticket).unwrap_or_default();
-        let decided = self.decided_late.remove(&ticket).unwrap_or_default();
+        let mut executed = self.executed.remove(&ticket).unwrap_or_default();
+        let mut decided = self.decided_late.remove(&ticket).unwrap_or_default();
         if error.is_some() {
             return;
         }
         let accounts = self.agents.entry(agent).or_default();
-        for Effect { charge, units, .. } in executed {
+        // Units of callers on a list stand for their calls alone.
+        executed.sort_by_key(|effect| !matches!(effect.charge.mode, ChargeMode::CountOnly { .. }));
+        for Effect { charge, units, at } in executed {
             let units = match charge.mode {
-                ChargeMode::CountOnly { .. } => units.min(decided.get(&charge.counter).copied().unwrap_or_default()),
+                ChargeMode::CountOnly { .. } => take(&mut decided, charge.counter, units),
                 ChargeMode::Refund { .. } => 0,
+                ChargeMode::Enforce { .. } | ChargeMode::Lease { .. } if charge.limit.leases() => {
+                    let stands = take(&mut decided, charge.counter, units);
+                    *accounts.spare.entry((charge.counter, at)).or_default() += units - stands;
+                    stands
+                }
                 _ => units,
             };
             accounts.enter(charge.counter, -units);
@@ -260,10 +285,24 @@ impl Ledger {
 }
 
 impl Accounts {
+    /// Returns true if a charge refunds units that were charged late and stand for no call.
+    fn is_of_spare(&self, charge: &Charge) -> bool {
+        let spare = |at| self.spare.get(&(charge.counter, at)).is_some_and(|units| *units >= signed(charge.cost));
+        matches!(charge.mode, ChargeMode::Refund { at } if charge.request.is_none() && spare(at))
+    }
+
     fn enter(&mut self, counter: CounterId, units: i64) {
         *self.missing.entry(counter).or_default() += units;
         self.changed.insert(counter);
     }
+}
+
+/// Takes units of calls that were decided, so many at most.
+fn take(decided: &mut BTreeMap<CounterId, i64>, counter: CounterId, units: i64) -> i64 {
+    let left = decided.entry(counter).or_default();
+    let taken = units.min(*left);
+    *left -= taken;
+    taken
 }
 
 /// Returns the effect of a charge, if it was made.

@@ -5,6 +5,7 @@ mod facts;
 mod answers;
 mod never_over;
 mod charged;
+mod leases;
 mod true_denial;
 mod degraded;
 mod store_time;
@@ -34,6 +35,7 @@ use facts::Facts;
 use forgeries::Forgeries;
 use hand_over::HandOver;
 use last_good::LastGood;
+use leases::Leases;
 use ledger::Ledger;
 use never_over::NeverOver;
 use notices::Notices;
@@ -50,6 +52,7 @@ pub(crate) struct Invariants {
     answers: Answers,
     never_over: NeverOver,
     charged: Charged,
+    leases: Leases,
     true_denial: TrueDenial,
     store_time: StoreTime,
     degraded: Degraded,
@@ -82,6 +85,8 @@ pub(crate) struct Totals {
     pub(crate) balanced: usize,
     /// Admissions by the store that were compared with the charges that it made.
     pub(crate) charged: usize,
+    /// Admissions by leases that were compared with the units that the store had leased.
+    pub(crate) leased: usize,
     /// Admissions before a late answer.
     pub(crate) late: usize,
     /// Admissions by `on_failure` that were compared with its bound.
@@ -100,6 +105,7 @@ impl Invariants {
             answers: Answers::default(),
             never_over: NeverOver::default(),
             charged: Charged::default(),
+            leases: Leases::default(),
             true_denial: TrueDenial::default(),
             store_time: StoreTime::default(),
             degraded: Degraded::default(),
@@ -129,6 +135,7 @@ impl Invariants {
             self.answers.observe(&self.facts, &observation)?;
             self.never_over.observe(&self.facts, sim, &observation)?;
             self.charged.observe(&self.facts, sim, &observation)?;
+            self.leases.observe(&self.facts, sim, &observation)?;
             self.true_denial.observe(&self.facts, sim, &observation)?;
             self.store_time.observe(&observation);
             self.degraded.observe(&self.facts, &observation)?;
@@ -173,6 +180,7 @@ impl Invariants {
             restored: self.hand_over.restored,
             balanced: self.ledger.balanced,
             charged: self.charged.compared,
+            leased: self.leases.compared,
             late: self.charged.late,
             bounded: self.degraded.bounded,
             forged: self.forgeries.passed_over,

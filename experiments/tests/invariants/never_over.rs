@@ -1,6 +1,6 @@
 //! never-over: the store admits no unit that makes a true window hold more than its algorithm states.
 //!
-//! Everything that the store executed counts: admissions, units that are only counted, backfills, settlements; refunds count
+//! Everything that the store executed counts: admissions, leased units, units that are only counted, backfills, settlements; refunds count
 //! against them. For an agent that keeps its own table, its answers in one life count, and the remaining units that they
 //! state. Under rules of different generations the largest quota holds. Time is that of the store, but it never goes back: after
 //! a step back it goes on from where it was, in the same fixed window. So a unit counts for a whole window however often the
@@ -92,7 +92,8 @@ impl NeverOver {
         if !result.charged || result.repeated {
             return Ok(());
         }
-        let (units, is_enforced) = (i64::try_from(charge.cost).unwrap_or(i64::MAX), charge.mode.is_enforced());
+        let units = charge.cost.saturating_add(result.leased);
+        let (units, is_enforced) = (i64::try_from(units).unwrap_or(i64::MAX), charge.mode.is_enforced());
         // A counter that ignores a small step back stands still, and tells a time that the clock does not show yet.
         let (steps, now) = (self.steps_back.len(), result.at.min(store_time).as_ms());
         let (at, units) = match charge.mode {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
-use tollgate_core::decision::{Decision, Source};
+use tollgate_core::decision::{Decision, LocalAnswer, Source};
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Charging, LimitPolicy, ListMatch, Origin, Positions};
 
@@ -26,6 +26,7 @@ use crate::record::{CallRow, signed};
 use crate::row_buffer::ChargedCounter;
 use crate::table::TableEntry;
 use crate::thread_rules::ThreadRules;
+use crate::view::{LeasedCall, ViewEvent, update};
 
 impl Engine {
     /// Decides a call at once and makes the caller's answer of the decision, if one rule applies and a look at its counter is
@@ -74,15 +75,15 @@ impl Engine {
         }
         let context = Context { now, bounds, active };
         let denial = known.as_ref().and_then(|known| known.call.denial(&self.table, now, bounds));
-        let (decided, charged_at) = if let Some(denial) = denial {
-            (RuleVerdict::new(&policy, denial, policy.quota.units(), Source::Local), None)
+        let (decided, counted_at) = if let Some(denial) = denial {
+            (RuleVerdict::local(&policy, denial, LocalAnswer::CachedDenial), None)
         } else {
             let known = known.as_mut().map(|known| &mut *known.call);
             self.decide_by_counter(&context, &policy, &mut sole, known)?
         };
-        let (number, source, allowed) = (self.next_call(), decided.source, decided.verdict.admitted);
+        let (number, source, by, allowed) = (self.next_call(), decided.source, decided.by, decided.verdict.admitted);
         active.counts[index].decided(source, allowed);
-        let (at, from) = charged_at.map_or((bounds.latest, bounds.earliest), |at| (at, at));
+        let (at, from) = counted_at.unwrap_or((bounds.latest, bounds.earliest));
         if self.settings.publishes {
             let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
             let row = CallRow { call: number, at, cost: signed(cost), outcome };
@@ -91,20 +92,27 @@ impl Engine {
             let place = known.filter(|_| known_sole.is_some()).map(|known| known.subject);
             self.publish_sole(&context, call, place, counter, row, (Some(&*rule.name), source));
         }
+        if by == Some(LocalAnswer::Lease) {
+            let (round, units, is_planned) = (self.published_round(), cost, false);
+            let event = ViewEvent::Admitted { at, units, is_planned, round, unsynced: None, acknowledged: None };
+            let enter = |entry: &mut TableEntry| update(&policy, &mut entry.view, event);
+            self.table.find(sole.counter, &mut sole.position, bounds.earliest, enter);
+        }
         let status = status(&policy, active.names[index].clone(), cost, decided, from);
         let delay_ms = if allowed { decided.verdict.delay_ms } else { 0 };
-        Some(Decision::of_rule(allowed, source, at, self.decision_id(number), status, delay_ms))
+        Some(Decision::of_rule(allowed, (source, by), at, self.decision_id(number), status, delay_ms))
     }
 
     /// Decides by the counter of a call, which is locked once, and keeps what was found; none if the counter is new, or if the
-    /// store must be asked. The second result is the time of the charge, if there was one.
+    /// store must be asked. The second result is the instant at which an admission counts, and that from which waits count, if
+    /// they are not the bounds of the store's time.
     fn decide_by_counter(
         &self,
         context: &Context<'_>,
         policy: &LimitPolicy,
         sole: &mut SoleRule,
         mut known: Option<&mut KnownCall>,
-    ) -> Option<(RuleVerdict, Option<Timestamp>)> {
+    ) -> Option<(RuleVerdict, Option<(Timestamp, Timestamp)>)> {
         let Context { now, bounds, active } = *context;
         let (counter, cost, generation) = (sole.counter, u64::from(sole.cost), active.set.generation);
         let facts = Facts {
@@ -115,13 +123,19 @@ impl Engine {
             part: self.fleet.part(),
             place: None,
         };
+        let leases = self.lease_facts(context, policy);
         let decide = |entry: &mut TableEntry| {
+            if let Some(LeasedCall { verdict, charged_at, last_at }) = entry.view.leased(&leases, cost) {
+                update(policy, &mut entry.view, ViewEvent::LeaseSpent(cost));
+                let at = bounds.latest.max(charged_at).min(last_at);
+                return Some((RuleVerdict::local(policy, verdict, LocalAnswer::Lease), Some((at, bounds.earliest))));
+            }
             let enforcement = Enforcement::Normal;
             let charge = ChargeFacts { policy, generation, view: &entry.view, cost, enforcement };
             let decided = match plan(&charge, &facts) {
-                Plan::Decided(verdict, source, _) => {
-                    (RuleVerdict::new(policy, verdict, policy.quota.units(), source), None)
-                }
+                Plan::Denied(verdict) => (RuleVerdict::local(policy, verdict, LocalAnswer::CachedDenial), None),
+                // Authorities other than the store are not asked here.
+                Plan::Decided(..) => return None,
                 Plan::NeedsStore if self.settings.owns_table => {
                     // In the own table no charge expires.
                     let charge = Charge::enforce(counter, policy.limit(), generation, cost, now);
@@ -129,7 +143,8 @@ impl Engine {
                     if ends_denial {
                         self.table.end_denials(counter);
                     }
-                    (RuleVerdict::new(policy, result.verdict, result.limit, Source::Store), Some(result.at))
+                    let verdict = RuleVerdict::new(policy, result.verdict, result.limit, Source::Store);
+                    (verdict, Some((result.at, result.at)))
                 }
                 Plan::NeedsStore => return None,
             };

@@ -153,8 +153,16 @@ fn a_denial_that_a_thread_remembers_ends_when_the_clock_has_stepped_back() {
     let (call, retry_at) = (call(0, 1), START.plus_ms(60_000));
     let Progress::NeedsStore(mut request) = engine.begin(START, Operation::check(&call)) else { panic!("it is asked") };
     let verdict = Verdict { admitted: false, remaining: 0, retry_at, reset_at: retry_at, delay_ms: 0 };
-    let result =
-        ChargeResult { verdict, charged: false, repeated: false, at: START, limit: 10, born: START, previous: START };
+    let result = ChargeResult {
+        verdict,
+        charged: false,
+        repeated: false,
+        leased: 0,
+        at: START,
+        limit: 10,
+        born: START,
+        previous: START,
+    };
     let _ = engine.finish(START, &mut request, Ok(ChargeResults::from_iter([result])));
     let now = START.plus_ms(100);
     for _ in 0..3 {

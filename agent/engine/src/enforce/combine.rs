@@ -1,7 +1,7 @@
 //! The combination of the verdicts of one call: all rules must admit it, and the strictest one is shown to the caller.
 
 use tollgate_core::algorithm::Verdict;
-use tollgate_core::decision::Source;
+use tollgate_core::decision::{LocalAnswer, Source};
 use tollgate_core::rules::LimitPolicy;
 
 /// Verdict of one rule.
@@ -15,6 +15,8 @@ pub(crate) struct RuleVerdict {
     pub(crate) at_once: u64,
     /// Source of the verdict.
     pub(crate) source: Source,
+    /// Answer of the store by which the agent gave it on its own.
+    pub(crate) by: Option<LocalAnswer>,
 }
 
 /// Combined verdict of a call.
@@ -26,6 +28,8 @@ pub(crate) struct Combined {
     pub(crate) shown: Option<usize>,
     /// Source of the decision.
     pub(crate) source: Source,
+    /// Answer of the store by which the agent decided on its own.
+    pub(crate) by: Option<LocalAnswer>,
 }
 
 impl RuleVerdict {
@@ -33,7 +37,13 @@ impl RuleVerdict {
     #[inline]
     pub(crate) fn new(policy: &LimitPolicy, verdict: Verdict, limit: u64, source: Source) -> Self {
         let at_once = if policy.burst > 0 { policy.burst } else { limit };
-        Self { verdict, limit, at_once, source }
+        Self { verdict, limit, at_once, source, by: None }
+    }
+
+    /// Creates the verdict that the agent gives on its own, by this answer of the store.
+    #[inline]
+    pub(crate) fn local(policy: &LimitPolicy, verdict: Verdict, by: LocalAnswer) -> Self {
+        Self { by: Some(by), ..Self::new(policy, verdict, policy.quota.units(), Source::Local) }
     }
 }
 
@@ -54,6 +64,7 @@ pub(crate) fn combine(verdicts: &[Option<RuleVerdict>]) -> Combined {
         allowed: denied.is_none(),
         shown: shown.map(|(position, _)| position),
         source: shown.map_or(Source::Local, |(_, rule)| rule.source),
+        by: shown.and_then(|(_, rule)| rule.by),
     }
 }
 
@@ -70,6 +81,7 @@ mod tests {
             limit: 1,
             at_once,
             source: Source::Store,
+            by: None,
         }
     }
 
@@ -90,6 +102,6 @@ mod tests {
         let combined =
             combine(&[Some(rule(true, 50, 100, 0)), Some(rule(true, 9, 10, 0)), Some(rule(true, 40, 100, 0))]);
         assert_eq!((combined.allowed, combined.shown), (true, Some(2)));
-        assert_eq!(combine(&[]), Combined { allowed: true, shown: None, source: Source::Local });
+        assert_eq!(combine(&[]), Combined { allowed: true, shown: None, source: Source::Local, by: None });
     }
 }

@@ -15,7 +15,9 @@ use crate::view::{CounterView, ViewEvent};
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
 pub(crate) enum Plan<'a> {
-    /// The agent decides. The event enters an admission in the view.
+    /// The agent repeats a denial of the store.
+    Denied(Verdict),
+    /// The agent decides without the store. The event enters an admission in the view.
     Decided(Verdict, Source, Option<ViewEvent<'a>>),
     /// The store must be asked.
     NeedsStore,
@@ -76,7 +78,7 @@ pub(crate) fn plan<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
         enforcement == Enforcement::Normal && denial.holds(policy, generation, cost, facts.own_now, facts.now)
     });
     if let Some(denial) = cached {
-        return Plan::Decided(denial.verdict(), Source::Local, None);
+        return Plan::Denied(denial.verdict());
     }
     let ((mut verdict, source), covered) = match &facts.authority {
         // The store lacks units that the signal may contain.
@@ -112,7 +114,7 @@ pub(crate) fn plan<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
 /// too.
 pub(crate) fn plan_recovering<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
     match plan(charge, facts) {
-        denial @ Plan::Decided(_, _, None) if charge.enforcement == Enforcement::Normal => denial,
+        denial @ (Plan::Denied(_) | Plan::Decided(_, _, None)) if charge.enforcement == Enforcement::Normal => denial,
         _ => Plan::NeedsStore,
     }
 }

@@ -13,7 +13,7 @@ mod collector;
 mod tests;
 
 use std::mem;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use atomic_waker::AtomicWaker;
 use parking_lot::Mutex;
@@ -132,9 +132,18 @@ impl RowBuffers {
         true
     }
 
+    /// Returns the round by which all rows are published that the current thread has added, at the latest.
+    pub(crate) fn round_of_added(&self) -> u64 {
+        // A row is added before the number is read: who begins the next round after that sees the row.
+        fence(Ordering::SeqCst);
+        self.round.load(Ordering::Relaxed) + 1
+    }
+
     /// Begins to collect the rows of a round: later rows say the next one. Returns the number of the round.
     pub(crate) fn begin_round(&self) -> u64 {
-        self.round.fetch_add(1, Ordering::Relaxed) + 1
+        let round = self.round.fetch_add(1, Ordering::SeqCst) + 1;
+        fence(Ordering::SeqCst);
+        round
     }
 
     /// Drops and counts all later rows. Those of known calls come to the buffer again, because their lists of subjects end.

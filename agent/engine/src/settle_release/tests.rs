@@ -42,7 +42,7 @@ fn answer(request: &StoreRequest, at: Timestamp, has_room: impl Fn(&Charge) -> b
         let admitted = has_room(charge);
         let verdict = Verdict { admitted, remaining: 0, retry_at: at, reset_at: at, delay_ms: 0 };
         let charged = charge.mode.is_charged(!is_refused);
-        ChargeResult { verdict, charged, repeated: false, at, limit: 2, born: at, previous: at }
+        ChargeResult { verdict, charged, repeated: false, leased: 0, at, limit: 2, born: at, previous: at }
     };
     request.charges().iter().map(result).collect()
 }
@@ -128,7 +128,8 @@ fn a_rule_in_shadow_would_have_denied_a_call_once_however_often_it_is_corrected(
     assert_eq!(denials, 1);
 }
 
-/// The store was late, so the call was denied; its late answer says that both rules were charged.
+/// The store was late, so the call was denied; its late answer says that both rules were charged. The unit of the window becomes
+/// a lease.
 #[test]
 fn a_call_that_was_denied_before_its_late_answer_gives_the_slots_of_a_rule_in_shadow_back() {
     let shadow = slots("shadow", 2).in_shadow();
@@ -140,5 +141,5 @@ fn a_call_that_was_denied_before_its_late_answer_gives_the_slots_of_a_rule_in_sh
     engine.late_answer(START, request, Ok(answer));
     let backfill = begin(&engine, Operation::Backfill).expect_err("refunds");
     let refunded = |charge: &Charge| matches!(charge.mode, ChargeMode::Refund { .. });
-    assert_eq!(backfill.charges().iter().map(refunded).collect::<Vec<_>>(), [true, true]);
+    assert_eq!(backfill.charges().iter().map(refunded).collect::<Vec<_>>(), [true]);
 }

@@ -1,7 +1,8 @@
-//! The view of one counter: a cached denial, the agent's local usage, its unsynced units, the count of the latest signal, and
-//! the pace of a bucket while the store is away.
+//! The view of one counter: a cached denial, a lease, the agent's local usage, its unsynced units, the count of the latest signal,
+//! and the pace of a bucket while the store is away.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::Timestamp;
@@ -11,6 +12,7 @@ use tollgate_core::window::{Ring, Window};
 
 use super::cached_denial::CachedDenial;
 use super::flow::Flow;
+use super::lease::{self, Lease, LeaseFacts, LeasedCall};
 use super::local_usage::LocalUsage;
 use super::signal_budget::SignalBudget;
 use super::store_count::KnownUnits;
@@ -21,6 +23,7 @@ use super::unsynced_units::{UnsyncedSize, UnsyncedUnits};
 pub(crate) struct CounterView {
     pub(crate) denial: Option<CachedDenial>,
     pub(crate) local: Option<Box<LocalUsage>>,
+    pub(super) lease: Option<Box<Lease>>,
     /// Units that the store does not know, and units that it must give back, as long as the counter is in the queue of unsynced
     /// counters or in a backfill request. They are empty if all were confirmed or refunded meanwhile.
     pub(super) unsynced: Option<Box<UnsyncedUnits>>,
@@ -68,6 +71,26 @@ impl CounterView {
         self.local.as_ref()?.store_count(now)
     }
 
+    /// Returns the admission of a call of this cost by a lease, unless the store lacks units of the counter.
+    #[inline]
+    pub(crate) fn leased(&self, facts: &LeaseFacts<'_>, cost: u64) -> Option<LeasedCall> {
+        let lease = self.lease.as_ref().filter(|_| self.unsynced.is_none())?;
+        lease.admits(facts, cost)
+    }
+
+    /// Returns the units to lease beside a call of this cost, if any are wanted and none are asked for yet.
+    pub(crate) fn ask_lease(
+        &mut self,
+        policy: &LimitPolicy,
+        now: Timestamp,
+        own_now: Timestamp,
+        cost: u64,
+        agents: NonZeroU32,
+    ) -> Option<NonZeroU32> {
+        let units = lease::wanted(policy, self.local.as_ref()?, now, cost, agents)?;
+        self.lease.get_or_insert_default().ask(own_now, policy.deadline).then_some(units)
+    }
+
     /// Returns true if the counter is in the queue of unsynced counters, or in a backfill request.
     pub(crate) fn is_queued(&self) -> bool {
         self.unsynced.is_some()
@@ -104,6 +127,7 @@ impl CounterView {
             && self.local.as_ref().is_none_or(|local| local.ring.is_empty_at(now))
             && self.remote.as_ref().is_none_or(|remote| remote.admitted.is_empty_at(now))
             && self.pace.as_ref().is_none_or(|pace| pace.is_idle_at(now))
+            && self.lease.as_ref().is_none_or(|lease| lease.is_over_at(now))
     }
 }
 

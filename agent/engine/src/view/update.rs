@@ -15,6 +15,7 @@ use super::ageing::Ageing;
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
 use super::flow::Flow;
+use super::lease::LeaseGrant;
 use super::uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
 use super::unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 
@@ -47,6 +48,12 @@ pub(crate) enum ViewEvent<'a> {
         /// Facts in the answer, if units were charged.
         acknowledged: Option<Acknowledgement>,
     },
+    /// A lease admits a call of this cost.
+    LeaseSpent(u64),
+    /// The store has charged units to this agent without a call.
+    LeaseGranted(LeaseGrant<'a>),
+    /// The store has lost units of the counter.
+    Lost,
     /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
     Admitted {
         /// Instant at which they count.
@@ -149,6 +156,9 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 enter_unsynced(policy, view, unsynced);
             }
         }
+        ViewEvent::LeaseSpent(cost) => view.lease.iter_mut().for_each(|lease| lease.spend(cost)),
+        ViewEvent::LeaseGranted(grant) => view.lease.get_or_insert_default().granted(&grant),
+        ViewEvent::Lost => view.lease = None,
         ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
         ViewEvent::UnsyncedRefund(refund) => view.unsynced.get_or_insert_default().add_refund(refund),
         ViewEvent::Refunded { at, units, slots_of, by_store } => {
@@ -220,6 +230,7 @@ pub(crate) fn end_backfill(view: &mut CounterView, id: RequestId) -> u64 {
 /// store enters unsynced units at its own time if theirs is later.
 pub(crate) fn rebase(view: &mut CounterView, by_ms: u64, now: Timestamp) {
     view.denial = None;
+    view.lease = None;
     view.local.iter_mut().for_each(|local| local.rebase(by_ms, now));
     view.remote.iter_mut().for_each(|remote| remote.admitted.rebase(now, Estimate::Conservative));
 }

@@ -76,7 +76,11 @@ impl Model {
         let id_of = |charge: &Charge, id| *self.request_ids.get(&(charge.counter, id)).unwrap_or(&id);
         let with_id =
             |charge: &Charge| Charge { request: charge.request.map(|id| id_of(charge, id)), ..charge.clone() };
-        let known: Vec<Charge> = charges.iter().map(with_id).collect();
+        let mut known: Vec<Charge> = charges.iter().map(with_id).collect();
+        let is_in_slots = charges.iter().any(|charge| charge.slot != charges[0].slot);
+        if container == Container::RemoteSlots && is_in_slots {
+            known.iter_mut().for_each(|charge| charge.mode = charge.mode.without_lease());
+        }
         let apply = if container == Container::InProcess { step_at_once } else { step };
         let results = apply(self, &known, now)?;
         if container == Container::RemoteSlots {
@@ -170,8 +174,10 @@ fn charges(first: usize) -> impl Strategy<Value = PlannedCharge> {
             let cost = if is_log { cost.min(4_000) } else { cost };
             // An instant is an offset from the clock until the call is made; before 0, a charge has expired.
             let enforce: Mode = |expires_at| ChargeMode::Enforce { expires_at };
+            let lease: Mode = |expires_at| ChargeMode::Lease { expires_at, units_max: 40, agents: 3 };
             let (mode, at): (Mode, i64) = match kind {
-                0..7 => (enforce, 4),
+                0..4 => (enforce, 4),
+                4..7 => (lease, 4),
                 7 => (enforce, ago_ms % 3 - 1),
                 8 => (|expires_at| ChargeMode::Evaluate { expires_at }, 4),
                 9 => (|expires_at| ChargeMode::CountOnly { expires_at }, 4),

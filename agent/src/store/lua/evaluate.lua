@@ -16,7 +16,7 @@ local of_key, answers = extra > 1 and {}, extra > 1 and {}
 for i = 1, #ARGV do
   if i > 1 then mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[i]) end
   local key, expires_at, flags = KEYS[i], time, 0
-  local name, companion, token
+  local name, companion, token, leased, agents
   if mode >= NAMED then
     local wants = floor(mode / NAMED)
     mode = mode % NAMED
@@ -29,6 +29,9 @@ for i = 1, #ARGV do
       companion = KEYS[extra]
       token, expires_at = sub(ARGV[i], -15, -8), parse('<I7', ARGV[i], #ARGV[i] - 6)
     end
+  end
+  if mode == LEASE then
+    mode, leased, agents = ENFORCE, parse('<I4I4', ARGV[i], LEASE_PLACE)
   end
   if (mode < BACKFILL or token) and expires_at < now then return pack('<I1I6', EXPIRED, now) end
 
@@ -122,9 +125,12 @@ for i = 1, #ARGV do
       charged, name = false, charged and name
     end
   end
+  if mode == ENFORCE and not admits(c, needed) then
+    room = false
+  elseif leased and charged and c.ring and not c.spent then
+    charged = charged + min(leased, floor(max(c.quota - used(c) - cost, 0) / agents))
+  end
   charges[i] = { c, mode, charged, at, name, companion, token }
-
-  if mode == ENFORCE and not admits(c, needed) then room = false end
   local shown, runs = c.raw, ''
   if c.count and shown ~= '' then shown, runs = sub(shown, 1, HEADER_LEN), log.runs(c, needed) end
   answer = pack('<I1I2', flags, #shown + #runs) .. shown .. runs

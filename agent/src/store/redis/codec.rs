@@ -12,7 +12,7 @@ use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, St
 
 use super::value::{self, EXACT_MAX, number, time};
 
-/// Length of a charge with a token.
+/// Length of a charge with a token; one with a lease is shorter.
 const CHARGE_LEN_MAX: usize = 59;
 
 /// Name of the tentative units of a call.
@@ -109,6 +109,7 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
         ChargeMode::Backfill { at } => (3, at),
         ChargeMode::Refund { at } => (4, at),
         ChargeMode::Reopen { at } => (6, at),
+        ChargeMode::Lease { expires_at, .. } => (7, expires_at),
     };
     let (flags, token) = scope.flags();
     let mut bytes = Vec::with_capacity(CHARGE_LEN_MAX);
@@ -118,6 +119,10 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
     // More than any quota, and still exact.
     put(7, charge.cost.min(EXACT_MAX + 1));
     put(7, at.as_ms().min(EXACT_MAX));
+    if let ChargeMode::Lease { units_max, agents, .. } = charge.mode {
+        put(4, units_max.into());
+        put(4, agents.max(1).into());
+    }
     if let Some((token, expires_at)) = token {
         put(8, token);
         put(7, expires_at.as_ms().min(EXACT_MAX));
@@ -160,5 +165,7 @@ fn result(rest: &mut &[u8], charges: &[Charge], now: Timestamp, all_charged: boo
     }
     let mut result = result?;
     result.verdict.admitted |= repeated;
-    Some(ChargeResult { charged: charge.mode.is_charged(all_charged), repeated, ..result })
+    let charged = charge.mode.is_charged(all_charged);
+    let leased = if charged && !repeated { result.leased } else { 0 };
+    Some(ChargeResult { charged, repeated, leased, ..result })
 }

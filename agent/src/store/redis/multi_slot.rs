@@ -1,7 +1,7 @@
 //! Calls whose counters lie in several slots: a step for each slot, all at once, and a refund of the others when one denies.
 //!
 //! A step charges tentatively until twice the time has passed that the call had left, by the server's own time; then the units
-//! are confirmed, and their refund is void. So no step waits for another, a denied call leaves nothing charged while its agent
+//! are confirmed, and their refund is void. Units are not leased, because a lease could not be refunded. So no step waits for another, a denied call leaves nothing charged while its agent
 //! lives, and an agent that dies in between leaves as much as a lost answer would. The call continues in a task of its own when
 //! its caller has left.
 
@@ -45,7 +45,8 @@ pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
     let mut places: Vec<usize> = (0..charges.len()).collect();
     places.sort_by_key(|place| charges[*place].slot);
     let by_slot = places.chunk_by(|one, other| charges[*one].slot == charges[*other].slot);
-    let slots = by_slot.map(|slot| slot.iter().map(|place| charges[*place].clone()).collect()).collect();
+    let unleased = |place: &usize| Charge { mode: charges[*place].mode.without_lease(), ..charges[*place].clone() };
+    let slots = by_slot.map(|slot| slot.iter().map(unleased).collect()).collect();
     let call = MultiSlotCall { steps: steps.clone(), socket: socket.clone(), token: new_token(), slots, places };
     let (sender, receiver) = oneshot::channel();
     socket.spawn(call.run(sender));

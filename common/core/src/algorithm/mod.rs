@@ -67,6 +67,17 @@ impl Limit {
         if self.burst > 0 { self.burst } else { self.units }
     }
 
+    /// Returns true if units may be leased. A log or a bucket would admit units again that their holder spends late, and a burst
+    /// would be spent by units that nobody uses.
+    #[must_use]
+    pub const fn leases(&self) -> bool {
+        match self.algorithm {
+            Algorithm::SlidingWindow(_) => self.burst == 0,
+            Algorithm::FixedWindow => true,
+            Algorithm::SlidingLog | Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Concurrency => false,
+        }
+    }
+
     /// Returns the time in ms after which a charge has no effect any more: the window, or the time in which a whole bucket
     /// drains if that is longer. For this time, a store knows the ids of requests.
     #[must_use]

@@ -34,6 +34,16 @@ pub enum ChargeMode {
         /// Instant in store time after which the store charges nothing, because no caller waits any more.
         expires_at: Timestamp,
     },
+    /// Charges as `Enforce` does, and leases units besides: they are charged at once, and the caller may spend them until the
+    /// sub-window of the charge ends. Only windows without a burst lease.
+    Lease {
+        /// Instant in store time after which the store charges nothing.
+        expires_at: Timestamp,
+        /// Maximum number of units to lease beyond the cost.
+        units_max: u32,
+        /// Number of agents among which the free units are divided: one gets its part at most. 0 stands for 1.
+        agents: u32,
+    },
     /// Charges whether there is room or not, and regardless of the other charges of the request.
     CountOnly {
         /// Instant in store time after which the store charges nothing.
@@ -72,6 +82,8 @@ pub struct ChargeResult {
     pub charged: bool,
     /// True if the request had been charged before: it is admitted again and costs nothing.
     pub repeated: bool,
+    /// Units that were charged beyond the cost, by [`ChargeMode::Lease`]. The verdict counts them as left.
+    pub leased: u64,
     /// Store time of the step.
     pub at: Timestamp,
     /// Quota that the charge was evaluated against, in units.
@@ -102,9 +114,10 @@ impl ChargeMode {
     #[must_use]
     pub const fn expires_at(self) -> Option<Timestamp> {
         match self {
-            Self::Enforce { expires_at } | Self::CountOnly { expires_at } | Self::Evaluate { expires_at } => {
-                Some(expires_at)
-            }
+            Self::Enforce { expires_at }
+            | Self::Lease { expires_at, .. }
+            | Self::CountOnly { expires_at }
+            | Self::Evaluate { expires_at } => Some(expires_at),
             Self::Backfill { .. } | Self::Refund { .. } | Self::Reopen { .. } => None,
         }
     }
@@ -114,10 +127,17 @@ impl ChargeMode {
     pub const fn expiring_at(self, expires_at: Timestamp) -> Self {
         match self {
             Self::Enforce { .. } => Self::Enforce { expires_at },
+            Self::Lease { units_max, agents, .. } => Self::Lease { expires_at, units_max, agents },
             Self::CountOnly { .. } => Self::CountOnly { expires_at },
             Self::Evaluate { .. } => Self::Evaluate { expires_at },
             Self::Backfill { .. } | Self::Refund { .. } | Self::Reopen { .. } => self,
         }
+    }
+
+    /// Returns the same mode, without a lease.
+    #[must_use]
+    pub const fn without_lease(self) -> Self {
+        if let Self::Lease { expires_at, .. } = self { Self::Enforce { expires_at } } else { self }
     }
 
     /// Returns true if the charge has expired at `now`, an instant of store time.
@@ -129,14 +149,14 @@ impl ChargeMode {
     /// Returns true if a full counter denies the charge.
     #[must_use]
     pub const fn is_enforced(self) -> bool {
-        matches!(self, Self::Enforce { .. })
+        matches!(self, Self::Enforce { .. } | Self::Lease { .. })
     }
 
     /// Returns true if the charge is applied; `has_room` tells if all enforced charges of its request have room.
     #[must_use]
     pub const fn is_charged(self, has_room: bool) -> bool {
         match self {
-            Self::Enforce { .. } => has_room,
+            Self::Enforce { .. } | Self::Lease { .. } => has_room,
             Self::Evaluate { .. } => false,
             Self::CountOnly { .. } | Self::Backfill { .. } | Self::Refund { .. } | Self::Reopen { .. } => true,
         }

@@ -93,6 +93,8 @@ fn step_several<C: Counters>(
     for (charge, result) in charges.iter().zip(&mut results) {
         if charge.mode.is_charged(has_room) {
             counters.get(charge.counter).ok_or(StoreError::Full)?.commit(charge, result, now);
+        } else {
+            result.leased = 0;
         }
     }
     for counter in created {
@@ -215,6 +217,52 @@ mod tests {
             let results = step(&mut map, &charges, NOW).unwrap();
             let seen: Vec<_> = results.iter().map(|r| (r.verdict.admitted, r.charged, r.verdict.remaining)).collect();
             assert_eq!((seen, map.0.len()), (expected, len), "{name}");
+        }
+    }
+
+    /// C4: a lease is charged with its call, and never more than a part of the units that are free.
+    #[test]
+    fn a_lease_takes_at_most_a_part_of_the_free_units() {
+        let lease = |charge: Charge, units_max, agents| {
+            with_mode(&charge, ChargeMode::Lease { expires_at: FOREVER, units_max, agents })
+        };
+        let with_burst = |charge: Charge| Charge { limit: Limit { burst: 20, ..charge.limit }, ..charge };
+        let by_log =
+            |charge: Charge| Charge { limit: Limit { algorithm: Algorithm::SlidingLog, ..charge.limit }, ..charge };
+        // Name, charges before, charges of the request; of each the expected (admitted, leased), and the units left after it.
+        type LeaseCase = (&'static str, Vec<Charge>, Vec<Charge>, Vec<(bool, u64)>, u64);
+        let cases: [LeaseCase; 8] = [
+            ("as many as wanted", vec![], vec![lease(enforce(1, 100, 1), 10, 2)], vec![(true, 10)], 89),
+            ("a part of the free units", vec![], vec![lease(enforce(1, 100, 1), 80, 3)], vec![(true, 33)], 66),
+            ("near the limit none", vec![enforce(1, 9, 6)], vec![lease(enforce(1, 9, 1), 8, 3)], vec![(true, 0)], 2),
+            ("no room", vec![enforce(1, 9, 9)], vec![lease(enforce(1, 9, 1), 8, 1)], vec![(false, 0)], 0),
+            (
+                "another counter denies",
+                vec![],
+                vec![lease(enforce(1, 9, 1), 8, 1), lease(enforce(2, 1, 2), 8, 1)],
+                vec![(true, 0), (false, 0)],
+                9,
+            ),
+            (
+                "of each counter",
+                vec![],
+                vec![lease(enforce(1, 9, 1), 2, 1), lease(enforce(2, 9, 3), 8, 2)],
+                vec![(true, 2), (true, 3)],
+                6,
+            ),
+            ("a burst leases nothing", vec![], vec![lease(with_burst(enforce(1, 9, 1)), 8, 1)], vec![(true, 0)], 19),
+            ("nor does a log", vec![], vec![lease(by_log(enforce(1, 9, 1)), 8, 1)], vec![(true, 0)], 8),
+        ];
+        for (name, before, charges, expected, left) in cases {
+            let mut map = Map(HashMap::new(), 10);
+            for charge in before {
+                assert!(step(&mut map, &[charge], NOW).unwrap()[0].charged, "{name}");
+            }
+            let results = step(&mut map, &charges, NOW).unwrap();
+            let seen: Vec<_> = results.iter().map(|result| (result.verdict.admitted, result.leased)).collect();
+            let evaluated = Charge { cost: 0, ..with_mode(&charges[0], ChargeMode::Evaluate { expires_at: FOREVER }) };
+            let now_left = step(&mut map, &[evaluated], NOW).unwrap()[0].verdict.remaining;
+            assert_eq!((seen, now_left), (expected, left), "{name}");
         }
     }
 

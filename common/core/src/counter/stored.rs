@@ -116,9 +116,15 @@ impl StoredCounter {
         let is_free = repeated || matches!(charge.mode, ChargeMode::Refund { .. } | ChargeMode::Reopen { .. });
         let verdict = self.state.evaluate(&self.limit, now, if is_free { 0 } else { charge.cost });
         let verdict = Verdict { admitted: verdict.admitted || repeated, ..verdict };
+        let leased = match charge.mode {
+            ChargeMode::Lease { units_max, agents, .. } if verdict.admitted && !repeated && self.limit.leases() => {
+                (verdict.remaining / u64::from(agents.max(1))).min(units_max.into())
+            }
+            _ => 0,
+        };
         let (limit, previous) = (self.limit.units, if is_new { now } else { last });
         let born = if charge.limit.window == self.limit.window { self.born } else { Timestamp::default() };
-        ChargeResult { verdict, charged: false, repeated, at: now, limit, born, previous }
+        ChargeResult { verdict, charged: false, repeated, leased, at: now, limit, born, previous }
     }
 
     /// Charges what was evaluated at `now`.
@@ -130,6 +136,7 @@ impl StoredCounter {
         }
         match charge.mode {
             ChargeMode::Enforce { .. } | ChargeMode::CountOnly { .. } => self.state.charge(result.at, charge.cost),
+            ChargeMode::Lease { .. } => self.state.charge(result.at, charge.cost.saturating_add(result.leased)),
             ChargeMode::Backfill { at } => self.state.charge(backfilled_at(at, now, result.at), charge.cost),
             ChargeMode::Reopen { at } => {
                 let at = at.min(result.at);

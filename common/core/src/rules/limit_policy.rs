@@ -26,6 +26,8 @@ pub struct LimitPolicy {
     pub on_failure: OnFailure,
     /// Maximum time that a call waits for the store.
     pub deadline: Duration,
+    /// True if agents may lease units, and spend them without asking the store.
+    pub leases: bool,
 }
 
 /// Required certainty of an admission.
@@ -101,7 +103,14 @@ impl LimitPolicy {
             consistency: Consistency::Bounded,
             on_failure: OnFailure::Share,
             deadline: Duration::from_millis(DEADLINE_MS_DEFAULT),
+            leases: true,
         }
+    }
+
+    /// Returns true if agents lease units under this policy.
+    #[must_use]
+    pub fn may_lease(&self) -> bool {
+        self.leases && self.limit().leases()
     }
 
     /// Sets the consistency, and the estimate that is its default: conservative if strict, else interpolated.

@@ -20,6 +20,7 @@ const ALGORITHMS: [(&str, Algorithm); 6] = [
 ];
 const ESTIMATES: [(&str, Estimate); 2] =
     [("interpolated", Estimate::Interpolated), ("conservative", Estimate::Conservative)];
+pub(super) const LEASES: [(&str, bool); 2] = [("on", true), ("off", false)];
 pub(super) const CONSISTENCIES: [(&str, Consistency); 2] =
     [("strict", Consistency::Strict), ("bounded", Consistency::Bounded)];
 const ON_FAILURES: [(&str, OnFailure); 3] =
@@ -107,6 +108,12 @@ pub(super) fn on_failure_text(on_failure: OnFailure) -> String {
         OnFailure::Limit(quota) => format!("limit {quota}"),
         other => word_of(&ON_FAILURES, &other).to_owned(),
     }
+}
+
+/// Reads whether agents may lease units.
+pub(super) fn read_leases(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
+    let leases = reader.word(node, "leases", &LEASES, &[])?;
+    Some(PolicyEdit::set(move |policy| policy.leases = leases))
 }
 
 pub(super) fn read_deadline(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {

@@ -5,15 +5,15 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tollgate_core::algorithm::Algorithm::{self, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate_core::algorithm::Algorithm::{self, FixedWindow, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_core::rules::{Charging, show_units};
 
 use super::ValueParser::{Check, Planned, Policy, PolicyAlias, Rule};
 use super::burst::{read_burst, read_multiplier};
 use super::costs::{cost_text, costs_json, read_costs, read_units};
 use super::policy_values::{
-    CONSISTENCIES, algorithm_name, algorithm_text, check_scope, estimate_text, on_failure_text, quota_text,
-    read_algorithm, read_consistency, read_deadline, read_estimate, read_on_failure, read_sub_windows,
+    CONSISTENCIES, LEASES, algorithm_name, algorithm_text, check_scope, estimate_text, on_failure_text, quota_text,
+    read_algorithm, read_consistency, read_deadline, read_estimate, read_leases, read_on_failure, read_sub_windows,
 };
 use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 use super::{Level, Setting, word_of};
@@ -127,6 +127,17 @@ pub(super) static TABLE: [Setting; 24] = [
         shown.json("deadline_ms", deadline_ms);
         shown.text("deadline", Some(format!("{deadline_ms} ms")));
     }),
+    Setting::new("leases", LIMITING)
+        .parser(Policy(read_leases))
+        .refusal(|algorithm, name| {
+            let leases = is_sliding_window(algorithm) || algorithm == FixedWindow;
+            (!leases).then(|| format!("a `{name}` has no `leases`; remove it"))
+        })
+        .of_policy(|policy, shown| {
+            let leases = policy.limit().leases().then(|| word_of(&LEASES, &policy.leases));
+            shown.json("leases", leases);
+            shown.named(MORE_COLUMN, "leases", (!policy.leases).then(|| "off".to_owned()));
+        }),
     Setting::new("cost", LIMITING_RULE)
         .parser(Rule(|reader, node, _, rule| rule.cost = read_units(reader, node, "`cost`")))
         .of_rule(|rule, shown| {
@@ -168,7 +179,6 @@ pub(super) static TABLE: [Setting; 24] = [
         }),
     Setting::new("scope", &[Level::Defaults, Level::Rule, Level::DenyingRule]).parser(Check(check_scope)),
     Setting::new("max_excess", EVERYWHERE).parser(Planned),
-    Setting::new("leases", EVERYWHERE).parser(Planned),
 ];
 
 fn is_sliding_window(algorithm: Algorithm) -> bool {

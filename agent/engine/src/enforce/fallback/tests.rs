@@ -67,8 +67,16 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
             let reset_at = NOW.plus_ms(60_000);
             let verdict = Verdict { admitted: true, remaining, retry_at: NOW, reset_at, delay_ms: 0 };
             let limit = policy.quota.units();
-            let result =
-                ChargeResult { verdict, charged: true, repeated: false, at: NOW, limit, born: NOW, previous: NOW };
+            let result = ChargeResult {
+                verdict,
+                charged: true,
+                repeated: false,
+                leased: 0,
+                at: NOW,
+                limit,
+                born: NOW,
+                previous: NOW,
+            };
             let event = ViewEvent::Answered { result: &result, units: 0, round: None, acknowledged: None };
             update(policy, &mut view, event);
         }
@@ -91,7 +99,7 @@ fn admitted(policy: &LimitPolicy, known: Known, authority: Authority, place: Opt
                 assert!(verdict.retry_at > NOW, "{policy:?} {verdict:?}");
                 false
             }
-            Plan::NeedsStore => panic!("the store is away"),
+            plan => panic!("the store is away: {plan:?}"),
         }
     };
     (0..CALLS).take_while(|_| is_admitted()).count() as u64

@@ -1,0 +1,153 @@
+//! Leases of calls: which counters of a call ask for units, and what becomes of the units in an answer.
+//!
+//! Only a call that is alone in its request and has no request id asks for units or spends them: another call could hold it back,
+//! or an earlier attempt may have been charged. The lease itself is in [`view`](crate::view).
+
+#[cfg(test)]
+mod tests;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
+use tollgate_core::decision::LocalAnswer;
+use tollgate_core::rules::LimitPolicy;
+
+use crate::active_rules::ActiveRules;
+use crate::decide::{PlannedCall, Verdicts};
+use crate::enforce::{Enforcement, RuleVerdict};
+use crate::engine::{Context, Engine};
+use crate::lease_epoch::LeaseEpoch;
+use crate::matched_rule::MatchedRule;
+use crate::table::LockedTable;
+use crate::view::{LeaseFacts, LeaseGrant, ViewEvent, update};
+
+/// The sending of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sending {
+    /// Agent's own time.
+    pub(crate) at: Timestamp,
+    /// Epoch of the leases that the request asks for.
+    pub(crate) epoch: LeaseEpoch,
+}
+
+impl Engine {
+    /// Decides a call by leases, if each of its counters has one: a call that must ask the store about one counter asks about
+    /// all, so that its charges lie at one instant. Returns the verdicts, and the instant at which the admission counts: `at`,
+    /// or the nearest one at which the store has charged all the units and all sub-windows last.
+    pub(crate) fn spend_leases(
+        &self,
+        context: &Context<'_>,
+        matched: &[MatchedRule<'_>],
+        table: &mut LockedTable<'_>,
+        mut at: Timestamp,
+    ) -> Option<(Verdicts, Timestamp)> {
+        if matched.is_empty() {
+            return None;
+        }
+        let (mut verdicts, mut last_at) = (Verdicts::new(), Timestamp::from_ms(u64::MAX));
+        for matched in matched {
+            if matched.sketched.is_some() || matched.enforcement != Enforcement::Normal {
+                return None;
+            }
+            let facts = self.lease_facts(context, &matched.policy);
+            let leased = table.view(matched.counter).leased(&facts, matched.cost)?;
+            (at, last_at) = (at.max(leased.charged_at), last_at.min(leased.last_at));
+            verdicts.push(Some(RuleVerdict::local(&matched.policy, leased.verdict, LocalAnswer::Lease)));
+        }
+        for MatchedRule { counter, policy, cost, .. } in matched {
+            update(policy, table.view(*counter), ViewEvent::LeaseSpent(*cost));
+        }
+        Some((verdicts, at.min(last_at)))
+    }
+
+    /// Returns the facts by which a lease ends.
+    #[inline]
+    pub(crate) fn lease_facts<'a>(&self, context: &Context<'_>, policy: &'a LimitPolicy) -> LeaseFacts<'a> {
+        LeaseFacts {
+            policy,
+            generation: context.active.set.generation,
+            own_now: context.now,
+            store_now: context.bounds,
+            epoch: self.lease_epochs.current(),
+        }
+    }
+
+    /// Sets the units that a call asks for beside its own, for each of its counters.
+    pub(crate) fn want_leases(
+        &self,
+        context: &Context<'_>,
+        matched: &mut [MatchedRule<'_>],
+        table: &mut LockedTable<'_>,
+    ) {
+        for matched in matched {
+            if matched.sketched.is_none() && matched.enforcement == Enforcement::Normal {
+                let (policy, cost, now) = (&matched.policy, matched.cost, context.bounds.latest);
+                let view = table.view(matched.counter);
+                matched.wanted = view.ask_lease(policy, now, context.now, cost, self.fleet.size());
+            }
+        }
+    }
+
+    /// Takes the units that the answer to a call leases.
+    pub(crate) fn take_leases(
+        &self,
+        now: Timestamp,
+        active: &ActiveRules,
+        planned: &[PlannedCall<'_>],
+        charges: &[Charge],
+        results: &[ChargeResult],
+        sent: Sending,
+    ) {
+        let matched = || planned.iter().flat_map(|planned| &planned.matched);
+        for (charge, result) in charges.iter().zip(results) {
+            if matches!(charge.mode, ChargeMode::Lease { .. })
+                && let Some(matched) = matched().find(|matched| matched.shares(charge))
+            {
+                let grant = grant(active, matched, charge, result, result.leased, sent);
+                self.take_lease(now, matched, grant);
+            }
+        }
+    }
+
+    fn take_lease(&self, now: Timestamp, matched: &MatchedRule<'_>, grant: LeaseGrant<'_>) {
+        if grant.is_live(now, self.lease_epochs.current()) {
+            let event = ViewEvent::LeaseGranted(grant);
+            self.table.with(matched.counter, |view| update(&matched.policy, view, event));
+        } else {
+            grant.strand();
+        }
+    }
+
+    /// Takes the units of a charge that was made for a call and stands for none; returns false if they cannot be spent any more.
+    pub(crate) fn take_charge(
+        &self,
+        now: Timestamp,
+        active: &ActiveRules,
+        matched: &MatchedRule<'_>,
+        charge: &Charge,
+        result: &ChargeResult,
+        sent: Sending,
+    ) -> bool {
+        let grant = grant(active, matched, charge, result, charge.cost, sent);
+        let is_live = matched.policy.may_lease() && grant.is_live(now, self.lease_epochs.current());
+        if is_live {
+            self.take_lease(now, matched, grant);
+        }
+        is_live
+    }
+
+    /// Ends all leases: they may not be charged any more, or the store's time is not known.
+    pub(crate) fn end_leases(&self) {
+        self.lease_epochs.end();
+    }
+}
+
+fn grant<'a>(
+    active: &'a ActiveRules,
+    matched: &MatchedRule<'_>,
+    charge: &'a Charge,
+    result: &'a ChargeResult,
+    units: u64,
+    sent: Sending,
+) -> LeaseGrant<'a> {
+    LeaseGrant { charge, result, units, sent_at: sent.at, epoch: sent.epoch, counts: &active.counts[matched.index] }
+}

@@ -1,0 +1,233 @@
+//! Leases against a store that steps as the reference does, in virtual time.
+
+use std::collections::HashMap;
+
+use std::num::NonZeroU32;
+
+use tollgate_core::algorithm::Limit;
+use tollgate_core::call::Call;
+use tollgate_core::counter::{CounterId, Counters, StoreError, StoredCounter, step};
+use tollgate_core::decision::{Decision, Source};
+use tollgate_core::rules::{Rule, RuleSet};
+
+use super::*;
+use crate::engine::EngineSettings;
+use crate::losses::WitnessedLoss;
+use crate::operation::{Operation, Output, Progress};
+
+/// Begin of a sub-window of a minute and of a second.
+const START: Timestamp = Timestamp::from_ms(1_800_000);
+/// The store's clock is an hour ahead of the agent's.
+const AHEAD_MS: u64 = 3_600_000;
+/// Time of a request on its way, in each direction, in ms.
+const WAY_MS: u64 = 1;
+
+#[derive(Default)]
+struct Map(HashMap<CounterId, StoredCounter>);
+
+impl Counters for Map {
+    fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter> {
+        self.0.get_mut(&counter)
+    }
+
+    fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
+        Some(self.0.entry(charge.counter).or_insert_with(|| StoredCounter::new(charge)))
+    }
+
+    fn remove(&mut self, counter: CounterId) {
+        self.0.remove(&counter);
+    }
+}
+
+/// One agent and its store.
+struct World {
+    engine: Engine,
+    store: Map,
+    now: Timestamp,
+    /// Number of requests to the store, and units that it charged.
+    requests: u64,
+    charged: u64,
+}
+
+impl World {
+    fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
+        let settings = EngineSettings { agents_expected: NonZeroU32::new(1), ..EngineSettings::new("a", START) };
+        let engine = Engine::new(settings, RuleSet::new(1, rules));
+        engine.note_store_time(START, START, store_time(START));
+        Self { engine, store: Map::default(), now: START, requests: 0, charged: 0 }
+    }
+
+    /// Makes a call, by the fast way if it decides.
+    fn check(&mut self, call: &Call<'_>) -> Decision {
+        if let Some(decision) = self.engine.decide(self.now, call, Some, || None) {
+            return decision;
+        }
+        let mut request = match self.engine.begin(self.now, Operation::check(call)) {
+            Progress::Done(output) => return sole(output),
+            Progress::NeedsStore(request) => request,
+        };
+        let results = step(&mut self.store, request.charges(), store_time(self.now.plus_ms(WAY_MS))).expect("in time");
+        self.requests += 1;
+        for (charge, result) in request.charges().iter().zip(&results).filter(|(_, result)| result.charged) {
+            self.charged += charge.cost + result.leased;
+        }
+        self.now = self.now.plus_ms(2 * WAY_MS);
+        sole(self.engine.finish(self.now, &mut request, Ok(results)))
+    }
+
+    /// Makes calls at an interval until one is decided by a lease.
+    fn until_leased(&mut self, call: &Call<'_>) {
+        for _ in 0..1_000 {
+            self.now = self.now.plus_ms(5);
+            if self.check(call).by == Some(LocalAnswer::Lease) {
+                return;
+            }
+        }
+        panic!("nothing was leased");
+    }
+}
+
+fn store_time(own: Timestamp) -> Timestamp {
+    own.plus_ms(AHEAD_MS)
+}
+
+fn sole(output: Output) -> Decision {
+    output.into_decisions().pop().expect("one decision")
+}
+
+fn per_key(quota: &str) -> Rule {
+    Rule::per("per-key", &["api_key"], quota.parse().expect("a quota")).strict()
+}
+
+fn call() -> Call<'static> {
+    Call::new().with("api_key", "k")
+}
+
+/// C4, C5: under steady demand most calls are admitted by leases, each in the sub-window in which the store charged it, and the
+/// store has charged all of them.
+#[test]
+fn most_calls_of_a_busy_caller_are_admitted_by_leases() {
+    let mut world = World::new([per_key("6000/min")]);
+    let (mut admitted, mut leased) = (0, 0);
+    for at_ms in (0..120_000).step_by(20) {
+        world.now = world.now.max(START.plus_ms(at_ms));
+        let earliest = world.engine.store_time(world.now).earliest;
+        let decision = world.check(&call());
+        assert!(decision.allowed, "at {at_ms}: {decision:?}");
+        admitted += 1;
+        let is_leased = decision.by == Some(LocalAnswer::Lease);
+        leased += u64::from(is_leased);
+        assert_eq!(decision.source, if is_leased { Source::Local } else { Source::Store });
+        assert!(decision.at >= earliest && world.charged >= admitted, "{decision:?}");
+        assert_eq!(decision.at.as_ms() / 5_000, store_time(world.now).as_ms() / 5_000, "its sub-window");
+    }
+    let stranded: u64 =
+        world.engine.metrics().rules().iter().map(|(_, counts)| counts.lease_units_stranded.get()).sum();
+    println!("{admitted} calls, {leased} by leases, {} requests, {stranded} units stranded", world.requests);
+    assert!(leased * 100 > admitted * 95, "{leased} of {admitted}");
+    assert!(world.charged - admitted - stranded < 400, "the rest is the lease that lives");
+}
+
+/// C5: however a lease ends, the next call asks the store.
+#[test]
+fn a_lease_ends_with_each_of_its_conditions() {
+    let newer = |quota| RuleSet::new(2, [per_key(quota)]);
+    type Case = (&'static str, Box<dyn Fn(&mut World)>, bool);
+    let cases: Vec<Case> = vec![
+        ("nothing", Box::new(|_| {}), true),
+        ("just before its end", Box::new(|world| world.now = START.plus_ms(4_990)), true),
+        ("the sub-window may have ended", Box::new(|world| world.now = START.plus_ms(4_997)), false),
+        ("the process was suspended", Box::new(|world| world.now = world.now.plus_ms(60_000)), false),
+        (
+            "another generation",
+            Box::new(move |world| world.engine.set_rules(world.now, newer("6000/min")).expect("newer")),
+            false,
+        ),
+        (
+            "a sample contradicts the time bounds",
+            Box::new(|world| world.engine.note_store_time(world.now, world.now, store_time(world.now).plus_ms(40))),
+            false,
+        ),
+        (
+            "the store's clock steps back",
+            Box::new(|world| {
+                world.engine.note_store_time(world.now, world.now, store_time(world.now).minus_ms(30_000))
+            }),
+            false,
+        ),
+        (
+            "the store lost its data",
+            Box::new(|world| {
+                let now = store_time(world.now);
+                world.engine.note_loss(WitnessedLoss { proven: now.minus_ms(1_000), noticed: now });
+            }),
+            false,
+        ),
+        (
+            "the connection was lost",
+            Box::new(|world| {
+                let Progress::NeedsStore(mut request) =
+                    world.engine.begin(world.now, Operation::check(&call().identified("id".to_owned())))
+                else {
+                    panic!("an id asks the store")
+                };
+                let _ = world.engine.finish(world.now, &mut request, Err(StoreError::AnswerLost));
+            }),
+            false,
+        ),
+    ];
+    for (name, happens, still_leased) in cases {
+        let mut world = World::new([per_key("6000/min")]);
+        world.until_leased(&call());
+        happens(&mut world);
+        let is_leased = world.engine.decide(world.now, &call(), Some, || None).map(|decision| decision.by);
+        let expected = still_leased.then_some(Some(LocalAnswer::Lease));
+        assert_eq!(is_leased, expected, "{name}");
+    }
+}
+
+/// DESIGN 5: a call that must ask the store about one counter asks about all of them, and spends no lease.
+#[test]
+fn a_call_spends_leases_of_all_its_counters_or_of_none() {
+    let per_user = Rule::per("per-user", &["user"], "6000/min".parse().expect("a quota")).strict();
+    let mut world = World::new([per_key("6000/min"), per_user]);
+    let both = call().with("user", "u");
+    world.until_leased(&both);
+    let decision = world.check(&both);
+    assert_eq!((decision.allowed, decision.by), (true, Some(LocalAnswer::Lease)));
+    let requests = world.requests;
+    let other = world.check(&call().with("user", "new"));
+    assert_eq!((other.source, world.requests), (Source::Store, requests + 1));
+    // A request id asks the store, too, and so does a request of several calls.
+    let named = world.check(&both.clone().identified("id".to_owned()));
+    assert_eq!((named.source, world.requests), (Source::Store, requests + 2));
+    let calls = [both.clone(), both.clone()];
+    let several = Operation::Check { calls: &calls, scope: tollgate_core::rules::MatchScope::default() };
+    assert!(matches!(world.engine.begin(world.now, several), Progress::NeedsStore(_)));
+}
+
+/// `leases: off` asks the store once for each call.
+#[test]
+fn without_leases_each_admission_asks_the_store() {
+    let mut world = World::new([per_key("6000/min").with(|policy| policy.leases = false)]);
+    for _ in 0..300 {
+        world.now = world.now.plus_ms(20);
+        assert_eq!(world.check(&call()).source, Source::Store);
+    }
+    assert_eq!(world.requests, 300);
+}
+
+/// Near the limit an agent leases little, so that all of the quota is admitted.
+#[test]
+fn the_whole_quota_is_admitted() {
+    let mut world = World::new([per_key("500/min")]);
+    let mut admitted = 0;
+    for at_ms in (0..59_000).step_by(10) {
+        world.now = world.now.max(START.plus_ms(at_ms));
+        admitted += u64::from(world.check(&call()).allowed);
+    }
+    let limit: Limit =
+        *world.store.0.values().map(StoredCounter::limit).collect::<Vec<_>>().first().expect("a counter");
+    assert_eq!((limit.units, world.charged), (500, 500));
+    assert!((495..=500).contains(&admitted), "{admitted}");
+}

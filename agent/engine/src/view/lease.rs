@@ -1,0 +1,279 @@
+//! Leases: units that the store has charged to this agent, which spends them without asking again.
+//!
+//! The store charges leased units into the sub-window of its answer. Spent until that sub-window ends, they are in the window
+//! of every later instant for exactly as long as units of calls that the store itself admits. Unspent units leave with it.
+//!
+//! A lease ends
+//! * with its sub-window, at the instant that the agent computes from the *sending* of the request, by its own clock, less the
+//!   maximum drift between the two clocks: the store's clock cannot be later there than the agent believes;
+//! * with its generation, and when another limit applies to the caller;
+//! * when a time sample contradicts the bounds of the store's time, when the store is another server or has lost units, and when
+//!   its clock steps: all leases have the number of the epoch in which they were *requested* ([`crate::lease_epoch`]);
+//! * when the store has lost the counter.
+//!
+//! While the store is away, leases are not spent: then the agents divide the units that its last answer left free.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_core::algorithm::{Limit, Verdict};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeResult};
+use tollgate_core::rules::{Generation, LimitPolicy};
+
+use super::local_usage::LocalUsage;
+use crate::lease_epoch::LeaseEpoch;
+use crate::metrics::RuleCounts;
+use crate::time_bounds::TimeBounds;
+
+/// Maximum drift between the agent's clock and the store's, in millionths.
+const DRIFT_PPM: u64 = 400;
+/// Maximum time by which the agent's clock is read too late, in ms.
+const READ_MS: u64 = 2;
+/// Demand in the rest of a sub-window from which on a lease is worth its request, in units.
+const DEMAND_MIN: u64 = 3;
+/// Number of times the demand of an agent for which its part of the free units must last, if the agent leases all that it may
+/// need: what it does not spend is missed by nobody then.
+const AMPLE: u64 = 4;
+
+/// Facts about an agent's own leases, which end all at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseFacts<'a> {
+    pub(crate) policy: &'a LimitPolicy,
+    /// Generation of the policy.
+    pub(crate) generation: Generation,
+    /// Agent's own time.
+    pub(crate) own_now: Timestamp,
+    /// Bounds of the store's time.
+    pub(crate) store_now: TimeBounds,
+    /// Epoch of leases that may be spent.
+    pub(crate) epoch: LeaseEpoch,
+}
+
+/// Lease of one counter, or the request for one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lease {
+    /// Agent's own time until which a request for units is under way.
+    asked_until: Timestamp,
+    granted: Option<Granted>,
+}
+
+/// Units of a lease, and the conditions under which they may be spent.
+#[derive(Clone, Debug)]
+struct Granted {
+    /// Units that are left.
+    units: u64,
+    /// Units of the quota that are left by the store's answer, less those that were spent.
+    remaining: u64,
+    reset_at: Timestamp,
+    /// Bounds of the sub-window in store time: from the charge to the last instant.
+    charged_at: Timestamp,
+    last_at: Timestamp,
+    /// Agent's own time from which the sub-window may have ended.
+    ends_at: Timestamp,
+    generation: Generation,
+    limit: Limit,
+    epoch: LeaseEpoch,
+    /// Counts of the rule, which learn of the units that were never spent.
+    counts: Arc<RuleCounts>,
+}
+
+/// A call that a lease admits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeasedCall {
+    pub(crate) verdict: Verdict,
+    /// Bounds of the instant at which it counts, in store time.
+    pub(crate) charged_at: Timestamp,
+    pub(crate) last_at: Timestamp,
+}
+
+impl Lease {
+    /// Returns the admission of a call of this cost; nothing if the units do not suffice or the lease has ended.
+    #[inline]
+    pub(super) fn admits(&self, facts: &LeaseFacts<'_>, cost: u64) -> Option<LeasedCall> {
+        let granted = self.granted.as_ref()?;
+        let Granted { units, remaining, reset_at, charged_at, last_at, .. } = *granted;
+        let holds = cost <= units && granted.is_live(facts);
+        holds.then(|| LeasedCall {
+            verdict: Verdict {
+                admitted: true,
+                remaining: remaining.saturating_sub(cost),
+                retry_at: facts.store_now.latest.clamp(charged_at, last_at),
+                reset_at,
+                delay_ms: 0,
+            },
+            charged_at,
+            last_at,
+        })
+    }
+
+    /// Takes units of a call that the lease has admitted.
+    #[inline]
+    pub(super) fn spend(&mut self, cost: u64) {
+        if let Some(granted) = &mut self.granted {
+            granted.units = granted.units.saturating_sub(cost);
+            granted.remaining = granted.remaining.saturating_sub(cost);
+        }
+    }
+
+    /// Notes that units are asked for, unless a request is under way.
+    pub(super) fn ask(&mut self, own_now: Timestamp, deadline: Duration) -> bool {
+        let is_free = own_now >= self.asked_until;
+        if is_free {
+            let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+            self.asked_until = own_now.plus_ms(deadline_ms.max(1));
+        }
+        is_free
+    }
+
+    /// Takes the answer to a request for units.
+    pub(super) fn granted(&mut self, grant: &LeaseGrant<'_>) {
+        self.asked_until = Timestamp::default();
+        let Some(new) = Granted::new(grant) else { return };
+        match &mut self.granted {
+            // Of the same sub-window, the earlier of the two ends is right for both.
+            Some(known) if known.is_of(&new) => {
+                known.units = known.units.saturating_add(new.units);
+                known.remaining = new.remaining;
+                known.reset_at = new.reset_at;
+                known.charged_at = known.charged_at.max(new.charged_at);
+                known.ends_at = known.ends_at.min(new.ends_at);
+            }
+            Some(known) if known.last_at > new.last_at && known.epoch == new.epoch => new.end(),
+            _ => {
+                if let Some(ended) = self.granted.replace(new) {
+                    ended.end();
+                }
+            }
+        }
+    }
+
+    /// Ends the lease.
+    pub(super) fn end(&mut self) {
+        if let Some(ended) = self.granted.take() {
+            ended.end();
+        }
+    }
+
+    /// Returns true if no unit can be spent at `now`, the earliest that the store's time may be, or later.
+    pub(super) fn is_over_at(&self, now: Timestamp) -> bool {
+        self.granted.as_ref().is_none_or(|granted| granted.last_at < now)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Units that the store has charged to this agent without a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseGrant<'a> {
+    pub(crate) charge: &'a Charge,
+    pub(crate) result: &'a ChargeResult,
+    /// Number of units.
+    pub(crate) units: u64,
+    /// Agent's own time at which they were requested, and the epoch then.
+    pub(crate) sent_at: Timestamp,
+    pub(crate) epoch: LeaseEpoch,
+    /// Counts of the rule.
+    pub(crate) counts: &'a Arc<RuleCounts>,
+}
+
+impl LeaseGrant<'_> {
+    /// Returns true if the units may still be spent at the agent's own `now`.
+    pub(crate) fn is_live(&self, now: Timestamp, epoch: LeaseEpoch) -> bool {
+        self.charge.limit.leases() && self.epoch == epoch && now < ends_at(self)
+    }
+
+    /// Counts units that ended before they could be spent.
+    pub(crate) fn strand(&self) {
+        self.counts.lease_units.add(self.units);
+        self.counts.lease_units_stranded.add(self.units);
+    }
+}
+
+impl Granted {
+    fn new(grant: &LeaseGrant<'_>) -> Option<Self> {
+        let LeaseGrant { charge, result, units, epoch, counts, .. } = *grant;
+        if units == 0 {
+            return None;
+        }
+        counts.lease_units.add(units);
+        let window = charge.limit.window;
+        Some(Self {
+            units,
+            remaining: result.verdict.remaining,
+            reset_at: result.verdict.reset_at,
+            charged_at: result.at,
+            last_at: window.end_of(window.sub_window(result.at)),
+            ends_at: ends_at(grant),
+            generation: charge.generation,
+            limit: charge.limit,
+            epoch,
+            counts: counts.clone(),
+        })
+    }
+
+    fn is_live(&self, facts: &LeaseFacts<'_>) -> bool {
+        facts.own_now < self.ends_at
+            && facts.generation == self.generation
+            && facts.epoch == self.epoch
+            && facts.policy.limit() == self.limit
+    }
+
+    fn is_of(&self, other: &Self) -> bool {
+        (self.last_at, self.generation, self.epoch, self.limit)
+            == (other.last_at, other.generation, other.epoch, other.limit)
+    }
+
+    /// Counts the units that were never spent.
+    fn end(self) {
+        self.counts.lease_units_stranded.add(self.units);
+    }
+}
+
+/// Returns the agent's own time from which the sub-window of a grant may have ended. The store's clock reads whole milliseconds.
+fn ends_at(grant: &LeaseGrant<'_>) -> Timestamp {
+    let (at, window) = (grant.result.at, grant.charge.limit.window);
+    let left_ms = window.end_of(window.sub_window(at)).ms_since(at);
+    let drift_ms = (left_ms.saturating_mul(DRIFT_PPM)).div_ceil(1_000_000);
+    grant.sent_at.plus_ms(left_ms.saturating_sub(drift_ms + READ_MS))
+}
+
+/// Returns the units to lease beside a call of this cost: the demand at this agent until the sub-window ends, by its admissions
+/// since the last one began. Where free units are scarce, a lease is so small that it is nearly always spent (of Poisson
+/// arrivals, two standard deviations less than the mean): units that nobody spends are denied to other agents for a window.
+pub(super) fn wanted(
+    policy: &LimitPolicy,
+    local: &LocalUsage,
+    now: Timestamp,
+    cost: u64,
+    agents: NonZeroU32,
+) -> Option<NonZeroU32> {
+    if !policy.may_lease() {
+        return None;
+    }
+    let (ring, window) = (&local.ring, local.ring.window());
+    let newest = window.sub_window(now);
+    let admitted = ring.get(newest).saturating_add(newest.checked_sub(1).map_or(0, |before| ring.get(before)));
+    let observed_ms = window.part_ms() + now.ms_since(window.start_of(newest));
+    let rest_ms = policy.window.start_of(policy.window.sub_window(now) + 1).ms_since(now);
+    let demand = u128::from(admitted) * u128::from(rest_ms) / u128::from(observed_ms.max(1));
+    let demand = u64::try_from(demand).unwrap_or(u64::MAX);
+    if demand < DEMAND_MIN.saturating_mul(cost.max(1)) {
+        return None;
+    }
+    let known = local.store_count(now).map_or((0, 0), |known| (known.units, known.since));
+    let free = policy.quota.units().saturating_sub(known.0.saturating_add(known.1)) / u64::from(agents.get());
+    let calls = demand / cost.max(1);
+    let deviation = calls.isqrt().saturating_mul(cost.max(1));
+    let units = if free >= demand.saturating_mul(AMPLE) {
+        demand.saturating_add(deviation)
+    } else {
+        demand.saturating_sub(deviation.saturating_mul(2))
+    };
+    NonZeroU32::new(u32::try_from(units).unwrap_or(u32::MAX))
+}
