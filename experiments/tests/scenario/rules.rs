@@ -23,6 +23,7 @@ rules:
   - { name: slots, match: { endpoint: /login }, per: [api_key], quota: 4/2s, algorithm: concurrency }
   - { name: each, match: { endpoint: /other }, per: [api_key], quota: 11/1s, algorithm: fixed_window, charge: each }
   - { name: shade, match: { endpoint: /login }, per: [ip], quota: 3/1s, shadow: true }
+  - { name: stream, match: { endpoint: /search* }, per: [ip], quota: 9/1s, consistency: eventual }
   - { name: tiered, per: [user], quota: tier, keys: { user-1: { quota: 25/1s } } }
 lists: { allow: [{ ip: 10.0.0.7 }], deny: [{ ip: 10.0.0.9 }] }
 tiers: { free: { quota: 9/1s }, pro: { quota: 14/1s }, free-for-all: { quota: unlimited } }
