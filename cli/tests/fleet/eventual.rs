@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fleet::{Fleet, Said, check};
+use crate::fleet::{Fleet, Member, Said, check};
 use crate::support::{file, finish, tollgate, wait_for};
 
 const RULES: &str =
@@ -23,7 +23,7 @@ fn agents_without_redis_share_a_quota_by_signals() {
     let aggregator = fleet.aggregator("counting");
     aggregator.wait_until_ready();
     let mut agents = ["gw-1", "gw-2"].map(|node| fleet.agent_without_redis(node));
-    let mut clients = agents.each_ref().map(|agent| agent.client());
+    let mut clients = agents.each_ref().map(Member::client);
     for (agent, client) in agents.iter().zip(&mut clients) {
         wait_for("two agents", || (agent.get("/healthz")["agents"] == 2).then_some(()));
         wait_for("signals", || Some(check(client, "first")).filter(|said| said.source == "signal"));
