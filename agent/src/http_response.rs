@@ -46,7 +46,7 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     if is_known {
         set("ratelimit", format!("\"{}\";r={remaining};t={}", status.rule, more_in_ms.div_ceil(1_000)));
     }
-    if decision.source.is_degraded() {
+    if decision.is_degraded() {
         set("x-ratelimit-policy", "degraded".to_owned());
     }
     if decision.delay_ms > 0 {

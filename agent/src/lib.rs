@@ -52,6 +52,7 @@ mod check_durations;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod file;
+mod needs_store;
 mod state_dir;
 #[cfg(any(feature = "rules-file", feature = "jwt"))]
 mod file_watch;
@@ -64,6 +65,7 @@ mod agent;
 
 pub use agent::{Admission, Agent, Builder, Denial, Permit, ReleaseToken, ReleaseTokenError, StartError};
 pub use file::{FileError, read_text};
+pub use needs_store::NeedsStore;
 pub use request::Request;
 #[cfg(feature = "jwt")]
 pub use request::jwt::TokenRequirements;

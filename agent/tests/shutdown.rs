@@ -53,6 +53,10 @@ impl Bus for SlowBus {
         self.0.partitions(topic)
     }
 
+    fn is_shared(&self) -> bool {
+        self.0.is_shared()
+    }
+
     fn log_id(&self, topic: Topic) -> LogId {
         self.0.log_id(topic)
     }

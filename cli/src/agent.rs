@@ -18,7 +18,7 @@ use crate::logging::LogArgs;
 use crate::output;
 use crate::process_metrics;
 use crate::serve;
-use crate::servers::{self, KafkaArgs, RedisArgs};
+use crate::servers::{KafkaArgs, RedisArgs};
 use crate::tokens::TokenArgs;
 
 /// Maximum length of a file with a digest key, in bytes.
@@ -26,7 +26,8 @@ const DIGEST_KEY_LEN_MAX: usize = 1 << 10;
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
 ///
-/// Without --rules it follows the rules that `tollgate rules publish` publishes. Without --kafka it limits by Redis alone.
+/// Without --rules it follows the rules that `tollgate rules publish` publishes. Without --kafka it limits by Redis alone;
+/// without --redis, signals alone limit, and all rules must be `consistency: eventual`.
 #[derive(clap::Args)]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
@@ -68,10 +69,9 @@ pub(crate) struct AgentArgs {
 }
 
 pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
-    servers::check_together(&args.redis, &args.kafka)?;
-    if args.limits == Limits::Unset && args.redis.settings().is_none() {
+    if args.limits == Limits::Unset && args.redis.settings().is_none() && args.kafka.settings().is_none() {
         bail!(Usage(
-            "no limits are given: add --rules FILE or --limit \"100/min per api_key\", or follow published rules with --redis URL"
+            "no limits are given: add --rules FILE or --limit \"100/min per api_key\", or follow published rules with --redis URL or --kafka BROKERS"
                 .to_owned()
         ));
     }
@@ -84,7 +84,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let mut builder = args.apply(Agent::builder())?.metrics_from(process_metrics::encode);
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis).published_rules();
-    } else {
+    } else if args.kafka.settings().is_none() {
         tracing::warn!("no --redis: counters are in memory, so limits are per process and are lost when it stops");
     }
     if let Some(kafka) = args.kafka.connect()? {

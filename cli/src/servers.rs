@@ -6,7 +6,6 @@ use tollgate_bus::Bus;
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_redis::{RedisSettings, Slots};
 
-use crate::exit::Usage;
 use crate::secret;
 
 /// Time that a command waits for Kafka at its start before it continues without.
@@ -57,15 +56,6 @@ pub(crate) struct KafkaArgs {
 /// Settings of librdkafka from one value: `a=1,b=2`.
 #[derive(Clone, Debug)]
 struct KafkaSet(Vec<(String, String)>);
-
-/// Refuses Kafka without Redis, because each agent would limit on its own.
-pub(crate) fn check_together(redis: &RedisArgs, kafka: &KafkaArgs) -> Result<(), Usage> {
-    if kafka.kafka.is_some() && redis.settings().is_none() {
-        let text = "with --kafka and without --redis each agent would limit on its own; name the Redis that all share with --redis URL";
-        return Err(Usage(text.to_owned()));
-    }
-    Ok(())
-}
 
 impl RedisArgs {
     /// Returns the settings of the named Redis.

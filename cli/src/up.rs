@@ -15,14 +15,12 @@ use crate::exit::Exit;
 use crate::limits::Limits;
 use crate::process_metrics;
 use crate::serve;
-use crate::servers;
 use crate::{output, sample};
 
 const LIMIT_DEFAULT: &str = "100/min per api_key";
 const PARTITIONS: u32 = 4;
 
 pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
-    servers::check_together(&args.redis, &args.kafka)?;
     serve::block_on(up(args))
 }
 
@@ -35,7 +33,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     };
     let listener = serve::listen(args.http).await?;
     let address = listener.local_addr()?;
-    if args.redis.settings().is_none() {
+    if args.redis.settings().is_none() && args.kafka.settings().is_none() {
         tracing::warn!("counters are in memory, so limits are per process and are lost when it stops");
     }
     announce(&agent, address);

@@ -23,7 +23,7 @@ impl Engine {
         matched: impl Iterator<Item = &'a MatchedRule<'r>>,
     ) -> Charges {
         let mut charges = Charges::new();
-        for matched in matched.filter(|matched| self.has_unsynced() && matched.sketched.is_none()) {
+        for matched in matched.filter(|matched| self.has_unsynced() && matched.own_verdict().is_none()) {
             // Calls of one request may share a counter.
             if !charges.iter().any(|charge: &Charge| charge.counter == matched.counter) {
                 let room = BACKFILL_CHARGES_MAX - charges.len();

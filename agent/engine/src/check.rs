@@ -12,7 +12,7 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
 use tollgate_core::decision::Decision;
-use tollgate_core::rules::{MatchScope, Positions};
+use tollgate_core::rules::{Consistency, MatchScope, Positions};
 
 use crate::active_rules::ActiveRules;
 use crate::decide::{PlannedCall, verdicts_of};
@@ -53,7 +53,7 @@ impl Engine {
             let results = table.charge(&charges, context.now).unwrap_or_default();
             let whole = |(charge, result): (&Charge, &ChargeResult)| part_of(result, charge, 0, charge.cost);
             let mut applied = charges.iter().zip(&results).map(whole);
-            let result = |matched: &MatchedRule<'_>| matched.sketched_result(context.now).or_else(|| applied.next());
+            let result = |matched: &MatchedRule<'_>| matched.own_result(context.now).or_else(|| applied.next());
             planned.results = planned.matched.iter().filter_map(result).collect();
             planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
         }
@@ -93,10 +93,11 @@ impl Engine {
         (charges, deadline)
     }
 
-    /// Returns the shortest deadline of the rules of a call. Past the instant, by the latest that the store's clock may show,
+    /// Returns the shortest deadline of the rules of a call for which the store is asked. Past the instant, by the latest that the store's clock may show,
     /// no caller waits any more.
     fn expiry(context: &Context<'_>, planned: &PlannedCall<'_>) -> (Duration, Timestamp) {
-        let deadline = planned.matched.iter().map(|matched| matched.policy.deadline).min().unwrap_or_default();
+        let asking = planned.matched.iter().filter(|matched| matched.policy.consistency != Consistency::Eventual);
+        let deadline = asking.map(|matched| matched.policy.deadline).min().unwrap_or_default();
         (deadline, context.bounds.latest.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
     }
 
@@ -109,7 +110,7 @@ impl Engine {
         expires_at: Timestamp,
         charges: &mut Charges,
     ) {
-        for matched in planned.matched.iter().filter(|matched| matched.sketched.is_none()) {
+        for matched in planned.matched.iter().filter(|matched| matched.own_verdict().is_none()) {
             let mode = match (matched.is_counted_always(), is_denied, matched.wanted) {
                 (true, ..) => ChargeMode::CountOnly { expires_at },
                 (false, true, _) => ChargeMode::Evaluate { expires_at },
@@ -152,7 +153,7 @@ impl Engine {
                 Ok(results) => {
                     let at = results.first().map_or(at, |result| result.at);
                     let part = |matched: &MatchedRule<'_>| {
-                        if let Some(result) = matched.sketched_result(at) {
+                        if let Some(result) = matched.own_result(at) {
                             return Some(result);
                         }
                         let mut evaluated = charges.iter().zip(results).zip(&mut before);
@@ -181,7 +182,7 @@ impl Engine {
                         at = leased_at;
                         verdicts
                     } else {
-                        self.plan(context, &planned.matched, &mut table, store, at).unwrap_or_default()
+                        self.plan(context, &mut planned.matched, &mut table, store, at).unwrap_or_default()
                     }
                 }
             };
@@ -190,7 +191,10 @@ impl Engine {
         }
         let held_back = planned.iter().any(|planned| !planned.combined.allowed);
         let decide = |(call, planned)| self.answer(context, call, planned, held_back);
-        calls.iter().zip(&*planned).map(decide).collect()
+        let decisions = calls.iter().zip(&*planned).map(decide).collect();
+        // Their admissions are entered, or given back: a late answer does not concern them.
+        planned.iter_mut().flat_map(|planned| &mut planned.matched).for_each(|matched| matched.eventual = None);
+        decisions
     }
 
     /// Plans one call, and returns the shards of its counters, locked. The store may not be asked while the breaker is open,
@@ -223,7 +227,7 @@ impl Engine {
             planned.at = at;
             return table;
         }
-        let verdicts = self.plan(context, &planned.matched, &mut table, store, latest);
+        let verdicts = self.plan(context, &mut planned.matched, &mut table, store, latest);
         if may_lease && verdicts.is_none() {
             self.want_leases(context, &mut planned.matched, &mut table);
         }

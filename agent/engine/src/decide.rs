@@ -17,7 +17,7 @@ use crate::enforce::{
 };
 use crate::engine::{Context, Engine};
 use crate::match_rules::{Rejection, ShadowedRules};
-use crate::matched_rule::{MatchedRule, MatchedRules};
+use crate::matched_rule::{EventualVerdict, MatchedRule, MatchedRules};
 use crate::record::{CallRow, signed};
 use crate::table::LockedTable;
 use crate::time_bounds::TimeBounds;
@@ -87,22 +87,25 @@ impl Engine {
     pub(crate) fn plan(
         &self,
         context: &Context<'_>,
-        matched: &[MatchedRule<'_>],
+        matched: &mut [MatchedRule<'_>],
         table: &mut LockedTable<'_>,
         store: StoreAccess,
         at: Timestamp,
     ) -> Option<Verdicts> {
         let mut verdicts = Verdicts::new();
-        for MatchedRule { counter, policy, cost, enforcement, sketched, .. } in matched {
-            if let Some(sketched) = sketched {
-                verdicts.push(Some(**sketched));
-                if !sketched.verdict.admitted {
-                    verdicts.resize(matched.len(), None);
+        let len = matched.len();
+        for matched in matched {
+            if let Some(own) = matched.own_verdict() {
+                verdicts.push(Some(own));
+                if !own.verdict.admitted {
+                    verdicts.resize(len, None);
                     return Some(verdicts);
                 }
                 continue;
             }
-            let store = store.under(policy);
+            let MatchedRule { counter, policy, cost, enforcement, eventual, .. } = matched;
+            let is_eventual = self.is_eventual(policy);
+            let store = if is_eventual { StoreAccess::Closed } else { store.under(policy) };
             let without_store =
                 || self.signals.authority(counter.partition(self.settings.partitions), context.now, context.bounds);
             let authority = match store {
@@ -125,16 +128,21 @@ impl Engine {
                 Plan::NeedsStore => verdicts.push(None),
                 Plan::Denied(verdict) => {
                     verdicts.push(Some(RuleVerdict::local(policy, verdict, LocalAnswer::CachedDenial)));
-                    verdicts.resize(matched.len(), None);
+                    verdicts.resize(len, None);
                     return Some(verdicts);
                 }
                 Plan::Decided(verdict, source, admission) => {
                     if let Some(admission) = admission {
                         update(policy, view, admission);
                     }
-                    verdicts.push(Some(RuleVerdict::new(policy, verdict, policy.quota.units(), source)));
+                    let rule = RuleVerdict::new(policy, verdict, policy.quota.units(), source);
+                    if is_eventual {
+                        let would_deny = verdict.retry_at > facts.now.earliest;
+                        *eventual = Some(Box::new(EventualVerdict { rule, at, would_deny }));
+                    }
+                    verdicts.push(Some(rule));
                     if !verdict.admitted {
-                        verdicts.resize(matched.len(), None);
+                        verdicts.resize(len, None);
                         return Some(verdicts);
                     }
                 }
@@ -154,6 +162,7 @@ impl Engine {
     ) -> Decision {
         let PlannedCall { number, matched, rejection, bounds, at, verdicts, combined, results, .. } = planned;
         let Combined { allowed, shown, source, by } = *combined;
+        let generation = context.active.set.generation;
         let at = results.first().map_or(*at, |result| result.at);
         let (decider, counts) = match (rejection, shown.map(|shown| &matched[shown])) {
             (Some(rejection), _) => (Some(&*rejection.by), &rejection.counts),
@@ -165,9 +174,10 @@ impl Engine {
         // The first row is the home row.
         let mut home = Some((decider, source));
         for (position, matched) in matched.iter().enumerate() {
-            let result = results.get(position);
+            let eventual = matched.eventual.as_deref();
+            let result = results.get(position).filter(|_| eventual.is_none());
             let counts_always = matched.is_counted_always() && !matched.is_slot();
-            let stands = allowed && (!held_back || counts_always);
+            let stands = allowed && (!held_back || counts_always) || eventual.is_some() && counts_always;
             // The charge of a request with an id stays for its retry.
             let is_given_back = matched.is_slot() && !stands && call.id().is_none();
             // A rule that is counted always may have been charged although the call was denied.
@@ -190,7 +200,8 @@ impl Engine {
             let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
             let row = CallRow { call: *number, at: result.map_or(at, |result| result.at), cost, outcome };
             let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
-            if matched.rule.shadow && result.is_some_and(|result| !result.verdict.admitted) {
+            let would_deny = eventual.is_some_and(|eventual| eventual.would_deny);
+            if matched.rule.shadow && (would_deny || result.is_some_and(|result| !result.verdict.admitted)) {
                 context.active.counts[matched.index].shadow_denials.add(1);
             }
             if matched.sketched.is_some() {
@@ -199,7 +210,10 @@ impl Engine {
             if let Some(result) = result.filter(|result| is_given_back && result.charged && !result.repeated) {
                 self.give_back_slots(context, matched, result.at);
             }
-            let event = match (result, verdicts[position]) {
+            let verdict = eventual.map(|eventual| eventual.rule).or(verdicts[position]);
+            // Until now, the view counts an admission without a store as of its plan.
+            let planned_at = eventual.map_or(at, |eventual| eventual.at);
+            let event = match (result, verdict) {
                 (Some(result), _) if !self.settings.owns_table => {
                     let is_kept = result.charged && !result.repeated && !is_given_back;
                     let units = if is_kept { matched.cost } else { 0 };
@@ -214,15 +228,20 @@ impl Engine {
                     let units = matched.cost;
                     // A slot is released by the instant of its decision, so a late charge cannot take its place.
                     let is_unsynced = planned.error.is_none_or(StoreError::needs_backfill) || matched.is_slot();
-                    let unsynced = is_unsynced.then(|| self.unsynced_of(planned, at, units));
-                    ViewEvent::Admitted { at, units, is_planned: true, round, unsynced, acknowledged: None }
+                    let unsynced = (is_unsynced && eventual.is_none()).then(|| self.unsynced_of(planned, at, units));
+                    let is_planned = planned_at == at;
+                    if !is_planned {
+                        self.give_back_planned(generation, matched, planned_at);
+                    }
+                    ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged: None }
                 }
                 (None, Some(rule)) if rule.verdict.admitted => {
-                    ViewEvent::Refunded { at, units: matched.cost, slots_of: None, by_store: false }
+                    self.give_back_planned(generation, matched, planned_at);
+                    continue;
                 }
                 _ => continue,
             };
-            self.update_counter(matched, context.active.set.generation, event);
+            self.update_counter(matched, generation, event);
         }
         if matched.is_empty() {
             let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
@@ -275,7 +294,7 @@ pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[ChargeResult])
     let verdict_of = |(matched, result): (&MatchedRule<'_>, &ChargeResult)| {
         let admitted = result.verdict.admitted || matched.never_denies();
         let verdict = Verdict { admitted, ..result.verdict };
-        let source = if matched.sketched.is_some() { Source::Local } else { Source::Store };
+        let source = matched.own_verdict().map_or(Source::Store, |own| own.source);
         Some(RuleVerdict::new(&matched.policy, verdict, result.limit, source))
     };
     matched.iter().zip(results).map(verdict_of).collect()

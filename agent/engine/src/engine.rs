@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use atomic_waker::AtomicWaker;
 use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, DigestKey, RequestId};
+use tollgate_core::counter::{DigestKey, RequestId};
 use tollgate_core::decision::{DENY_LIST, EMERGENCY};
 use tollgate_core::messages::presence::INTERVAL_MS;
 use tollgate_core::name::Name;
@@ -67,6 +67,9 @@ pub struct EngineSettings {
     /// True if the counts are in the engine's own table, for one agent without a store: every operation is done at once, by
     /// the agent's own clock. Otherwise they are in a store, which several agents may share.
     pub owns_table: bool,
+    /// True if there is no store and the agent is one of a fleet: signals and the agent's own admissions decide, as under
+    /// `consistency: eventual`. The time of the counts is that of the bus.
+    pub lacks_store: bool,
 }
 
 /// One agent without its input and output.
@@ -142,6 +145,7 @@ impl EngineSettings {
             agents_expected: None,
             saved_agents: None,
             owns_table: false,
+            lacks_store: false,
         }
     }
 
@@ -204,11 +208,6 @@ impl Engine {
     /// Applies a function to the rules in force.
     pub fn with_rules<R>(&self, look: impl FnOnce(&RuleSet) -> R) -> R {
         look(&self.rules.load().set)
-    }
-
-    /// Applies charges to the counts in the own table, which refuses no counter and where no request expires.
-    pub(crate) fn charge_own_table(&self, now: Timestamp, charges: &[Charge]) -> ChargeResults {
-        self.table.charge(charges, now).unwrap_or_default()
     }
 
     /// Puts rules in force. Counters keep their counts.

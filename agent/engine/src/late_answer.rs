@@ -37,7 +37,10 @@ impl Engine {
         let answer = answer.map(|results| self.learn(sent.at, carried, charges, results));
         let generation = active.set.generation;
         let outcome = match &pending {
-            Pending::Check(planned) => self.late_check(now, &active, planned, charges, &answer, sent),
+            Pending::Check(planned) => {
+                self.give_back_left(generation, planned);
+                self.late_check(now, &active, planned, charges, &answer, sent)
+            }
             Pending::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
             // The units are sent again: under their ids, or to counters that have them already.
             Pending::Backfill(_) | Pending::Reopen(_) => return,

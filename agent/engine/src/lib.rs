@@ -43,6 +43,7 @@ mod carried_units;
 mod backfill;
 mod joint_charge;
 mod check;
+mod eventual;
 mod emergency;
 mod settle_release;
 mod store_request;

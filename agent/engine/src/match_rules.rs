@@ -92,6 +92,7 @@ impl Engine {
                 index,
                 counter,
                 sketched: None,
+                eventual: None,
                 slot: shared.map_or_else(|| SlotId::of(counter), |(_, slot)| *slot),
                 cost: rule.cost_of(&resolved, call.cost()),
                 enforcement: enforcement(rule, exempt, call.id().is_some(), is_alone),
@@ -115,13 +116,17 @@ impl Engine {
         table
     }
 
-    /// Returns true if the store may have to be asked about a call that the sketch charges, too.
-    pub(crate) fn is_partly_sketched(&self, context: &Context<'_>, call: &Call<'_>) -> bool {
+    /// Returns true if the store may have to be asked about a call that the sketch or the signals decide, too.
+    pub(crate) fn is_partly_local(&self, context: &Context<'_>, call: &Call<'_>) -> bool {
         let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
         let rejected = self.match_call(context, call, MatchScope::default(), false, &mut matched, &mut shadowed);
         let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
-        let placed = matched.iter().filter(|matched| has_place(context, &mut table, matched)).count();
-        rejected.is_ok() && placed > 0 && placed < matched.len()
+        let mut asking = 0;
+        for matched in &matched {
+            let has_place = has_place(context, &mut table, matched);
+            asking += usize::from(has_place && !self.is_eventual(&matched.policy));
+        }
+        rejected.is_ok() && asking > 0 && asking < matched.len()
     }
 
     /// Returns true if a call can carry the units of its counters that the store does not know.

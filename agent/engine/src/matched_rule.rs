@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, SlotId};
-use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus};
+use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus, Source};
 use tollgate_core::name::Name;
-use tollgate_core::rules::{Charging, Generation, LimitPolicy, Rule};
+use tollgate_core::rules::{Charging, Consistency, Generation, LimitPolicy, Rule};
 
 use crate::active_rules::ActiveRules;
 use crate::enforce::{Enforcement, RuleVerdict};
@@ -35,12 +35,25 @@ pub(crate) struct MatchedRule<'a> {
     pub(crate) counter: CounterId,
     /// Verdict of the sketch, if the counter has no place in the table.
     pub(crate) sketched: Option<Box<RuleVerdict>>,
+    /// Verdict of the signals, if no store decides: under `consistency: eventual`. It is given once, with the first plan of the
+    /// call.
+    pub(crate) eventual: Option<Box<EventualVerdict>>,
     pub(crate) slot: SlotId,
     /// Cost of the call under this rule, in units.
     pub(crate) cost: u64,
     pub(crate) enforcement: Enforcement,
     /// Units to lease with the charge.
     pub(crate) wanted: Option<NonZeroU32>,
+}
+
+/// Verdict of a rule that no store decides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventualVerdict {
+    pub(crate) rule: RuleVerdict,
+    /// Instant at which the view counts the admission, as long as the call is not decided.
+    pub(crate) at: Timestamp,
+    /// True if the call is admitted only because the rule never denies.
+    pub(crate) would_deny: bool,
 }
 
 impl MatchedRule<'_> {
@@ -50,9 +63,14 @@ impl MatchedRule<'_> {
         MatchedRule { rule, policy, ..self }
     }
 
-    /// Returns the verdict of the sketch as if the store had given it at an instant, if the counter has no place in the table.
-    pub(crate) fn sketched_result(&self, at: Timestamp) -> Option<ChargeResult> {
-        let RuleVerdict { verdict, limit, .. } = **self.sketched.as_ref()?;
+    /// Returns the verdict that no store gives: that of the sketch, or that of the signals.
+    pub(crate) fn own_verdict(&self) -> Option<RuleVerdict> {
+        self.sketched.as_deref().copied().or(self.eventual.as_deref().map(|eventual| eventual.rule))
+    }
+
+    /// Returns that verdict as if the store had given it at an instant.
+    pub(crate) fn own_result(&self, at: Timestamp) -> Option<ChargeResult> {
+        let RuleVerdict { verdict, limit, .. } = self.own_verdict()?;
         let charged = verdict.admitted;
         Some(ChargeResult { verdict, charged, repeated: false, leased: 0, at, limit, born: at, previous: at })
     }
@@ -91,9 +109,10 @@ impl MatchedRule<'_> {
 
     /// Returns the status of the rule after a verdict; waits count from `from`.
     pub(crate) fn status(&self, rules: &ActiveRules, cost: u64, rule: RuleVerdict, from: Timestamp) -> LimitStatus {
-        let is_degraded = rule.source.is_degraded();
+        let is_eventual = self.policy.consistency == Consistency::Eventual;
+        let is_degraded = rule.source.is_degraded() && !(is_eventual && rule.source == Source::Signal);
         let mut status = status(&self.policy, rules.names[self.index].clone(), cost, rule, from);
-        status.shadow = self.rule.shadow;
+        (status.shadow, status.is_eventual) = (self.rule.shadow, is_eventual);
         status.hides_remaining = is_degraded && rules.set.degraded_remaining == DegradedRemaining::Unknown;
         status
     }

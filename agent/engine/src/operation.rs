@@ -116,14 +116,14 @@ impl Engine {
     }
 
     /// Begins the check of a call that is decided at once or not at all. A call that the store may have to decide, and that the
-    /// sketch charges for another of its counters, is not begun: the sketch could not give the units back.
+    /// sketch or the signals decide for another of its counters, is not begun: what they have entered could not be given back.
     #[must_use]
     pub fn try_begin(&self, now: Timestamp, call: &Call<'_>) -> Option<Progress> {
         let mut rules = ThreadRules::of(&self.rules);
         let active = rules.load().0;
         let context = Context { now, bounds: self.store_time(now), active };
         let may_ask = !self.settings.owns_table && active.emergency.is_none();
-        let begins = !may_ask || !self.is_partly_sketched(&context, call);
+        let begins = !may_ask || !self.is_partly_local(&context, call);
         begins.then(|| self.begin_under(active, now, Operation::check(call)))
     }
 
@@ -217,6 +217,11 @@ impl Engine {
         let answer = answer.map(|results| self.learn(sent.at, carried, charges, results));
         let context = Context { now, bounds: self.store_time(now), active };
         self.complete(&context, calls, charges, pending, sent, answer)
+    }
+
+    /// Applies charges to the counts in the own table, which refuses no counter and where no request expires.
+    pub(crate) fn charge_own_table(&self, now: Timestamp, charges: &[Charge]) -> ChargeResults {
+        self.table.charge(charges, now).unwrap_or_default()
     }
 
     /// Learns from the results of a request: units that it carried are charged, and denials are cached. Returns the results of

@@ -139,6 +139,9 @@ impl Engine {
     fn receive_presence(&self, now: Timestamp, appended: Timestamp, presence: &Presence) {
         if presence.id == self.settings.node && presence.epoch == self.settings.epoch.as_ms() {
             self.signals.note_bus_time(presence.clock, now, appended);
+            if self.settings.lacks_store && presence.clock <= now {
+                self.note_store_time(presence.clock, now, appended);
+            }
         }
         if let Some(switch) = presence.emergency {
             self.learn_emergency(now, switch);

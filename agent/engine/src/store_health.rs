@@ -23,6 +23,11 @@ impl Engine {
         if self.settings.owns_table { TimeBounds::exactly(now) } else { self.store_clock.read().at(now) }
     }
 
+    /// Returns true if there is a store beside the engine.
+    pub(crate) fn has_store(&self) -> bool {
+        !self.settings.owns_table && !self.settings.lacks_store
+    }
+
     /// Returns true while the breaker is open: calls are decided without the store, or at least those that wait least for it.
     #[must_use]
     #[inline]

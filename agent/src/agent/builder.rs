@@ -49,6 +49,8 @@ pub(super) struct AgentParts {
     pub(super) rules_source: Option<RulesSource>,
     /// True if the agent follows published rules.
     pub(super) follows_rules: bool,
+    /// True if there is a bus that agents of several processes may share.
+    pub(super) shares_bus: bool,
     #[cfg(feature = "redis")]
     pub(super) redis: Option<RedisSettings>,
     #[cfg(feature = "bus")]
@@ -188,26 +190,29 @@ impl<S: ChargeStore> Builder<S> {
 #[cfg(feature = "bus")]
 impl<S: ChargeStore> Builder<S> {
     /// Publishes calls to the Kafka at these brokers (`host:port`, separated by commas) and reads its signals, with which the
-    /// agent limits while Redis is unavailable. No call waits for Kafka.
+    /// agent limits while Redis is unavailable. No call waits for Kafka. Without a Redis, signals alone limit, and every rule must
+    /// be [`eventual`](crate::Rule::eventual).
     #[cfg(feature = "kafka")]
     pub fn kafka(self, kafka: impl Into<tollgate_bus::kafka::KafkaSettings>) -> Self {
         let kafka = kafka.into();
-        self.publishes_to(kafka.partitions, move || Ok(tollgate_bus::kafka::KafkaBus::new(kafka)?))
+        self.publishes_to(kafka.partitions, true, move || Ok(tollgate_bus::kafka::KafkaBus::new(kafka)?))
     }
 
     /// Publishes calls on this bus and reads its signals.
     #[doc(hidden)]
     pub fn bus<B: Bus>(self, bus: B) -> Self {
-        self.publishes_to(bus.partitions(Topic::Calls), || Ok(bus))
+        self.publishes_to(bus.partitions(Topic::Calls), bus.is_shared(), || Ok(bus))
     }
 
     fn publishes_to<B: Bus>(
         mut self,
         partitions: u32,
+        is_shared: bool,
         open: impl FnOnce() -> Result<B, StartError> + Send + 'static,
     ) -> Self {
         self.engine.partitions = partitions;
         self.engine.publishes = true;
+        self.parts.shares_bus = is_shared;
         self.parts.start_bus =
             Some(Box::new(|engine, clock, listeners| Ok(BusThreads::start(&open()?, engine, clock, listeners)?)));
         self

@@ -18,6 +18,7 @@ use tollgate_engine::{COUNTERS_MAX_RANGE, Engine, EngineSettings, FLEET_EXPECTED
 use super::builder::{AgentParts, Builder};
 use super::{Agent, Shared};
 use crate::file::FileError;
+use crate::needs_store::{NeedsStore, warn_without_signals};
 #[cfg(feature = "rules-file")]
 use crate::rules_source::{self, RulesFileError};
 use crate::runtime::{MaintenanceParts, MaintenanceTask};
@@ -42,6 +43,9 @@ pub enum StartError {
     /// Two rules would share their counters.
     #[error("two rules have the name `{0}`; give each rule a name of its own")]
     SameName(Arc<str>),
+    /// A rule needs a store, and there is only a bus.
+    #[error(transparent)]
+    NeedsStore(#[from] NeedsStore),
     /// There are no rules.
     #[error("an agent needs rules: give a rules file, a rule set or a rule")]
     NoRules,
@@ -117,11 +121,15 @@ impl<S: ChargeStore> Builder<S> {
         self.engine.epoch = self.clock.now();
         let ids = |saved: &Vec<String>| saved.iter().map(|id| (&**id).into()).collect();
         self.engine.saved_agents = saved.other_agents.as_ref().map(ids);
-        self.engine.owns_table = self.store.is_none();
+        self.engine.lacks_store = self.store.is_none() && self.parts.shares_bus;
+        self.engine.owns_table = self.store.is_none() && !self.engine.lacks_store;
         let given_rules = self.parts.given_rules(self.engine.epoch)?;
         #[cfg(feature = "rules-file")]
         let follows_rules = given_rules.is_none();
-        let rules = given_rules.unwrap_or_else(|| last_published(&saved));
+        let rules = match given_rules {
+            Some(rules) => NeedsStore::of(&self.engine, &rules).map_or(Ok(rules), Err)?,
+            None => self.enforceable(last_published(&saved)),
+        };
         self.warn_of_gaps(&rules);
         let Self { clock, engine, store, .. } = self;
         let engine = Arc::new(Engine::new(engine, rules));
@@ -195,8 +203,16 @@ impl<S: ChargeStore> Builder<S> {
         Ok(Agent { shared })
     }
 
+    /// Returns these published rules, or none if they need a store and there is none.
+    fn enforceable(&self, rules: RuleSet) -> RuleSet {
+        let Some(error) = NeedsStore::of(&self.engine, &rules) else { return rules };
+        tracing::error!(node = %self.engine.node, "the rules that were published last are not in force: {error}");
+        RuleSet::none_yet()
+    }
+
     fn warn_of_gaps(&self, rules: &RuleSet) {
         let node = &self.engine.node;
+        warn_without_signals(&self.engine, rules);
         if (self.engine.publishes || self.parts.follows_rules)
             && self.engine.agents_expected.is_none()
             && self.engine.saved_agents.is_none()

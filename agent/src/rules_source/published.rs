@@ -5,6 +5,7 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 use tollgate_engine::Engine;
 
+use crate::needs_store::NeedsStore;
 use crate::state_dir::{SavedRules, StateDir};
 
 /// Applies a published rule set, unless its generation is not newer than the one in force. `appended` is the time of
@@ -25,7 +26,12 @@ pub(crate) fn receive_published(
         }
         return;
     }
-    match tollgate_rules::read_published(&published, generation) {
+    let read = tollgate_rules::read_published(&published, generation).map_err(|error| error.to_string());
+    let enforceable = read.and_then(|rules| match NeedsStore::of(engine.settings(), &rules) {
+        Some(error) => Err(error.to_string()),
+        None => Ok(rules),
+    });
+    match enforceable {
         Ok(rules) => {
             let count = rules.rules.len();
             if engine.set_rules(now, rules).is_ok() {
@@ -37,7 +43,7 @@ pub(crate) fn receive_published(
         }
         Err(error) => {
             tracing::error!(%node, generation, "published rules rejected, generation {in_force} stays in force; publish corrected ones:\n{error}");
-            engine.reject_rules(error.to_string());
+            engine.reject_rules(error);
         }
     }
 }

@@ -6,6 +6,7 @@ use tollgate_core::clock::{Clock, Timestamp};
 
 use super::RulesSource;
 use crate::file_watch::FileWatch;
+use crate::needs_store::NeedsStore;
 use tollgate_engine::Engine;
 
 /// Returns the watch that reloads the limiter's rules.
@@ -26,6 +27,7 @@ fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
             tracing::info!(%node, generation = in_force, "rules are unchanged");
             return;
         }
+        Ok(rules) if let Some(error) = NeedsStore::of(engine.settings(), &rules) => error.to_string(),
         Ok(rules) => {
             let (generation, count) = (rules.generation, rules.rules.len());
             for warning in &rules.warnings {

@@ -155,7 +155,10 @@ fn report_bus(engine: &Engine, prepared: Result<(), &BusError>) {
         Err(error) if error.is_transient() => {
             tracing::warn!(%node, "limiting without the bus until it is ready; check that Kafka runs, and its address: {error}");
         }
-        Err(error) => tracing::error!(%node, "the bus is not as it should be, and the store alone limits: {error}"),
+        Err(error) => {
+            let limits = if engine.settings().lacks_store { "`on_failure` alone" } else { "the store alone" };
+            tracing::error!(%node, "the bus is not as it should be, and {limits} limits: {error}");
+        }
     }
     engine.set_bus_error(prepared.err().map(ToString::to_string));
 }

@@ -1,11 +1,11 @@
-//! The bounds of an outage in the output of `tollgate rules validate`.
+//! The bounds of an outage in the output of `tollgate rules validate`, and the effect of servers that a fleet does not have.
 
 use std::num::NonZeroU32;
 
 use comfy_table::Table;
 use serde_json::{Value, json};
 use tollgate_core::messages::signals::FRESH_MS;
-use tollgate_core::rules::{LimitPolicy, OnFailure, OutageBound, RuleSet, show_units};
+use tollgate_core::rules::{Consistency, LimitPolicy, OnFailure, OutageBound, Rule, RuleSet, show_units};
 
 use crate::output::table;
 
@@ -25,24 +25,53 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     format!(
         "\n\nMost units in a window while Redis is down, in a fleet of {agents} (--agents).\n\
          Units that Redis admitted before are among them. The signals of two agents can\n\
-         differ by {seconds} s, in which further calls pass.\n\n{table}"
+         differ by {seconds} s, in which further calls pass.\n\n{table}\n\n{}",
+        deployments(set)
+    )
+}
+
+/// Returns the effect of a fleet without Kafka, and of one without Redis.
+fn deployments(set: &RuleSet) -> String {
+    let uses = |rule: &Rule, is_eventual: bool| {
+        rule.all_policies().any(|policy| (policy.consistency == Consistency::Eventual) == is_eventual)
+    };
+    let count = |is_eventual: bool| set.rules.iter().filter(|rule| uses(rule, is_eventual)).count();
+    let without_redis = match (count(false), count(true)) {
+        (0, _) => "works, because all rules are `consistency: eventual`".to_owned(),
+        (_, 0) => "refused, because no rule is `consistency: eventual`".to_owned(),
+        (others, _) => format!("refused; rules that are not `eventual`: {others}"),
+    };
+    let eventual = if count(true) > 0 {
+        "\n\nRules under `consistency: eventual` never ask Redis: their bounds hold at all\n\
+         times, the first one while there are signals and the second one without. A retry\n\
+         with the `id` of a call is counted again."
+    } else {
+        ""
+    };
+    format!(
+        "Redis without Kafka: no signals, so the last column holds while Redis is down.\n\
+         Kafka without Redis: {without_redis}.\n\
+         One process without servers: all rules are counted exactly, in its memory.{eventual}"
     )
 }
 
 /// Returns the bound of a policy as JSON.
 pub(super) fn json(policy: &LimitPolicy, agents: NonZeroU32) -> Value {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
-    let beyond_ms = if policy.on_failure == OnFailure::Closed { 0 } else { FRESH_MS };
+    let beyond_ms = if admits_by_signals(policy) { FRESH_MS } else { 0 };
     json!({ "agents": agents, "by_signals": by_signals, "and_calls_of_ms": beyond_ms, "alone": alone })
 }
 
 fn row(name: String, policy: &LimitPolicy, agents: NonZeroU32) -> [String; 3] {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let shown = |units| show_units(units, policy.quota.unit());
-    let beyond = match policy.on_failure {
-        OnFailure::Closed => String::new(),
-        _ => format!(", and calls of {} s", FRESH_MS / 1_000),
-    };
+    let beyond =
+        if admits_by_signals(policy) { format!(", and calls of {} s", FRESH_MS / 1_000) } else { String::new() };
     let alone = alone.map_or_else(|| "no bound: all calls pass".to_owned(), shown);
     [name, format!("{}{beyond}", shown(by_signals)), alone]
+}
+
+/// Returns true if agents admit calls by signals, which may differ.
+fn admits_by_signals(policy: &LimitPolicy) -> bool {
+    policy.on_failure != OnFailure::Closed || policy.consistency == Consistency::Eventual
 }

@@ -141,7 +141,10 @@ fn rules_are_published_to_the_servers_of_the_file() {
 #[test]
 fn flags_that_exclude_each_other_are_refused_with_a_remedy() {
     for (args, word) in [
-        (&["agent", "--kafka", "127.0.0.1:1"][..], "--redis"),
+        (
+            &["agent", "--kafka", "127.0.0.1:1", "--limit", "1/s per ip"][..],
+            "--redis URL, or write `consistency: eventual`",
+        ),
         (&["agent", "--redis", "10.0.0.5", "--http", "127.0.0.1:0"], "redis://"),
         (&["aggregator"], "--kafka"),
         (&["aggregator", "--kafka", "127.0.0.1:1", "--threshold", "120%"], "100%"),

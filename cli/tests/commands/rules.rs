@@ -53,6 +53,10 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
     per-key  100, and calls of 3 s  200
     search   25                     25
     login    5, and calls of 3 s    55
+
+    Redis without Kafka: no signals, so the last column holds while Redis is down.
+    Kafka without Redis: refused, because no rule is `consistency: eventual`.
+    One process without servers: all rules are counted exactly, in its memory.
     ");
     let err = said.err.replace(path.to_str().unwrap(), "valid.yaml");
     insta::assert_snapshot!(err, @r"

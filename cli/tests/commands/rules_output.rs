@@ -77,6 +77,10 @@ fn validate_shows_tiers_keys_costs_and_lists() {
       tier pro  1000, and calls of 3 s  2000
     search      30, and calls of 3 s    60
     any         80, and calls of 3 s    160
+
+    Redis without Kafka: no signals, so the last column holds while Redis is down.
+    Kafka without Redis: refused, because no rule is `consistency: eventual`.
+    One process without servers: all rules are counted exactly, in its memory.
     ");
     let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap(), "--format", "json"]));
     let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();

@@ -72,6 +72,10 @@ fn concurrency_is_shown_in_slots() {
 
     RULE     REDIS DOWN           REDIS AND KAFKA DOWN
     exports  2, and calls of 3 s  4
+
+    Redis without Kafka: no signals, so the last column holds while Redis is down.
+    Kafka without Redis: refused, because no rule is `consistency: eventual`.
+    One process without servers: all rules are counted exactly, in its memory.
     ");
     let said = finish(&mut tollgate(&["rules", "show", path, "user=u", "--cost", "2"]));
     insta::assert_snapshot!(lines(&said.out), @r"
@@ -119,4 +123,23 @@ fn in_a_group_a_wildcard_beats_no_longer_pattern_and_a_rule_without_effect_is_re
     let words: Vec<_> = said.out.split_whitespace().collect();
     let reason = "gifs, of the same group, is narrower: it has more literal characters";
     assert!(words.join(" ").contains(reason), "{}", said.out);
+}
+
+/// The bounds of rules that no Redis decides, and the servers that a fleet may do without.
+#[test]
+fn eventual_is_shown_with_its_bound_and_its_deployments() {
+    let rule = "{ name: key, per: [api_key], quota: 100/min, on_failure: closed, consistency: eventual }";
+    let other = "{ name: all, per: [], quota: 900/s, consistency: strict }";
+    for (rules, without_redis) in [
+        (rule.to_owned(), "works, because all rules are `consistency: eventual`."),
+        (format!("{rule}, {other}"), "refused; rules that are not `eventual`: 1."),
+    ] {
+        let path = file("eventual-shown.yaml", &format!("rules: [{rules}]"));
+        let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap()]));
+        assert_eq!(said.exit, 0, "{}", said.err);
+        assert!(said.out.contains("key   100, and calls of 3 s  100"), "{}", said.out);
+        assert!(said.out.contains(&format!("Kafka without Redis: {without_redis}\n")), "{}", said.out);
+        assert!(said.out.contains("never ask Redis: their bounds hold at all"), "{}", said.out);
+        assert!(said.out.lines().all(|line| line.chars().count() <= 80), "{}", said.out);
+    }
 }

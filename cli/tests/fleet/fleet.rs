@@ -64,6 +64,13 @@ impl Fleet {
         member
     }
 
+    /// Starts an agent of this name that knows no Redis, and waits until it is ready.
+    pub(crate) fn agent_without_redis(&self, node: &str) -> Member {
+        let member = self.member("agent", node, &[]);
+        member.wait_until_ready();
+        member
+    }
+
     /// Starts an aggregator of this name.
     pub(crate) fn aggregator(&self, node: &str) -> Member {
         self.member("aggregator", node, &[])

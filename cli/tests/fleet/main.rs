@@ -23,3 +23,4 @@ mod parts;
 mod settlements;
 mod busy;
 mod refused;
+mod eventual;

@@ -85,6 +85,10 @@ impl Bus for EmbeddedBus {
     type Writer = EmbeddedWriter;
     type Reader = EmbeddedReader;
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn partitions(&self, topic: Topic) -> u32 {
         u32::try_from(self.topic(topic).partitions.lock().len()).unwrap_or(u32::MAX)
     }

@@ -91,6 +91,11 @@ pub trait Bus: Clone + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Returns true if agents of several processes may share the logs.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// Returns the number of partitions of a topic. `calls` and `signals` have the same number.
     fn partitions(&self, topic: Topic) -> u32;
 

@@ -92,6 +92,8 @@ pub struct LimitStatus {
     pub cost: u64,
     /// Units that can be admitted after this decision, at most `at_once`.
     pub remaining: u64,
+    /// True if no store decides under the rule (`consistency: eventual`), so an answer by signal is none of an outage.
+    pub is_eventual: bool,
     /// True if clients should not see `remaining`, because the store does not answer.
     pub hides_remaining: bool,
     /// Time in ms until the whole quota is free again if no other call arrives.
@@ -208,6 +210,15 @@ impl Decision {
         Self { allowed, status: None, delay_ms: 0, holds_slots, is_uncounted, source, by, at, id }
     }
 
+    /// Returns true if a part of the deployment that should have decided does not answer: the store, or under
+    /// `consistency: eventual` the signals.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        let is_by_design =
+            self.source == Source::Signal && self.status.as_ref().is_some_and(|status| status.is_eventual);
+        self.source.is_degraded() && !is_by_design
+    }
+
     /// Creates a decision by one rule that holds no slots.
     #[doc(hidden)]
     #[inline]
@@ -231,7 +242,7 @@ impl LimitStatus {
     #[must_use]
     pub fn new(rule: Name, kind: LimitKind, cost: u64) -> Self {
         let (limit, window_ms, at_once, remaining, reset_ms, retry_after_ms) = (0, 0, 0, 0, 0, 0);
-        let (shadow, hides_remaining) = (false, false);
+        let (shadow, is_eventual, hides_remaining) = (false, false, false);
         Self {
             rule,
             kind,
@@ -241,6 +252,7 @@ impl LimitStatus {
             shadow,
             cost,
             remaining,
+            is_eventual,
             hides_remaining,
             reset_ms,
             retry_after_ms,

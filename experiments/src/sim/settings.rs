@@ -18,6 +18,8 @@ pub struct SimSettings {
     pub aggregators: usize,
     /// True if there is a bus.
     pub has_bus: bool,
+    /// True if there is a store, as far as agents do not keep their own tables.
+    pub has_store: bool,
     /// Number of partitions of the bus.
     pub partitions: u32,
     /// Maximum number of counters of an agent, of the store, and of a partition.
@@ -61,6 +63,7 @@ impl SimSettings {
             agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: true }],
             aggregators: 0,
             has_bus: false,
+            has_store: true,
             partitions: 1,
             counters_max: 4_000_000,
             sketch_bytes: SKETCH_BYTES_DEFAULT,

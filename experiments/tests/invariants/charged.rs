@@ -5,6 +5,8 @@
 //! while the breaker of an agent is closed, it admits no call under a `strict` rule before the store has charged it. A request
 //! id that was charged before counts as charged. Excused: rules in shadow, callers on a list, callers that share an overflow
 //! counter, and calls of an agent that takes the store for down.
+//!
+//! The store is never charged by a rule under `consistency: eventual`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +17,7 @@ use tollgate_core::rules::{Consistency, ListMatch, OnFailure};
 use tollgate_engine::Engine;
 use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, Ticket};
 
-use super::facts::{Applied, Facts};
+use super::facts::{Applied, Facts, is_by_store};
 
 /// Maximum number of requests that are kept; late ones are executed after their calls were answered without the store.
 const REQUESTS_LEN_MAX: usize = 1_000;
@@ -24,6 +26,8 @@ const REQUESTS_LEN_MAX: usize = 1_000;
 #[derive(Default)]
 pub(crate) struct Charged {
     requests: BTreeMap<Ticket, BTreeSet<CounterId>>,
+    /// All counters of which the store was asked to charge one.
+    asked: BTreeSet<CounterId>,
     /// Number of rules whose charges were found.
     pub(crate) compared: usize,
     /// Number of calls that were admitted before a late answer, under rules that allow it.
@@ -33,8 +37,9 @@ pub(crate) struct Charged {
 }
 
 impl Charged {
-    /// Looks at the breakers. A call that is decided without the store is no observation before its request is answered.
-    pub(crate) fn look(&mut self, sim: &Simulation<'_>) {
+    /// Notes which breakers are open. It is called after each step, because a call may be decided without the store in a step
+    /// that nothing is observed of.
+    pub(crate) fn note_breakers(&mut self, sim: &Simulation<'_>) {
         self.open_at.resize(sim.agents().len(), Timestamp::default());
         for (agent, open_at) in sim.agents().iter().zip(&mut self.open_at) {
             if agent.engine().is_none_or(Engine::is_degraded) {
@@ -49,6 +54,9 @@ impl Charged {
         sim: &Simulation<'_>,
         observation: &Observation<'_>,
     ) -> Result<(), String> {
+        if let Observation::Executed { charges, .. } = observation {
+            self.asked.extend(charges.iter().map(|charge| charge.counter));
+        }
         match observation {
             Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
                 let made = charges.iter().zip(results).filter(|(_, result)| result.charged || result.repeated);
@@ -69,14 +77,18 @@ impl Charged {
     }
 
     fn answered(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
-        if answered.is_admitted && matches!(answered.decision.source, Source::Signal | Source::Fallback) {
-            return self.decided_without_store(facts, answered);
+        let (eventual, applied): (Vec<_>, Vec<_>) =
+            facts.applied(answered.generation, &answered.call).into_iter().partition(Applied::is_eventual);
+        if let Some(applied) = eventual.iter().find(|applied| self.asked.contains(&applied.counter)) {
+            return Err(format!("charged: the store was asked about `{}`, which is eventual", applied.rule.name));
         }
-        if !answered.is_admitted || answered.decision.source != Source::Store {
+        if !answered.is_admitted || answered.decision.source == Source::Local || applied.is_empty() {
             return Ok(());
         }
+        if !is_by_store(answered) {
+            return self.decided_without_store(facts, answered);
+        }
         let charged = answered.ticket.and_then(|ticket| self.requests.get(&ticket));
-        let applied = facts.applied(answered.generation, &answered.call);
         for applied in applied.into_iter().filter(|applied| !applied.rule.shadow) {
             if !charged.is_some_and(|charged| charged.contains(&applied.counter)) {
                 let (rule, agent) = (&applied.rule.name, answered.agent);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tollgate::{Call, RuleSet};
+use tollgate::{Call, RuleSet, Source};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::{CounterId, DigestKey};
-use tollgate_core::rules::{ApplicableRule, Charging, Generation, LimitPolicy, ListMatch, Rule};
-use tollgate_experiments::sim::CorrectedCall;
+use tollgate_core::rules::{ApplicableRule, Charging, Consistency, Generation, LimitPolicy, ListMatch, Rule};
+use tollgate_experiments::sim::{AnsweredCall, CorrectedCall};
 
 /// All rule sets that agents may be given.
 pub(crate) struct Facts {
@@ -85,7 +85,23 @@ impl Facts {
     }
 }
 
+/// Returns true if the store decided the rules of a call that it decides at all. The rule that the answer shows tells nothing
+/// about the others if it is eventual.
+pub(crate) fn is_by_store(answered: &AnsweredCall<'_>) -> bool {
+    let is_eventual = answered.decision.status.as_ref().is_some_and(|status| status.is_eventual);
+    if is_eventual {
+        answered.ticket.is_some() && answered.error.is_none()
+    } else {
+        answered.decision.source == Source::Store
+    }
+}
+
 impl Applied {
+    /// Returns true if no store decides or counts under the rule.
+    pub(crate) fn is_eventual(&self) -> bool {
+        self.policy.consistency == Consistency::Eventual
+    }
+
     /// Returns true if the store charges it even if the call is denied.
     pub(crate) fn counts_denials(&self) -> bool {
         self.rule.shadow || self.rule.charge == Charging::Each

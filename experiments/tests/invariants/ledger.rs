@@ -22,7 +22,7 @@ use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::ListMatch;
 use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation, Ticket};
 
-use super::facts::Facts;
+use super::facts::{Facts, is_by_store};
 
 /// Accounts of all agents.
 #[derive(Default)]
@@ -195,8 +195,9 @@ impl Ledger {
         let is_late = answered.error == Some(StoreError::TimedOut);
         let executed = answered.ticket.filter(|_| !is_late).and_then(|ticket| self.executed.remove(&ticket));
         let accounts = self.agents.entry(answered.agent).or_default();
-        let by_store = answered.decision.source == Source::Store;
-        let applied = facts.applied(answered.generation, &answered.call);
+        let by_store = is_by_store(answered);
+        let mut applied = facts.applied(answered.generation, &answered.call);
+        applied.retain(|applied| !applied.is_eventual());
         let denied_by = answered.decision.status.as_ref().filter(|_| !answered.decision.allowed);
         let is_counted_each = |denied_by: &LimitStatus| {
             applied.iter().any(|applied| *applied.rule.name == *denied_by.rule && applied.counts_denials())
@@ -232,7 +233,7 @@ impl Ledger {
 
     fn corrected(&mut self, facts: &Facts, corrected: &CorrectedCall<'_>) {
         let accounts = self.agents.entry(corrected.agent).or_default();
-        for (applied, units) in facts.corrected(corrected) {
+        for (applied, units) in facts.corrected(corrected).into_iter().filter(|(applied, _)| !applied.is_eventual()) {
             if corrected.units.is_none() && corrected.error.is_some() {
                 accounts.uncertain.insert(applied.counter);
             }

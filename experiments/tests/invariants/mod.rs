@@ -128,7 +128,7 @@ impl Invariants {
 
     /// Checks everything after one step. Returns the calls that were answered.
     pub(crate) fn check(&mut self, sim: &mut Simulation<'static>) -> Result<Vec<AnsweredCall<'static>>, String> {
-        self.charged.look(sim);
+        self.charged.note_breakers(sim);
         let observations: Vec<_> = sim.observations().collect();
         let mut answered = Vec::new();
         for observation in observations {

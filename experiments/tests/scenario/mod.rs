@@ -97,6 +97,7 @@ fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
         agents: (0..rng.usize(2..5)).map(|index| agent(index, rng)).collect(),
         aggregators: 2,
         has_bus: true,
+        has_store: true,
         partitions: rng.u32(1..5),
         counters_max: if rng.u8(0..4) == 0 { 64 } else { 10_000 },
         sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,

@@ -11,6 +11,8 @@
 //! Where a rule has a burst, the units of a window do not tell the units that are free: the last answer of the store then takes
 //! the place of the agent's part of the window, and admissions are also held to a [`pace`](super::pace).
 //! [`plan`](super::plan()) chooses the column by the authority.
+//!
+//! Under `consistency: eventual`, fresh signals decide alone ([`eventual()`]). Without them, the right column holds.
 
 #[cfg(test)]
 mod tests;
@@ -73,6 +75,39 @@ pub(crate) fn by_signal(
     };
     let reset_at = remote.map_or(now, |remote| falls_to(remote, policy, 0, now));
     (verdict(now, &room, cost, reset_at), Source::Signal)
+}
+
+/// Decides under `consistency: eventual` by fresh signals: a call may use all units that they leave free beside those that the
+/// agent itself has admitted since. Units are not divided: the agents together admit too many only until the signal is there
+/// that contains them. A counter without a signal may hold any count below the threshold; the agent knows its own part of it.
+pub(crate) fn eventual(
+    policy: &LimitPolicy,
+    view: &CounterView,
+    facts: &Facts,
+    fresh: &FreshSignals,
+    cost: u64,
+) -> Verdict {
+    let (now, quota, remote) = (facts.now.earliest, policy.most_in_window(), view.remote.as_deref());
+    // Of a fixed window, no unit of an earlier one counts.
+    let own_ms = match policy.algorithm {
+        Algorithm::FixedWindow => now.ms_since(policy.window.start_of(policy.window.sub_window(now))) + 1,
+        _ => policy.window.width_ms(),
+    };
+    let beyond = view.local.as_deref().map_or(0, |local| local.uncovered.beyond(&fresh.covered, now, own_ms));
+    // `on_failure: limit` keeps the own admissions by a window of its own.
+    let own = view.admitted(policy).filter(|own| own.window() == policy.window);
+    let signalled = remote.map_or(0, |remote| used(remote, policy, now)).saturating_add(beyond);
+    let admitted = own.as_ref().map_or(0, |own| own.used(now, estimate(policy)));
+    let most = quota.checked_sub(cost);
+    let retry_at = most.map_or(now.plus_ms(STORE_RETRY_MS), |most| {
+        let by_signal = remote.zip(most.checked_sub(beyond)).map(|(remote, most)| falls_to(remote, policy, most, now));
+        let by_own = own.as_ref().filter(|_| admitted > most).map(|own| own.falls_to(most, now, estimate(policy)));
+        let next_sub_window = policy.window.start_of(policy.window.sub_window(now) + 1);
+        by_signal.max(by_own).unwrap_or(next_sub_window)
+    });
+    let reset_at = remote.map_or(now, |remote| falls_to(remote, policy, 0, now));
+    let reset_at = own.map_or(reset_at, |own| reset_at.max(own.falls_to(0, now, estimate(policy))));
+    verdict(now, &Room { units: quota.saturating_sub(signalled.max(admitted)), retry_at }, cost, reset_at)
 }
 
 /// Returns a denial by the last signal, whatever its age, if its count alone still leaves no room.

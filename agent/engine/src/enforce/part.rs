@@ -17,7 +17,7 @@ pub(crate) fn equal(policy: &LimitPolicy, facts: &Facts, units: u64) -> u64 {
     }
     match policy.consistency {
         Consistency::Strict => u64::from(facts.place.is_some_and(|place| u64::from(place) < units)),
-        Consistency::Bounded => units.min(1),
+        Consistency::Bounded | Consistency::Eventual => units.min(1),
     }
 }
 

@@ -89,6 +89,9 @@ pub(crate) fn plan<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
             };
         }
         Authority::Store => return Plan::NeedsStore,
+        Authority::Signals(fresh) if policy.consistency == Consistency::Eventual => {
+            ((fallback::eventual(policy, view, facts, fresh, cost), Source::Signal), &fresh.covered)
+        }
         Authority::Signals(fresh) => (fallback::by_signal(policy, view, facts, fresh, cost), &fresh.covered),
         Authority::Fallback(covered) => {
             ((fallback::alone(policy, view, facts, covered, cost), Source::Fallback), covered)

@@ -45,7 +45,7 @@ impl Engine {
         }
         let (mut verdicts, mut last_at) = (Verdicts::new(), Timestamp::from_ms(u64::MAX));
         for matched in matched {
-            if matched.sketched.is_some() || matched.enforcement != Enforcement::Normal {
+            if matched.own_verdict().is_some() || matched.enforcement != Enforcement::Normal {
                 return None;
             }
             let facts = self.lease_facts(context, &matched.policy);
@@ -79,7 +79,7 @@ impl Engine {
         table: &mut LockedTable<'_>,
     ) {
         for matched in matched {
-            if matched.sketched.is_none() && matched.enforcement == Enforcement::Normal {
+            if matched.own_verdict().is_none() && matched.enforcement == Enforcement::Normal {
                 let (policy, cost, now) = (&matched.policy, matched.cost, context.bounds.latest);
                 let view = table.view(matched.counter);
                 matched.wanted = view.ask_lease(policy, now, context.now, cost, self.fleet.size());

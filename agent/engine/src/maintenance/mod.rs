@@ -85,8 +85,8 @@ impl Maintenance {
     #[must_use]
     pub fn new(engine: Arc<Engine>, settings: MaintenanceSettings) -> Self {
         Self {
-            // Counts in the engine's own table need no store.
-            answered: if engine.has_reached_store() { LastAnswer::InTime } else { LastAnswer::Missing },
+            // Counts in the engine's own table, or by signals alone, need no store.
+            answered: if engine.has_store() { LastAnswer::Missing } else { LastAnswer::InTime },
             engine,
             settings,
             shell: None,
@@ -167,7 +167,7 @@ impl Maintenance {
         let needs_probe =
             self.answered == LastAnswer::Missing || self.engine.needs_store() || self.engine.breaker.is_suspected();
         let probe_at = if needs_probe { self.pace.probe_at } else { self.resync_at };
-        let has_store = !self.engine.settings().owns_table;
+        let has_store = self.engine.has_store();
         let announces = self.settings.announces && !self.announcing && store_answers;
         let [witness, reopening] = self.loss_duties_due().map(|due_at| due_at.filter(|_| store_answers));
         let reads_rules = self.settings.follows_rules && !self.reading_rules;

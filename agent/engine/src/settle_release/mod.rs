@@ -6,7 +6,8 @@
 //!
 //! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever agents
 //! they come through. What an agent corrects without the store, it remembers itself ([`Corrections`]) until the store learns of it: a refund with
-//! the units that it refunds, by [`backfill`](crate::backfill).
+//! the units that it refunds, by [`backfill`](crate::backfill). Under `consistency: eventual`, no store knows the units: the agent corrects its own
+//! usage, and the aggregator the count. A repetition that comes to another agent is made again.
 
 #[cfg(test)]
 mod tests;
@@ -62,7 +63,10 @@ impl Engine {
         let units_max = decided.map_or(0, DecidedCall::units);
         let mode = if is_refund { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
         let mut matched = MatchedRules::new();
-        let is_repeated = request.is_some_and(|request| self.corrections.lock().contains(request));
+        // The store part of a correction may fail and be repeated, after the part under `eventual` was made.
+        let eventual_request = request.map(|request| request.after(1));
+        let is_made = |request: Option<RequestId>| request.is_some_and(|id| self.corrections.lock().contains(id));
+        let (is_repeated, is_repeated_eventual) = (is_made(request), is_made(eventual_request));
         let (scope, mut shadowed) = (MatchScope::default(), ShadowedRules::new());
         if is_repeated || self.match_call(context, call, scope, true, &mut matched, &mut shadowed).is_err() {
             matched.clear();
@@ -92,6 +96,11 @@ impl Engine {
                 if !is_refund {
                     let _ = self.charge_sketch(context, &matched, units, true);
                     self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
+                }
+            } else if self.is_eventual(&matched.policy) {
+                if !is_repeated_eventual {
+                    self.corrections.lock().extend(eventual_request);
+                    self.adjust_eventual(context, call, &matched, &adjustment, units);
                 }
             } else if is_refund && self.is_degraded() && self.refund_unsynced(&matched, &adjustment, units) {
                 self.corrections.lock().extend(request);
@@ -156,6 +165,25 @@ impl Engine {
             Some(matched[shown].status(context.active, charges[shown].cost, verdicts[shown]?, results[shown].at))
         };
         Ok(combine_enforced(matched, &verdicts).shown.and_then(status))
+    }
+
+    /// Corrects the count of a rule that no store counts.
+    fn adjust_eventual(
+        &self,
+        context: &Context<'_>,
+        call: &Call<'_>,
+        matched: &MatchedRule<'_>,
+        adjustment: &Adjustment<'_>,
+        units: u64,
+    ) {
+        let round = self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
+        let Adjustment { at, is_refund, .. } = *adjustment;
+        let event = if is_refund {
+            ViewEvent::Refunded { at, units, slots_of: None, by_store: false }
+        } else {
+            ViewEvent::Admitted { at, units, is_planned: false, round, unsynced: None, acknowledged: None }
+        };
+        self.update_counter(matched, context.active.set.generation, event);
     }
 
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.

@@ -45,9 +45,10 @@ if not KEYS[2] and kind <= FIXED and #first_value > HEADER_LEN then
       end
       room = cost == 0 or used + cost <= quota
       newest = ring[1] + cost
-      if mode == LEASE and room then
+      if mode == LEASE and room and cost > 0 then
         local units, agents = parse('<I4I4', ARGV[1], LEASE_PLACE)
-        newest = newest + math.min(units, math.floor(math.max(quota - used - cost, 0) / agents))
+        units = math.min(units, math.floor(math.max(quota - used - cost, 0) / agents))
+        newest = newest + units - units % cost
       end
     end
     if newest and newest < (size == 1 and 256 or size == 2 and 65536 or size == 4 and 4294967296 or COUNT_MAX) then

@@ -1,5 +1,5 @@
 //! The signals of a partition: every counter above the threshold when it changes, and again every 1.5 s; a heartbeat every
-//! 200 ms.
+//! 200 ms. A counter that refunds have taken below the threshold is signalled once more: agents would keep the count of before.
 //!
 //! A heartbeat promises: up to its offset, every counter that changed and was not signalled is below the threshold in force.
 //! If more counters changed than one record may hold, the threshold in force rises above those that are left out.
@@ -67,12 +67,11 @@ impl DueSignals {
         now: Timestamp,
         wanted: WantedThreshold,
     ) -> Option<DueBatch> {
-        if now.ms_since(self.repeated_at) >= REPEAT_MS {
+        let is_repetition = now.ms_since(self.repeated_at) >= REPEAT_MS;
+        if is_repetition {
             self.repeated_at = now;
             for id in std::mem::take(&mut self.above_threshold) {
-                let counter = &mut table.counters[&id];
-                counter.above_threshold = false;
-                self.changed(counter);
+                self.changed(&mut table.counters[&id]);
             }
         }
         let (repeated, room) = (self.above_threshold.len(), SIGNALS_LEN_MAX);
@@ -83,11 +82,13 @@ impl DueSignals {
             let counter = &mut table.counters[&id];
             counter.changed = false;
             let permille = counter.permille(now);
-            if permille >= threshold {
-                if !counter.above_threshold && permille > 0 {
-                    counter.above_threshold = true;
-                    self.above_threshold.push(id);
-                }
+            let was_above = counter.above_threshold;
+            let is_above = permille >= threshold && permille > 0;
+            if is_above && (is_repetition || !was_above) {
+                self.above_threshold.push(id);
+            }
+            counter.above_threshold = is_above || was_above && !is_repetition;
+            if permille >= threshold || was_above {
                 due.push((permille, id));
             }
         }
@@ -162,8 +163,8 @@ mod tests {
     }
 
     impl Partition {
-        /// Charges units on a counter.
-        fn charge(&mut self, id: u128, units: u64) {
+        /// Charges units on a counter, or refunds them if they are negative.
+        fn charge(&mut self, id: u128, units: i64) {
             let window = Window::new(3_600_000, 1).unwrap();
             let (rule, id) = ("r".into(), CounterId::from_u128(id));
             let entry = CounterEntry { id, rule, label: "".into(), generation: 1, quota: QUOTA, window };
@@ -173,7 +174,7 @@ mod tests {
                 counter: Some(0),
                 at: at(0),
                 sub_window: window.sub_window(at(0)),
-                cost: units.cast_signed(),
+                cost: units,
                 outcome: Outcome::Admitted,
                 home: None,
             };
@@ -223,6 +224,21 @@ mod tests {
                 partition.charge(1, units);
             }
             assert_eq!(partition.take(ms), expected.map(|signalled| (signalled, THRESHOLD)), "at {ms}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_refunds_take_below_the_threshold_is_signalled_until_the_next_repetition() {
+        let mut partition = partition();
+        partition.charge(1, 6_000);
+        // Instant in ms, and units charged before.
+        let cases = [(0, 0, true), (10, -5_000, true), (20, 1, true), (1_500, 0, true), (1_510, 1, false)];
+        for (ms, units, is_signalled) in cases {
+            if units != 0 {
+                partition.charge(1, units);
+            }
+            let signalled = partition.take(ms).is_some_and(|(signalled, _)| signalled == [1]);
+            assert_eq!(signalled, is_signalled, "at {ms}");
         }
     }
 

@@ -35,7 +35,7 @@ pub enum ChargeMode {
         expires_at: Timestamp,
     },
     /// Charges as `Enforce` does, and leases units besides: they are charged at once, and the caller may spend them until the
-    /// sub-window of the charge ends. Only windows without a burst lease.
+    /// sub-window of the charge ends. They are a multiple of the cost. Only windows without a burst lease.
     Lease {
         /// Instant in store time after which the store charges nothing.
         expires_at: Timestamp,

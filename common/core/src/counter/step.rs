@@ -231,7 +231,7 @@ mod tests {
             |charge: Charge| Charge { limit: Limit { algorithm: Algorithm::SlidingLog, ..charge.limit }, ..charge };
         // Name, charges before, charges of the request; of each the expected (admitted, leased), and the units left after it.
         type LeaseCase = (&'static str, Vec<Charge>, Vec<Charge>, Vec<(bool, u64)>, u64);
-        let cases: [LeaseCase; 8] = [
+        let cases: [LeaseCase; 10] = [
             ("as many as wanted", vec![], vec![lease(enforce(1, 100, 1), 10, 2)], vec![(true, 10)], 89),
             ("a part of the free units", vec![], vec![lease(enforce(1, 100, 1), 80, 3)], vec![(true, 33)], 66),
             ("near the limit none", vec![enforce(1, 9, 6)], vec![lease(enforce(1, 9, 1), 8, 3)], vec![(true, 0)], 2),
@@ -250,6 +250,8 @@ mod tests {
                 vec![(true, 2), (true, 3)],
                 6,
             ),
+            ("for whole calls", vec![], vec![lease(enforce(1, 100, 4), 30, 1)], vec![(true, 28)], 68),
+            ("for calls without a cost none", vec![], vec![lease(enforce(1, 9, 0), 8, 1)], vec![(true, 0)], 9),
             ("a burst leases nothing", vec![], vec![lease(with_burst(enforce(1, 9, 1)), 8, 1)], vec![(true, 0)], 19),
             ("nor does a log", vec![], vec![lease(by_log(enforce(1, 9, 1)), 8, 1)], vec![(true, 0)], 8),
         ];

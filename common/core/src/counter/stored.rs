@@ -118,7 +118,9 @@ impl StoredCounter {
         let verdict = Verdict { admitted: verdict.admitted || repeated, ..verdict };
         let leased = match charge.mode {
             ChargeMode::Lease { units_max, agents, .. } if verdict.admitted && !repeated && self.limit.leases() => {
-                (verdict.remaining / u64::from(agents.max(1))).min(units_max.into())
+                let units = (verdict.remaining / u64::from(agents.max(1))).min(units_max.into());
+                // What is left after the last call of this cost would be spent by none.
+                units - units.checked_rem(charge.cost).unwrap_or(units)
             }
             _ => 0,
         };

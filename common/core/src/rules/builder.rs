@@ -70,4 +70,10 @@ impl Rule {
     pub fn strict(self) -> Self {
         self.with(|policy| policy.set_consistency(Consistency::Strict))
     }
+
+    /// Returns the same rule without a store: signals of the aggregator and the agent's own admissions decide.
+    #[must_use]
+    pub fn eventual(self) -> Self {
+        self.with(|policy| policy.set_consistency(Consistency::Eventual))
+    }
 }

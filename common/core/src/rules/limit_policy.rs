@@ -37,6 +37,9 @@ pub enum Consistency {
     Strict,
     /// A small excess may pass. Until allowances exist it is decided as strict.
     Bounded,
+    /// No store decides or counts. Each agent decides by the signals of the aggregator and by its own admissions that they do
+    /// not contain yet; without fresh signals, by `on_failure`.
+    Eventual,
 }
 
 /// Behaviour of an agent while neither the store nor a fresh signal can decide.
@@ -78,6 +81,16 @@ pub enum PolicyError {
         "a burst lets more pass than the quota, and `consistency: strict` promises that nothing does; write `burst: false` for none, or `consistency: bounded`"
     )]
     BurstOfStrict,
+    /// An algorithm whose state is only in the store, under `consistency: eventual`.
+    #[error(
+        "signals contain the counts of windows only, and under `consistency: eventual` nothing else is known; use `sliding_window` or `fixed_window`, or `consistency: bounded`"
+    )]
+    AlgorithmOfEventual,
+    /// A burst under `consistency: eventual`.
+    #[error(
+        "signals do not tell which part of a burst is free, and under `consistency: eventual` nothing else is known; write `burst: false` for none, or `consistency: bounded`"
+    )]
+    BurstOfEventual,
     /// A time for the store that is out of range.
     #[error("`deadline` is `{}ms`; write 1ms to {DEADLINE_MS_MAX}ms", .0.as_millis())]
     Deadline(Duration),
@@ -110,7 +123,7 @@ impl LimitPolicy {
     /// Returns true if agents lease units under this policy.
     #[must_use]
     pub fn may_lease(&self) -> bool {
-        self.leases && self.limit().leases()
+        self.leases && self.consistency != Consistency::Eventual && self.limit().leases()
     }
 
     /// Sets the consistency, and the estimate that is its default: conservative if strict, else interpolated.
@@ -119,7 +132,7 @@ impl LimitPolicy {
         if let Algorithm::SlidingWindow(estimate) = &mut self.algorithm {
             *estimate = match consistency {
                 Consistency::Strict => Estimate::Conservative,
-                Consistency::Bounded => Estimate::Interpolated,
+                Consistency::Bounded | Consistency::Eventual => Estimate::Interpolated,
             };
         }
     }
@@ -165,6 +178,7 @@ impl LimitPolicy {
         }
         let too_many = quota.units() > SLIDING_LOG_QUOTA_MAX;
         let too_long = quota.width_ms() > SLIDING_LOG_WIDTH_MS_MAX;
+        self.check_eventual()?;
         match self.algorithm {
             Algorithm::SlidingLog if too_many => Err(PolicyError::LogQuota(quota)),
             Algorithm::SlidingLog if too_long => Err(PolicyError::LogWidth(quota)),
@@ -178,6 +192,16 @@ impl LimitPolicy {
             }
             _ if !self.is_exact() => Err(PolicyError::Inexact(quota, burst)),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks that signals alone can enforce the policy, if nothing else does: they contain counts per sub-window.
+    fn check_eventual(&self) -> Result<(), PolicyError> {
+        match self.algorithm {
+            _ if self.consistency != Consistency::Eventual => Ok(()),
+            Algorithm::SlidingWindow(_) if self.burst > 0 => Err(PolicyError::BurstOfEventual),
+            Algorithm::SlidingWindow(_) | Algorithm::FixedWindow => Ok(()),
+            _ => Err(PolicyError::AlgorithmOfEventual),
         }
     }
 

@@ -1,4 +1,5 @@
-//! The bound of an outage: the most units that a window may hold while the store is down.
+//! The bound of an outage: the most units that a window may hold while the store is down. Under `consistency: eventual`, where
+//! no store decides, it is the bound at all times.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +10,8 @@ use super::{Consistency, LimitPolicy, OnFailure};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutageBound {
     /// With fresh signals, beside the units that callers use while the signals of two agents differ: for at most
-    /// [`FRESH_MS`](crate::messages::signals::FRESH_MS). `closed` admits none, so nothing is added.
+    /// [`FRESH_MS`](crate::messages::signals::FRESH_MS). `closed` admits none, so nothing is added, unless the rule is
+    /// `eventual`.
     pub by_signals: u64,
     /// Without signals; nothing if all calls pass.
     pub alone: Option<u64>,
@@ -23,7 +25,7 @@ impl OutageBound {
         let quota = policy.most_in_window();
         // If an equal part is less than one unit, agents have one each, unless units are placed.
         let is_short = policy.quota.units() < agents;
-        let has_one_each = is_short && policy.consistency == Consistency::Bounded;
+        let has_one_each = is_short && policy.consistency != Consistency::Strict;
         let (by_signals, parts) = match policy.on_failure {
             OnFailure::Share if has_one_each => (quota + agents, agents),
             OnFailure::Share if is_short => (quota, quota),
@@ -37,6 +39,8 @@ impl OutageBound {
                 (quota, limit.units().saturating_mul(agents).saturating_mul(windows))
             }
         };
+        // Without a store, each agent admits while the signals leave units free, whatever its part of them is.
+        let by_signals = if policy.consistency == Consistency::Eventual { quota } else { by_signals };
         Self { by_signals, alone: Some(quota.saturating_add(parts)) }
     }
 }
@@ -65,8 +69,13 @@ mod tests {
             let mut policy = LimitPolicy::of(Quota::new(100, 60_000).unwrap());
             policy.on_failure = on_failure;
             policy.set_consistency(if is_strict { Consistency::Strict } else { Consistency::Bounded });
-            let bound = OutageBound::of(&policy, NonZeroU32::new(agents).unwrap());
+            let agents = NonZeroU32::new(agents).unwrap();
+            let bound = OutageBound::of(&policy, agents);
             assert_eq!(bound, OutageBound { by_signals, alone }, "{on_failure:?} {is_strict} {agents}");
+            // Free units are not divided under `eventual`, so no agent needs a unit of its own.
+            policy.set_consistency(Consistency::Eventual);
+            let eventual = OutageBound::of(&policy, agents).by_signals;
+            assert_eq!(eventual, 100, "{on_failure:?} {agents}");
         }
     }
 }

@@ -61,7 +61,13 @@ fn check_denying(reader: &mut YamlReader<'_>, fields: &Fields<'_>, matches: &Mat
 /// Refuses `charge: each` where denied calls would postpone the next admission. Only the edge of a fixed window stays fixed.
 fn check_each(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
     let shifts = rule.all_policies().any(|policy| policy.algorithm != Algorithm::FixedWindow);
-    if let Some(node) = fields.get("charge").filter(|_| rule.charge == Charging::Each && shifts) {
+    let is_eventual = rule.all_policies().any(|policy| policy.consistency == Consistency::Eventual);
+    let each = fields.get("charge").filter(|_| rule.charge == Charging::Each);
+    if let Some(node) = each.filter(|_| is_eventual) {
+        let text = "`charge: each` counts calls that are denied, and under `consistency: eventual` only admissions are counted; remove it, or write `consistency: bounded`";
+        reader.refuse(line_of(node), text);
+    }
+    if let Some(node) = each.filter(|_| shifts) {
         let text = "`charge: each` counts denied calls, too, so under this algorithm each retry would postpone the next admission; use `algorithm: fixed_window`, or leave it out";
         reader.refuse(line_of(node), text);
     }

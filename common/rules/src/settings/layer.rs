@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::rules::{LimitPolicy, Quota};
+use tollgate_core::rules::{LimitPolicy, PolicyError, Quota};
 use tollgate_core::window::Estimate;
 
 use super::policy_values::algorithm_name;
@@ -144,8 +144,16 @@ pub(crate) fn resolve(own: &Layer, inherited: &Layer, line: usize) -> Result<Opt
             edit.value.apply(&mut policy).map_err(|value| Located { value, line: edit.line })?;
         }
     }
-    let line = own.edits.get("burst").map(|edit| edit.line).or(own.quota.map(|quota| quota.line)).unwrap_or(line);
-    policy.check().map_err(|error| Located { value: error.to_string(), line })?;
+    policy.check().map_err(|error| {
+        let culprits: &[&str] = match error {
+            PolicyError::AlgorithmOfEventual => &["algorithm", "consistency"],
+            PolicyError::BurstOfEventual => &["burst", "consistency"],
+            _ => &["burst"],
+        };
+        let edit = culprits.iter().find_map(|name| own.edits.get(name));
+        let line = edit.map(|edit| edit.line).or(own.quota.map(|quota| quota.line)).unwrap_or(line);
+        Located { value: error.to_string(), line }
+    })?;
     Ok(Some(policy))
 }
 

@@ -21,8 +21,8 @@ const ALGORITHMS: [(&str, Algorithm); 6] = [
 const ESTIMATES: [(&str, Estimate); 2] =
     [("interpolated", Estimate::Interpolated), ("conservative", Estimate::Conservative)];
 pub(super) const LEASES: [(&str, bool); 2] = [("on", true), ("off", false)];
-pub(super) const CONSISTENCIES: [(&str, Consistency); 2] =
-    [("strict", Consistency::Strict), ("bounded", Consistency::Bounded)];
+pub(super) const CONSISTENCIES: [(&str, Consistency); 3] =
+    [("strict", Consistency::Strict), ("bounded", Consistency::Bounded), ("eventual", Consistency::Eventual)];
 const ON_FAILURES: [(&str, OnFailure); 3] =
     [("share", OnFailure::Share), ("open", OnFailure::Open), ("closed", OnFailure::Closed)];
 
@@ -65,10 +65,6 @@ pub(super) fn quota_text(policy: &LimitPolicy) -> String {
 
 /// Reads the consistency, which also chooses the default of `estimate`.
 pub(super) fn read_consistency(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
-    if reader.text(node, "`consistency`")? == "eventual" {
-        reader.refuse(line_of(node), "`consistency: eventual` is not yet supported; use strict or bounded");
-        return None;
-    }
     let consistency = reader.word(node, "consistency", &CONSISTENCIES, &[])?;
     Some(PolicyEdit::set(move |policy| policy.set_consistency(consistency)))
 }

@@ -113,14 +113,14 @@ impl<'c> SimAgent<'c> {
         let mut engine = EngineSettings::new(&agent_id(self.index), self.time(env.now()));
         (engine.counters_max, engine.sketch_bytes) = (settings.counters_max, settings.sketch_bytes);
         (engine.partitions, engine.publishes) = (settings.partitions, settings.has_bus);
-        engine.owns_table = self.settings.owns_table;
+        (engine.owns_table, engine.lacks_store) = (self.settings.owns_table, !settings.has_store);
         engine.saved_agents = env.saved_agents.get(&self.index).map(|agents| agents.to_vec());
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));
         if let Some(switch) = env.saved_emergencies.get(&self.index) {
             engine.learn_emergency(self.time(env.now()), *switch);
         }
-        let announces = settings.has_bus && !self.settings.owns_table;
+        let announces = settings.has_bus && settings.has_store && !self.settings.owns_table;
         let duties = MaintenanceSettings { announces, witnesses: announces, follows_rules: false };
         let (mut exchange, mut maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
         let sleeps = <[Sleep; 2]>::default();

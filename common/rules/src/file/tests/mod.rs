@@ -3,6 +3,7 @@
 mod deciding;
 mod groups;
 mod language;
+mod eventual;
 mod refusals;
 
 use super::super::*;
@@ -100,7 +101,6 @@ fn planned_features_are_refused_and_never_ignored() {
     for yaml in [
         "rules: [{ name: a, per: [ip], quota: 1/s, scope: global }]",
         "rules: [{ name: a, per: [ip], quota: 1/s, max_excess: 5% }]",
-        "rules: [{ name: a, per: [ip], quota: 1/s, consistency: eventual }]",
         "defaults: { scope: global }\nrules: []",
         "tiers: { free: { max_excess: 5% } }\nrules: []",
     ] {

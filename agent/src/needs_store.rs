@@ -1,0 +1,34 @@
+//! Rules that an agent has no servers for: those that need a store beside a bus alone, and those that need signals beside a store
+//! alone.
+//!
+//! The first are refused, because each agent would limit them on its own. The second follow their `on_failure` at all times, of
+//! which the log warns. Rules under `consistency: eventual` need no store, and all others need no signals.
+
+use std::sync::Arc;
+
+use tollgate_core::rules::{Consistency, Rule, RuleSet};
+use tollgate_engine::EngineSettings;
+
+/// Rule that needs a store, in an agent with a Kafka and without a Redis.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "rule `{0}` needs the Redis that all agents share, because with Kafka alone each agent would limit it on its own: name it with --redis URL, or write `consistency: eventual`"
+)]
+pub struct NeedsStore(Arc<str>);
+
+impl NeedsStore {
+    /// Returns the error of the first rule that an agent with these settings cannot enforce.
+    pub(crate) fn of(settings: &EngineSettings, rules: &RuleSet) -> Option<Self> {
+        settings.unenforceable(rules).cloned().map(Self)
+    }
+}
+
+/// Warns of rules that only signals decide, if there is a store and no bus.
+pub(crate) fn warn_without_signals(settings: &EngineSettings, rules: &RuleSet) {
+    let is_eventual = |rule: &&Arc<Rule>| rule.all_policies().any(|policy| policy.consistency == Consistency::Eventual);
+    let has_signals = settings.publishes || settings.owns_table;
+    if let Some(rule) = rules.rules.iter().find(is_eventual).filter(|_| !has_signals) {
+        let (node, rule) = (&settings.node, &rule.name);
+        tracing::warn!(%node, "rule `{rule}` is `consistency: eventual`, and without Kafka there are no signals: its `on_failure` decides every call; name the Kafka of the fleet with --kafka BROKERS, or write `consistency: bounded`");
+    }
+}

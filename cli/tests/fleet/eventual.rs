@@ -1,0 +1,79 @@
+//! Agents with Kafka and without Redis, whose rules are all under `consistency: eventual`.
+
+use std::time::Duration;
+
+use crate::fleet::{Fleet, Member, Said, check};
+use crate::support::{file, finish, tollgate, wait_for};
+
+const RULES: &str =
+    "rules: [{ name: per-key, per: [api_key], quota: 100/h, estimate: conservative, consistency: eventual }]";
+const MORE: &str =
+    "rules: [{ name: per-key, per: [api_key], quota: 200/h, estimate: conservative, consistency: eventual }]";
+const STORED: &str = "rules: [{ name: per-key, per: [api_key], quota: 300/h, consistency: strict }]";
+const NEEDS_REDIS: &str = "rule `per-key` needs the Redis that all agents share";
+/// Time in which every agent has a signal of the last call.
+const LAG: Duration = Duration::from_secs(2);
+
+/// I5: one quota for both agents, by signals alone; rules that need a Redis never come into force. Without signals, `on_failure`
+/// decides.
+#[test]
+fn agents_without_redis_share_a_quota_by_signals() {
+    let mut fleet = Fleet::start("eventual", RULES);
+    fleet.redis.kill();
+    let aggregator = fleet.aggregator("counting");
+    aggregator.wait_until_ready();
+    let mut agents = ["gw-1", "gw-2"].map(|node| fleet.agent_without_redis(node));
+    let mut clients = agents.each_ref().map(Member::client);
+    for (agent, client) in agents.iter().zip(&mut clients) {
+        wait_for("two agents", || (agent.get("/healthz")["agents"] == 2).then_some(()));
+        wait_for("signals", || Some(check(client, "first")).filter(|said| said.source == "signal"));
+    }
+    let answer = clients[0].check("header");
+    assert_eq!((answer.status, answer.find("x-ratelimit-policy")), (200, None), "it is no outage");
+
+    // Free units are not divided: one agent has them all.
+    let said: Vec<_> = (0..90).map(|_| check(&mut clients[0], "k")).collect();
+    let passed = said.iter().filter(|said| said.allowed).count();
+    assert_eq!(passed, 90, "{said:?}");
+    std::thread::sleep(LAG);
+    let passed = (0..60).filter(|_| check(&mut clients[1], "k").allowed).count();
+    assert_eq!(passed, 10, "what the signal leaves free");
+    std::thread::sleep(LAG);
+    assert_eq!(check(&mut clients[0], "k"), Said { allowed: false, source: "signal".into(), remaining: 0 });
+
+    // A reload.
+    let path = fleet.rules.file_name().unwrap().to_str().unwrap().to_owned();
+    file(&path, STORED);
+    let log = agents[0].log().find(|line| line.contains("rules rejected"));
+    assert!(log.is_some_and(|line| line.contains("stays in force")));
+    let error = agents[0].get("/healthz")["rules_error"].to_string();
+    assert!(error.contains(NEEDS_REDIS) && error.contains("write `consistency: eventual`"), "{error}");
+    assert!(!check(&mut clients[0], "k").allowed, "those before stay in force");
+    file(&path, MORE);
+    wait_for("the new rules", || check(&mut clients[0], "k").allowed.then_some(()));
+
+    for agent in &agents {
+        let metrics = ["tollgate_degraded", "tollgate_unsynced_units", "tollgate_store_errors_total"];
+        assert_eq!(metrics.map(|metric| agent.metric(metric)), [0; 3]);
+    }
+    fleet.kafka.kill();
+    let mut call = 0;
+    let said = wait_for("the end of the signals", || {
+        call += 1;
+        Some(check(&mut clients[1], &format!("later-{call}"))).filter(|said| said.source == "fallback")
+    });
+    assert!(said.allowed, "this agent's part of the quota is free");
+    assert_eq!(clients[1].check("later").find("x-ratelimit-policy"), Some("degraded"));
+}
+
+/// A rule that needs a Redis stops the start, before Kafka is asked for anything.
+#[test]
+fn an_agent_without_redis_refuses_other_rules_at_its_start() {
+    let rules = file("eventual-refused.yaml", STORED);
+    for command in ["agent", "up"] {
+        let args = [command, "--kafka", "127.0.0.1:1", "--http", "127.0.0.1:0", "--rules", rules.to_str().unwrap()];
+        let said = finish(&mut tollgate(&args));
+        assert_eq!(said.exit, 2, "{command}: {}", said.err);
+        assert!(said.err.contains(NEEDS_REDIS) && said.err.contains("--redis URL"), "{command}: {}", said.err);
+    }
+}
