@@ -203,13 +203,14 @@ mod tests {
     fn a_late_answer_says_what_is_backfilled_or_refunded() {
         let answered_at = START.plus_ms(15);
         let owed = || vec![(ChargeMode::Backfill { at: Timestamp::default() }, true)];
+        let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
         let cases: [LateCase; 9] = [
             (false, None, Ok(true), LateOutcome::Charged, vec![]),
             (false, None, Ok(false), LateOutcome::NotCharged, owed()),
             (false, None, Err(StoreError::Expired(AT)), LateOutcome::NotCharged, owed()),
             (false, None, Err(StoreError::AnswerLost), LateOutcome::Lost, owed()),
             (false, Some("id"), Err(StoreError::AnswerLost), LateOutcome::Lost, owed()),
-            (true, None, Ok(true), LateOutcome::Leased, vec![]),
+            (true, None, Ok(true), LateOutcome::Refunded, refund()),
             (true, Some("id"), Ok(true), LateOutcome::Charged, vec![]),
             (true, None, Err(StoreError::Expired(AT)), LateOutcome::NotCharged, vec![]),
             (true, None, Err(StoreError::AnswerLost), LateOutcome::Lost, vec![]),
@@ -240,8 +241,9 @@ mod tests {
     /// A caller that leaves has no decision: its late answer is that to a denied call.
     #[test]
     fn a_call_whose_caller_has_left_is_refunded() {
+        let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
         let cases: [LateCase; 4] = [
-            (false, None, Ok(true), LateOutcome::Leased, vec![]),
+            (false, None, Ok(true), LateOutcome::Refunded, refund()),
             (false, Some("id"), Ok(true), LateOutcome::Charged, vec![]),
             (false, None, Err(StoreError::Expired(AT)), LateOutcome::NotCharged, vec![]),
             (true, None, Err(StoreError::AnswerLost), LateOutcome::Lost, vec![]),
@@ -258,10 +260,10 @@ mod tests {
         }
     }
 
-    /// Where units are not leased, or the sub-window is over, the store gives them back.
+    /// Where units are leased, the agent spends them, as long as the sub-window of the charge lasts.
     #[test]
-    fn a_charge_of_a_denied_call_is_refunded_where_it_cannot_be_leased() {
-        let without = |change: fn(&mut LimitPolicy), late_ms: u64| {
+    fn a_charge_of_a_denied_call_becomes_a_lease_or_is_refunded() {
+        let late = |change: fn(&mut LimitPolicy), late_ms: u64| {
             let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()).strict().with(change);
             let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]));
             engine.note_store_time(START, START, START);
@@ -272,10 +274,14 @@ mod tests {
             (outcomes(&engine), backfill(&engine))
         };
         let refunded = (vec![("refunded", 1)], vec![(ChargeMode::Refund { at: AT }, false)]);
-        assert_eq!(without(|policy| policy.leases = false, 20), refunded);
-        assert_eq!(without(|policy| *policy = policy.counted_by(Algorithm::SlidingLog), 20), refunded);
-        assert_eq!(without(|_| {}, 5_000), refunded, "the sub-window has ended");
-        assert_eq!(without(|_| {}, 4_900), (vec![("leased", 1)], vec![]));
+        assert_eq!(late(|_| {}, 20), refunded);
+        let by_log = |policy: &mut LimitPolicy| {
+            *policy = policy.counted_by(Algorithm::SlidingLog);
+            policy.leases = true;
+        };
+        assert_eq!(late(by_log, 20), refunded);
+        assert_eq!(late(|policy| policy.leases = true, 5_000), refunded, "the sub-window has ended");
+        assert_eq!(late(|policy| policy.leases = true, 4_900), (vec![("leased", 1)], vec![]));
     }
 
     /// One late answer costs one decision without the store: the next call asks it, and carries what it does not know.

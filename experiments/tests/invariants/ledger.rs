@@ -37,6 +37,8 @@ pub(crate) struct Ledger {
     named: HashSet<RequestId>,
     /// Ids of the units that were backfilled, and the store's time at which it charged them last.
     backfilled: HashMap<(CounterId, RequestId), Timestamp>,
+    /// Counters that agents lease.
+    leasing: HashSet<CounterId>,
     /// Ids of refunds, and the store's time at which it made them last.
     refunded: HashMap<(CounterId, RequestId), Timestamp>,
     /// Number of starts of each agent, and the last start whose life has ended.
@@ -175,7 +177,7 @@ impl Ledger {
             let units = match charge.mode {
                 ChargeMode::CountOnly { .. } => take(&mut decided, charge.counter, units),
                 ChargeMode::Refund { .. } => 0,
-                ChargeMode::Enforce { .. } | ChargeMode::Lease { .. } if charge.limit.leases() => {
+                ChargeMode::Enforce { .. } | ChargeMode::Lease { .. } if self.leasing.contains(&charge.counter) => {
                     let stands = take(&mut decided, charge.counter, units);
                     *accounts.spare.entry((charge.counter, at)).or_default() += units - stands;
                     stands
@@ -202,6 +204,8 @@ impl Ledger {
         let is_counted_each = |denied_by: &LimitStatus| {
             applied.iter().any(|applied| *applied.rule.name == *denied_by.rule && applied.counts_denials())
         };
+        let leasing = applied.iter().filter(|applied| applied.policy.may_lease());
+        self.leasing.extend(leasing.map(|applied| applied.counter));
         let is_held_back = answered.is_joint && !answered.is_admitted;
         if !answered.decision.allowed || is_held_back {
             let slots = applied.iter().filter(|applied| applied.policy.algorithm == Algorithm::Concurrency);

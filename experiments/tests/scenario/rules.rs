@@ -24,8 +24,8 @@ rules:
   - { name: each, match: { endpoint: /other }, per: [api_key], quota: 11/1s, algorithm: fixed_window, charge: each }
   - { name: shade, match: { endpoint: /login }, per: [ip], quota: 3/1s, shadow: true }
   - { name: stream, match: { endpoint: /search* }, per: [ip], quota: 9/1s, consistency: eventual }
-  - { name: hot, match: { endpoint: /hot }, per: [], quota: 150/3s, sub_windows: 3 }
-  - { name: warm, match: { endpoint: /hot, ip: { cidr: 10.0.0.0/30 } }, per: [], quota: 90/1500ms, algorithm: fixed_window }
+  - { name: hot, match: { endpoint: /hot }, per: [], quota: 150/3s, sub_windows: 3, leases: on }
+  - { name: warm, match: { endpoint: /hot, ip: { cidr: 10.0.0.0/30 } }, per: [], quota: 90/1500ms, algorithm: fixed_window, leases: on }
   - { name: tiered, match: { endpoint: { not: [/hot] } }, per: [user], quota: tier, keys: { user-1: { quota: 25/1s } } }
 lists: { allow: [{ ip: 10.0.0.7 }], deny: [{ ip: 10.0.0.9 }] }
 tiers: { free: { quota: 9/1s }, pro: { quota: 14/1s }, free-for-all: { quota: unlimited } }

@@ -96,7 +96,11 @@ fn sole(output: Output) -> Decision {
 }
 
 fn per_key(quota: &str) -> Rule {
-    Rule::per("per-key", &["api_key"], quota.parse().expect("a quota")).strict()
+    leasing(Rule::per("per-key", &["api_key"], quota.parse().expect("a quota")))
+}
+
+fn leasing(rule: Rule) -> Rule {
+    rule.strict().with(|policy| policy.leases = true)
 }
 
 fn call() -> Call<'static> {
@@ -189,7 +193,7 @@ fn a_lease_ends_with_each_of_its_conditions() {
 /// DESIGN 5: a call that must ask the store about one counter asks about all of them, and spends no lease.
 #[test]
 fn a_call_spends_leases_of_all_its_counters_or_of_none() {
-    let per_user = Rule::per("per-user", &["user"], "6000/min".parse().expect("a quota")).strict();
+    let per_user = leasing(Rule::per("per-user", &["user"], "6000/min".parse().expect("a quota")));
     let mut world = World::new([per_key("6000/min"), per_user]);
     let both = call().with("user", "u");
     world.until_leased(&both);

@@ -116,7 +116,7 @@ impl LimitPolicy {
             consistency: Consistency::Bounded,
             on_failure: OnFailure::Share,
             deadline: Duration::from_millis(DEADLINE_MS_DEFAULT),
-            leases: true,
+            leases: false,
         }
     }
 

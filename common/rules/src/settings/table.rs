@@ -136,7 +136,7 @@ pub(super) static TABLE: [Setting; 24] = [
         .of_policy(|policy, shown| {
             let leases = policy.limit().leases().then(|| word_of(&LEASES, &policy.leases));
             shown.json("leases", leases);
-            shown.named(MORE_COLUMN, "leases", (!policy.leases).then(|| "off".to_owned()));
+            shown.named(MORE_COLUMN, "leases", policy.may_lease().then(|| "on".to_owned()));
         }),
     Setting::new("cost", LIMITING_RULE)
         .parser(Rule(|reader, node, _, rule| rule.cost = read_units(reader, node, "`cost`")))

@@ -216,3 +216,21 @@ rules:
     assert_eq!(named("friend_1"), ["everyone 1/min", "friends 50/min", "keyed 2/min"]);
     assert_eq!(named("vip"), ["everyone 1/min", "guests 5/min", "keyed unlimited"]);
 }
+
+/// `leases` stands wherever settings stand, and is refused where nothing can be leased.
+#[test]
+fn leases_are_on_where_a_file_says_so() {
+    let leases = |yaml: &str| {
+        let set = accepted(yaml);
+        set.rules[0].policy.expect("a policy").may_lease()
+    };
+    assert!(!leases("rules: [{ name: a, per: [ip], quota: 9/s }]"));
+    assert!(leases("rules: [{ name: a, per: [ip], quota: 9/s, leases: on }]"));
+    assert!(leases("defaults: { leases: on }\nrules: [{ name: a, per: [ip], quota: 9/s, consistency: strict }]"));
+    assert!(!leases("defaults: { leases: on }\nrules: [{ name: a, per: [ip], quota: 9/s, leases: off }]"));
+    assert!(!leases("defaults: { leases: on }\nrules: [{ name: a, per: [ip], quota: 9/s, burst: true }]"));
+    let text = refusal("rules: [{ name: a, per: [ip], quota: 9/s, algorithm: token_bucket, leases: on }]");
+    assert!(text.contains("has no `leases`; remove it"), "{text}");
+    let text = refusal("rules: [{ name: a, per: [ip], quota: 9/s, leases: yes please }]");
+    assert!(text.contains("leases") && text.contains("on"), "{text}");
+}
