@@ -111,10 +111,10 @@ impl Ledger {
                     self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
                 }
                 (ChargeMode::Refund { .. }, _) | (_, None) => self.executed.entry(ticket).or_default().push(effect),
-                (ChargeMode::Backfill { .. }, Some(id)) if !self.named.contains(&id) => {
-                    if !is_again(self.backfilled.insert((counter, id), effect.at)) {
-                        self.agents.entry(agent).or_default().enter(counter, -effect.units);
-                    }
+                (ChargeMode::Backfill { .. }, Some(id))
+                    if !self.named.contains(&id) && !is_again(self.backfilled.insert((counter, id), effect.at)) =>
+                {
+                    self.agents.entry(agent).or_default().enter(counter, -effect.units);
                 }
                 _ => {}
             }

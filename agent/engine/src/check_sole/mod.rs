@@ -134,8 +134,6 @@ impl Engine {
             let charge = ChargeFacts { policy, generation, view: &entry.view, cost, enforcement };
             let decided = match plan(&charge, &facts) {
                 Plan::Denied(verdict) => (RuleVerdict::local(policy, verdict, LocalAnswer::CachedDenial), None),
-                // Authorities other than the store are not asked here.
-                Plan::Decided(..) => return None,
                 Plan::NeedsStore if self.settings.owns_table => {
                     // In the own table no charge expires.
                     let charge = Charge::enforce(counter, policy.limit(), generation, cost, now);
@@ -146,7 +144,8 @@ impl Engine {
                     let verdict = RuleVerdict::new(policy, result.verdict, result.limit, Source::Store);
                     (verdict, Some((result.at, result.at)))
                 }
-                Plan::NeedsStore => return None,
+                // Authorities other than the store are not asked here.
+                Plan::NeedsStore | Plan::Decided(..) => return None,
             };
             if let Some(known) = &mut known
                 && let Some(denial) = &entry.view.denial

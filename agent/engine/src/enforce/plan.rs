@@ -13,7 +13,6 @@ use crate::view::{CounterView, ViewEvent};
 
 /// Plan for one matched rule.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
 pub(crate) enum Plan<'a> {
     /// The agent repeats a denial of the store.
     Denied(Verdict),

@@ -132,12 +132,14 @@ fn most_calls_of_a_busy_caller_are_admitted_by_leases() {
     assert!(world.charged - admitted - stranded < 400, "the rest is the lease that lives");
 }
 
+/// Name, event, and true if the lease lives after it.
+type EndCase = (&'static str, Box<dyn Fn(&mut World)>, bool);
+
 /// C5: however a lease ends, the next call asks the store.
 #[test]
 fn a_lease_ends_with_each_of_its_conditions() {
     let newer = |quota| RuleSet::new(2, [per_key(quota)]);
-    type Case = (&'static str, Box<dyn Fn(&mut World)>, bool);
-    let cases: Vec<Case> = vec![
+    let cases: Vec<EndCase> = vec![
         ("nothing", Box::new(|_| {}), true),
         ("just before its end", Box::new(|world| world.now = START.plus_ms(4_990)), true),
         ("the sub-window may have ended", Box::new(|world| world.now = START.plus_ms(4_997)), false),
@@ -155,7 +157,7 @@ fn a_lease_ends_with_each_of_its_conditions() {
         (
             "the store's clock steps back",
             Box::new(|world| {
-                world.engine.note_store_time(world.now, world.now, store_time(world.now).minus_ms(30_000))
+                world.engine.note_store_time(world.now, world.now, store_time(world.now).minus_ms(30_000));
             }),
             false,
         ),

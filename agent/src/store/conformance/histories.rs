@@ -79,7 +79,9 @@ impl Model {
         let mut known: Vec<Charge> = charges.iter().map(with_id).collect();
         let is_in_slots = charges.iter().any(|charge| charge.slot != charges[0].slot);
         if container == Container::RemoteSlots && is_in_slots {
-            known.iter_mut().for_each(|charge| charge.mode = charge.mode.without_lease());
+            for charge in &mut known {
+                charge.mode = charge.mode.without_lease();
+            }
         }
         let apply = if container == Container::InProcess { step_at_once } else { step };
         let results = apply(self, &known, now)?;

@@ -165,7 +165,7 @@ fn result(rest: &mut &[u8], charges: &[Charge], now: Timestamp, all_charged: boo
     }
     let mut result = result?;
     result.verdict.admitted |= repeated;
-    let charged = charge.mode.is_charged(all_charged);
-    let leased = if charged && !repeated { result.leased } else { 0 };
-    Some(ChargeResult { charged, repeated, leased, ..result })
+    let is_charged = charge.mode.is_charged(all_charged);
+    let leased = if is_charged && !repeated { result.leased } else { 0 };
+    Some(ChargeResult { charged: is_charged, repeated, leased, ..result })
 }

@@ -128,6 +128,9 @@ mod tests {
     /// Name, charges before, charges of the request, the expected (admitted, charged, remaining) of each, number of counters.
     type StepCase = (&'static str, Vec<Charge>, Vec<Charge>, Vec<(bool, bool, u64)>, usize);
 
+    /// Name, charges before, charges of the request; of each the expected (admitted, leased), and the units left after it.
+    type LeaseCase = (&'static str, Vec<Charge>, Vec<Charge>, Vec<(bool, u64)>, u64);
+
     /// Container with a cap.
     struct Map(HashMap<CounterId, StoredCounter>, usize);
 
@@ -229,8 +232,6 @@ mod tests {
         let with_burst = |charge: Charge| Charge { limit: Limit { burst: 20, ..charge.limit }, ..charge };
         let by_log =
             |charge: Charge| Charge { limit: Limit { algorithm: Algorithm::SlidingLog, ..charge.limit }, ..charge };
-        // Name, charges before, charges of the request; of each the expected (admitted, leased), and the units left after it.
-        type LeaseCase = (&'static str, Vec<Charge>, Vec<Charge>, Vec<(bool, u64)>, u64);
         let cases: [LeaseCase; 10] = [
             ("as many as wanted", vec![], vec![lease(enforce(1, 100, 1), 10, 2)], vec![(true, 10)], 89),
             ("a part of the free units", vec![], vec![lease(enforce(1, 100, 1), 80, 3)], vec![(true, 33)], 66),
