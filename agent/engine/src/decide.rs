@@ -185,10 +185,8 @@ impl Engine {
                 result.charged && (result.verdict.admitted || matched.never_denies()) && !is_given_back
             };
             let by_store = !self.settings.owns_table && matched.sketched.is_none();
-            let outcome = if by_store
-                && result
-                    .is_some_and(|result| is_charged(result) && !result.repeated && result.born > Timestamp::default())
-            {
+            let is_new = |r: &ChargeResult| is_charged(r) && !r.repeated && r.born > Timestamp::default();
+            let outcome = if by_store && result.is_some_and(is_new) {
                 Outcome::Charged
             } else if stands || result.is_some_and(is_charged) {
                 Outcome::Admitted

@@ -148,11 +148,6 @@ impl EngineSettings {
             lacks_store: false,
         }
     }
-
-    /// Returns the maximum number of agents that may come within seconds.
-    pub(crate) fn newcomers_len_max(&self) -> usize {
-        newcomers_len_max(self.agents_expected)
-    }
 }
 
 impl Engine {
@@ -176,7 +171,7 @@ impl Engine {
             rows: RowBuffers::default(),
             signals: Signals::new(settings.partitions),
             fleet: Fleet::new(node, epoch, settings.agents_expected, saved),
-            newcomers: Mutex::new(Newcomers::new(HEARD_MS_MIN, settings.newcomers_len_max())),
+            newcomers: Mutex::new(Newcomers::new(HEARD_MS_MIN, newcomers_len_max(settings.agents_expected))),
             dead_letters: DeadLetterCounts::default(),
             calls: CallNumbers::default(),
             unsynced: UnsyncedQueue::default(),

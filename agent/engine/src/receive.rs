@@ -20,6 +20,7 @@ use crate::absurd_signals::{self, Judgement};
 use crate::active_rules::ActiveRules;
 use crate::dead_letters::IgnoredRecord;
 use crate::engine::Engine;
+use crate::fleet::newcomers_len_max;
 use crate::notice::Notice;
 use crate::time_bounds::TimeBounds;
 use crate::view::{Flow, ViewEvent, update};
@@ -84,7 +85,7 @@ impl Engine {
                 Heard::TooMany => {
                     let reason = format!(
                         "more than {} new agents within seconds; if there are as many, start agents with --agents-expected",
-                        self.settings.newcomers_len_max()
+                        newcomers_len_max(self.settings.agents_expected)
                     );
                     return dead_letter(Topic::Presence, reason);
                 }

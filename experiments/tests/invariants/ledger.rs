@@ -11,17 +11,18 @@
 //! back, at a time that the agent chooses. Agents that crash take their
 //! unsynced units with them. Callers that share an overflow counter and agents with their own table are not balanced.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tollgate::Source;
 use tollgate::store::StoreError;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, DigestKey, RequestId};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId, DigestKey, RequestId};
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::ListMatch;
 use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation, Ticket};
 
+use super::accounts::{Accounts, Effect, effect_of, signed, take};
 use super::facts::{Facts, is_by_store};
 
 /// Accounts of all agents.
@@ -46,25 +47,6 @@ pub(crate) struct Ledger {
     ended: BTreeMap<usize, u64>,
     agents: BTreeMap<usize, Accounts>,
     pub(crate) balanced: usize,
-}
-
-/// Accounts of one agent.
-#[derive(Default)]
-struct Accounts {
-    /// Units that the agent's answers mean, less those that the store executed.
-    missing: BTreeMap<CounterId, i64>,
-    changed: BTreeSet<CounterId>,
-    /// Units by counter and instant that were charged late and stand for no call, where the agent may lease.
-    spare: HashMap<(CounterId, Timestamp), i64>,
-    /// Counters of slots whose release failed, or that were given back: it is not known if the slot is free.
-    uncertain: BTreeSet<CounterId>,
-}
-
-/// Units by which a charge changed its counter.
-struct Effect {
-    charge: Charge,
-    units: i64,
-    at: Timestamp,
 }
 
 impl Ledger {
@@ -287,36 +269,4 @@ impl Ledger {
         }
         Ok(())
     }
-}
-
-impl Accounts {
-    /// Returns true if a charge refunds units that were charged late and stand for no call.
-    fn is_of_spare(&self, charge: &Charge) -> bool {
-        let spare = |at| self.spare.get(&(charge.counter, at)).is_some_and(|units| *units >= signed(charge.cost));
-        matches!(charge.mode, ChargeMode::Refund { at } if charge.request.is_none() && spare(at))
-    }
-
-    fn enter(&mut self, counter: CounterId, units: i64) {
-        *self.missing.entry(counter).or_default() += units;
-        self.changed.insert(counter);
-    }
-}
-
-/// Takes units of calls that were decided, so many at most.
-fn take(decided: &mut BTreeMap<CounterId, i64>, counter: CounterId, units: i64) -> i64 {
-    let left = decided.entry(counter).or_default();
-    let taken = units.min(*left);
-    *left -= taken;
-    taken
-}
-
-/// Returns the effect of a charge, if it was made.
-fn effect_of((charge, result): (&Charge, &ChargeResult)) -> Option<Effect> {
-    let cost = signed(charge.cost);
-    let units = if matches!(charge.mode, ChargeMode::Refund { .. }) { -cost } else { cost };
-    (result.charged && !result.repeated).then(|| Effect { charge: charge.clone(), units, at: result.at })
-}
-
-fn signed(units: u64) -> i64 {
-    i64::try_from(units).unwrap_or(i64::MAX)
 }

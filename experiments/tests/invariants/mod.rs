@@ -12,6 +12,7 @@ mod store_time;
 mod recount;
 mod exactly_counted;
 mod hand_over;
+mod accounts;
 mod ledger;
 mod capped;
 mod last_good;

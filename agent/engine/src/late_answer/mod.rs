@@ -1,0 +1,137 @@
+//! Late answers: a request that missed its deadline stays in flight, and its answer tells if the store charged it.
+//!
+//! The caller has its decision by then. Units that were admitted and not charged are backfilled. Units that were charged for a
+//! denied call, or for one that a lease has admitted, become a lease, or are refunded where there are none; unless the call has a
+//! request id: then the charge stays for the retry, which would pass without a charge otherwise. If there will be no answer, admitted units are backfilled, under the call's own id if it has one. A late
+//! answer takes back no miss, because no call waits for it.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
+use tollgate_core::decision::LocalAnswer;
+use tollgate_core::rules::Generation;
+
+use crate::active_rules::ActiveRules;
+use crate::check::PlannedCalls;
+use crate::engine::Engine;
+use crate::leases::Sending;
+use crate::metrics::LateOutcome;
+use crate::settle_release::Adjustment;
+use crate::store_request::{Pending, PendingRequest, StoreRequest};
+use crate::view::{UnsyncedRefund, ViewEvent};
+
+/// Maximum number of requests of one agent that wait for their late answers. Past the cap, a request counts as lost.
+pub const LATE_REQUESTS_MAX: usize = 10_000;
+/// Maximum time for which a late answer is awaited. After it, a request counts as lost: it has expired at the store.
+pub const LATE_ANSWER_WAIT_MAX: Duration = Duration::from_mins(1);
+
+impl Engine {
+    /// Takes the answer to a request that was finished without it, or the error that there will be none:
+    /// [`StoreError::AnswerLost`].
+    pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
+        let PendingRequest { active, charges, carried, sent, pending, .. } = *request.0;
+        self.note_time_of(sent.at, now, &answer);
+        let (carried, charges) = charges.split_at(carried);
+        let answer = answer.map(|results| self.learn(sent.at, carried, charges, results));
+        let generation = active.set.generation;
+        let outcome = match &pending {
+            Pending::Check(planned) => {
+                self.give_back_left(generation, planned);
+                self.late_check(now, &active, planned, charges, &answer, sent)
+            }
+            Pending::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
+            // The units are sent again: under their ids, or to counters that have them already.
+            Pending::Backfill(_) | Pending::Reopen(_) => return,
+        };
+        self.metrics.late_answer(outcome);
+    }
+
+    fn late_check(
+        &self,
+        now: Timestamp,
+        active: &ActiveRules,
+        planned: &PlannedCalls<'_>,
+        charges: &[Charge],
+        answer: &Result<ChargeResults, StoreError>,
+        sent: Sending,
+    ) -> LateOutcome {
+        let generation = active.set.generation;
+        if let Ok(results) = answer {
+            self.take_leases(now, active, planned, charges, results, sent);
+        }
+        let is_held_back = planned.iter().any(|planned| !planned.combined.allowed);
+        let mut outcome = outcome_of(answer);
+        for (place, charge) in charges.iter().enumerate() {
+            let result = answer.as_ref().map(|results| results.get(place));
+            let is_charged = match result {
+                Ok(result) => result.is_some_and(|result| result.charged || result.repeated),
+                Err(error) => *error == StoreError::Unreadable,
+            };
+            // Units that stand for no call are refunded. Those that are only counted stay, unless they are slots.
+            let mut stands = !charge.mode.is_enforced() && charge.limit.algorithm != Algorithm::Concurrency;
+            let mut rule = None;
+            for planned in planned.iter().filter(|planned| planned.error.is_some()) {
+                for (place, matched) in planned.matched.iter().enumerate().filter(|(_, matched)| matched.shares(charge))
+                {
+                    rule = Some(matched);
+                    if !planned.combined.allowed || is_held_back && !matched.is_counted_always() {
+                        continue;
+                    }
+                    // Its units were charged before.
+                    if planned.verdicts[place].is_some_and(|rule| rule.by == Some(LocalAnswer::Lease)) {
+                        continue;
+                    }
+                    // A slot was unsynced from its decision on.
+                    stands = !matched.is_slot();
+                    if stands && !is_charged {
+                        let unsynced = self.unsynced_of(planned, planned.at, matched.cost);
+                        self.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
+                    }
+                }
+            }
+            let charge_made = result.ok().flatten().filter(|result| result.charged);
+            if let (Some(result), Some(matched), None, false) = (charge_made, rule, charge.request, stands) {
+                if self.take_charge(now, active, matched, charge, result, sent) {
+                    outcome = LateOutcome::Leased;
+                    continue;
+                }
+                let refund = UnsyncedRefund { at: result.at, units: charge.cost, request: None };
+                self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
+                outcome = LateOutcome::Refunded;
+            }
+        }
+        outcome
+    }
+
+    fn late_adjustment(
+        &self,
+        generation: Generation,
+        adjustment: &Adjustment<'_>,
+        charges: &[Charge],
+        answer: &Result<ChargeResults, StoreError>,
+    ) -> LateOutcome {
+        let is_uncharged = answer.as_ref().is_err_and(|error| *error != StoreError::Unreadable);
+        for (matched, charge) in adjustment.matched.iter().zip(charges) {
+            if let ChargeMode::Backfill { at } = charge.mode
+                && is_uncharged
+            {
+                let unsynced = self.unsynced_units(adjustment.number, adjustment.request, at, charge.cost);
+                self.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
+            }
+        }
+        outcome_of(answer)
+    }
+}
+
+fn outcome_of(answer: &Result<ChargeResults, StoreError>) -> LateOutcome {
+    match answer {
+        Ok(results) if results.iter().any(|result| result.charged) => LateOutcome::Charged,
+        Err(error) if error.may_have_charged() => LateOutcome::Lost,
+        _ => LateOutcome::NotCharged,
+    }
+}
