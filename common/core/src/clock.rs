@@ -11,7 +11,9 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Maximum difference, in ms, between two clocks that count as the same clock. A counter is re-based when the store's
 /// time steps back by more.
@@ -27,13 +29,11 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
-/// Clock that reads the system time once at its start and then advances with the monotonic clock. An adjustment of the
-/// system time therefore never affects windows. On Linux, the time in which the machine is suspended counts, because it counts
-/// for the store, too.
-///
-/// On all threads it shows the millisecond of the monotonic clock itself, as long as the processor's counter is at most a
-/// quarter slower than it was at the start of the process. However wrong the counter is, the clock is never fast, and it is
-/// slow only until the counter has advanced by a millisecond.
+/// Clock that reads the system time once at its start and then advances with the monotonic clock, so that an adjustment of the
+/// system time never affects windows. On Linux, the time in which the machine is suspended counts. On all threads it shows the
+/// millisecond of the monotonic clock itself, as long as the processor's counter is at most a quarter slower than it was at the
+/// start of the process. However wrong the counter is, the clock is never fast, and it is slow only until the counter has advanced
+/// by a millisecond.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     started_at: Timestamp,
@@ -43,7 +43,7 @@ pub struct SystemClock {
 
 /// Stopwatch over the monotonic clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Stopwatch(Instant);
+pub struct Stopwatch(Duration);
 
 /// The monotonic clock since its first use in the process, in whole milliseconds.
 struct ProcessClock {
@@ -60,6 +60,12 @@ struct Millisecond {
     from: u64,
     lasts: u64,
 }
+
+/// Clock that counts the time in which the machine is suspended, where there is one.
+#[cfg(target_os = "linux")]
+const MONOTONIC: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const MONOTONIC: ClockId = ClockId::Monotonic;
 
 static PROCESS_CLOCK: LazyLock<ProcessClock> = LazyLock::new(ProcessClock::start);
 
@@ -166,32 +172,20 @@ impl Millisecond {
 impl Stopwatch {
     /// Starts a measurement.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "the only file that reads clocks")]
     pub fn start() -> Self {
-        Self(Instant::now())
+        Self(monotonic())
     }
 
     /// Returns the time since the start.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "the only file that reads clocks")]
     pub fn elapsed(&self) -> Duration {
-        self.0.elapsed()
+        monotonic().saturating_sub(self.0)
     }
 }
 
 /// Returns the time of a clock that is never set.
-#[cfg(target_os = "linux")]
 fn monotonic() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// Returns the time of a clock that is never set.
-#[cfg(not(target_os = "linux"))]
-#[expect(clippy::disallowed_methods, reason = "the only file that reads clocks")]
-fn monotonic() -> Duration {
-    static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
-    STARTED.elapsed()
+    Duration::try_from(clock_gettime(MONOTONIC)).unwrap_or_default()
 }
 
 fn whole_ms(duration: Duration) -> u64 {
@@ -275,25 +269,23 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the clock beside the one of the system")]
     fn the_clock_shows_the_milliseconds_of_the_monotonic_clock() {
         let since_start = || whole_ms(monotonic().saturating_sub(PROCESS_CLOCK.started));
-        let end = Instant::now() + Duration::from_millis(50);
-        while Instant::now() < end {
+        let began = Stopwatch::start();
+        while began.elapsed() < Duration::from_millis(50) {
             let (before, shown, after) = (since_start(), PROCESS_CLOCK.now_ms(), since_start());
             assert!((before..=after).contains(&shown), "{before} {shown} {after}");
         }
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the end of the test")]
     fn no_thread_sees_an_earlier_time_than_another_thread_saw_before() {
         let (clock, latest) = (SystemClock::start(), AtomicU64::new(0));
-        let end = Instant::now() + Duration::from_millis(50);
+        let began = Stopwatch::start();
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    while Instant::now() < end {
+                    while began.elapsed() < Duration::from_millis(50) {
                         let before = latest.load(Ordering::Acquire);
                         let now = clock.now().as_ms();
                         assert!(before <= now);

@@ -125,7 +125,7 @@ fn a_call_whose_caller_has_left_is_refunded() {
     }
 }
 
-/// Where units are leased, the agent spends them, as long as the sub-window of the charge lasts.
+/// A charge of a denied call is spent by the agent where units are leased, as long as its sub-window lasts.
 #[test]
 fn a_charge_of_a_denied_call_becomes_a_lease_or_is_refunded() {
     let late = |change: fn(&mut LimitPolicy), late_ms: u64| {

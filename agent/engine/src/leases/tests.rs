@@ -13,7 +13,7 @@ use tollgate_core::rules::{Rule, RuleSet};
 use super::*;
 use crate::engine::EngineSettings;
 use crate::losses::WitnessedLoss;
-use crate::operation::{Operation, Output, Progress};
+use crate::{Operation, Output, Progress};
 
 /// Begin of a sub-window of a minute and of a second.
 const START: Timestamp = Timestamp::from_ms(1_800_000);
