@@ -1,4 +1,5 @@
-//! leases: an agent spends no unit that the store has not charged to it, and spends each in the sub-window of its charge.
+//! never-over, by leases: an agent spends no unit that the store has not charged to it, and spends each in the sub-window of
+//! its charge.
 //!
 //! Of each agent, counter and sub-window, the units of calls that leases admitted are at most those that the store leased to this
 //! life of the agent, and those that it charged for calls which were not admitted by the store. A sub-window is that of the
@@ -78,12 +79,15 @@ impl Leases {
             }
             self.compared += 1;
             if *free < 0 {
-                return Err(format!("leases: agent {agent} spends {} units too much under `{rule}`", -*free));
+                return Err(format!(
+                    "never-over: agent {agent} spends {} leased units too much under `{rule}`",
+                    -*free
+                ));
             }
             let is_noticed = sim.now().ms_since(self.stepped) > NOTICED_MS;
             if is_noticed && window.sub_window(now) != key.3 {
                 return Err(format!(
-                    "leases: agent {agent} admits at {:?} under `{rule}`, but it is {now:?}",
+                    "never-over: agent {agent} admits by a lease at {:?} under `{rule}`, but it is {now:?}",
                     decision.at
                 ));
             }
