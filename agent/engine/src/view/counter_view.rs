@@ -62,6 +62,8 @@ impl CounterView {
         let local = self.local.get_or_insert_with(|| Box::new(LocalUsage::new(window)));
         if local.ring.window() != window {
             local.ring = local.ring.carried_to(window);
+            // The store may have dropped the counter by the other window.
+            local.acknowledged = Timestamp::default();
         }
         local
     }

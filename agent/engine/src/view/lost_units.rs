@@ -155,6 +155,17 @@ mod tests {
         }
     }
 
+    /// A store drops a counter by the window of its last charge, so a charge under another window proves nothing.
+    #[test]
+    fn a_charge_under_the_window_of_other_rules_proves_nothing() {
+        let (before, after) = (policy("100/1s"), policy("100/2s"));
+        for (then, is_lost) in [(&after, true), (&before, false)] {
+            let mut view = view(then, Some(50), None);
+            view.local(&after).admit(at(1_400), 1, None);
+            assert_eq!(view.lost_units(&after, &answer(1_900, 1_500, 1_500)).is_some(), is_lost, "{then:?}");
+        }
+    }
+
     #[test]
     fn instants_that_cannot_be_compared_prove_nothing() {
         let this = policy(QUOTA);
