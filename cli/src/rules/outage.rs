@@ -41,6 +41,11 @@ fn deployments(set: &RuleSet) -> String {
         (_, 0) => "refused, because no rule is `consistency: eventual`".to_owned(),
         (others, _) => format!("refused; rules that are not `eventual`: {others}"),
     };
+    let leases = if set.rules.iter().any(|rule| rule.all_policies().any(LimitPolicy::may_lease)) {
+        "\n\nUnder `leases: on`, a window may also hold the units that are leased when Redis\nfails."
+    } else {
+        ""
+    };
     let eventual = if count(true) > 0 {
         "\n\nRules under `consistency: eventual` never ask Redis: their bounds hold at all\n\
          times, the first one while there are signals and the second one without. A retry\n\
@@ -51,7 +56,7 @@ fn deployments(set: &RuleSet) -> String {
     format!(
         "Redis without Kafka: no signals, so the last column holds while Redis is down.\n\
          Kafka without Redis: {without_redis}.\n\
-         One process without servers: all rules are counted exactly, in its memory.{eventual}"
+         One process without servers: all rules are counted exactly, in its memory.{eventual}{leases}"
     )
 }
 

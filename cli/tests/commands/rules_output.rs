@@ -205,3 +205,14 @@ fn show_requests_the_rules_in_force_from_an_agent() {
     assert_eq!((nobody.exit, &*nobody.out), (4, ""));
     assert!(nobody.err.contains("no agent answers at http://127.0.0.1:1"), "{}", nobody.err);
 }
+
+/// The bounds of an outage do not contain leased units, and the output says so.
+#[test]
+fn the_bound_of_an_outage_names_leased_units() {
+    for (leases, is_named) in [("on", true), ("off", false)] {
+        let rules = format!("rules: [{{ name: a, per: [ip], quota: 100/min, leases: {leases} }}]");
+        let rules = file(&format!("leases-{leases}.yaml"), &rules);
+        let said = finish(&mut tollgate(&["rules", "validate", rules.to_str().unwrap()]));
+        assert_eq!((said.exit, said.out.contains("Under `leases: on`")), (0, is_named), "{}", said.out);
+    }
+}
