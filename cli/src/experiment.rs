@@ -43,7 +43,8 @@ Bounds:
     Kafka), and never more than `tollgate rules validate` prints.
   * Under `bounded`, no honest call is denied. Under `strict`, at most 10 are
     denied each time an agent loses Redis. Each of them passes when it is
-    repeated after `retry_after_ms`.
+    repeated after `retry_after_ms`. Another agent may deny it once more,
+    because an agent notices the loss by its own requests.
   * Agents use Redis a second after its return.";
 
 /// Measures Tollgate on real servers

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::WIDTH_MS;
 use super::faults::ServerFault;
 use super::fleet::{AGENTS, StateChange};
-use super::load::{Answered, FaultedCaller, Limiting};
+use super::load::{Answered, FaultedCaller, Limiting, RETRIES_MAX};
 use super::signal_receipts::SignalReceipts;
 use crate::figures::{as_us, histogram};
 
@@ -48,15 +48,15 @@ pub(super) struct Measured {
     /// Units in the fullest window of any counter.
     pub(super) strict: u64,
     pub(super) bounded: u64,
-    /// Denied calls of honest callers.
+    /// Denied calls of honest callers, without the last retries.
     pub(super) strict_denied: u64,
     pub(super) bounded_denied: u64,
-    /// Denied retries of honest callers.
+    /// Denied last retries of honest callers.
     pub(super) retries_denied: u64,
     /// Openings of the breakers of all agents.
     pub(super) openings: u64,
-    /// Time from the return of the store until all agents use it again, or from that of Kafka or an aggregator until all agents
-    /// have signals of all partitions.
+    /// Time from the return of the store until all agents use it again, or from that of Kafka or an aggregator until
+    /// all agents have signals of all partitions.
     pub(super) recovery: Duration,
 }
 
@@ -75,8 +75,9 @@ impl History<'_> {
             !answer.allowed && caller.is_honest() && (strike.begin_ms..strike.next_ms).contains(&answer.at_ms)
         };
         let denied = |limiting| {
-            let first = |answer: &&Answered| !answer.is_retry && self.callers[answer.caller].limiting == limiting;
-            answers().filter(is_denied).filter(first).count() as u64
+            let earlier =
+                |answer: &&Answered| answer.retries < RETRIES_MAX && self.callers[answer.caller].limiting == limiting;
+            answers().filter(is_denied).filter(earlier).count() as u64
         };
         Measured {
             calls: took.len(),
@@ -86,7 +87,7 @@ impl History<'_> {
             bounded: self.fullest(strike, fleet, Limiting::Bounded),
             strict_denied: denied(Limiting::Strict),
             bounded_denied: denied(Limiting::Bounded),
-            retries_denied: answers().filter(is_denied).filter(|answer| answer.is_retry).count() as u64,
+            retries_denied: answers().filter(is_denied).filter(|answer| answer.retries == RETRIES_MAX).count() as u64,
             openings: self.openings(strike, fleet),
             recovery: self.recovery(strike, fleet),
         }

@@ -83,7 +83,7 @@ impl FaultBounds {
         let text = format!("`strict` denied {strict_denied} honest calls; at most {most}");
         expect("denied", strict_denied <= most, text);
         expect("denied", bounded_denied == 0, format!("`bounded` denied {bounded_denied} honest calls; at most 0"));
-        let text = format!("{retries_denied} retries after `retry_after_ms` were denied; at most 0");
+        let text = format!("{retries_denied} calls were denied again after one retry at each agent; at most 0");
         expect("denied", retries_denied == 0, text);
         if let Some(most) = self.recovery {
             let text = format!("the store was used again after {} ms; at most {}", ms(recovery), ms(most));

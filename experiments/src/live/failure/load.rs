@@ -26,6 +26,9 @@ pub(super) const BURST_RATE: u32 = 120;
 /// Seconds of a burst. The bursting callers have theirs in turn.
 const BURST_SECONDS: u64 = 2;
 const BURSTING: u64 = 3;
+/// Retries of a denied call: at each agent one after that agent has noticed the fault. An agent notices it by its own requests,
+/// so each of them may deny the call once.
+pub(super) const RETRIES_MAX: usize = AGENTS;
 
 /// Form of a caller's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +65,9 @@ pub(super) struct Answered {
     pub(super) took: Duration,
     /// Delay of the call after its due instant.
     pub(super) late: Duration,
-    /// True if the caller repeats a call that was denied, after the time that the denial gave.
-    pub(super) is_retry: bool,
+    /// Number of times that the call was denied before: the caller repeats it after the time that each denial gave, at the next
+    /// agent.
+    pub(super) retries: usize,
 }
 
 /// Running load.
@@ -190,18 +194,21 @@ impl Timer {
                 if stopped.load(Ordering::Relaxed) {
                     return;
                 }
-                let agent = self.agents[self.callers[caller].fleet][nth % AGENTS].clone();
-                let other = self.agents[self.callers[caller].fleet][(nth + 1) % AGENTS].clone();
+                let agents = self.agents[self.callers[caller].fleet].clone();
                 let (callers, answers) = (self.callers.clone(), self.answers.clone());
                 self.runtime.spawn(async move {
-                    let late = since.elapsed().saturating_sub(due);
-                    let decision = call(&agent, &callers, caller, late, false, &answers).await;
-                    // A denied honest caller of the strict rule retries once, at the next agent.
-                    let retries = callers[caller].is_honest() && callers[caller].limiting == Limiting::Strict;
-                    if !decision.allowed && retries {
+                    let mut late = since.elapsed().saturating_sub(due);
+                    // Only honest callers of the strict rule retry.
+                    let is_persistent = callers[caller].is_honest() && callers[caller].limiting == Limiting::Strict;
+                    for retries in 0..=RETRIES_MAX {
+                        let agent = &agents[(nth + retries) % AGENTS];
+                        let decision = call(agent, &callers, caller, late, retries, &answers).await;
+                        if decision.allowed || !is_persistent {
+                            break;
+                        }
                         let wait_ms = decision.status.map_or(0, |status| status.retry_after_ms);
                         tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-                        let _ = call(&other, &callers, caller, Duration::ZERO, true, &answers).await;
+                        late = Duration::ZERO;
                     }
                 });
             }
@@ -228,7 +235,7 @@ async fn call(
     callers: &[FaultedCaller],
     caller: usize,
     late: Duration,
-    is_retry: bool,
+    retries: usize,
     answers: &Mutex<Vec<Answered>>,
 ) -> Decision {
     let FaultedCaller { limiting, key, .. } = &callers[caller];
@@ -236,6 +243,6 @@ async fn call(
     let took = Stopwatch::start();
     let decision = agent.decide(&call).await;
     let Decision { allowed, at, .. } = decision;
-    answers.lock().push(Answered { caller, allowed, at_ms: at.as_ms(), took: took.elapsed(), late, is_retry });
+    answers.lock().push(Answered { caller, allowed, at_ms: at.as_ms(), took: took.elapsed(), late, retries });
     decision
 }

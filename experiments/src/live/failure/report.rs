@@ -59,7 +59,7 @@ pub struct FailureRow {
     pub strict_denied: u64,
     /// Denied calls of honest callers under `bounded`.
     pub bounded_denied: u64,
-    /// Denied retries of honest callers.
+    /// Denied calls of honest callers after a retry at each agent.
     pub retries_denied: u64,
     /// Openings of the breakers.
     pub openings: u64,
@@ -184,7 +184,7 @@ mod tests {
         let callers = load::callers(1);
         let caller = callers.iter().position(|caller| caller.limiting == Limiting::Strict).expect("a caller");
         let (took, late) = (Duration::from_millis(1), Duration::ZERO);
-        let admitted = |at_ms| Answered { caller, allowed: true, at_ms, took, late, is_retry: false };
+        let admitted = |at_ms| Answered { caller, allowed: true, at_ms, took, late, retries: 0 };
         let fault = ServerFault::Late20;
         let history = History {
             callers: &callers,

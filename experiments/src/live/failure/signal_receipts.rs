@@ -27,8 +27,8 @@ impl SignalReceipts {
         self.receipts.lock().entry((agent, partition)).or_default().push(now);
     }
 
-    /// Returns the instant from which each agent has a signal of each partition that is not older than `since_ms`; none if one
-    /// never came.
+    /// Returns the instant from which each agent has a signal of each partition that is not older than `since_ms`; none
+    /// if one never came.
     pub(super) fn all_after(&self, since_ms: u64) -> Option<u64> {
         let receipts = self.receipts.lock();
         let first = |instants: &Vec<u64>| instants.get(instants.partition_point(|at| *at < since_ms)).copied();
